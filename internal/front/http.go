@@ -95,29 +95,27 @@ func (h *HTTP) routes() http.Handler {
 	})
 }
 
-// endpoint serves one MCP endpoint. GET and DELETE require a session.
+// endpoint serves one MCP endpoint. In a session, GET opens a stream of the messages that belong
+// to no request, and DELETE ends the session.
 func (h *HTTP) endpoint(w http.ResponseWriter, r *http.Request, only string) {
-	inSession := r.Header.Get(headerSession) != ""
-	switch {
-	case r.Method == http.MethodPost:
+	if r.Method == http.MethodPost {
 		h.post(w, r, only)
-	case r.Method == http.MethodGet && inSession:
-		h.getStream(w, r, only)
-	case r.Method == http.MethodDelete && inSession:
-		h.deleteSession(w, r, only)
-	default:
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodDelete || r.Header.Get(headerSession) == "" {
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
 	}
-}
-
-// deleteSession serves DELETE.
-func (h *HTTP) deleteSession(w http.ResponseWriter, r *http.Request, only string) {
 	s := h.enterSession(w, r, nil, only)
 	if s == nil {
 		return
 	}
 	defer s.leave()
+	if r.Method == http.MethodGet {
+		s.listen(w, r, "")
+		return
+	}
 	s.End(ErrEnded)
 	finish(w, http.StatusNoContent)
 }

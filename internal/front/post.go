@@ -42,8 +42,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 	}
 }
 
-// initialize starts a session. If the response cannot be written, the client does not
-// have the session's id, so the session ends at once.
+// initialize starts a session.
 func (h *HTTP) initialize(w http.ResponseWriter, m *Message, only string) {
 	s, rpcErr := h.sessions.begin(streamable, only)
 	if rpcErr != nil {
@@ -52,9 +51,7 @@ func (h *HTTP) initialize(w http.ResponseWriter, m *Message, only string) {
 	}
 	defer s.leave()
 	w.Header().Set(headerSession, s.key.name)
-	if err := s.serve(context.Background(), w, m); err != nil {
-		s.End(ErrEnded)
-	}
+	s.serve(context.Background(), w, m)
 }
 
 // inSession serves a message of the handshake era. A disconnect does not cancel the
@@ -70,7 +67,7 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 		finish(w, http.StatusAccepted)
 		return
 	}
-	_ = s.serve(context.Background(), w, m) // the session logs the error
+	s.serve(context.Background(), w, m)
 }
 
 // enterSession returns the session that the request names, and enters it. If there is
@@ -88,15 +85,13 @@ func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, o
 	return s
 }
 
-// serve serves one request on the caller's goroutine and returns the error of writing
-// its response.
-func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) error {
+// serve serves one request on the caller's goroutine.
+func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) {
 	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless}
 	defer out.finish()
 	if serve := s.accept(ctx, m, out); serve != nil {
 		serve()
 	}
-	return out.failed
 }
 
 // batch serves an array of messages. The responses are sent on one stream, each as soon as it

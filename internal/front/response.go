@@ -22,7 +22,6 @@ type response struct {
 	log       *slog.Logger
 	id        []byte // raw id of the request; nil for a batch
 	stateless bool   // some errors have an HTTP status of their own
-	failed    error  // error of writing the response; used by the goroutine that calls Answer
 
 	mu     sync.Mutex
 	closed bool   // answered, or the handler is returning: no more messages are accepted
@@ -67,12 +66,10 @@ func (r *response) Answer(line []byte) error {
 	r.closed = true
 	if r.stream != nil {
 		defer r.mu.Unlock()
-		r.failed = r.stream.Send(bytes.Clone(line))
-		return r.failed
+		return r.stream.Send(bytes.Clone(line))
 	}
 	r.mu.Unlock()
-	r.failed = writeJSON(r.w, r.status(line), line)
-	return r.failed
+	return writeJSON(r.w, r.status(line), line)
 }
 
 // finish closes the response and returns when all writes to it have ended. A cancelled

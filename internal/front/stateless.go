@@ -35,7 +35,7 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 	}
 	defer s.leave()
 	m.Header = r.Header
-	_ = s.serve(r.Context(), w, m) // the session logs the error
+	s.serve(r.Context(), w, m)
 }
 
 // checkHeaders checks that the headers of a stateless request agree with its body, so

@@ -8,20 +8,9 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// getStream serves GET: a stream of the messages that belong to no request. A second
-// stream takes over from the first, whose connection the client may have lost long
-// before the proxy notices.
-func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
-	s := h.enterSession(w, r, nil, only)
-	if s == nil {
-		return
-	}
-	defer s.leave()
-	s.listen(w, r, "")
-}
-
 // listen writes the session's messages that belong to no request, until the client
-// disconnects, another stream takes over or the session ends. If endpoint is not empty,
+// disconnects, another stream takes over or the session ends. The client may have lost the
+// connection of the first stream long before the proxy notices. If endpoint is not empty,
 // the first event announces it as the URL for the client's messages.
 func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint string) {
 	err := openEvents(w)
