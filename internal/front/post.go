@@ -35,39 +35,33 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 		refuse(w, http.StatusBadRequest, m.ID, unsupported(version))
 	case m.Stateless || revision.Stateless(version):
 		h.stateless(w, r, m, only)
-	case m.Method == "initialize" && m.IsRequest():
-		h.initialize(w, m, only)
 	default:
 		h.inSession(w, r, m, only)
 	}
 }
 
-// initialize starts a session.
-func (h *HTTP) initialize(w http.ResponseWriter, m *Message, only string) {
-	s, rpcErr := h.sessions.begin(streamable, only)
-	if rpcErr != nil {
-		refuse(w, http.StatusServiceUnavailable, m.ID, rpcErr)
-		return
-	}
-	defer s.leave()
-	w.Header().Set(headerSession, s.key.name)
-	s.serve(context.Background(), w, m)
-}
-
-// inSession serves a message of the handshake era. A disconnect does not cancel the
-// request: the call continues and its response is lost.
+// inSession serves a message of the handshake era; initialize starts a session. A disconnect does
+// not cancel the request: the call continues and its response is lost.
 func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, only string) {
-	s := h.enterSession(w, r, m.ID, only)
-	if s == nil {
+	var s *httpSession
+	if m.Method == "initialize" && m.IsRequest() {
+		started, rpcErr := h.sessions.begin(streamable, only)
+		if rpcErr != nil {
+			refuse(w, http.StatusServiceUnavailable, m.ID, rpcErr)
+			return
+		}
+		s = started
+		w.Header().Set(headerSession, s.key.name)
+	} else if s = h.enterSession(w, r, m.ID, only); s == nil {
 		return
 	}
 	defer s.leave()
-	if !m.IsRequest() {
-		s.accept(context.Background(), m, nil)
-		finish(w, http.StatusAccepted)
+	if m.IsRequest() {
+		s.serve(context.Background(), w, m)
 		return
 	}
-	s.serve(context.Background(), w, m)
+	s.accept(context.Background(), m, nil)
+	finish(w, http.StatusAccepted)
 }
 
 // enterSession returns the session that the request names, and enters it. If there is
