@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -229,9 +228,7 @@ type asker struct {
 	question string
 	ask      chan struct{} // closed when prefetches of ask may ask
 	slow     chan struct{} // closed when slow may answer
-
-	mu   sync.Mutex
-	seen []string // called tools; a prefetch has a ! appended
+	seen     tally         // of called tools; a prefetch has a ! appended
 }
 
 func newAsker(question string) *asker {
@@ -247,9 +244,7 @@ func (a *asker) answer(_ context.Context, m jsonrpc.Message) []byte {
 	if strings.Contains(string(m.Params), `"mcpschedd/purpose":"prefetch"`) {
 		name += "!"
 	}
-	a.mu.Lock()
-	a.seen = append(a.seen, name)
-	a.mu.Unlock()
+	a.seen.count(name)
 	switch name {
 	case "ask!":
 		<-a.ask
@@ -260,16 +255,7 @@ func (a *asker) answer(_ context.Context, m jsonrpc.Message) []byte {
 	return nil
 }
 
-func (a *asker) calls(name string) (n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, seen := range a.seen {
-		if seen == name {
-			n++
-		}
-	}
-	return n
-}
+func (a *asker) calls(name string) int { return a.seen.of(name) }
 
 // options returns options of a proxy in front of it, with ask as a follow-up of list.
 func (a *asker) options(t *testing.T) proxy.Options {

@@ -528,36 +528,24 @@ func TestPlanProgress(t *testing.T) {
 
 // inquirer is a server whose tool ask asks the client, and whose tool find does not. It counts
 // calls, and repeated calls separately.
-type inquirer struct {
-	mu    sync.Mutex
-	count map[string]int
-}
+type inquirer struct{ seen tally }
 
 func (q *inquirer) answer(_ context.Context, m jsonrpc.Message) []byte {
 	name := tool(m)
 	if name == "" {
 		return nil
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.count == nil {
-		q.count = make(map[string]int)
-	}
 	if jsonrpc.Get(m.Params, "requestState") != nil {
 		name += " again"
 	}
-	q.count[name]++
+	q.seen.count(name)
 	if name == "find" || name == "put" {
 		return texted(string(jsonrpc.Get(m.Params, "arguments")))
 	}
 	return nil
 }
 
-func (q *inquirer) calls(name string) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.count[name]
-}
+func (q *inquirer) calls(name string) int { return q.seen.of(name) }
 
 // inquiring is a proxy in front of an inquirer.
 func inquiring(t *testing.T, era, transport string, change func(*proxy.Options)) (*proxy.Server, *inquirer) {
@@ -612,7 +600,7 @@ func TestPlanStepsAsk(t *testing.T) {
 				t.Errorf("%s: got %s, want %s", transport, a.Outputs["last"], want)
 			}
 			if q.calls("find") != 2 || q.calls("ask") != 3 {
-				t.Errorf("%s: the server was called %v", transport, q.count)
+				t.Errorf("%s: the server was called %v", transport, &q.seen)
 			}
 		}
 	})
