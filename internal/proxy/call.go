@@ -24,8 +24,8 @@ import (
 //	                      answer ◄── deliver ◄── complete ◄── endWrite ◄──┘
 //
 // No step blocks its goroutine: each takes a callback that continues with the outcome.
-// For a small call this saves the switch to a waiting goroutine and back, which is most
-// of its cost.
+// With a goroutine that waits for each call instead, a call of 1 KB takes a third longer,
+// and a stored answer twice as long (BenchmarkCall, BenchmarkStored).
 
 // upstreamCall is one request to an upstream, classified by the policy: which places it
 // may change, and whether the store may answer it.
