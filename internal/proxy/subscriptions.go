@@ -12,16 +12,16 @@ import (
 )
 
 // subscriptions holds the listeners of a session: its open listen requests and, in the handshake
-// era, one for the proxy's own resources. Leases hold the servers' resources that a client of
-// the handshake era has subscribed to.
+// era, one for each of the proxy's own resources that the client has subscribed to. Leases hold
+// the servers' resources that such a client has subscribed to.
 type subscriptions struct {
-	mu        sync.Mutex // also held while leases' watches change
-	open      []*listener
-	handshake *listener // in open; nil if the client has subscribed to no resource of the proxy
+	mu   sync.Mutex // also held while leases' watches change
+	open []*listener
 }
 
 // listener receives the notifications that a client has subscribed to.
 type listener struct {
+	own     string   // the proxy's own resource that a client of the handshake era subscribed to; else ""
 	changes []string // methods of the requested list_changed notifications
 	uris    []string // requested resources
 	send    func(method string, params []byte)
@@ -107,15 +107,10 @@ func (s *subscriptions) end(l *listener, in *session) {
 func (s *subscriptions) watchOwn(in *session, uri string, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.handshake == nil {
-		s.handshake = &listener{send: in.notify}
-		s.open = append(s.open, s.handshake)
-	}
-	uris := slices.DeleteFunc(slices.Clone(s.handshake.uris), func(u string) bool { return u == uri })
+	s.open = slices.DeleteFunc(s.open, func(l *listener) bool { return l.own == uri })
 	if wanted {
-		uris = append(uris, uri)
+		s.open = append(s.open, &listener{own: uri, uris: []string{uri}, send: in.notify})
 	}
-	s.handshake.uris = uris
 }
 
 // watching returns the leases that are subscribed to a resource.
@@ -173,16 +168,16 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 	case "notifications/tasks/status", "notifications/tasks":
 		s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	case "notifications/message":
-		switch {
-		case len(l.prefetches.list()) > 0 && !s.hasOpenCall(l): // may belong to a prefetch, which has no client
+		if len(l.prefetches.list()) > 0 && !s.hasOpenCall(l) { // may belong to a prefetch, which has no client
 			return
-		case handshake && !upstream.Admits(s.client.facts().level, params):
-			return
-		case handshake: // sent below
-		default: // a stateless client receives logs on the stream of the request that wants them
+		}
+		if !handshake { // such a client receives logs on the stream of the request that wants them
 			if x := s.requests.only(l); x != nil {
 				x.forward(l, method, params)
 			}
+			return
+		}
+		if !upstream.Admits(s.client.facts().level, params) {
 			return
 		}
 	case "notifications/resources/updated":
