@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 )
 
@@ -60,17 +59,9 @@ type serviceTime struct {
 
 func newServer() *server { return &server{tools: make(map[string]*serviceTime)} }
 
-// presume sets what was learned of the upstream before: the evidence, unless there is some by now or
-// it is out of range, and the usual latencies of its tools. A usual latency counts as one sample, as
-// those calls may have waited for others.
-func (v *server) presume(learned predict.Concurrency, usual map[string]enrich.Percentiles) {
-	for tool, took := range usual {
-		if v.tools[tool] == nil {
-			deviation := (logarithm(took.P90) - logarithm(took.P10)) / 2.56 // of a normal distribution
-			spread := max(priorVariance, deviation*deviation)
-			*v.serviceTime(tool) = serviceTime{n: 1, mean: logarithm(took.P50), variance: spread}
-		}
-	}
+// presume sets the evidence that was learned of the upstream before, unless there is some by now or it
+// is out of range.
+func (v *server) presume(learned predict.Concurrency) {
 	sum := learned.Parallel + learned.Serial
 	inRange := learned.Parallel >= 0 && learned.Serial >= 0 && sum <= maxEvidence
 	if v.evidence == (predict.Concurrency{}) && inRange {

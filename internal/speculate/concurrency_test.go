@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
@@ -194,9 +193,9 @@ func TestAbandonedGone(t *testing.T) {
 // teach tells the scheduler the concurrency of an upstream.
 func teach(d *speculate.Scheduler, is speculate.Concurrency) {
 	if is == speculate.Serial {
-		d.Presume(up.Key, predict.Concurrency{Serial: 3}, nil)
+		d.Presume(up.Key, predict.Concurrency{Serial: 3})
 	} else {
-		d.Presume(up.Key, predict.Concurrency{Parallel: 3}, nil)
+		d.Presume(up.Key, predict.Concurrency{Parallel: 3})
 	}
 }
 
@@ -223,7 +222,8 @@ func TestPresume(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := speculate.New(speculate.Options{})
-			d.Presume(up.Key, tt.learned, map[string]enrich.Percentiles{"t": enrich.Fixed(100 * time.Millisecond)})
+			d.Presume(up.Key, tt.learned)
+			alone(d, "t", 100)
 			for n := range tt.times {
 				tt.seen.play(d, n, "t")
 			}

@@ -23,7 +23,7 @@ type Decision struct {
 	LateCalled int            // candidates that were called and not prefetched
 	Top        []Option       // the likeliest
 
-	until time.Time // the latest time of a useful call, except for candidates with a freshness
+	until time.Time // the latest time of a useful call
 }
 
 // Option is one candidate of a decision.
@@ -37,8 +37,7 @@ type Option struct {
 
 	Arguments string // canonical
 
-	stale bool      // its answer has been invalidated
-	until time.Time // the latest time of a useful call
+	stale bool // its answer has been invalidated
 }
 
 // Limits of open decisions.
@@ -73,19 +72,14 @@ func (d *Decision) consider(c *predict.Candidate, why enrich.Reason) {
 	if earlier || len(d.Top) >= maxOptions {
 		return
 	}
-	o := Option{
-		Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()),
-		Arguments: c.Key.Arguments, until: d.until,
-	}
 	size := float64(c.Bytes)
-	if m := c.Model; m != nil {
-		size = cmp.Or(size, m.Cost.TypicalKB*1024)
-		if m.Cost.Freshness > 0 {
-			o.until = d.At.Add(m.Cost.Freshness)
-		}
+	if c.Model != nil {
+		size = cmp.Or(size, c.Model.Cost.TypicalKB*1024)
 	}
-	o.Tokens = int(size / bytesPerToken)
-	d.Top = append(d.Top, o)
+	d.Top = append(d.Top, Option{
+		Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()),
+		Tokens: int(size / bytesPerToken), Arguments: c.Key.Arguments,
+	})
 }
 
 const bytesPerToken = 4
@@ -95,7 +89,7 @@ func (b *decisions) call(tool, arguments string, at time.Time) {
 	for _, d := range slices.Backward(b.open) {
 		for i := range d.Top {
 			o := &d.Top[i]
-			if o.Tool != tool || o.Arguments != arguments || o.Called || o.stale || at.After(o.until) {
+			if o.Tool != tool || o.Arguments != arguments || o.Called || o.stale || at.After(d.until) {
 				continue
 			}
 			o.Called = true

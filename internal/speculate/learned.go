@@ -4,19 +4,18 @@ import (
 	"maps"
 	"sync"
 
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 )
 
 // learned is the state learned of one upstream. The worker's goroutine owns it.
 type learned struct {
 	model     *predict.Model
-	rules     Rules           // under which model was made
-	storage   Storage         // never nil
-	changed   bool            // since the last save
-	saving    chan saveResult // receives the result of the save in progress; nil if none is
-	saveAgain bool            // save again after the one in progress
-	lease     *Upstream       // the lease of the session being handled
+	rules     Rules                  // under which model was made
+	storage   Storage                // never nil
+	changed   bool                   // since the last save
+	saving    chan *predict.Snapshot // receives the result of the save in progress; nil if none is
+	saveAgain bool                   // save again after the one in progress
+	lease     *Upstream              // the lease of the session being handled
 }
 
 // learnedOf returns what was learned of an upstream, and loads it from storage if needed.
@@ -42,14 +41,10 @@ func (w *Worker) learnedOf(up *Upstream) *learned {
 	})
 	w.learned[up.Key] = o
 	w.saveNow(o) // reads what is stored
-	usual := make(map[string]enrich.Percentiles)
 	for _, tool := range o.model.ObservedTools() {
 		w.publish(o, tool)
-		if u := o.model.Typical(tool); u.Latency.P50 > 0 {
-			usual[tool] = u.Latency
-		}
 	}
-	w.Scheduler.Presume(up.Key, o.model.Concurrency(), usual)
+	w.Scheduler.Presume(up.Key, o.model.Concurrency())
 	return o
 }
 
@@ -113,12 +108,6 @@ func (w *Worker) saveNow(o *learned) {
 	}
 }
 
-// saveResult is the result of a save.
-type saveResult struct {
-	model    *predict.Snapshot
-	panicked bool
-}
-
 // save merges the learned state of an upstream into its storage, which other processes may have
 // changed. As that may block, it runs on a goroutine of its own, and the worker handles the result
 // when it is there. Changes made meanwhile are saved the next time.
@@ -131,14 +120,13 @@ func (w *Worker) save(o *learned) {
 	if _, evidence := w.Scheduler.Known(o.lease.Key); evidence != (predict.Concurrency{}) {
 		o.model.SetConcurrency(evidence)
 	}
-	name, store := o.lease.Name, o.storage
-	k := saveResult{model: o.model.Snapshot()}
-	done := make(chan saveResult, 1)
+	name, store, model := o.lease.Name, o.storage, o.model.Snapshot()
+	done := make(chan *predict.Snapshot, 1)
 	o.saving = done
 	go func() {
-		k.panicked = !w.Protect(func() {
+		w.Protect(func() {
 			err := store(func(stored State) (State, error) {
-				next, err := k.model.Merge(stored)
+				next, err := model.Merge(stored)
 				if err != nil {
 					w.Log.Warn("learned state read in part", "upstream", name, "err", err)
 				}
@@ -148,13 +136,13 @@ func (w *Worker) save(o *learned) {
 				w.Log.Warn("learned state not saved", "upstream", name, "err", err)
 				return
 			}
-			k.model.MarkWritten()
+			model.MarkWritten()
 		})
-		done <- k
+		done <- model
 		w.queue.add(task{required: true, do: func() {
 			select {
-			case k := <-done:
-				w.saved(o, k)
+			case model := <-done:
+				w.saved(o, model)
 			default: // already handled
 			}
 		}})
@@ -162,13 +150,10 @@ func (w *Worker) save(o *learned) {
 }
 
 // saved handles the result of a save. An error in reading or writing does not stop learning.
-func (w *Worker) saved(o *learned, k saveResult) {
+func (w *Worker) saved(o *learned, model *predict.Snapshot) {
 	o.saving = nil
-	o.model.Adopt(k.model)
+	o.model.Adopt(model)
 	w.prove(o)
-	if k.panicked {
-		o.storage = InMemory() // it is not tried again
-	}
 	if o.saveAgain {
 		w.save(o)
 	}

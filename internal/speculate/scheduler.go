@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 )
 
@@ -118,12 +117,11 @@ func (d *Scheduler) RemoveInstance(instance uint64) {
 	d.instances.Remove(instance)
 }
 
-// Presume sets what was learned of an upstream earlier: the evidence of its concurrency and the usual
-// latencies of its tools.
-func (d *Scheduler) Presume(key string, learned predict.Concurrency, usual map[string]enrich.Percentiles) {
+// Presume sets the evidence that was learned of an upstream's concurrency earlier.
+func (d *Scheduler) Presume(key string, learned predict.Concurrency) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.serverLocked(key).presume(learned, usual)
+	d.serverLocked(key).presume(learned)
 }
 
 // Known returns the concurrency of an upstream, with the evidence for it.
