@@ -26,8 +26,9 @@ type bodies struct {
 	maxSize  int64 // limit of one body
 }
 
-// body is the body of one request. Its bytes count as they arrive and until it is released, after
-// the request has been served, so that many slow clients or long calls cannot exhaust memory.
+// body is the body of one request. Its bytes count as they arrive and until it is
+// released, after the request has been served, so that many slow clients or long
+// calls cannot exhaust memory.
 type body struct {
 	all  *bodies
 	in   io.Reader
@@ -46,8 +47,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read reads the whole body of a request; the caller must release it. On error it answers
-// the request and returns false.
+// read reads the whole body of a request; the caller must release it. On error it
+// answers the request and returns false.
 func (all *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		refuse(w, http.StatusUnsupportedMediaType, nil, refusal("Content-Type: want application/json"))

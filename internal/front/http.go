@@ -95,18 +95,23 @@ func (h *HTTP) routes() http.Handler {
 	})
 }
 
-// endpoint serves one MCP endpoint. In a session, GET opens a stream of the messages that belong
-// to no request, and DELETE ends the session.
+// endpoint serves one MCP endpoint. GET and DELETE require a session.
 func (h *HTTP) endpoint(w http.ResponseWriter, r *http.Request, only string) {
-	if r.Method == http.MethodPost {
+	inSession := r.Header.Get(headerSession) != ""
+	switch {
+	case r.Method == http.MethodPost:
 		h.post(w, r, only)
-		return
-	}
-	if r.Method != http.MethodGet && r.Method != http.MethodDelete || r.Header.Get(headerSession) == "" {
+	case inSession && (r.Method == http.MethodGet || r.Method == http.MethodDelete):
+		h.getOrDelete(w, r, only)
+	default:
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
 	}
+}
+
+// getOrDelete serves GET, which opens a stream of the session's messages that belong to
+// no request, and DELETE, which ends the session.
+func (h *HTTP) getOrDelete(w http.ResponseWriter, r *http.Request, only string) {
 	s := h.enterSession(w, r, nil, only)
 	if s == nil {
 		return

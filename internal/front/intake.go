@@ -13,12 +13,14 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// maxRequests limits the requests in flight of all sessions over HTTP, or of one client on stdio.
+// maxRequests limits the requests in flight of all sessions over HTTP, or of one
+// client on stdio.
 const maxRequests = 2048
 
 var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d", maxRequests)}
 
-// intake parses and counts the messages of one client and passes them to its session.
+// intake parses and counts the messages of one client and passes them to its
+// session.
 type intake struct {
 	Session
 	log     *slog.Logger
@@ -28,8 +30,8 @@ type intake struct {
 	repeated map[string]bool // raw ids not yet seen of Options.Repeated; used by the reader goroutine only
 }
 
-// take processes one message or a batch. It passes run a function that serves a request.
-// Requests continue after their client disconnects.
+// take processes one message or a batch. It passes run a function that serves a
+// request. Requests continue after their client disconnects.
 func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
 	if !in.batches.Load() || data[0] != '[' || !jsonrpc.Valid(data) {
 		in.takeOne(data, out, run)
@@ -102,7 +104,8 @@ func (in *intake) refuse(m *Message, rpcErr *jsonrpc.Error, out Outlet) {
 	in.Refuse(m, rpcErr, out)
 }
 
-// parse parses one message. On error the message has the parts that could be parsed.
+// parse parses one message. On error the message has the parts that could be
+// parsed.
 func parse(raw []byte) (*Message, *jsonrpc.Error) {
 	m, err := jsonrpc.Parse(raw)
 	if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); ok {
@@ -114,8 +117,8 @@ func parse(raw []byte) (*Message, *jsonrpc.Error) {
 	return full, nil
 }
 
-// maxClientInfo limits clientInfo and capabilities together, in bytes: they are kept for
-// the life of the session and sent to its upstream servers.
+// maxClientInfo limits clientInfo and capabilities together, in bytes: they are
+// kept for the life of the session and sent to its upstream servers.
 const maxClientInfo = 2 << 20
 
 // checkClientSize returns an error if clientInfo and capabilities are too long.

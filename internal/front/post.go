@@ -40,8 +40,9 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 	}
 }
 
-// inSession serves a message of the handshake era; initialize starts a session. A disconnect does
-// not cancel the request: the call continues and its response is lost.
+// inSession serves a message of the handshake era; initialize starts a session. A
+// disconnect does not cancel the request: the call continues and its response is
+// lost.
 func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, only string) {
 	var s *httpSession
 	if m.Method == "initialize" && m.IsRequest() {
@@ -64,8 +65,8 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 	finish(w, http.StatusAccepted)
 }
 
-// enterSession returns the session that the request names, and enters it. If there is
-// none, it refuses the request and returns nil.
+// enterSession returns the session that the request names, and enters it. If there
+// is none, it refuses the request and returns nil.
 func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, only string) *httpSession {
 	name := r.Header.Get(headerSession)
 	if name == "" {
@@ -88,8 +89,8 @@ func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Messa
 	}
 }
 
-// batch serves an array of messages. The responses are sent on one stream, each as soon as it
-// is ready.
+// batch serves an array of messages. The responses are sent on one stream, each as
+// soon as it is ready.
 func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only string) {
 	jsonrpc.Flatten(data)
 	s := h.enterSession(w, r, nil, only)

@@ -11,12 +11,12 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// maxUnread is the number of queued bytes above which a client without an open stream is sent
-// nothing more.
+// maxUnread is the number of queued bytes above which a client without an open
+// stream is sent nothing more.
 const maxUnread = 1 << 20
 
-// keepAlive is the interval of comments on a silent stream. It is shorter than the idle
-// timeouts of proxies and clients.
+// keepAlive is the interval of comments on a silent stream. It is shorter than the
+// idle timeouts of proxies and clients.
 const keepAlive = 15 * time.Second
 
 var (
@@ -24,9 +24,9 @@ var (
 	errNotReading  = errors.New("the client does not read")
 )
 
-// queue is an outlet that holds messages until a stream to the client writes them. Send
-// never blocks on the client: the reader goroutine of a server that other clients share
-// calls it.
+// queue is an outlet that holds messages until a stream to the client writes them.
+// Send never blocks on the client: the reader goroutine of a server that other
+// clients share calls it.
 type queue struct {
 	wake chan struct{} // capacity 1; receives when there may be a new message
 
@@ -39,8 +39,9 @@ type queue struct {
 
 func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
 
-// Send appends a message, or returns an error if the queue is full or closed. Requests and
-// responses are never dropped while a stream is open: one side waits for each.
+// Send appends a message, or returns an error if the queue is full or closed.
+// Requests and responses are never dropped while a stream is open: one side waits
+// for each.
 func (q *queue) Send(line []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -95,8 +96,9 @@ func (q *queue) full() bool {
 	return q.size > backlog
 }
 
-// pump writes messages to a stream of events until the queue is closed and empty, disconnected
-// is closed or another pump takes over, and returns nil then. It returns the error of a write.
+// pump writes messages to a stream of events until the queue is closed and empty,
+// disconnected is closed or another pump takes over, and returns nil then. It
+// returns the error of a write.
 func (q *queue) pump(w http.ResponseWriter, disconnected <-chan struct{}) error {
 	replaced := q.takeOver()
 	defer q.endPump(replaced)
@@ -131,8 +133,8 @@ func (q *queue) pump(w http.ResponseWriter, disconnected <-chan struct{}) error 
 	}
 }
 
-// takeOver stops the current pump, if any, and registers the caller as the new one. The
-// returned channel is closed when another pump takes over.
+// takeOver stops the current pump, if any, and registers the caller as the new one.
+// The returned channel is closed when another pump takes over.
 func (q *queue) takeOver() (replaced chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -32,8 +32,8 @@ type sessionKey struct {
 	name      string // session id, or the capabilities of the clients of a pool
 }
 
-// httpSession is a session over HTTP. It is idle while no request or stream is open. An
-// idle session may be evicted for a new one, and ends after SessionIdle.
+// httpSession is a session over HTTP. It is idle while no request or stream is
+// open. An idle session may be evicted for a new one, and ends after SessionIdle.
 type httpSession struct {
 	intake
 	all     *sessions
@@ -48,8 +48,8 @@ type httpSession struct {
 	timer     *time.Timer // calls expire
 }
 
-// sessions holds all sessions over HTTP. One token guards the whole server, so all clients
-// are the same principal, as they are without a token.
+// sessions holds all sessions over HTTP. One token guards the whole server, so all
+// clients are the same principal, as they are without a token.
 type sessions struct {
 	*Options
 	requests atomic.Int64 // in flight, of all sessions
@@ -68,9 +68,10 @@ func (all *sessions) begin(t transport, only string) (*httpSession, *jsonrpc.Err
 	return all.addLocked(&httpSession{key: sessionKey{t, only, id}, stream: stream}, Client{Only: only, ID: id, Out: stream})
 }
 
-// pool enters the session shared by all stateless clients with the given capabilities,
-// and creates it if there is none. Capabilities are compared in canonical form, so that
-// white space and the order of members do not matter, or as text if they have none.
+// pool enters the session shared by all stateless clients with the given
+// capabilities, and creates it if there is none. Capabilities are compared in
+// canonical form, so that white space and the order of members do not matter, or as
+// text if they have none.
 func (all *sessions) pool(capabilities []byte, only string) (*httpSession, *jsonrpc.Error) {
 	if canonical, ok := jsonrpc.AppendCanonical(nil, capabilities); ok {
 		capabilities = canonical
@@ -94,8 +95,8 @@ func (all *sessions) find(t transport, id, only string) *httpSession {
 	return nil
 }
 
-// addLocked starts the session of s if there is room for it, and registers it until it
-// ends.
+// addLocked starts the session of s if there is room for it, and registers it until
+// it ends.
 func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
 	if all.closed {
 		return nil, shuttingDown
@@ -116,9 +117,10 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 	return s, nil
 }
 
-// makeRoomLocked evicts the session that has been idle for longest if the principal has
-// reached its share of MaxSessions. It returns false if all are in use. A session with a running
-// task is not evicted, although it has no open request between two polls of the task.
+// makeRoomLocked evicts the session that has been idle for longest if the principal
+// has reached its share of MaxSessions. It returns false if all are in use. A
+// session with a running task is not evicted, although it has no open request
+// between two polls of the task.
 func (all *sessions) makeRoomLocked() bool {
 	open := 0
 	var oldest *httpSession
@@ -143,8 +145,8 @@ func (all *sessions) makeRoomLocked() bool {
 	return true
 }
 
-// end ends every session, which answers its open requests, and returns when all have
-// ended.
+// end ends every session, which answers its open requests, and returns when all
+// have ended.
 func (all *sessions) end(cause error) {
 	all.mu.Lock()
 	all.closed = true
@@ -155,8 +157,8 @@ func (all *sessions) end(cause error) {
 	all.work.Wait()
 }
 
-// enterLocked keeps the session from becoming idle until leave is called, or returns
-// false if the session has ended.
+// enterLocked keeps the session from becoming idle until leave is called, or
+// returns false if the session has ended.
 func (s *httpSession) enterLocked() bool {
 	if s.ending || s.Context().Err() != nil {
 		return false

@@ -9,9 +9,10 @@ import (
 )
 
 // listen writes the session's messages that belong to no request, until the client
-// disconnects, another stream takes over or the session ends. The client may have lost the
-// connection of the first stream long before the proxy notices. If endpoint is not empty,
-// the first event announces it as the URL for the client's messages.
+// disconnects, another stream takes over or the session ends. The client may have
+// lost the connection of the first stream long before the proxy notices. If
+// endpoint is not empty, the first event announces it as the URL for the client's
+// messages.
 func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint string) {
 	err := openEvents(w)
 	if err == nil && endpoint != "" {
@@ -25,8 +26,8 @@ func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint st
 	}
 }
 
-// openSSE serves GET /sse, the transport of 2024-11-05. The stream carries all messages
-// to the client, and the session ends with it.
+// openSSE serves GET /sse, the transport of 2024-11-05. The stream carries all
+// messages to the client, and the session ends with it.
 func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 	s, rpcErr := h.sessions.begin(legacySSE, "")
 	if rpcErr != nil {

@@ -13,8 +13,9 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// question is a request of a server, or of the proxy, to a client. A client of the handshake era
-// is sent it as a request; a stateless client with the result of a work (suspend.go).
+// question is a request of a server, or of the proxy, to a client. A client of the
+// handshake era is sent it as a request; a stateless client with the result of a work
+// (suspend.go).
 type question struct {
 	method string
 	params []byte
@@ -83,12 +84,13 @@ func (x *request) askClient(ctx context.Context, method string, params []byte) (
 	return x.s.questions.askOne(ctx, x.newQuestion(method, params))
 }
 
-// askerFor returns a function that asks the client a question of a server, for questions that
-// the transport does not tie to a request. A client of the handshake era is asked on the
-// stream of its only open request to that server, else on the session's stream; a stateless
-// client with its next result from that server. In a pool, a client is asked only if all open
-// calls to the server belong to one work, since no client may see another's question.
-// askerFor must be called when the question arrives: later calls may be another client's.
+// askerFor returns a function that asks the client a question of a server, for questions
+// that the transport does not tie to a request. A client of the handshake era is asked on
+// the stream of its only open request to that server, else on the session's stream; a
+// stateless client with its next result from that server. In a pool, a client is asked
+// only if all open calls to the server belong to one work, since no client may see
+// another's question. askerFor must be called when the question arrives: later calls may
+// be another client's.
 func (s *session) askerFor(l *sessionLease) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 	var sole *work // nil if the open calls belong to several works, or there are none
 	for i, x := range s.questions.callsTo(l.Lease) {
@@ -127,8 +129,8 @@ func (c *questions) askOne(ctx context.Context, q *question) ([]byte, *jsonrpc.E
 	return answers[0], nil
 }
 
-// ask asks questions, all in the same way, and blocks until all are answered. It returns the
-// answers in order.
+// ask asks questions, all in the same way, and blocks until all are answered. It returns
+// the answers in order.
 func (c *questions) ask(ctx context.Context, all ...*question) (answers [][]byte, err *jsonrpc.Error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -223,8 +225,8 @@ func (c *questions) withdraw(all []*question) {
 	}
 }
 
-// send writes a message to the question's stream, or to the session's stream if the former has
-// ended with the response to its request.
+// send writes a message to the question's stream, or to the session's stream if the
+// former has ended with the response to its request.
 func (c *questions) send(q *question, message []byte) *jsonrpc.Error {
 	why := "it has no stream open"
 	for _, out := range []front.Outlet{q.out, c.s.identity.Out} {
@@ -257,7 +259,8 @@ func (c *questions) answerLocked(q *question, r reply) bool {
 	return true
 }
 
-// find returns the open question that was sent as a request with the given raw id, or nil.
+// find returns the open question that was sent as a request with the given raw id, or
+// nil.
 func (c *questions) find(id []byte) *question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -306,12 +309,13 @@ func (x *request) canElicit() bool {
 	return elicitation != nil && !onlyURLs
 }
 
-// errUnread is returned by confirm if the client cancels the question, as clients without a
-// user do.
+// errUnread is returned by confirm if the client cancels the question, as clients without
+// a user do.
 var errUnread = errors.New("the client closed the question without an answer")
 
-// confirm asks the user of the work's client to confirm a message, and returns nil if the user
-// accepts. If the client is stateless, the work is suspended until the client replies.
+// confirm asks the user of the work's client to confirm a message, and returns nil if the
+// user accepts. If the client is stateless, the work is suspended until the client
+// replies.
 func (w *work) confirm(message string) error {
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))

@@ -15,8 +15,8 @@ import (
 // each invalidates the model's prompt cache.
 const listInterval = 500 * time.Millisecond
 
-// shownLists holds the merged lists as the client last saw them, and throttles list_changed
-// notifications.
+// shownLists holds the merged lists as the client last saw them, and throttles
+// list_changed notifications.
 type shownLists struct {
 	s       *session
 	changes throttle // notifies the client of changed lists
@@ -34,8 +34,8 @@ func newShownLists(s *session) *shownLists {
 	return lists
 }
 
-// notifyChanges sends a list_changed notification for each list that was shown before and has
-// changed.
+// notifyChanges sends a list_changed notification for each list that was shown before and
+// has changed.
 func (s *shownLists) notifyChanges() {
 	sent := make(map[string]bool) // one notification covers resources and their templates
 	for l := range upstream.Lists {
@@ -53,8 +53,8 @@ func (s *shownLists) notifyChanges() {
 }
 
 // show returns the current list. changed reports whether a list was shown before and
-// differed in any byte. If so, the listen requests of all clients that share the session are
-// sent a list_changed.
+// differed in any byte. If so, the listen requests of all clients that share the session
+// are sent a list_changed.
 func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
 	s.mu.Lock()
 	now = mergedList(s.s, l)
@@ -93,9 +93,9 @@ func mergedList(s *session, list upstream.List) []byte {
 	return bytes.Join(items, []byte(","))
 }
 
-// upstreamItems returns the items of one list in the order of the upstreams, tools and prompts
-// under their shown names. Of two items with one name it keeps the first. It leaves out items
-// that have no name, and tools that the session has to search for.
+// upstreamItems returns the items of one list in the order of the upstreams, tools and
+// prompts under their shown names. Of two items with one name it keeps the first. It
+// leaves out items that have no name, and tools that the session has to search for.
 func upstreamItems(s *session, p *policy, list upstream.List) (items [][]byte) {
 	seen := make(map[string]bool)
 	for _, l := range s.leases.current() {
@@ -122,8 +122,8 @@ func upstreamItems(s *session, p *policy, list upstream.List) (items [][]byte) {
 	return items
 }
 
-// throttle limits how often a function is called: the first trigger after a pause calls it at
-// once, later ones after the interval.
+// throttle limits how often a function is called: the first trigger after a pause calls
+// it at once, later ones after the interval.
 type throttle struct {
 	interval time.Duration
 	call     func()

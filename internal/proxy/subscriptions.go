@@ -11,9 +11,9 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// subscriptions holds the listeners of a session: its open listen requests and, in the handshake
-// era, one for each of the proxy's own resources that the client has subscribed to. Leases hold
-// the servers' resources that such a client has subscribed to.
+// subscriptions holds the listeners of a session: its open listen requests and, in the
+// handshake era, one for each of the proxy's own resources that the client has subscribed
+// to. Leases hold the servers' resources that such a client has subscribed to.
 type subscriptions struct {
 	mu   sync.Mutex // also held while leases' watches change
 	open []*listener
@@ -27,8 +27,8 @@ type listener struct {
 	send    func(method string, params []byte)
 }
 
-// serveListen serves subscriptions/listen. The request stays open, and its stream carries the
-// requested notifications, until the client cancels it or the session drains.
+// serveListen serves subscriptions/listen. The request stays open, and its stream carries
+// the requested notifications, until the client cancels it or the session drains.
 func serveListen(x *request) outcome {
 	if !x.stateless {
 		return outcome{err: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"}}
@@ -44,9 +44,9 @@ func serveListen(x *request) outcome {
 	return ownOutcome(revision.WithSubscription([]byte("{}"), x.msg.ID)) // not sent if the client cancelled the request
 }
 
-// newListener parses the notifications that a listen request subscribes to, and returns the
-// supported ones. It marks the requested lists as shown, so that a later change of one is
-// notified.
+// newListener parses the notifications that a listen request subscribes to, and returns
+// the supported ones. It marks the requested lists as shown, so that a later change of
+// one is notified.
 func newListener(x *request, notifications []byte) (l *listener, honoured []byte) {
 	l, honoured = &listener{send: func(method string, params []byte) {
 		x.send(method, revision.WithSubscription(params, x.msg.ID))
@@ -70,8 +70,8 @@ func newListener(x *request, notifications []byte) (l *listener, honoured []byte
 	return l, honoured
 }
 
-// begin registers a listen request and subscribes to its resources at the servers that may
-// have them.
+// begin registers a listen request and subscribes to its resources at the servers that
+// may have them.
 func (s *subscriptions) begin(l *listener, in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +102,8 @@ func (s *subscriptions) end(l *listener, in *session) {
 	}
 }
 
-// watchOwn subscribes a client of the handshake era to one of the proxy's own resources, or
-// ends the subscription.
+// watchOwn subscribes a client of the handshake era to one of the proxy's own resources,
+// or ends the subscription.
 func (s *subscriptions) watchOwn(in *session, uri string, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,8 @@ func watching(leases []*sessionLease, uri string) []*sessionLease {
 	return filterLeases(leases, func(l *sessionLease) bool { return slices.Contains(l.Watches(), uri) })
 }
 
-// publish sends a notification to every listener that wants it, and reports whether there is one.
+// publish sends a notification to every listener that wants it, and reports whether there
+// is one.
 func (s *subscriptions) publish(method string, params []byte, wants func(*listener) bool) bool {
 	s.mu.Lock()
 	wanted := slices.DeleteFunc(slices.Clone(s.open), func(l *listener) bool { return !wants(l) })
@@ -134,9 +135,9 @@ func subscribes(method string) bool {
 	return method == "resources/subscribe" || method == "resources/unsubscribe"
 }
 
-// subscribe forwards a request that changes the session's subscriptions, which outlive the
-// server's process. It is not sent to a stateless server, which receives a listen request
-// instead.
+// subscribe forwards a request that changes the session's subscriptions, which outlive
+// the server's process. It is not sent to a stateless server, which receives a listen
+// request instead.
 func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 	empty := outcome{answer: ownAnswer([]byte("{}"), false)}
 	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
@@ -190,8 +191,8 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 	s.notify(method, params)
 }
 
-// notify sends a notification that belongs to no request to a client of the handshake era, if
-// the client has initialized.
+// notify sends a notification that belongs to no request to a client of the handshake
+// era, if the client has initialized.
 func (s *session) notify(method string, params []byte) {
 	if s.identity.Out != nil && s.client.facts().handshake() && s.questions.isReady() {
 		sendNotification(s.srv.log, s.identity.Out, method, params)

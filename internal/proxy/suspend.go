@@ -15,18 +15,18 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// work is a call or a plan that may need input from its client. With a stateless client it
-// outlives the request that began it: the proxy answers the request with the questions and a
-// handle for one use, and the work is suspended until the client repeats the request with its
-// replies and the handle.
+// work is a call or a plan that may need input from its client. With a stateless client
+// it outlives the request that began it: the proxy answers the request with the questions
+// and a handle for one use, and the work is suspended until the client repeats the
+// request with its replies and the handle.
 //
 //	request ──► newWork ─► serve ──┬─► the work has ended: its result
 //	  resume ────────────────▲     └─► input needed: suspend ─► questions and a handle
 //	    ▲                                                            │
 //	    └───────── repeated request with the handle ◄── client ◄─────┘
 //
-// A handle is valid while its work has no request. It becomes invalid when it is used, when
-// it expires, when another request brings it, and when the session ends.
+// A handle is valid while its work has no request. It becomes invalid when it is used,
+// when it expires, when another request brings it, and when the session ends.
 type work struct {
 	questions   *questions // of the session
 	first       *request   // each later request repeats it
@@ -71,8 +71,8 @@ func (w *work) currentRequest() *request {
 	return w.request
 }
 
-// carrier returns the request that carries the notifications of x: the current one of its work, if
-// it has any. It returns nil if the work is suspended.
+// carrier returns the request that carries the notifications of x: the current one of its
+// work, if it has any. It returns nil if the work is suspended.
 func (c *questions) carrier(x *request) *request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,9 +82,9 @@ func (c *questions) carrier(x *request) *request {
 	return x.work.request
 }
 
-// serve serves x, the current request, until the work needs input or ends. If it needs input,
-// serve suspends the work and returns the questions, else it returns the result. If the client
-// cancels x, the work is cancelled too.
+// serve serves x, the current request, until the work needs input or ends. If it needs
+// input, serve suspends the work and returns the questions, else it returns the result.
+// If the client cancels x, the work is cancelled too.
 func (w *work) serve(x *request) outcome {
 	cancelled := x.ctx.Done()
 	for {
@@ -121,8 +121,9 @@ func (c *questions) ofLocked(w *work) (all []*question) {
 	return all
 }
 
-// assignLocked assigns each question without work that belongs to no call to a work with a call
-// to the same server and a current request, and notifies the works that have to ask something.
+// assignLocked assigns each question without work that belongs to no call to a work with
+// a call to the same server and a current request, and notifies the works that have to
+// ask something.
 func (c *questions) assignLocked() {
 	for _, q := range slices.Clone(c.open) {
 		if q.work == nil && q.server != nil {
@@ -145,8 +146,8 @@ func (c *questions) assignLocked() {
 	}
 }
 
-// release ends the questions of a work that has ended. Those that belong to no call wait for
-// another work.
+// release ends the questions of a work that has ended. Those that belong to no call wait
+// for another work.
 func (c *questions) release(w *work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,8 +162,8 @@ func (c *questions) release(w *work) {
 	c.assignLocked()
 }
 
-// suspend suspends w until the client's next request and returns the result that asks its open
-// questions, or nil if there are none. The error says why it cannot be suspended.
+// suspend suspends w until the client's next request and returns the result that asks its
+// open questions, or nil if there are none. The error says why it cannot be suspended.
 func (c *questions) suspend(w *work) (result []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,9 +196,9 @@ func (c *questions) suspend(w *work) (result []byte, err error) {
 	return jsonrpc.Set(result, "requestState", jsonrpc.AppendString(nil, handle)), nil
 }
 
-// resume returns the suspended work for the handle in x, after passing the replies in x to
-// the questions. It returns nil and no error if x has no handle, or one that may belong to a
-// stateless server.
+// resume returns the suspended work for the handle in x, after passing the replies in x
+// to the questions. It returns nil and no error if x has no handle, or one that may
+// belong to a stateless server.
 func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
 	handle, ok := jsonrpc.String(x.handle())
 	if !ok {
@@ -229,8 +230,8 @@ func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
 	return w, nil
 }
 
-// repeats reports whether x repeats y: the same tool, prompt or resource and, if that is one of
-// the proxy's tools, equal arguments after canonicalization.
+// repeats reports whether x repeats y: the same tool, prompt or resource and, if that is
+// one of the proxy's tools, equal arguments after canonicalization.
 func repeats(x, y *request) bool {
 	for _, member := range []string{"name", "uri"} {
 		if !bytes.Equal(x.msg.Index.Get(member), y.msg.Index.Get(member)) {
@@ -272,8 +273,8 @@ func (c *questions) anySuspended() bool {
 	return len(c.byHandle) > 0
 }
 
-// enter registers the call of x as open until the returned function is called, which withdraws
-// the call's questions.
+// enter registers the call of x as open until the returned function is called, which
+// withdraws the call's questions.
 func (c *questions) enter(x *request) (leave func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -308,9 +309,9 @@ func (c *questions) callsToLocked(l *upstream.Lease) (found []*request) {
 }
 
 // Servers of the handshake era send questions (sampling, elicitation, roots) as requests.
-// Stateless servers end the call with an input_required result, and the client repeats the
-// call with the answers (multi round-trip requests). The functions below connect clients and
-// servers of different eras.
+// Stateless servers end the call with an input_required result, and the client repeats
+// the call with the answers (multi round-trip requests). The functions below connect
+// clients and servers of different eras.
 
 // startCall makes the upstream request of the work's call, which ends the work.
 func (w *work) startCall(req *upstream.Request) {
@@ -327,8 +328,8 @@ func (w *work) startCall(req *upstream.Request) {
 	})
 }
 
-// fetchBridged is fetch for a stateless client's call to a server of the handshake era, which
-// may ask questions until the call has ended.
+// fetchBridged is fetch for a stateless client's call to a server of the handshake era,
+// which may ask questions until the call has ended.
 func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	req.Ask = x.askClient
 	leave := x.s.questions.enter(x)
@@ -344,8 +345,8 @@ func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done 
 // maxRounds limits how often one call to a stateless server may ask for input.
 const maxRounds = 32
 
-// resolveInput asks the client the questions in a stateless server's result and repeats the
-// call with the answers, until the result is complete.
+// resolveInput asks the client the questions in a stateless server's result and repeats
+// the call with the answers, until the result is complete.
 func resolveInput(ctx context.Context, x *request, req *upstream.Request, result []byte) outcome {
 	params := req.Index.Raw()
 	if params == nil {
@@ -390,8 +391,9 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 	}}
 }
 
-// handle returns the raw handle of suspended work that x may resume, or of a stateless server;
-// nil if x has none. A request that an earlier process may have received has no valid handle.
+// handle returns the raw handle of suspended work that x may resume, or of a stateless
+// server; nil if x has none. A request that an earlier process may have received has no
+// valid handle.
 func (x *request) handle() []byte {
 	if !x.stateless || x.msg.Repeated {
 		return nil
