@@ -102,7 +102,6 @@ func (s *session) adoptPolicy() {
 	}
 	for _, l := range old {
 		if !slices.ContainsFunc(next, func(n *sessionLease) bool { return n.Lease == l.Lease }) {
-			s.srv.prefetch.LeaseEnded(l.prefetchUpstream)
 			l.Close()
 		}
 	}

@@ -31,7 +31,7 @@ type prefetchSource struct {
 // newPrefetchUpstream returns the lease as the prefetch worker sees it.
 func (s *session) newPrefetchUpstream(l *sessionLease) *speculate.Upstream {
 	return &speculate.Upstream{
-		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Shared: l.Shared(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
+		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
 		Storage: s.srv.learnedStorage(l.member), Offered: &prefetchSource{s, l},
 	}
 }

@@ -131,9 +131,6 @@ func (s *session) End(why error) {
 		}
 		closing.Wait()
 		s.running.Wait()
-		for _, l := range leases {
-			s.srv.prefetch.LeaseEnded(l.prefetchUpstream)
-		}
 		s.srv.common.store.DropScope(s.identity.scope)
 		s.srv.kept.drop(s)
 		s.srv.catalog.search.save(&s.srv.policy.Load().Selection)

@@ -61,7 +61,6 @@ func (c *crowd) meddle(stop chan struct{}) {
 		c.scheduler.Known(fmt.Sprint(i % 3))
 		if i%50 == 0 {
 			c.scheduler.Harm(fmt.Sprint(i%40), nil, speculate.RateLimited, 0)
-			c.scheduler.RemoveInstance(uint64(i % 3))
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (o Options) withDefaults() Options {
 // Limits of what is remembered.
 const (
 	maxOpen    = 256  // prefetches of a session with unknown fate
-	maxKnown   = 1024 // hosts, upstreams and instances each
+	maxKnown   = 1024 // hosts, upstreams and instances each, also those that have ended
 	maxChanges = 256  // changes of level not yet read
 )
 
@@ -110,13 +110,6 @@ func (d *Scheduler) instanceLocked(up *Upstream) *instance {
 	})
 }
 
-// RemoveInstance removes an upstream instance that has ended.
-func (d *Scheduler) RemoveInstance(instance uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.instances.Remove(instance)
-}
-
 // Presume sets the evidence that was learned of an upstream's concurrency earlier.
 func (d *Scheduler) Presume(key string, learned predict.Concurrency) {
 	d.mu.Lock()
@@ -150,10 +143,9 @@ type Counts struct {
 // Stats is a snapshot of the scheduler.
 type Stats struct {
 	Counts
-	Sessions  int            `json:"sessions"`  // observed
-	Instances int            `json:"instances"` // of upstreams
-	UnderWay  int            `json:"under_way"` // slots taken
-	Hosts     map[string]int `json:"hosts"`     // host → level
+	Sessions int            `json:"sessions"`  // observed
+	UnderWay int            `json:"under_way"` // slots taken
+	Hosts    map[string]int `json:"hosts"`     // host → level
 }
 
 // Stats returns a snapshot.
@@ -161,8 +153,7 @@ func (d *Scheduler) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := Stats{
-		Counts: d.counts, Sessions: d.sessions, Instances: d.instances.Len(), UnderWay: d.underWay,
-		Hosts: make(map[string]int),
+		Counts: d.counts, Sessions: d.sessions, UnderWay: d.underWay, Hosts: make(map[string]int),
 	}
 	for _, h := range d.hosts.Values() {
 		s.Hosts[h.of.Host] = h.level

@@ -102,7 +102,6 @@ type Upstream struct {
 	Name     string
 	Key      string // identifies the upstream in learned state
 	Instance uint64 // process or connection
-	Shared   bool   // other sessions use the instance too
 	Remote   bool   // reached over HTTP, and taken to handle calls in parallel until it is seen not to
 
 	Exclusive bool    // only calls through the proxy change what it reads

@@ -143,15 +143,6 @@ func (w *Worker) SessionEnded(c *Client, then func()) {
 // UpstreamsChanged drops the state of upstreams that are no longer configured.
 func (w *Worker) UpstreamsChanged() { w.queue.add(task{required: true, do: w.forgetRemoved}) }
 
-// LeaseEnded drops an instance that ends with its lease. What was learned of its concurrency is
-// kept with the upstream.
-func (w *Worker) LeaseEnded(up *Upstream) {
-	remove := func() { w.Scheduler.RemoveInstance(up.Instance) }
-	if !up.Shared && !w.queue.add(task{required: true, do: remove}) {
-		remove()
-	}
-}
-
 // Save saves learned state, and returns when that is done.
 func (w *Worker) Save() { w.queue.saveNow() }
 
