@@ -42,6 +42,9 @@ func (f checker) check(c *Config) {
 		if !c.Plan.Enabled && !f.failed("plan.enabled") {
 			f.warn(join("plans", p.Name), "is not listed: set enabled = true in [plan]")
 		}
+		for name, schema := range p.Parameters {
+			f.checkSchema(join("plans", p.Name, "parameters", name), schema)
+		}
 	}
 	for _, t := range c.Tools {
 		f.checkTool(join("tools", t.Name), t)
@@ -57,6 +60,25 @@ func (f checker) checkPrefetchTimeout(e *Enrichment) {
 		f.warn(key, "%d exceeds the maximum; %d is used", e.PrefetchTimeoutMS, maxPrefetchWaitMS)
 	}
 	e.PrefetchTimeoutMS = min(e.PrefetchTimeoutMS, maxPrefetchWaitMS)
+}
+
+// checkSchema checks the type of a JSON Schema, the keyword most often wrong. Package plan checks the
+// steps.
+func (f checker) checkSchema(key string, schema any) {
+	table, ok := schema.(map[string]any)
+	if _, always := schema.(bool); !ok && !always {
+		f.problem(key, "want a JSON Schema such as { type = \"string\" }, have %s", show(schema))
+	}
+	types, several := table["type"].([]any)
+	if !several && table["type"] != nil {
+		types = []any{table["type"]}
+	}
+	known := []any{"string", "number", "integer", "boolean", "array", "object", "null"}
+	for _, t := range types {
+		if _, text := t.(string); !text || !slices.Contains(known, t) {
+			f.problem(join(key, "type"), "want string, number, integer, boolean, array, object or null, have %s", show(t))
+		}
+	}
 }
 
 // checkTool checks a layer of a tool's model. Package valuemodel checks the forms of tool names
