@@ -2,9 +2,9 @@
 // been answered before they were asked for, beside the floor that any prefetcher
 // must beat, and whether each target is met.
 //
-//	go run -C tools ./measure -data DIR [-restart] [-policy NAME] [-only SET]
+//	go run -C tools ./measure -data DIR [-frozen|-cold] [-policy NAME] [-only SET]
 //	go run -C tools ./measure -data DIR -learning
-//	go run -C tools ./measure -data DIR -tuned PROGRAM
+//	go run -C tools ./measure -data DIR -heldout
 //
 // DIR holds floor/SET.json, traces/SET.{train,bench}.jsonl.gz and
 // traces/{classes-floor,classes}.toml. What is learned from SET.train goes on being
@@ -17,8 +17,7 @@
 //   - the defaults: classes.toml, and everything as a client would have it, but
 //     for the point of the curve, which is min_probability.
 //
-// With -restart each session is a process of its own, which knows only what the
-// state holds. It exits with 1 if a target is missed.
+// It exits with 1 if a target is missed.
 package main
 
 import (
