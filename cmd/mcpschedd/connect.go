@@ -34,7 +34,6 @@ If the daemon does not start in time, this command serves its client by itself.`
 // connect relays a client's messages to the daemon, or serves the client by itself if the daemon
 // cannot be reached.
 func connect(ctx context.Context, f daemon.Flags, stderr io.Writer) error {
-	serveAlone := func() error { return serve(ctx, serveOptions{config: f.Config, only: f.Only}, stderr) }
 	become(daemon.SmallProgram) // the small program does the same in a third of the memory
 	program, err := os.Executable()
 	if err != nil {
@@ -56,5 +55,5 @@ func connect(ctx context.Context, f daemon.Flags, stderr io.Writer) error {
 		return nil
 	}
 	o.Log.Warn("client served without the daemon", "err", err)
-	return serveAlone()
+	return serve(ctx, serveOptions{config: f.Config, only: f.Only}, stderr)
 }

@@ -204,22 +204,13 @@ func ownHostOnly(next http.Handler) http.Handler {
 	})
 }
 
-// serveUntil serves until ctx ends, then gives running responses 2 s to complete.
+// serveUntil serves until ctx ends.
 func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		if srv.Shutdown(ctx) != nil {
-			srv.Close() // a client does not read its response
-		}
-	})
-	err := srv.Serve(l)
-	if stop() || !errors.Is(err, http.ErrServerClosed) {
+	stop := context.AfterFunc(ctx, func() { srv.Close() })
+	defer stop()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	<-ended
 	return nil
 }

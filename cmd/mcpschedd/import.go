@@ -123,15 +123,14 @@ func (m *importing) header() string {
 	return clients.Comment("From " + strings.Join(m.sources, " and ") + ", by mcpschedd import.")
 }
 
-const maxClientFile = 64 << 20 // bytes
-
+// readBounded reads a file, of which a client accepts far less than the bound.
 func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxClientFile+1))
+	return io.ReadAll(io.LimitReader(f, 64<<20))
 }
 
 // clientFile is a file of a client, and the error of reading it.
@@ -215,16 +214,12 @@ func (m *importing) readFile(path string) error {
 	if slices.Contains(m.sources, path) {
 		return nil
 	}
-	if s, err := os.Stat(path); err != nil {
-		return err
-	} else if s.IsDir() {
-		return fmt.Errorf("%s: is a directory", path)
-	} else if s.Size() > maxClientFile {
-		return fmt.Errorf("%s: want a file of at most %d MiB", path, maxClientFile>>20)
-	}
 	f, err := state.OpenFile(path)
 	if err != nil {
 		return err
+	}
+	if !f.Exists {
+		return fs.ErrNotExist
 	}
 	if err := m.reader.Read(path, f.Text); err != nil {
 		return err

@@ -73,11 +73,9 @@ func rules(c *config.Config) (all []valuemodel.Rule, problems []config.Problem) 
 			r.Source, r.Tuned = "tuned", true
 		}
 		for n, f := range t.FollowUp {
-			args, wrong := bindings(f)
-			for _, name := range slices.Sorted(maps.Keys(wrong)) {
-				problems = append(problems, problem(fmt.Sprintf("%s.follow_up[%d].%s", key, n, name), "%v", wrong[name]))
-			}
-			r.Layer.FollowUps = append(r.Layer.FollowUps, valuemodel.FollowUp{Tool: f.Tool, Probability: f.Probability, Args: args, Max: f.Max})
+			r.Layer.FollowUps = append(r.Layer.FollowUps, followUp(f, func(name string, err error) {
+				problems = append(problems, problem(fmt.Sprintf("%s.follow_up[%d].%s", key, n, name), "%v", err))
+			}))
 		}
 		all = append(all, r)
 	}
@@ -117,23 +115,23 @@ func layer(t config.Tool) valuemodel.Layer {
 	return l
 }
 
-// bindings parses the arguments of a follow-up. wrong has its errors by keys relative to the follow-up.
-func bindings(f config.FollowUp) (args map[string]valuemodel.Binding, wrong map[string]error) {
-	args, wrong = make(map[string]valuemodel.Binding, len(f.Args)), make(map[string]error)
-	add := func(name, key string, b valuemodel.Binding, err error) {
-		if args[name] = b; err != nil {
-			wrong[key] = err
+// followUp converts a follow-up. It passes errors of its arguments to wrong, with their keys
+// relative to the follow-up.
+func followUp(f config.FollowUp, wrong func(key string, err error)) valuemodel.FollowUp {
+	out := valuemodel.FollowUp{Tool: f.Tool, Probability: f.Probability, Args: make(map[string]valuemodel.Binding, len(f.Args)), Max: f.Max}
+	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
+		b, err := valuemodel.ParseBinding(f.Args[name])
+		if out.Args[name] = b; err != nil {
+			wrong(config.Key("args", name), err)
 		}
-	}
-	for name, value := range f.Args {
-		b, err := valuemodel.ParseBinding(value)
-		add(name, config.Key("args", name), b, err)
 	}
 	if f.Projection != "" && f.ProjectionArg != "" {
 		b, err := valuemodel.ProjectionBinding(f.Projection)
-		add(f.ProjectionArg, "projection", b, err)
+		if out.Args[f.ProjectionArg] = b; err != nil {
+			wrong("projection", err)
+		}
 	}
-	return args, wrong
+	return out
 }
 
 // span returns n units of time, limited to the longest Duration.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 
@@ -46,16 +44,12 @@ func recordOptions(at workplace, c *config.Config, dir state.Dir, transport stri
 
 // key returns the installation's hash key, and creates it if it is missing. A key of another
 // length is corrupt and is not replaced, since later hashes would not match earlier ones.
-func key(dir state.Dir) (key []byte, err error) {
-	if key, err = dir.Read(hashKey); errors.Is(err, fs.ErrNotExist) {
-		err = dir.Update(hashKey, func(old []byte) ([]byte, error) {
-			if key = old; len(key) == 0 {
-				key = make([]byte, keyBytes)
-				rand.Read(key)
-			}
-			return key, nil
-		})
-	}
+func key(dir state.Dir) ([]byte, error) {
+	key, err := readOrCreate(dir, hashKey, func() []byte {
+		key := make([]byte, keyBytes)
+		rand.Read(key)
+		return key
+	})
 	if err == nil && len(key) != keyBytes {
 		return nil, fmt.Errorf("%s: want a key of %d bytes, have %d; delete the file to create a new one", dir.Path(hashKey), keyBytes, len(key))
 	}

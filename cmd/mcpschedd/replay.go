@@ -45,8 +45,6 @@ long as its model says.`,
 	return c
 }
 
-func replayPolicies() []string { return []string{"learned", "static", "off", "oracle"} }
-
 // replayFlags are the flags and arguments of replay.
 type replayFlags struct {
 	traces, train, configs, sets []string
@@ -84,34 +82,29 @@ func runReplay(ctx context.Context, f *replayFlags, stdout io.Writer) error {
 			return err
 		}
 	}
-	return f.print(stdout, p.Reports()[0])
-}
-
-func (f *replayFlags) print(w io.Writer, r *replay.Report) error {
+	report := p.Reports()[0]
 	switch {
 	case f.csv:
-		return r.WriteCSV(w)
+		return report.WriteCSV(stdout)
 	case f.json:
-		return printJSON(w, r)
+		return printJSON(stdout, report)
 	}
-	_, err := r.WriteTo(w)
+	_, err = report.WriteTo(stdout)
 	return err
 }
 
 // check validates the flags.
 func (f *replayFlags) check() error {
 	switch {
-	case !slices.Contains(replayPolicies(), f.policy):
+	case !slices.Contains([]string{"learned", "static", "off", "oracle"}, f.policy):
 		return usage("--policy: want learned, static, off or oracle, have %q", f.policy)
 	case f.think <= 0:
 		return usage("--think: want more than 0, have %v", f.think)
-	case f.keepTurns < 0 || f.keepTurns > mostTurns:
-		return usage("--keep-turns: want 0 to %d, have %d", mostTurns, f.keepTurns)
+	case f.keepTurns < 0 || f.keepTurns > 1_000_000:
+		return usage("--keep-turns: want 0 to 1000000, have %d", f.keepTurns)
 	}
 	return nil
 }
-
-const mostTurns = 1_000_000
 
 // recorded reads all traces.
 func recorded(files []string) ([]*replay.Session, error) {

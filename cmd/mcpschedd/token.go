@@ -15,13 +15,7 @@ const tokenFile = "http-token"
 
 // token returns the bearer token that HTTP clients must send, and creates it at first use.
 func token(dir state.Dir) (string, error) {
-	data, err := dir.Read(tokenFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := dir.Write(tokenFile, []byte(rand.Text()+"\n")); err != nil {
-			return "", fmt.Errorf("%s: %w", dir.Path(tokenFile), err)
-		}
-		data, err = dir.Read(tokenFile) // another process may have written it later
-	}
+	data, err := readOrCreate(dir, tokenFile, func() []byte { return []byte(rand.Text() + "\n") })
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", dir.Path(tokenFile), err)
 	}
@@ -30,4 +24,18 @@ func token(dir state.Dir) (string, error) {
 		return "", hinted{fmt.Errorf("%s: want a token of at least 16 characters", dir.Path(tokenFile)), "delete the file to create a new token"}
 	}
 	return secret, nil
+}
+
+// readOrCreate returns the content of a file in the state directory, and creates the file at first
+// use. Of several processes that create it, all return the content of the first.
+func readOrCreate(dir state.Dir, name string, create func() []byte) (data []byte, err error) {
+	if data, err = dir.Read(name); errors.Is(err, fs.ErrNotExist) {
+		err = dir.Update(name, func(old []byte) ([]byte, error) {
+			if data = old; data == nil {
+				data = create()
+			}
+			return data, nil
+		})
+	}
+	return data, err
 }
