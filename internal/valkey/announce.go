@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -121,25 +123,13 @@ for _, place in ipairs(KEYS) do
 end
 return 1`
 
-// renewAll renews all open writes four times per Lease, until ctx ends.
-func (s *Store) renewAll(ctx context.Context) {
-	tick := time.NewTicker(s.options.Lease / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		s.mu.Lock()
-		open := make([]*announcement, 0, len(s.openWrites))
-		for a := range s.openWrites {
-			open = append(open, a)
-		}
-		s.mu.Unlock()
-		if len(open) > 0 {
-			s.renew(ctx, open)
-		}
+// renewAll renews all open writes.
+func (s *Store) renewAll() {
+	s.mu.Lock()
+	open := slices.Collect(maps.Keys(s.openWrites))
+	s.mu.Unlock()
+	if len(open) > 0 {
+		s.renew(s.ctx, open)
 	}
 }
 

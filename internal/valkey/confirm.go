@@ -57,29 +57,24 @@ func (s *Store) mayBegin(history string, asked time.Time) bool {
 // standbysNeeded is the number of standbys that form a majority with the primary.
 func (c *confirmation) standbysNeeded() int64 { return int64(c.servers / 2) }
 
-// keepConfirming confirms the primary periodically, until ctx ends.
-func (s *Store) keepConfirming(ctx context.Context) {
-	tick := time.NewTicker(s.confirmationTTL() / 4)
-	defer tick.Stop()
-	logged := ""
-	for {
-		if conn := s.conn.Load(); conn != nil {
-			began := time.Now()
-			switch history, err := s.confirm(ctx, *conn); {
-			case err == nil:
-				logged = ""
-				s.confirmation.record(history, began)
-			case ctx.Err() == nil && err.Error() != logged:
-				logged = err.Error()
-				s.options.Log.Warn("the primary of the replicas' store is not confirmed by a majority of its servers: no answer is served, and no write is sent", "at", s.address(), "err", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
+// keepConfirming confirms the primary periodically, in the background.
+func (s *Store) keepConfirming() {
+	logged := "" // the last error, which is logged once
+	s.every(s.confirmationTTL()/4, func() {
+		conn := s.conn.Load()
+		if conn == nil {
 			return
-		case <-tick.C:
 		}
-	}
+		began := time.Now()
+		switch history, err := s.confirm(s.ctx, *conn); {
+		case err == nil:
+			logged = ""
+			s.confirmation.record(history, began)
+		case s.ctx.Err() == nil && err.Error() != logged:
+			logged = err.Error()
+			s.options.Log.Warn("the primary of the replicas' store is not confirmed by a majority of its servers: no answer is served, and no write is sent", "at", s.address(), "err", err)
+		}
+	})
 }
 
 // record records a confirmation that was started at began.

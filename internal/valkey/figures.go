@@ -2,7 +2,6 @@ package valkey
 
 import (
 	"context"
-	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -13,20 +12,11 @@ const maxFigures = 4 << 20
 // Publish publishes the result of figures to the other replicas, four times per Lease. Texts
 // over 4 MiB are not published.
 func (s *Store) Publish(figures func() []byte) {
-	s.running.Go(func() {
-		tick := time.NewTicker(s.options.Lease / 4)
-		defer tick.Stop()
-		for {
-			if text := figures(); len(text) > 0 && len(text) <= maxFigures {
-				_, _ = s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
-					return c.B().Set().Key(prefix + "figures:" + s.id).Value(rueidis.BinaryString(text)).PxMilliseconds(s.options.Lease.Milliseconds()).Build()
-				})
-			}
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-tick.C:
-			}
+	s.every(s.options.Lease/4, func() {
+		if text := figures(); len(text) > 0 && len(text) <= maxFigures {
+			_, _ = s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
+				return c.B().Set().Key(prefix + "figures:" + s.id).Value(rueidis.BinaryString(text)).PxMilliseconds(s.options.Lease.Milliseconds()).Build()
+			})
 		}
 	})
 }

@@ -34,26 +34,17 @@ return redis.call('ZCARD', KEYS[1])`
 // it changes. While the server is not reachable the last number stays. partitioned is set once
 // the other replicas count this one as absent.
 func (s *Store) WatchCount(changed func(n int, partitioned bool)) {
-	s.running.Go(func() {
-		tick := time.NewTicker(s.options.Lease / 4)
-		defer tick.Stop()
-		last, wasPartitioned, seen := 0, false, time.Now()
-		for {
-			n, ok := s.countReplicas()
-			if ok {
-				seen = time.Now()
-			} else {
-				n = last
-			}
-			if partitioned := time.Since(seen) > s.options.Lease+s.options.Lease/margin; n != last || partitioned != wasPartitioned {
-				last, wasPartitioned = n, partitioned
-				changed(max(1, n), partitioned)
-			}
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-tick.C:
-			}
+	last, wasPartitioned, seen := 0, false, time.Now()
+	s.every(s.options.Lease/4, func() {
+		n, ok := s.countReplicas()
+		if ok {
+			seen = time.Now()
+		} else {
+			n = last
+		}
+		if partitioned := time.Since(seen) > s.options.Lease+s.options.Lease/margin; n != last || partitioned != wasPartitioned {
+			last, wasPartitioned = n, partitioned
+			changed(max(1, n), partitioned)
 		}
 	})
 }

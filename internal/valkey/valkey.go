@@ -102,12 +102,28 @@ func New(o Options) (*Store, error) {
 	s.history.Store(new(string))
 	s.down.Store(true)
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.running.Go(func() { s.stayConnected(s.ctx) })
-	s.running.Go(func() { s.renewAll(s.ctx) })
+	s.stayConnected()
+	s.every(o.Lease/4, s.renewAll)
 	if servers > 0 {
-		s.running.Go(func() { s.keepConfirming(s.ctx) })
+		s.keepConfirming()
 	}
 	return s, nil
+}
+
+// every calls do in the background, now and at each interval, until the store is closed.
+func (s *Store) every(interval time.Duration, do func()) {
+	s.running.Go(func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			do()
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
 }
 
 // Close stops the background work and closes the connections.
@@ -162,29 +178,24 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 	return o, servers, nil
 }
 
-// stayConnected connects, and retries while the server does not reply.
-func (s *Store) stayConnected(ctx context.Context) {
-	tick := time.NewTicker(retryDelay)
-	defer tick.Stop()
-	for logged := ""; ; { // an error is logged once
-		if s.down.Load() {
-			err := s.connect(ctx)
-			switch {
-			case err == nil:
-				s.down.Store(false)
-				logged = ""
-				s.options.Log.Info("the replicas share their store", "at", s.address())
-			case ctx.Err() == nil && err.Error() != logged:
-				logged = err.Error()
-				s.options.Log.Warn("the replicas' store cannot be used: no answer is stored, and no write is sent", "at", s.address(), "err", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
+// stayConnected connects in the background, and retries while the server does not reply.
+func (s *Store) stayConnected() {
+	logged := "" // the last error, which is logged once
+	s.every(retryDelay, func() {
+		if !s.down.Load() {
 			return
-		case <-tick.C:
 		}
-	}
+		err := s.connect(s.ctx)
+		switch {
+		case err == nil:
+			s.down.Store(false)
+			logged = ""
+			s.options.Log.Info("the replicas share their store", "at", s.address())
+		case s.ctx.Err() == nil && err.Error() != logged:
+			logged = err.Error()
+			s.options.Log.Warn("the replicas' store cannot be used: no answer is stored, and no write is sent", "at", s.address(), "err", err)
+		}
+	})
 }
 
 // address is the server's address for log messages.
