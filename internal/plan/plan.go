@@ -21,10 +21,10 @@
 //	Runner.Run     schedules the steps (run), fills in the references (fill), makes the calls
 //	               (call) and stores results while they are needed
 //	Report.Answer  the result of the plan within its budget (report)
+//	Kept           results for later reading (kept)
 //
 // The package knows neither servers nor tool classes: the properties of a tool, the function that
-// makes calls and the user's confirmation are passed in. It does not store results for later
-// reading.
+// makes calls and the user's confirmation are passed in.
 package plan
 
 import (

@@ -122,11 +122,7 @@ func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool s
 }
 
 // Results returns how many results the server keeps.
-func Results(s *Server) int {
-	s.kept.mu.Lock()
-	defer s.kept.mu.Unlock()
-	return len(s.kept.all)
-}
+func Results(s *Server) int { return s.kept.Len() }
 
 // Prefetch makes a prefetch in one of the sessions: the nth from the oldest, modulo their number.
 func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {

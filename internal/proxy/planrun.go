@@ -158,7 +158,7 @@ func (r *planRun) keep(what string, value []byte) (handle string) {
 	if ttl < 0 {
 		return ""
 	}
-	return srv.kept.add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, time.Now(), ttl)
+	return srv.kept.Add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, ttl)
 }
 
 // planStep describes the step of a plan that a request belongs to.

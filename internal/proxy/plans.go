@@ -1,17 +1,12 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -191,164 +186,22 @@ func possiblePlaces(m *valuemodel.Model) []string {
 
 // serveReadResult serves a call of mcpschedd_read_result.
 func serveReadResult(x *request, arguments []byte) (outcome, error) {
-	q, err := parseReadQuery(arguments)
-	if err != nil {
+	q, err := plan.ParseQuery(arguments)
+	switch {
+	case err != nil:
 		return outcome{}, err
+	case q.Handle == "" && x.s.identity.scope == "":
+		return outcome{}, errors.New("handle: missing")
+	case q.Handle == "":
+		return ownOutcome(textResult(x.s.srv.kept.List(x.s))), nil
 	}
-	plans, now := &x.s.srv.policy.Load().Plans, time.Now()
-	results := x.s.srv.kept.of(x.s, now)
-	if q.Handle == "" {
-		if x.s.identity.scope == "" {
-			return outcome{}, errors.New("handle: missing")
-		}
-		var list strings.Builder
-		for _, r := range results[:min(len(results), maxListed)] {
-			fmt.Fprintf(&list, "%s  %s, %d bytes, expires in %v\n", r.handle, r.label, len(r.value), r.expires.Sub(now).Round(time.Second))
-		}
-		return ownOutcome(textResult(cmp.Or(list.String(), "No results to read."))), nil
-	}
-	i := slices.IndexFunc(results, func(r *keptResult) bool { return r.handle == q.Handle })
-	if i < 0 {
-		return outcome{}, fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.Handle, plans.KeepFor)
-	}
-	out, err := results[i].read(q, excerptLimit(plans.ResultTokens(plans.Budget)))
-	if err != nil {
+	plans := &x.s.srv.policy.Load().Plans
+	out, err := x.s.srv.kept.Read(x.s, q, excerptLimit(plans.ResultTokens(plans.Budget)))
+	switch {
+	case errors.Is(err, plan.ErrNotKept):
+		return outcome{}, fmt.Errorf("handle %q: %w (%v, [plan].handle_ttl)", q.Handle, err, plans.KeepFor)
+	case err != nil:
 		return outcome{}, err
 	}
 	return ownOutcome(structuredResult(out, nil, false)), nil
-}
-
-// readQuery holds the arguments of mcpschedd_read_result.
-type readQuery struct {
-	Handle  string  `json:"handle"`
-	Pointer string  `json:"pointer"`
-	Offset  *uint32 `json:"offset"` // items, fields or bytes of text to skip
-}
-
-// parseReadQuery parses the arguments of mcpschedd_read_result.
-func parseReadQuery(raw []byte) (q readQuery, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&q); err != nil {
-		what := strings.TrimPrefix(err.Error(), "json: ")
-		if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			what = cmp.Or(mistyped.Field, "arguments") + ": wrong type, " + mistyped.Value
-		}
-		return q, fmt.Errorf("%s; want an object with handle, a string, and pointer, a JSON pointer, or offset, a whole number", what)
-	}
-	if !jsonrpc.ValidPointer(q.Pointer) {
-		return q, fmt.Errorf(`pointer: want a JSON pointer such as "/items/20", have %.80q`, q.Pointer)
-	}
-	return q, nil
-}
-
-// read returns the requested part, or as much of it as fits with pointers to the rest.
-func (r *keptResult) read(q readQuery, limit excerpt.Limit) ([]byte, error) {
-	value, offset := jsonrpc.At(r.value, q.Pointer), -1
-	if q.Offset != nil {
-		offset = int(*q.Offset)
-	}
-	text, isText := jsonrpc.String(value)
-	build := func(chars int) []byte { return r.part(q.Pointer, offset, len(value) > 0 && value[0] == '{', chars) }
-	switch {
-	case value == nil:
-		return nil, fmt.Errorf("pointer %q: nothing there", q.Pointer)
-	case offset < 0 || value[0] == '[' || value[0] == '{':
-	default:
-		if !isText {
-			text = string(value)
-		}
-		if offset > len(text) {
-			return nil, fmt.Errorf("offset %d: the text has %d bytes", offset, len(text))
-		}
-		build = func(chars int) []byte {
-			part, next := excerpt.Text(text, offset, chars)
-			out := jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, part))
-			if next >= 0 {
-				out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(next), 10))
-			}
-			return jsonrpc.Set(out, "bytes", strconv.AppendInt(nil, int64(len(text)), 10))
-		}
-	}
-	if out := limit.Fit(len(value), build); out != nil {
-		return out, nil
-	}
-	return build(0), nil
-}
-
-// part returns an excerpt of the value at pointer, with pointers to the parts left out.
-func (r *keptResult) part(pointer string, offset int, object bool, chars int) []byte {
-	part, left := excerpt.Read(r.value, pointer, offset, chars)
-	out := jsonrpc.Set(nil, "value", part)
-	for _, l := range left {
-		if l.Pointer == pointer && !object { // an object may have gaps, so an offset cannot describe the rest
-			out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(l.From), 10))
-		}
-	}
-	if len(left) > 0 {
-		list, _ := json.Marshal(left) // numbers and strings always marshal
-		out = jsonrpc.Set(out, "left_out", list)
-	}
-	return out
-}
-
-// Limits of the results of plans that are kept for mcpschedd_read_result.
-const (
-	maxKept       = 128 << 20 // bytes; the oldest results are evicted
-	maxKeptResult = 32 << 20  // bytes of one result
-	maxListed     = 100       // results in a list, which a model reads as a whole
-)
-
-// kept holds results of plans, which their session can read by handle until they expire.
-type kept struct {
-	mu  sync.Mutex
-	all []*keptResult // oldest first
-}
-
-// keptResult is a kept result of a plan.
-type keptResult struct {
-	session *session
-	handle  string
-	label   string // plan and kind of the result
-	value   []byte // JSON
-	expires time.Time
-}
-
-// add keeps a result for ttl and returns its handle of at least 128 random bits, or "" if the
-// result is too large.
-func (k *kept) add(s *session, label string, value []byte, now time.Time, ttl time.Duration) string {
-	if len(value) > maxKeptResult {
-		return ""
-	}
-	r := &keptResult{session: s, handle: rand.Text(), label: label, value: value, expires: now.Add(ttl)}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.all = append(slices.DeleteFunc(k.all, func(old *keptResult) bool { return now.After(old.expires) }), r)
-	size := 0
-	for i, old := range slices.Backward(k.all) {
-		if size += len(old.value); size > maxKept {
-			k.all = slices.Delete(k.all, 0, i+1)
-			break
-		}
-	}
-	return r.handle
-}
-
-// of returns the unexpired results of a session, latest first.
-func (k *kept) of(s *session, now time.Time) (results []*keptResult) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, r := range slices.Backward(k.all) {
-		if r.session == s && !now.After(r.expires) {
-			results = append(results, r)
-		}
-	}
-	return results
-}
-
-// drop removes the results of a session that has ended.
-func (k *kept) drop(s *session) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.all = slices.DeleteFunc(k.all, func(r *keptResult) bool { return r.session == s })
 }

@@ -37,6 +37,7 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/toolsearch"
@@ -110,7 +111,7 @@ type Server struct {
 	running  sync.WaitGroup        // flights, which belong to no session
 
 	prefetch *speculate.Worker
-	kept     *kept // results of plans, for mcpschedd_read_result
+	kept     plan.Kept // results of plans, for mcpschedd_read_result
 }
 
 // New returns a server. Upstream processes start when a session needs them, or with Prepare.
@@ -146,7 +147,6 @@ func New(o Options, guard *upstream.Guard) *Server {
 	})
 	s.prefetch.Scheduler.Configure(o.Enrichment.Slots())
 	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*claims), search: &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}}
-	s.kept = new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	common.servers.add(s) // needs the recorder
 	return s

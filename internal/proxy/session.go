@@ -132,7 +132,7 @@ func (s *session) End(why error) {
 		closing.Wait()
 		s.running.Wait()
 		s.srv.common.store.DropScope(s.identity.scope)
-		s.srv.kept.drop(s)
+		s.srv.kept.Drop(s)
 		s.srv.catalog.search.save(&s.srv.policy.Load().Selection)
 		s.observed.spending.leave()
 		s.endObservation()       // after all its prefetches have ended

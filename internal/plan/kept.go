@@ -1,0 +1,180 @@
+package plan
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/excerpt"
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Limits of the kept results.
+const (
+	maxKept       = 128 << 20 // bytes; the oldest results are evicted
+	maxKeptResult = 32 << 20  // bytes of one result
+	maxListed     = 100       // results in a list, which a model reads as a whole
+)
+
+// Kept holds results of plans, which mcpschedd_read_result reads by handle until they expire. An
+// owner, any comparable value, can read only its own results. The zero value is empty.
+type Kept struct {
+	mu  sync.Mutex
+	all []*keptResult // oldest first
+}
+
+type keptResult struct {
+	owner   any
+	handle  string
+	label   string // plan and kind of the result
+	value   []byte // JSON
+	expires time.Time
+}
+
+// Add keeps a result for ttl and returns its handle of at least 128 random bits, or "" if the
+// result is too large.
+func (k *Kept) Add(owner any, label string, value []byte, ttl time.Duration) string {
+	if len(value) > maxKeptResult {
+		return ""
+	}
+	now := time.Now()
+	r := &keptResult{owner: owner, handle: rand.Text(), label: label, value: value, expires: now.Add(ttl)}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = append(slices.DeleteFunc(k.all, func(old *keptResult) bool { return now.After(old.expires) }), r)
+	size := 0
+	for i, old := range slices.Backward(k.all) {
+		if size += len(old.value); size > maxKept {
+			k.all = slices.Delete(k.all, 0, i+1)
+			break
+		}
+	}
+	return r.handle
+}
+
+// of returns the unexpired results of an owner, latest first.
+func (k *Kept) of(owner any, now time.Time) (results []*keptResult) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, r := range slices.Backward(k.all) {
+		if r.owner == owner && !now.After(r.expires) {
+			results = append(results, r)
+		}
+	}
+	return results
+}
+
+// Drop removes the results of an owner.
+func (k *Kept) Drop(owner any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = slices.DeleteFunc(k.all, func(r *keptResult) bool { return r.owner == owner })
+}
+
+// Len returns the number of results, expired ones included.
+func (k *Kept) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.all)
+}
+
+// List describes the results that an owner can read.
+func (k *Kept) List(owner any) string {
+	var list strings.Builder
+	now := time.Now()
+	results := k.of(owner, now)
+	for _, r := range results[:min(len(results), maxListed)] {
+		fmt.Fprintf(&list, "%s  %s, %d bytes, expires in %v\n", r.handle, r.label, len(r.value), r.expires.Sub(now).Round(time.Second))
+	}
+	return cmp.Or(list.String(), "No results to read.")
+}
+
+// Query is what mcpschedd_read_result is asked for.
+type Query struct {
+	Handle  string  `json:"handle"` // "" asks for a list
+	Pointer string  `json:"pointer"`
+	Offset  *uint32 `json:"offset"` // items, fields or bytes of text to skip
+}
+
+// ParseQuery parses the arguments of mcpschedd_read_result.
+func ParseQuery(raw []byte) (q Query, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&q); err != nil {
+		return q, fmt.Errorf("want an object with handle, a string, and pointer, a JSON pointer, or offset, a whole number: %w", err)
+	}
+	if !jsonrpc.ValidPointer(q.Pointer) {
+		return q, fmt.Errorf(`pointer: want a JSON pointer such as "/items/20", have %s`, quoted(q.Pointer))
+	}
+	return q, nil
+}
+
+// ErrNotKept is the error of a query with a handle that its owner does not have.
+var ErrNotKept = errors.New("unknown or expired")
+
+// excerptResult is the result of mcpschedd_read_result: a value, or a piece of a text.
+type excerptResult struct {
+	Value json.RawMessage    `json:"value,omitempty"`
+	Text  *string            `json:"text,omitempty"`
+	Next  *int               `json:"next_offset,omitempty"`
+	Left  []excerpt.Omission `json:"left_out,omitempty"`
+	Bytes int                `json:"bytes,omitempty"` // of the whole text
+}
+
+// Read returns the requested part, or as much of it as fits with pointers to the rest.
+func (k *Kept) Read(owner any, q Query, limit excerpt.Limit) ([]byte, error) {
+	results := k.of(owner, time.Now())
+	i := slices.IndexFunc(results, func(r *keptResult) bool { return r.handle == q.Handle })
+	if i < 0 {
+		return nil, ErrNotKept
+	}
+	whole := results[i].value
+	value := jsonrpc.At(whole, q.Pointer)
+	if value == nil {
+		return nil, fmt.Errorf("pointer %q: nothing there", q.Pointer)
+	}
+	build := func(chars int) []byte { return readValue(whole, value, q, chars) }
+	if text, ok := jsonrpc.String(value); ok && q.Offset != nil {
+		if int(*q.Offset) > len(text) {
+			return nil, fmt.Errorf("offset %d: the text has %d bytes", *q.Offset, len(text))
+		}
+		build = func(chars int) []byte { return readText(text, int(*q.Offset), chars) }
+	}
+	if out := limit.Fit(len(value), build); out != nil {
+		return out, nil
+	}
+	return build(0), nil
+}
+
+// readValue returns an excerpt of a value in a result, with pointers to the parts left out.
+func readValue(whole, value []byte, q Query, chars int) []byte {
+	offset := 0
+	if q.Offset != nil {
+		offset = int(*q.Offset)
+	}
+	part, left := excerpt.Read(whole, q.Pointer, offset, chars)
+	out := excerptResult{Value: part, Left: left}
+	for i := range left {
+		if left[i].Pointer == q.Pointer && value[0] != '{' { // an object may have gaps, so an offset cannot describe the rest
+			out.Next = &left[i].From
+		}
+	}
+	return jsonrpc.Marshal(out)
+}
+
+// readText returns a piece of a text from an offset.
+func readText(text string, offset, chars int) []byte {
+	part, next := excerpt.Text(text, offset, chars)
+	out := excerptResult{Text: &part, Bytes: len(text)}
+	if next >= 0 {
+		out.Next = &next
+	}
+	return jsonrpc.Marshal(out)
+}
