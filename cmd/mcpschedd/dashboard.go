@@ -148,18 +148,13 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 // once a second. It does nothing while no browser shows the page.
 func viewOfToday(d eventsDir) func() record.View {
 	var mu sync.Mutex // serializes reads
-	var r *reading
+	r := newReading(today(), io.Discard)
 	var read time.Time
 	var running []record.Status
 	failed := "" // why the last read failed
 	return func() record.View {
 		mu.Lock()
 		defer mu.Unlock()
-		if day := today(); r == nil || !r.since.Equal(day) {
-			if r, read = newReading(day, io.Discard), (time.Time{}); d.off {
-				r.tally.Problem(eventsOff)
-			}
-		}
 		if now := time.Now(); now.Sub(read) >= time.Second {
 			read = now
 			if s, err := r.follow(d); err == nil {

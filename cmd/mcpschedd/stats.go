@@ -113,12 +113,7 @@ func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*s
 		stderr = io.Discard // messages would disturb the display
 	}
 	r := newReading(today(), stderr)
-	return func(context.Context) (*snapshot, error) {
-		if day := today(); !r.since.Equal(day) {
-			r = newReading(day, stderr)
-		}
-		return r.follow(d)
-	}, nil
+	return func(context.Context) (*snapshot, error) { return r.follow(d) }, nil
 }
 
 // today returns the start of the day.

@@ -114,10 +114,15 @@ func eventsDirOf(configFile string) (eventsDir, error) {
 // eventsOff is the note if events are disabled.
 const eventsOff = `[telemetry] events is "off", so savings are not recorded. Each process has its figures in the resource mcpschedd://stats; mcpschedd stats --http URL shows those of a process that serves HTTP.`
 
-// follow reads the events since the last call, and the states of the processes.
+// follow reads today's events since the last call, and the states of the processes. On a new day
+// it begins anew.
 func (r *reading) follow(d eventsDir) (*snapshot, error) {
-	if r.tail == nil {
-		r.tail = record.NewTail(d.path, r.since)
+	if day := today(); r.tail == nil || !r.since.Equal(day) {
+		*r = *newReading(day, r.stderr)
+		r.tail = record.NewTail(d.path, day)
+		if d.off {
+			r.tally.Problem(eventsOff)
+		}
 	}
 	if err := r.tail.Poll(r.add, r.bad); err != nil {
 		return nil, fmt.Errorf("%w: cannot read the event logs and the state of running processes", err)

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -25,7 +21,7 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	var failed error
 	var logs []string
 	for _, name := range f.files {
-		if isTrace(name) {
+		if replay.IsTrace(name) {
 			failed = cmp.Or(failed, t.readTrace(name))
 		} else {
 			logs = append(logs, name)
@@ -73,28 +69,6 @@ func (t *tuning) adviseRecording(recorded bool) {
 func holds(folder, part string) bool {
 	files, _ := os.ReadDir(folder) // an unreadable directory counts as empty
 	return slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.Contains(f.Name(), part) })
-}
-
-// isTrace reports whether a file holds recorded calls with results, rather than events.
-func isTrace(name string) bool {
-	f, err := os.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	if s, err := f.Stat(); err != nil || !s.Mode().IsRegular() {
-		return false
-	}
-	in := bufio.NewReader(f)
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unzipped, err := gzip.NewReader(in)
-		if err != nil {
-			return false
-		}
-		in = bufio.NewReader(unzipped)
-	}
-	head, _ := io.ReadAll(io.LimitReader(in, 4096))
-	return bytes.Contains(head, []byte(`"batch":`))
 }
 
 // errOnlyRead ends an update that only reads.

@@ -39,16 +39,40 @@ func ReadFile(name string) ([]Call, error) {
 	return ReadTrace(name, f)
 }
 
+// IsTrace reports whether a file, plain or gzipped, begins like a trace, rather than like an event
+// log.
+func IsTrace(name string) bool {
+	if s, err := os.Stat(name); err != nil || !s.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	in, err := unzipped(f)
+	if err != nil {
+		return false
+	}
+	head, _ := io.ReadAll(io.LimitReader(in, 4096))
+	return bytes.Contains(head, []byte(`"batch":`))
+}
+
+// unzipped returns the content of a plain or gzipped file.
+func unzipped(r io.Reader) (io.Reader, error) {
+	in := bufio.NewReader(r)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return gzip.NewReader(in)
+	}
+	return in, nil
+}
+
 // ReadTrace reads a trace of one JSON object per line and call, plain or gzipped. Errors begin
 // with the name and the line. On error no calls are returned.
 func ReadTrace(name string, r io.Reader) ([]Call, error) {
-	in := bufio.NewReader(r)
-	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		in = bufio.NewReader(z)
+	in, err := unzipped(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	var calls []Call
 	newest := make(map[string]int) // session → its last batch
@@ -70,7 +94,7 @@ func ReadTrace(name string, r io.Reader) ([]Call, error) {
 		newest[c.Session] = c.Batch
 		calls = append(calls, c)
 	}
-	err := lines.Err()
+	err = lines.Err()
 	if errors.Is(err, bufio.ErrTooLong) {
 		err = fmt.Errorf("want a line of at most %d MiB", maxLine>>20)
 	}
