@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -138,6 +137,3 @@ func (b Binding) String() string {
 
 // MarshalJSON returns the value as written in the configuration.
 func (b Binding) MarshalJSON() ([]byte, error) { return json.Marshal(b.Source) }
-
-// equal reports whether two bindings are written identically.
-func (b Binding) equal(c Binding) bool { return reflect.DeepEqual(b, c) }

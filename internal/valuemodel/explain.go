@@ -15,9 +15,8 @@ import (
 
 // field is a field of a model for display.
 type field struct {
-	key   string // configuration key, and key in [Model.Sources]
+	key   string // in [Model.Sources]: the configuration key, of a list with what identifies its element
 	value any
-	name  string // in the table; "" for the key
 }
 
 // fields returns the fields with a single value, which are short.
@@ -27,24 +26,24 @@ func (m *Model) fields() []field {
 		domains = append(domains, d.Name)
 	}
 	all := []field{
-		{"value_class", m.ValueClass, ""},
-		{"side_effect_class", m.Class, ""},
-		{"classify", m.Classify, ""},
-		{"domain", strings.Join(domains, ", "), ""},
-		{"remote", m.Remote, ""},
-		{"rate_limit_host", m.Host, ""},
-		{"url_argument", m.URLArgument, ""},
-		{"speculate", isTrue(m.Speculate), ""},
-		{"disclosure", m.Disclosure, ""},
-		{"volatile", isTrue(m.Volatile), ""},
-		{"fail_fast_after_n", m.FailFastAfter, ""},
-		{"validate", m.ValidateFile, ""},
-		{"cost_model.typical_kb", m.Cost.TypicalKB, ""},
-		{"cost_model.max_kb", m.Cost.MaxKB, ""},
-		{"cost_model.latency_ms_p50", float64(m.Cost.Latency) / float64(time.Millisecond), ""},
-		{"cost_model.dollars", m.Cost.Dollars, ""},
-		{"cost_model.freshness_ttl_s", m.Cost.Freshness.Seconds(), ""},
-		{"invalidates_only", isTrue(m.InvalidatesOnly), ""},
+		{"value_class", m.ValueClass},
+		{"side_effect_class", m.Class},
+		{"classify", m.Classify},
+		{"domain", strings.Join(domains, ", ")},
+		{"remote", m.Remote},
+		{"rate_limit_host", m.Host},
+		{"url_argument", m.URLArgument},
+		{"speculate", isTrue(m.Speculate)},
+		{"disclosure", m.Disclosure},
+		{"volatile", isTrue(m.Volatile)},
+		{"fail_fast_after_n", m.FailFastAfter},
+		{"validate", m.ValidateFile},
+		{"cost_model.typical_kb", m.Cost.TypicalKB},
+		{"cost_model.max_kb", m.Cost.MaxKB},
+		{"cost_model.latency_ms_p50", float64(m.Cost.Latency) / float64(time.Millisecond)},
+		{"cost_model.dollars", m.Cost.Dollars},
+		{"cost_model.freshness_ttl_s", m.Cost.Freshness.Seconds()},
+		{"invalidates_only", isTrue(m.InvalidatesOnly)},
 	}
 	if m.OnlyIgnored {
 		all[len(all)-1].value = "false (true is ignored: the tool has no invalidates)"
@@ -55,13 +54,13 @@ func (m *Model) fields() []field {
 // lists returns the field groups, follow-ups and edges.
 func (m *Model) lists() (all []field) {
 	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
-		all = append(all, field{"field_groups." + name, m.FieldGroups[name], ""})
+		all = append(all, field{"field_groups." + name, m.FieldGroups[name]})
 	}
 	for _, f := range m.FollowUps {
-		all = append(all, field{f.Key(), f, "follow_up." + f.Tool})
+		all = append(all, field{f.Key(), f})
 	}
 	for _, e := range m.Invalidates {
-		all = append(all, field{e.Key(), e, "invalidates." + e.Tool})
+		all = append(all, field{e.Key(), e})
 	}
 	return all
 }
@@ -73,10 +72,8 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, part := range [][]field{m.fields(), m.lists()} {
 		for _, f := range part {
-			name, text, source := f.key, fmt.Sprint(f.value), m.Sources[f.key]
-			if f.name != "" {
-				name = f.name
-			}
+			name, _, _ := strings.Cut(f.key, " ") // the value says the rest
+			text, source := fmt.Sprint(f.value), m.Sources[f.key]
 			if source == "" {
 				text, source = "-", "-" // not set
 			}

@@ -1,9 +1,6 @@
 package valuemodel
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // merge overrides the model's fields with those that the layer sets. Edges are added;
 // follow-ups and field groups are merged one by one. The class and invalidates_only are
@@ -71,9 +68,7 @@ func mergeGroups(m *Model, groups map[string]FieldGroup, source string) {
 func mergeFollowUps(m *Model, next []FollowUp, source string) {
 	for _, f := range next {
 		m.Sources[f.Key()] = source
-		i := slices.IndexFunc(m.FollowUps, func(have FollowUp) bool {
-			return have.Tool == f.Tool && maps.EqualFunc(have.Args, f.Args, Binding.equal)
-		})
+		i := slices.IndexFunc(m.FollowUps, func(have FollowUp) bool { return have.Key() == f.Key() })
 		if i < 0 {
 			m.FollowUps = append(m.FollowUps, f)
 			continue
