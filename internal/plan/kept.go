@@ -108,7 +108,11 @@ func ParseQuery(raw []byte) (q Query, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&q); err != nil {
-		return q, fmt.Errorf("want an object with handle, a string, and pointer, a JSON pointer, or offset, a whole number: %w", err)
+		what := strings.TrimPrefix(err.Error(), "json: ")
+		if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // whose text names a Go type
+			what = cmp.Or(mistyped.Field, "arguments") + ": wrong type, " + mistyped.Value
+		}
+		return q, fmt.Errorf("%s; want an object with handle, a string, and pointer, a JSON pointer, or offset, a whole number", what)
 	}
 	if !jsonrpc.ValidPointer(q.Pointer) {
 		return q, fmt.Errorf(`pointer: want a JSON pointer such as "/items/20", have %s`, quoted(q.Pointer))
