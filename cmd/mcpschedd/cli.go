@@ -9,7 +9,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"mcpschedd/internal/nearest"
 )
 
 // Groups of commands in the help.
@@ -60,6 +63,7 @@ Without a command, mcpschedd runs mcpschedd serve unless stdin is a terminal.`,
 	}
 	configFlag(root, &o.config)
 	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(flagError)
 	return root
 }
 
@@ -153,6 +157,24 @@ type usageError struct{ text string }
 func (e *usageError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// flagError adds a suggestion to the error of an unknown flag.
+func flagError(c *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	name := unknown.GetSpecifiedName()
+	if short := unknown.GetSpecifiedShortnames(); short != "" { // a long name with a single dash
+		name = short
+	}
+	if near := nearest.New(names).To(name); near != "" {
+		return hinted{err, "did you mean --" + near + "?"}
+	}
+	return err
+}
 
 // takes accepts least to most positional arguments; most < 0 means no limit. want names the
 // missing arguments.
