@@ -3,6 +3,7 @@ package predict
 import (
 	"math/bits"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -43,7 +44,8 @@ func (f *features) appendMatch(out []hash, g *match, again bool) []hash {
 }
 
 // score computes the logit of a candidate from the features of all its matches, so that
-// each match learns from the label.
+// each match learns from the label. A feature of several matches counts once: two results that name
+// a file say little more than one.
 func (f *features) score(c *candidate) {
 	k := &c.sample
 	k.turn = f.s.turn
@@ -54,11 +56,13 @@ func (f *features) score(c *candidate) {
 		k.edge = edge{c.matches[0].t.Trigger, c.tool}
 	}
 	k.again = f.s.times(c.key) > 0
+	var space [matchFeatures]hash
 	for i := range c.matches {
 		g := &c.matches[i]
-		from := len(k.features)
-		if k.features = f.appendMatch(k.features, g, k.again); i > 0 {
-			k.features = append(k.features[:from], k.features[from+1:]...) // only one bias
+		for _, one := range f.appendMatch(space[:0], g, k.again) {
+			if !slices.Contains(k.features, one) { // matches of one template share features
+				k.features = append(k.features, one)
+			}
 		}
 		if !k.again && g.e.turn == f.s.turn {
 			k.outcomes = append(k.outcomes, ranked{g.t.Trigger, g.t.id, min(g.rank, len(g.t.Ranks)-1)})

@@ -31,7 +31,7 @@ func (h hash) mix(x hash) hash {
 
 // Parameters of the learner.
 const (
-	learningRate  = 0.12   // of candidates; per-weight steps decrease as gradients accumulate
+	learningRate  = 0.13   // of candidates; per-weight steps decrease as gradients accumulate
 	shrinkageRate = 0.2    // of shrinkage
 	damping       = 0.15   // added to the root of the gradients; bounds the first steps
 	forgetting    = 0.9999 // of squared gradients per update: old weights still adapt, but not to one session
