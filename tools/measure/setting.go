@@ -162,6 +162,9 @@ func (s setting) trained(model func(string) *valuemodel.Model, train []replay.Ca
 	}
 	p = replay.New(o)
 	p.Train(replay.Sessions(train))
+	if learner == nil { // there are no sessions
+		return predict.State{}
+	}
 	state, _ := learner.Merge(predict.State{})
 	return state
 }
