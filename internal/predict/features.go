@@ -104,9 +104,9 @@ func (f *features) appendCandidate(out []hash, c *candidate) []hash {
 	if near := f.nearness(c.value); near > 0 {
 		out = append(out, kind.num(near).num(33))
 	}
-	if g.t.follow == nil { // shared by all templates: what is known of one as rarely seen
+	if g.t.follow == nil { // shared by the tool's templates, so that one rarely seen is as likely as such ones were
 		support := bits.Len32(uint32(g.t.Support))
-		out = append(out, seed.num(min(support, 7)).num(dist).num(size).num(34))
+		out = append(out, tool.num(min(support, 7)).num(dist).num(size).num(34))
 	}
 	return append(out,
 		kind.num(dist).num(21),

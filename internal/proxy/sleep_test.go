@@ -1,16 +1,12 @@
 package proxy_test
 
 import (
-	"context"
-	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -49,26 +45,4 @@ func TestStoredAnswersAgeInSleep(t *testing.T) {
 			t.Errorf("%s %s, %v later: got %s, want %s", step.tool, step.arguments, step.asleep, how, step.want)
 		}
 	}
-}
-
-// servePipes serves o on pipes, for use in a bubble. stop ends the server like a signal, and returns
-// when it has ended.
-func servePipes(t *testing.T, o proxy.Options) (f *httpClient, s *proxy.Server, stop func()) {
-	t.Helper()
-	s = proxy.New(o, nil)
-	ln := newPipes()
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- s.ServeListener(ctx, ln) }()
-	transport := &http.Transport{DialContext: ln.dial}
-	f = &httpClient{t: t, url: "http://localhost", client: &http.Client{Transport: transport}}
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-		s.Close()
-		transport.CloseIdleConnections()
-	})
-	return f, s, stop
 }
