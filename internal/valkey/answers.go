@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	fetchLease   = 10 * time.Second       // how long a replica counts as fetching
-	maxLeadWait  = 30 * time.Second       // how long another replica waits for it
-	pollInterval = 100 * time.Millisecond // between checks whether it has ended
-	maxBody      = 1 << 20                // bytes; larger answers are not shared
-	maxSharedAge = time.Hour              // longest time that an answer is shared
-	headLength   = 1 + 1 + 8 + 8 + 4 + sha256.Size
+	fetchEndChannel = prefix + "notices" // channel for ends of fetches
+	fetchLease      = 10 * time.Second   // how long a replica counts as fetching
+	maxLeadWait     = 30 * time.Second   // how long another replica waits for it
+	pollInterval    = 500 * time.Millisecond
+	maxBody         = 1 << 20   // bytes; larger answers are not shared
+	maxSharedAge    = time.Hour // longest time that an answer is shared
+	headLength      = 1 + 1 + 8 + 8 + 4 + sha256.Size
 )
 
 // leadScript returns an answer shared under these tokens, and its remaining lifetime in ms. If
@@ -36,7 +37,7 @@ return {0}`
 func (s *Store) Lead(ctx context.Context, key string, tokens []string, onWait func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
 	sum := tokensDigest(tokens)
 	name := hex.EncodeToString(sha256Sum(key))
-	waiting := false
+	var done <-chan struct{} // nil before the first wait
 	for began := time.Now(); time.Since(began) < maxLeadWait; {
 		got, err := s.roundTrip(ctx, func(c rueidis.Client, history string) rueidis.Completed {
 			return c.B().Eval().Script(leadScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
@@ -61,23 +62,61 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, onWait fu
 		if leads, err := parts[0].AsInt64(); err != nil || leads == 1 {
 			return nil, func(k *dedup.SharedAnswer) { go s.publishAnswer(name, sum, k) }
 		}
-		if !waiting {
-			waiting = true
+		if done == nil {
+			done = s.await(name) // check again, as the fetch may have ended just now
 			onWait()
+			continue
 		}
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case <-time.After(pollInterval):
+		case <-done:
+			done = s.await(name)
+		case <-time.After(pollInterval): // the fetching replica may have crashed
 		}
 	}
 	return nil, nil
+}
+
+// await returns a channel that is closed when another replica's fetch of an answer has ended.
+func (s *Store) await(name string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.fetchEnded[name]
+	if c == nil {
+		c = make(chan struct{})
+		s.fetchEnded[name] = c
+	}
+	return c
+}
+
+// subscribe receives ends of fetches and refusals of hosts, until ctx ends.
+func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
+	for ctx.Err() == nil {
+		_ = c.Receive(ctx, c.B().Subscribe().Channel(fetchEndChannel, refusedChannel).Build(), func(m rueidis.PubSubMessage) {
+			if m.Channel == refusedChannel {
+				s.receiveRefused(m.Message)
+				return
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if waiting := s.fetchEnded[m.Message]; waiting != nil {
+				close(waiting)
+				delete(s.fetchEnded, m.Message)
+			}
+		})
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryDelay):
+		}
+	}
 }
 
 // keepScript ends a fetch, and shares its answer if there is one.
 const keepScript = `
 if ARGV[2] ~= '' then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
 if redis.call('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end
+redis.call('PUBLISH', ARGV[4], ARGV[5])
 return 1`
 
 // publishAnswer ends a fetch, and shares its answer; nil if it must not be shared.
@@ -90,7 +129,7 @@ func (s *Store) publishAnswer(name string, sum []byte, k *dedup.SharedAnswer) {
 	}
 	_, _ = s.roundTrip(context.Background(), func(c rueidis.Client, history string) rueidis.Completed {
 		return c.B().Eval().Script(keepScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
-			Arg(s.id, value, strconv.FormatInt(ttl.Milliseconds(), 10)).Build()
+			Arg(s.id, value, strconv.FormatInt(ttl.Milliseconds(), 10), fetchEndChannel, name).Build()
 	})
 }
 

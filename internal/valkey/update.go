@@ -29,19 +29,6 @@ func (s *Store) OnRefused(report func(host string, retryAfter time.Duration)) {
 	s.onRefused.Store(&report)
 }
 
-// subscribe receives the reports of other replicas, until ctx ends.
-func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
-	for ctx.Err() == nil {
-		_ = c.Receive(ctx, c.B().Subscribe().Channel(refusedChannel).Build(), func(m rueidis.PubSubMessage) {
-			s.receiveRefused(m.Message)
-		})
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryDelay):
-		}
-	}
-}
-
 // receiveRefused handles a report of another replica.
 func (s *Store) receiveRefused(message string) {
 	parts := strings.SplitN(message, " ", 3)

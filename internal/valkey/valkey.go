@@ -79,6 +79,7 @@ type Store struct {
 
 	mu         sync.Mutex
 	openWrites map[*announcement]struct{} // announced and not ended
+	fetchEnded map[string]chan struct{}   // key → closed when another replica's fetch of it has ended
 }
 
 // errDown means that the server is not reachable, so no request is sent to it.
@@ -97,7 +98,7 @@ func New(o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{options: o, client: client, id: rand.Text(), openWrites: make(map[*announcement]struct{})}
+	s := &Store{options: o, client: client, id: rand.Text(), openWrites: make(map[*announcement]struct{}), fetchEnded: make(map[string]chan struct{})}
 	s.confirmation.servers = servers
 	s.history.Store(new(string))
 	s.down.Store(true)
@@ -236,7 +237,7 @@ func (s *Store) checkServer(ctx context.Context, conn rueidis.Client) error {
 	case strings.HasPrefix(policy, "allkeys-"):
 		return fmt.Errorf("maxmemory-policy is %s, which may evict what says that an answer is out of date: set noeviction or volatile-lru", policy)
 	}
-	probe := conn.B().Eval().Script(probeScript).Numkeys(1).Key(prefix + "probe:" + s.id).Arg(refusedChannel).Build()
+	probe := conn.B().Eval().Script(probeScript).Numkeys(1).Key(prefix + "probe:" + s.id).Arg(fetchEndChannel).Build()
 	if err := conn.Do(ctx, probe).Error(); err != nil {
 		return fmt.Errorf("it rejects a command that replicas need: %w", err)
 	}
