@@ -16,8 +16,14 @@ import (
 	"mcpschedd/internal/guard"
 )
 
-// guardWrite is how long a guard that does not read may delay the start of a process.
-const guardWrite = 10 * time.Second
+const (
+	// guardWrite is how long a guard that does not read may delay the start of a process.
+	guardWrite = 10 * time.Second
+	// guardPause is the time before a guard that has replaced another is replaced itself; each
+	// exit doubles it, up to guardMaxPause.
+	guardPause    = time.Second
+	guardMaxPause = time.Minute
+)
 
 // Guard kills the server processes when the proxy was killed and could not do so itself. It is a
 // child process running package guard, which receives every process group over a pipe. The end of
@@ -27,11 +33,11 @@ type Guard struct {
 	log  *slog.Logger
 	work sync.WaitGroup // waits for the guard processes
 
-	mu       sync.Mutex
-	closed   bool
-	replaced bool             // a guard process has exited
-	pipe     *os.File         // to the guard process; nil if there is none
-	groups   map[int]struct{} // process group ids
+	mu     sync.Mutex
+	closed bool
+	exits  int              // number of guard processes that have exited
+	pipe   *os.File         // to the guard process; nil if there is none
+	groups map[int]struct{} // process group ids
 }
 
 // NewGuard returns a Guard whose process has not started yet.
@@ -71,37 +77,41 @@ func (g *Guard) startLocked() {
 	r, w, err := os.Pipe()
 	if err == nil {
 		defer r.Close()
+		g.pipe = w
+		for pgid := range g.groups { // before it starts: the proxy may be killed at any time
+			g.writeLocked("+%d\n", pgid)
+		}
 		var cmd *exec.Cmd
-		if cmd, err = startGuardProcess(r, g.replaced); err == nil {
-			g.pipe = w
-			for pgid := range g.groups {
-				g.writeLocked("+%d\n", pgid)
-			}
+		if cmd, err = startGuardProcess(r, g.exits > 0); err == nil {
 			g.work.Go(func() { g.wait(cmd) })
 			return
 		}
+		g.pipe = nil
 		w.Close()
 	}
 	g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
 }
 
 // wait waits for a guard process to exit. The first one is replaced at once; one that exits again
-// may keep exiting, and is replaced when the next server starts.
+// may keep exiting, and is replaced after a pause, or when the next server starts.
 func (g *Guard) wait(cmd *exec.Cmd) {
 	err := cmd.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pipe.Close()
 	g.pipe = nil
-	switch {
-	case g.closed:
-	case !g.replaced:
-		g.log.Warn("guard exited; restarting", "err", err)
-		g.replaced = true
-		g.startLocked()
-	default:
-		g.log.Error("guard exited again: a killed proxy may leave processes behind", "err", err)
+	if g.closed {
+		return
 	}
+	g.exits++
+	if g.exits == 1 {
+		g.log.Warn("guard exited; restarting", "err", err)
+		g.startLocked()
+		return
+	}
+	pause := min(guardPause<<min(g.exits-2, 6), guardMaxPause)
+	g.log.Error("guard exited again: a killed proxy may leave processes behind until it is restarted", "err", err, "dur", pause)
+	time.AfterFunc(pause, g.start)
 }
 
 // add guards a process group. The guard must have been started.

@@ -163,6 +163,20 @@ func TestGuardStartsWithAServer(t *testing.T) {
 	guardOf(t, os.Getpid(), killed)
 }
 
+// A guard that was killed twice starts again although no other server does: the last one may have
+// started while the second guard exited.
+func TestGuardStartsByItself(t *testing.T) {
+	proxy, family := startProxy(t)
+	killed := 0
+	for range 2 {
+		killed = guardOf(t, proxy.Pid, killed)
+		syscall.Kill(killed, syscall.SIGKILL)
+	}
+	third := guardOf(t, proxy.Pid, killed)
+	proxy.Kill()
+	wantGone(t, append(family, third)...)
+}
+
 // The guard is told of each process, and of its end.
 func TestGuardIsToldTheGroups(t *testing.T) {
 	r, w, err := os.Pipe()
