@@ -160,6 +160,9 @@ func writeRow(w io.Writer, f proxy.Surveyed) (listed int) {
 			fmt.Fprintf(w, "  %s%s\n", before, text)
 		}
 	}
+	if len(f.Tools) > 0 { // the same for every tool
+		line("known by: ", f.Tools[0].Model.Origin)
+	}
 	line("", f.Status.Why)
 	line("to change that: ", f.Status.Change)
 	line("tools: ", strings.Join(names, ", "))

@@ -141,7 +141,11 @@ func (r *reading) follow(d eventsDir) (*snapshot, error) {
 		s.notes = append(s.notes, "mcpschedd is not running.")
 	}
 	if r.events == 0 {
-		s.notes = append(s.notes, "To see other days: mcpschedd stats "+d.path+". To begin: "+toBegin+".")
+		next := "To begin: " + toBegin + "."
+		if len(d.config.Upstreams) > 0 {
+			next = "A client starts mcpschedd when it starts itself; mcpschedd connect must be among its servers."
+		}
+		s.notes = append(s.notes, "To see other days: mcpschedd stats "+d.path+". "+next)
 	}
 	return s, nil
 }
