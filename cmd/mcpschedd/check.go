@@ -73,7 +73,7 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 		return hinted{misused{errors.New("the configuration cannot be used")}, "each line above names file, line and key"}
 	}
 	if err != nil {
-		return err
+		return misused{err}
 	}
 	for _, w := range slices.Concat(c.Warnings, c.Unusable(os.LookupEnv)) {
 		w.Message = "warning: " + w.Message
