@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -42,8 +44,13 @@ func (l *LogFile) Write(line []byte) (int, error) {
 
 // Open opens the file to append to it, and creates it and its folder if they are missing.
 func (l *LogFile) Open() (*os.File, error) {
+	open := func() (*os.File, error) { return os.OpenFile(l.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) }
+	file, err := open()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
 	if err := os.MkdirAll(filepath.Dir(l.Path), 0o700); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(l.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	return open()
 }
