@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -104,11 +105,15 @@ func (r *reloader) reload() {
 }
 
 // watchDirs watches the directory of the file and of tuned.toml, those of the files that either
-// links to, and the parent directory, in which the directory may be created or replaced. It does
-// not watch the file itself, because such a watch stays with the old file when an editor renames a
+// links to, and the nearest existing directory above, in which the directory may be created or
+// replaced: a new user has no ~/.config yet. It does not watch the file itself, because such a watch stays with the old file when an editor renames a
 // new one over it. watchDirs returns an error only if no directory can be watched.
 func watchDirs(w *fsnotify.Watcher, path string) error {
-	dirs := []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))}
+	above := filepath.Dir(filepath.Dir(path))
+	for _, err := os.Stat(above); err != nil && above != filepath.Dir(above); _, err = os.Stat(above) {
+		above = filepath.Dir(above)
+	}
+	dirs := []string{filepath.Dir(path), above}
 	for _, link := range []string{path, TunedPath(path)} {
 		if file, err := filepath.EvalSymlinks(link); err == nil {
 			dirs = append(dirs, filepath.Dir(file))
