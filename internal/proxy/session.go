@@ -74,7 +74,7 @@ func (s *Server) newSession(c front.Client) *session {
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
 	n.questions.s, n.questions.ready = n, make(chan struct{})
-	n.questions.byHandle, n.questions.calling = make(map[string]*work), make(map[*request]struct{})
+	n.questions.works = make(map[*work]struct{})
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.running
 	if !s.sessions.add(n) {
 		cancel(front.ErrShutdown)
@@ -99,7 +99,7 @@ func (s *session) open(client upstream.Client) {
 // Drain waits until all requests have been served, for at most d or until ctx is done.
 func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	s.lifecycle.drain()
-	s.questions.endWork(front.ErrEnded)
+	s.questions.endSuspended(front.ErrEnded)
 	idle := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -123,7 +123,7 @@ func (s *session) End(why error) {
 		s.lifecycle.cancel(why)
 		s.requests.mu.Unlock()
 		s.lists.changes.stop()
-		s.questions.endWork(why)
+		s.questions.endSuspended(why)
 		leases := s.leases.close()
 		var closing sync.WaitGroup
 		for _, l := range leases {

@@ -37,9 +37,10 @@ type work struct {
 	result      outcome       // set before done is closed
 
 	// Guarded by questions.mu.
-	request *request    // request to answer; nil while the client fetches replies
-	expiry  *time.Timer // abandons the suspended work
-	ended   bool        // no more questions may be asked
+	request *request                // request to answer; nil while the work is suspended
+	handle  string                  // of the suspended work
+	expiry  *time.Timer             // abandons the suspended work
+	calls   map[*upstream.Lease]int // open calls to servers of the handshake era, which may ask questions
 }
 
 // Limits of suspended work.
@@ -50,10 +51,14 @@ const (
 
 // newWork returns a work for the request, which the caller ends with end.
 func newWork(x *request) *work {
-	w := &work{questions: &x.s.questions, first: x, request: x, inputNeeded: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &work{
+		questions: &x.s.questions, first: x, request: x,
+		inputNeeded: make(chan struct{}, 1), done: make(chan struct{}), calls: make(map[*upstream.Lease]int),
+	}
 	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
 	w.questions.mu.Lock()
 	defer w.questions.mu.Unlock()
+	w.questions.works[w] = struct{}{}
 	x.work = w
 	return w
 }
@@ -111,35 +116,20 @@ func (w *work) serve(x *request) outcome {
 	}
 }
 
-// ofLocked returns the open questions that w asks.
-func (c *questions) ofLocked(w *work) (all []*question) {
-	for _, q := range c.open {
-		if q.work == w {
-			all = append(all, q)
-		}
-	}
-	return all
+// asks reports whether the client is asked q with a result of w, rather than of another work.
+func (w *work) asks(q *question) bool {
+	return q.work == w || q.work == nil && q.server != nil && w.calls[q.server] > 0
 }
 
-// assignLocked assigns each question without work that belongs to no call to a work with
-// a call to the same server and a current request, and notifies the works that have to
-// ask something.
-func (c *questions) assignLocked() {
-	for _, q := range slices.Clone(c.open) {
-		if q.work == nil && q.server != nil {
-			for _, x := range c.callsToLocked(q.server) {
-				if x.work.request != nil && !x.work.ended {
-					q.work = x.work
-				}
-			}
-			if q.work != nil && !c.capable(q) {
-				c.answerLocked(q, reply{err: cannotBeAsked(q.method)})
+// wakeLocked notifies the works that have a request and something to ask.
+func (c *questions) wakeLocked() {
+	for w := range c.works {
+		for _, q := range c.open {
+			if w.request == nil || !w.asks(q) {
 				continue
 			}
-		}
-		if q.work != nil && q.work.request != nil {
 			select {
-			case q.work.inputNeeded <- struct{}{}:
+			case w.inputNeeded <- struct{}{}:
 			default:
 			}
 		}
@@ -151,15 +141,23 @@ func (c *questions) assignLocked() {
 func (c *questions) release(w *work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.ended = true
-	for _, q := range c.ofLocked(w) {
-		if q.server == nil {
+	delete(c.works, w)
+	for _, q := range c.claimedLocked(w) {
+		if q.work = nil; q.server == nil {
 			c.answerLocked(q, reply{err: errWithdrawn})
-			continue
 		}
-		q.work = nil
 	}
-	c.assignLocked()
+	c.wakeLocked()
+}
+
+// claimedLocked returns the open questions that only w asks.
+func (c *questions) claimedLocked(w *work) (all []*question) {
+	for _, q := range c.open {
+		if q.work == w {
+			all = append(all, q)
+		}
+	}
+	return all
 }
 
 // suspend suspends w until the client's next request and returns the result that asks its
@@ -167,33 +165,37 @@ func (c *questions) release(w *work) {
 func (c *questions) suspend(w *work) (result []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	open := c.ofLocked(w)
+	open := c.claimLocked(w)
 	switch {
 	case len(open) == 0:
 		return nil, nil
-	case c.ended:
+	case c.s.lifecycle.draining.Err() != nil:
 		return nil, front.ErrEnded
-	case len(c.byHandle) >= maxSuspended:
+	case len(c.suspendedLocked()) >= maxSuspended:
 		return nil, fmt.Errorf("%d calls and plans already wait for this client's answers", maxSuspended)
 	}
-	handle := rand.Text()
-	c.byHandle[handle] = w
-	w.request = nil
+	w.request, w.handle = nil, rand.Text()
 	w.expiry = time.AfterFunc(suspendTimeout, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendTimeout))
+		c.abandonLocked(w, fmt.Errorf("the client did not answer within %v", suspendTimeout))
 	})
-	requests := []byte("{}")
-	for _, q := range open {
-		request := jsonrpc.Set(nil, "method", jsonrpc.AppendString(nil, q.method))
-		if q.params != nil {
-			request = jsonrpc.Set(request, "params", q.params)
+	return revision.InputResult(open, w.handle), nil
+}
+
+// claimLocked assigns to w the open questions that it can ask, and returns them.
+func (c *questions) claimLocked(w *work) (open []revision.InputRequest) {
+	for _, q := range slices.Clone(c.open) {
+		if !w.asks(q) {
+			continue
 		}
-		requests = jsonrpc.Set(requests, q.key, request)
+		if q.work = w; c.capable(q) {
+			open = append(open, q.InputRequest)
+		} else {
+			c.answerLocked(q, reply{err: cannotBeAsked(q.Method)})
+		}
 	}
-	result = jsonrpc.Set([]byte(`{"resultType":"input_required"}`), "inputRequests", requests)
-	return jsonrpc.Set(result, "requestState", jsonrpc.AppendString(nil, handle)), nil
+	return open
 }
 
 // resume returns the suspended work for the handle in x, after passing the replies in x
@@ -206,27 +208,31 @@ func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := c.byHandle[handle]
+	var w *work
+	for _, suspended := range c.suspendedLocked() {
+		if suspended.handle == handle {
+			w = suspended
+		}
+	}
 	switch {
 	case w == nil && !x.callsOwnTool() && (x.call == nil || x.call.lease.Stateless()):
 		return nil, nil
 	case w == nil:
 		return nil, invalidParams("params.requestState: unknown, or used before")
 	case !repeats(x, w.first):
-		c.abandonLocked(handle, errors.New("its handle was used with another request"))
+		c.abandonLocked(w, errors.New("its handle was used with another request"))
 		return nil, invalidParams("params.requestState: of another request")
 	}
-	delete(c.byHandle, handle)
 	w.expiry.Stop()
 	x.s.requests.bind(x, w.first.call)
 	x.work, w.request = w, x
 	replies := x.msg.Index.Get("inputResponses")
-	for _, q := range c.ofLocked(w) {
-		if result := jsonrpc.Get(replies, q.key); result != nil {
+	for _, q := range c.claimedLocked(w) {
+		if result := jsonrpc.Get(replies, q.Key); result != nil {
 			c.answerLocked(q, reply{result: bytes.Clone(result)})
 		}
 	}
-	c.assignLocked()
+	c.wakeLocked()
 	return w, nil
 }
 
@@ -241,28 +247,36 @@ func repeats(x, y *request) bool {
 	return x.msg.Method == y.msg.Method && (!x.callsOwnTool() || sameJSON(x.msg.Index.Get("arguments"), y.msg.Index.Get("arguments")))
 }
 
-// abandonLocked cancels the suspended work with the given handle, if any.
-func (c *questions) abandonLocked(handle string, cause error) {
-	w := c.byHandle[handle]
-	if w == nil {
+// suspendedLocked returns the works that wait for the client's next request.
+func (c *questions) suspendedLocked() (all []*work) {
+	for w := range c.works {
+		if w.request == nil {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// abandonLocked cancels a work if it is still suspended.
+func (c *questions) abandonLocked(w *work, cause error) {
+	if _, running := c.works[w]; !running || w.request != nil {
 		return
 	}
-	delete(c.byHandle, handle)
-	w.ended = true
+	delete(c.works, w)
 	w.expiry.Stop()
 	w.cancel(cause)
-	for _, q := range c.ofLocked(w) {
+	for _, q := range c.claimedLocked(w) {
 		c.answerLocked(q, reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: cause.Error()}})
 	}
 }
 
-// endWork cancels all suspended work. No more work can be suspended.
-func (c *questions) endWork(cause error) {
+// endSuspended cancels all suspended works of a session that drains or has ended, in which
+// no more works are suspended.
+func (c *questions) endSuspended(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = true
-	for handle := range c.byHandle {
-		c.abandonLocked(handle, cause)
+	for _, w := range c.suspendedLocked() {
+		c.abandonLocked(w, cause)
 	}
 }
 
@@ -270,48 +284,28 @@ func (c *questions) endWork(cause error) {
 func (c *questions) anySuspended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.byHandle) > 0
+	return len(c.suspendedLocked()) > 0
 }
 
-// enter registers the call of x as open until the returned function is called, which
-// withdraws the call's questions.
-func (c *questions) enter(x *request) (leave func()) {
+// calling returns the works with an open call to l.
+func (c *questions) calling(l *upstream.Lease) (all []*work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calling[x] = struct{}{}
-	c.assignLocked()
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.calling, x)
-		for _, q := range slices.Clone(c.open) {
-			if q.request == x {
-				c.answerLocked(q, reply{err: errWithdrawn})
-			}
+	for w := range c.works {
+		if w.calls[l] > 0 {
+			all = append(all, w)
 		}
 	}
+	return all
 }
 
-// callsTo returns the requests with an open call to l.
-func (c *questions) callsTo(l *upstream.Lease) []*request {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.callsToLocked(l)
+// count adds n to the number of the work's open calls to l.
+func (w *work) count(l *upstream.Lease, n int) {
+	w.questions.mu.Lock()
+	defer w.questions.mu.Unlock()
+	w.calls[l] += n
+	w.questions.wakeLocked()
 }
-
-func (c *questions) callsToLocked(l *upstream.Lease) (found []*request) {
-	for x := range c.calling {
-		if x.call.lease.Lease == l {
-			found = append(found, x)
-		}
-	}
-	return found
-}
-
-// Servers of the handshake era send questions (sampling, elicitation, roots) as requests.
-// Stateless servers end the call with an input_required result, and the client repeats
-// the call with the answers (multi round-trip requests). The functions below connect
-// clients and servers of different eras.
 
 // startCall makes the upstream request of the work's call, which ends the work.
 func (w *work) startCall(req *upstream.Request) {
@@ -331,13 +325,19 @@ func (w *work) startCall(req *upstream.Request) {
 // fetchBridged is fetch for a stateless client's call to a server of the handshake era,
 // which may ask questions until the call has ended.
 func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done func(outcome)) {
-	req.Ask = x.askClient
-	leave := x.s.questions.enter(x)
+	req.Ask = func(asking context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+		asking, cancel := context.WithCancel(asking)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		return x.askClient(asking, method, params)
+	}
+	l := x.call.lease
+	x.work.count(l.Lease, 1)
 	if x.hop.LogLevel != "" {
-		x.call.lease.SetLevel(x.hop.LogLevel)
+		l.SetLevel(x.hop.LogLevel)
 	}
 	x.call.fetch(ctx, req, func(o outcome) {
-		leave()
+		x.work.count(l.Lease, -1)
 		done(o)
 	})
 }
@@ -348,34 +348,17 @@ const maxRounds = 32
 // resolveInput asks the client the questions in a stateless server's result and repeats
 // the call with the answers, until the result is complete.
 func resolveInput(ctx context.Context, x *request, req *upstream.Request, result []byte) outcome {
-	params := req.Index.Raw()
-	if params == nil {
-		params = []byte("{}")
-	}
 	for range maxRounds {
-		var keys []string
-		var questions []*question
-		for m := range jsonrpc.Members(jsonrpc.Get(result, "inputRequests")) {
-			method, _ := jsonrpc.String(jsonrpc.Get(m.Value, "method"))
-			keys = append(keys, string(m.Name))
-			questions = append(questions, x.newQuestion(method, jsonrpc.Get(m.Value, "params")))
-		}
-		next := *req
-		next.Index, next.Params = nil, params
-		if questions != nil {
-			answers, err := x.s.questions.ask(ctx, questions...)
+		var responses []byte
+		for _, q := range revision.InputRequests(result) {
+			answer, err := x.askClient(ctx, q.Method, q.Params)
 			if err != nil {
 				return outcome{answer: upstream.Answer{Sent: true}, err: err} // the server may have had effects before it asked
 			}
-			responses := []byte("{}")
-			for i, answer := range answers {
-				responses = jsonrpc.Set(responses, keys[i], answer)
-			}
-			next.Params = jsonrpc.Set(next.Params, "inputResponses", responses)
+			responses = jsonrpc.Set(responses, q.Key, answer)
 		}
-		if state := jsonrpc.Get(result, "requestState"); state != nil {
-			next.Params = jsonrpc.Set(next.Params, "requestState", state)
-		}
+		next := *req
+		next.Index, next.Params = nil, revision.WithInput(req.Index.Raw(), result, responses)
 		if x.step == nil {
 			x.call.turn = x.call.lease.Turn()
 		}

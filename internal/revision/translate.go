@@ -150,12 +150,6 @@ func Complete(result []byte, method string) []byte {
 	return append(append(out, ','), bytes.TrimLeft(body[1:], " \t\r\n")...)
 }
 
-// InputRequired reports whether a result of a stateless server asks for input
-// before it can be completed.
-func InputRequired(result []byte) bool {
-	return string(jsonrpc.Get(result, "resultType")) == `"input_required"`
-}
-
 // Error translates a raw error object for the next hop: the stateless revision has no
 // code for a resource that was not found.
 func Error(object []byte, method string, toStateless bool) []byte {

@@ -132,3 +132,22 @@ func FuzzParams(f *testing.F) {
 		}
 	})
 }
+
+// The questions in an input_required result are those it was made of, and the repeated call
+// has the answers and the state.
+func TestInput(t *testing.T) {
+	questions := []revision.InputRequest{{"q1", "elicitation/create", []byte(`{"message":"?"}`)}, {"q2", "roots/list", nil}}
+	result := revision.InputResult(questions, "handle")
+	if !revision.InputRequired(result) {
+		t.Errorf("%s is not an input_required result", result)
+	}
+	if diff := cmp.Diff(questions, revision.InputRequests(result)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if got, want := string(revision.WithInput([]byte(`{"name":"a"}`), result, []byte(`{"q1":{}}`))), `{"name":"a","inputResponses":{"q1":{}},"requestState":"handle"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := string(revision.WithInput(nil, []byte(`{"resultType":"input_required"}`), nil)), `{}`; got != want {
+		t.Errorf("without questions: got %s, want %s", got, want)
+	}
+}

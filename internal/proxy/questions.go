@@ -1,0 +1,293 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"mcpschedd/internal/front"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+	"mcpschedd/internal/upstream"
+)
+
+// question is a request of a server, or of the proxy, to a client. A client of the handshake
+// era is sent it as a request; a stateless client with the result of a work (suspend.go).
+type question struct {
+	revision.InputRequest
+	reply chan reply // capacity 1
+
+	// How it is asked.
+	out    front.Outlet    // handshake era: stream of the request; nil for the session's stream
+	work   *work           // work that asks it; nil in the handshake era, and while none can
+	server *upstream.Lease // server whose question belongs to no call; any work with a call to it may ask it
+}
+
+// reply is the client's answer to a question, or the error.
+type reply struct {
+	result []byte
+	err    *jsonrpc.Error
+}
+
+// questions holds the questions to a session's client, and the works that ask them.
+type questions struct {
+	s         *session
+	ready     chan struct{} // closed when the client accepts requests and notifications
+	readyOnce sync.Once
+
+	mu    sync.Mutex
+	asked int                // number of questions so far
+	open  []*question        // without a reply
+	works map[*work]struct{} // that have not ended
+}
+
+// setReady records that the client has initialized.
+func (c *questions) setReady() { c.readyOnce.Do(func() { close(c.ready) }) }
+
+// isReady reports whether the client accepts requests and notifications.
+func (c *questions) isReady() bool { return isClosed(c.ready) }
+
+// isClosed reports whether a channel that is only closed has been closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// An asker asks a client a question and waits for the answer.
+type asker func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error)
+
+// askClient asks the request's client a question of the server that serves the request.
+func (x *request) askClient(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+	q := newQuestion(method, params)
+	if x.stateless {
+		q.work = x.work
+	} else {
+		q.out = x.out
+	}
+	return x.s.questions.ask(ctx, q)
+}
+
+func newQuestion(method string, params []byte) *question {
+	return &question{InputRequest: revision.InputRequest{Method: method, Params: params}, reply: make(chan reply, 1)}
+}
+
+// askerFor returns the asker of a server's question that the transport does not tie to a
+// request. A client of the handshake era is asked on the stream of its only open request to
+// that server, else on the session's stream; a stateless client with its next result from
+// that server. In a pool, a client is asked only if all open calls to the server belong to
+// one work, since no client may see another's question. askerFor must be called when the
+// question arrives: later calls may be another client's.
+func (s *session) askerFor(l *sessionLease) asker {
+	calling := s.questions.calling(l.Lease)
+	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+		if s.isPrefetchQuestion(l, method) {
+			return nil, cannotBeAsked("a prefetch")
+		}
+		q := newQuestion(method, params)
+		switch x := s.requests.only(l); {
+		case s.client.facts().handshake():
+			if x != nil {
+				q.out = x.out
+			}
+		case !s.identity.Pool:
+			q.server = l.Lease
+		case len(calling) == 1:
+			q.work = calling[0]
+		default:
+			return nil, cannotBeAsked(method)
+		}
+		return s.questions.ask(ctx, q)
+	}
+}
+
+// ask asks a question and blocks until it is answered, ctx is done, or the session ends.
+func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.s.ctx, cancel)()
+	if err := c.put(ctx, q); err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-q.reply:
+		return r.result, r.err
+	case <-ctx.Done():
+		c.withdraw(q)
+		return nil, errWithdrawn
+	}
+}
+
+// put opens a question, and sends it to a client of the handshake era once the client has
+// initialized.
+func (c *questions) put(ctx context.Context, q *question) *jsonrpc.Error {
+	if q.byResult() {
+		return c.add(q)
+	}
+	select {
+	case <-c.ready:
+	case <-ctx.Done():
+		return errWithdrawn
+	}
+	if err := c.add(q); err != nil {
+		return err
+	}
+	err := c.send(q, jsonrpc.AppendRequest(nil, []byte(q.Key), q.Method, q.Params))
+	if err != nil {
+		c.answer(q, reply{err: err})
+	}
+	return err
+}
+
+// byResult reports whether the question is sent with a work's result.
+func (q *question) byResult() bool { return q.work != nil || q.server != nil }
+
+// add opens a question, or returns why it cannot be asked.
+func (c *questions) add(q *question) *jsonrpc.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, running := c.works[q.work]; q.work != nil && !running {
+		return errWithdrawn
+	}
+	if q.server == nil && !c.capable(q) {
+		return cannotBeAsked(q.Method)
+	}
+	c.asked++
+	if q.byResult() {
+		q.Key = "q" + strconv.Itoa(c.asked)
+	} else { // unique across processes, as a client may still answer a question of an earlier one
+		q.Key = `"mcpschedd-` + c.s.observed.Name + "-" + strconv.Itoa(c.asked) + `"`
+	}
+	c.open = append(c.open, q)
+	c.wakeLocked()
+	return nil
+}
+
+// capable reports whether the client that is asked supports the question's method.
+func (c *questions) capable(q *question) bool {
+	hop := c.s.client.facts().hop
+	if q.work != nil {
+		hop = q.work.first.hop
+	}
+	needed := map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}[q.Method]
+	return needed == "" || jsonrpc.Get(hop.Capabilities, needed) != nil
+}
+
+// withdraw closes a question that has no reply, and cancels it if it was sent as a request.
+func (c *questions) withdraw(q *question) {
+	if !c.answer(q, reply{}) || q.byResult() || c.s.ctx.Err() != nil {
+		return
+	}
+	if err := c.send(q, jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+q.Key+`}`))); err != nil {
+		c.s.srv.log.Debug("cancellation not delivered", "method", q.Method, "err", err)
+	}
+}
+
+// send writes a message to the question's stream, or to the session's stream if the
+// former has ended with the response to its request.
+func (c *questions) send(q *question, message []byte) *jsonrpc.Error {
+	why := "it has no stream open"
+	for _, out := range []front.Outlet{q.out, c.s.identity.Out} {
+		if out == nil {
+			continue
+		}
+		err := out.Send(message)
+		if err == nil {
+			return nil
+		}
+		why = err.Error()
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached: " + why}
+}
+
+// answer closes a question with a reply. It returns false if the question is not open.
+func (c *questions) answer(q *question, r reply) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answerLocked(q, r)
+}
+
+func (c *questions) answerLocked(q *question, r reply) bool {
+	i := slices.Index(c.open, q)
+	if i < 0 {
+		return false
+	}
+	c.open = slices.Delete(c.open, i, i+1)
+	q.reply <- r
+	return true
+}
+
+// find returns the open question that was sent as a request with the given raw id, or
+// nil.
+func (c *questions) find(id []byte) *question {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.IndexFunc(c.open, func(q *question) bool { return q.Key == string(id) }); i >= 0 {
+		return c.open[i]
+	}
+	return nil
+}
+
+// handleResponse handles the client's response to a question.
+func (c *questions) handleResponse(m jsonrpc.Message) {
+	r := reply{result: m.Result}
+	if m.Error != nil {
+		code, err := strconv.Atoi(string(jsonrpc.Get(m.Error, "code")))
+		if err != nil {
+			code = jsonrpc.CodeInternal
+		}
+		r.err = &jsonrpc.Error{Code: code, Message: message(m.Error), Data: jsonrpc.Get(m.Error, "data")}
+	}
+	if q := c.find(m.ID); q == nil || !c.answer(q, r) {
+		c.s.srv.log.Debug("answer to a request that is not open", "id", string(m.ID))
+	}
+}
+
+var errWithdrawn = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
+
+func cannotBeAsked(what string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client cannot be asked: " + what}
+}
+
+// message returns the message of an error object.
+func message(object []byte) string {
+	s, _ := jsonrpc.String(jsonrpc.Get(object, "message"))
+	return s
+}
+
+// canElicit reports whether the request's client declares elicitation by form. An empty
+// elicitation capability means by form.
+func (x *request) canElicit() bool {
+	elicitation := object(jsonrpc.Get(x.hop.Capabilities, "elicitation"))
+	onlyURLs := jsonrpc.Get(elicitation, "url") != nil && jsonrpc.Get(elicitation, "form") == nil
+	return elicitation != nil && !onlyURLs
+}
+
+// errUnread is returned by confirm if the client cancels the question, as clients without
+// a user do.
+var errUnread = errors.New("the client closed the question without an answer")
+
+// confirm asks the user of the work's client to confirm a message, and returns nil if the
+// user accepts. If the client is stateless, the work is suspended until the client
+// replies.
+func (w *work) confirm(message string) error {
+	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
+	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
+	answer, failed := w.first.askClient(w.ctx, "elicitation/create", params)
+	if failed != nil {
+		return fmt.Errorf("it could not be confirmed: %s", failed.Message)
+	}
+	switch action, _ := jsonrpc.String(jsonrpc.Get(answer, "action")); action {
+	case "accept":
+		return nil
+	case "decline":
+		return errors.New("the user declined it; nothing was called")
+	}
+	return errUnread
+}
