@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -43,11 +42,14 @@ func connect(args []string) error {
 		return err
 	}
 	program := filepath.Join(filepath.Dir(self), daemon.Program)
-	f, err := daemon.ParseFlags(args)
+	o, err := daemon.ParseArgs(args)
 	if err != nil {
 		return err
 	}
-	o, err := options(f, program)
+	path, dir, err := state(o.Config)
+	if err == nil {
+		err = o.Locate(dir, path, program)
+	}
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -57,32 +59,18 @@ func connect(args []string) error {
 		stop()
 		o.Log.Warn("client served without the daemon", "err", err)
 	}
-	return become(program, f.ServeArgs())
+	return become(program, o.ServeArgs())
 }
 
 // hook is mcpschedd hook.
 func hook(args []string) {
-	daemon.Hook(os.Stdin, func() (daemon.Place, *slog.Logger, error) {
-		f, err := daemon.ParseFlags(args)
-		if err != nil {
-			return daemon.Place{}, nil, err
+	daemon.Hook(os.Stdin, func() (dir, path string, err error) {
+		o, err := daemon.ParseArgs(args)
+		if err == nil {
+			path, dir, err = state(o.Config)
 		}
-		path, dir, err := state(f.Config)
-		if err != nil {
-			return daemon.Place{}, nil, err
-		}
-		place, log := daemon.HookPlace(dir, path)
-		return place, log, nil
+		return dir, path, err
 	})
-}
-
-// options returns the options of the command line and the configuration.
-func options(f daemon.Flags, program string) (daemon.Options, error) {
-	path, dir, err := state(f.Config)
-	if err != nil {
-		return daemon.Options{}, err
-	}
-	return f.Options(dir, path, program)
 }
 
 // state returns the path of the configuration that the command line names, and its state directory.

@@ -11,7 +11,7 @@ import (
 )
 
 func connectCommand() *cobra.Command {
-	var f daemon.Flags
+	var o daemon.Options
 	c := &cobra.Command{
 		Use:   "connect",
 		Short: "Connect a client on stdio to the daemon, which all clients share",
@@ -23,23 +23,23 @@ and the like) and the variables that the configuration names, and no others.
 If the daemon does not start in time, this command serves its client by itself.`,
 		Example: `  mcpschedd connect`,
 		Args:    takes(0, 0, ""),
-		RunE:    func(c *cobra.Command, _ []string) error { return connect(c.Context(), f, c.ErrOrStderr()) },
+		RunE:    func(c *cobra.Command, _ []string) error { return connect(c.Context(), o, c.ErrOrStderr()) },
 	}
-	configFlag(c, &f.Config)
-	c.Flags().StringVar(&f.Only, "only", "", "only the server `NAME`, under its own tool names")
-	c.Flags().DurationVar(&f.Wait, "wait", daemon.DefaultWait, "how long the daemon may take to start: `TIME`")
+	configFlag(c, &o.Config)
+	c.Flags().StringVar(&o.Only, "only", "", "only the server `NAME`, under its own tool names")
+	c.Flags().DurationVar(&o.Wait, "wait", daemon.DefaultWait, "how long the daemon may take to start: `TIME`")
 	return c
 }
 
 // connect relays a client's messages to the daemon, or serves the client by itself if the daemon
 // cannot be reached.
-func connect(ctx context.Context, f daemon.Flags, stderr io.Writer) error {
+func connect(ctx context.Context, o daemon.Options, stderr io.Writer) error {
 	become(daemon.SmallProgram) // the small program does the same in a third of the memory
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	c, _, err := loadServed(f.Config)
+	c, _, err := loadServed(o.Config)
 	if err != nil {
 		return err
 	}
@@ -47,13 +47,12 @@ func connect(ctx context.Context, f daemon.Flags, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o, err := f.Options(dir.Path(""), c.Path, program)
-	if err == nil {
+	if err = o.Locate(dir.Path(""), c.Path, program); err == nil {
 		err = daemon.Connect(ctx, os.Stdin, os.Stdout, o)
 	}
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
 	o.Log.Warn("client served without the daemon", "err", err)
-	return serve(ctx, serveOptions{config: f.Config, only: f.Only}, stderr)
+	return serve(ctx, serveOptions{config: o.Config, only: o.Only}, stderr)
 }

@@ -82,12 +82,12 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), EnvNames: d.names, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear})
+	l, err := daemon.Listen(place, daemon.ListenOptions{EnvNames: d.names, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear})
 	if err != nil {
 		return err
 	}
 	base.log.Info("serving clients", "socket", place.Socket)
-	fmt.Fprintln(stdout, daemon.Ready)
+	fmt.Fprintln(stdout, "ready")
 	if d.idle > 0 {
 		time.AfterFunc(d.idle, d.endUnused)
 	}

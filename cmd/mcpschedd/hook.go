@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -32,24 +31,17 @@ tool_use_id identify the edit, cwd and session_id the place.`,
 		Run: func(*cobra.Command, []string) {
 			// Unlike connect, hook does not become the small program: another version may not have the
 			// command, and its exit code would block the edit.
-			daemon.Hook(os.Stdin, func() (daemon.Place, *slog.Logger, error) { return hookPlace(file) })
+			daemon.Hook(os.Stdin, func() (stateDir, path string, err error) {
+				c, _, err := loadServed(file)
+				if err == nil {
+					stateDir, err = c.StateDir(os.Getenv)
+					path = c.Path
+				}
+				return stateDir, path, err
+			})
 		},
 	}
 	configFlag(c, &file)
 	c.SetFlagErrorFunc(func(*cobra.Command, error) error { return nil })
 	return c
-}
-
-// hookPlace returns where a hook finds the daemon, and its log.
-func hookPlace(file string) (daemon.Place, *slog.Logger, error) {
-	c, _, err := loadServed(file)
-	if err != nil {
-		return daemon.Place{}, nil, err
-	}
-	dir, err := c.StateDir(os.Getenv)
-	if err != nil {
-		return daemon.Place{}, nil, err
-	}
-	place, log := daemon.HookPlace(dir, c.Path)
-	return place, log, nil
 }

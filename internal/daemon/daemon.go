@@ -6,7 +6,7 @@
 // environment, and then forwards lines in both directions:
 //
 //	place, err := daemon.NewPlace(stateDir, config)
-//	err = daemon.Connect(ctx, os.Stdin, os.Stdout, daemon.Options{Place: place, Start: start})
+//	err = daemon.Connect(ctx, os.Stdin, os.Stdout, daemon.Options{Place: place, Start: command})
 //
 // The daemon's end is a [Listener]. The process that holds a lock file is the daemon; it may
 // remove a socket left behind by a crash. The protocol version is part of the names of socket
@@ -16,7 +16,14 @@
 // client in a small program of its own.
 package daemon
 
-import "errors"
+import (
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+)
 
 // Protocol is the version of the handshake, and of the behaviour that clients expect of the
 // daemon afterwards. It is a variable only so that tests can run two versions. The hook of a
@@ -30,3 +37,70 @@ var (
 	// input of the client.
 	ErrNoDaemon = errors.New("no daemon")
 )
+
+const (
+	// Program is the main program. SmallProgram starts it from its own folder, as the daemon or,
+	// if no daemon can run, to serve the client.
+	Program = "mcpschedd"
+	// SmallProgram contains only Connect and Hook, and starts in an eighth of the time. Program's
+	// connect command replaces itself with SmallProgram if it is in the same folder.
+	SmallProgram = "mcpschedd-small"
+
+	Command     = "connect" // the command of both programs that runs Connect
+	HookCommand = "hook"    // the command of both programs that runs Hook
+)
+
+// DefaultWait is how long a daemon may take to start, and then to complete the handshake.
+const DefaultWait = 2 * time.Second
+
+// Options configure [Connect].
+type Options struct {
+	Config string        // path of the configuration as given in the arguments; empty for the default path
+	Only   string        // the only upstream that the client sees; empty for all
+	Wait   time.Duration // for the daemon to start, and for the handshake; zero means DefaultWait
+
+	Place     Place
+	Start     []string      // command line that starts a daemon; empty if none is to be started
+	Log       *slog.Logger  // for messages to the user
+	PingEvery time.Duration // interval of pings while a request is open; zero means 2 s
+}
+
+// ParseArgs parses the arguments of the connect command.
+func ParseArgs(args []string) (o Options, err error) {
+	set := flag.NewFlagSet(Command, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.StringVar(&o.Config, "config", "", "")
+	set.StringVar(&o.Only, "only", "", "")
+	set.DurationVar(&o.Wait, "wait", DefaultWait, "")
+	if err := set.Parse(args); err != nil {
+		return o, err
+	}
+	if set.NArg() > 0 {
+		return o, errors.New("connect takes no arguments")
+	}
+	return o, nil
+}
+
+// ServeArgs returns the arguments of mcpschedd to serve the client without a daemon.
+func (o *Options) ServeArgs() []string {
+	args := []string{"serve"}
+	if o.Config != "" {
+		args = append(args, "--config", o.Config)
+	}
+	if o.Only != "" {
+		args = append(args, "--only", o.Only)
+	}
+	return args
+}
+
+// Locate sets the place, the log, and how to start the daemon. config is the path of the
+// configuration file that was found, and program that of the daemon's program.
+func (o *Options) Locate(stateDir, config, program string) (err error) {
+	o.Log = slog.New(slog.NewTextHandler(io.MultiWriter(OpenLog(stateDir, ProgramLog), os.Stderr), nil)).With("connect", os.Getpid())
+	o.Start = []string{program, "daemon"}
+	if _, err := os.Stat(config); err == nil { // otherwise the built-in defaults apply
+		o.Start = append(o.Start, "--config", config)
+	}
+	o.Place, err = NewPlace(stateDir, config)
+	return err
+}

@@ -47,7 +47,7 @@ func listen(t *testing.T, p daemon.Place, names ...string) *served {
 	t.Helper()
 	s := &served{place: p, clients: make(chan *daemon.Client)}
 	l, err := daemon.Listen(p, daemon.ListenOptions{
-		Version: "test", EnvNames: func(string) []string { return names }, Log: slog.New(slog.DiscardHandler),
+		EnvNames: func(string) []string { return names }, Log: slog.New(slog.DiscardHandler),
 		Serve: func(ctx context.Context, c *daemon.Client) {
 			select {
 			case s.clients <- c:
@@ -85,7 +85,7 @@ func connect(t *testing.T, p daemon.Place) *client {
 
 func connectBy(t *testing.T, o daemon.Options) *client {
 	t.Helper()
-	o.Start = daemon.Start{Program: "/nonexistent", Log: filepath.Join(t.TempDir(), "log")}
+	o.Start = []string{"/nonexistent"}
 	o.Log, o.Wait = slog.New(slog.DiscardHandler), 100*time.Millisecond
 	in, toConnect := io.Pipe()
 	fromConnect, out := io.Pipe()
@@ -377,7 +377,7 @@ func TestNoDaemon(t *testing.T) {
 			}
 			in := &untouched{}
 			err := daemon.Connect(t.Context(), in, io.Discard, daemon.Options{
-				Place: p, Start: daemon.Start{Program: "/nonexistent", Log: filepath.Join(t.TempDir(), "log")},
+				Place: p, Start: []string{"/nonexistent"},
 				Log: slog.New(slog.DiscardHandler), Wait: 50 * time.Millisecond,
 			})
 			if !errors.Is(err, daemon.ErrNoDaemon) {
@@ -410,7 +410,7 @@ func TestHangsAtItsStart(t *testing.T) {
 			}
 			defer process.Close()
 			err = daemon.Connect(t.Context(), &untouched{}, io.Discard, daemon.Options{
-				Place: place(t), Start: daemon.Start{Program: "sh", Args: []string{"-c", script + held}, Log: filepath.Join(t.TempDir(), "log")},
+				Place: place(t), Start: []string{"sh", "-c", script + held},
 				Log: slog.New(slog.DiscardHandler), Wait: 200 * time.Millisecond,
 			})
 			if !errors.Is(err, daemon.ErrNoDaemon) {

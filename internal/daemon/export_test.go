@@ -15,3 +15,6 @@ func SendStream(c net.Conn) (in io.ReadCloser, out io.WriteCloser, err error) {
 	s, err := sendStream(c.(conn))
 	return s.In, s.Out, err
 }
+
+// StateDir returns the state folder of a place.
+func (p Place) StateDir() string { return p.stateDir }

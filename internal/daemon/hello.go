@@ -23,7 +23,7 @@ import (
 // Neither end sends ahead, so no message can end up in the buffer that reads these lines.
 const (
 	greetTimeout = 2 * time.Second // for the whole handshake, on the daemon's side
-	maxHello     = 1 << 20         // bytes of a line of the handshake
+	maxHello     = 2 << 20         // bytes that one end sends
 )
 
 // Kinds of connections.
@@ -49,7 +49,6 @@ type Hello struct {
 
 type welcome struct {
 	Protocol int      `json:"mcpschedd"`
-	Version  string   `json:"version"` // version of the daemon's program
 	Names    []string `json:"names,omitempty"`
 	Refused  string   `json:"refused,omitempty"`
 }
@@ -68,7 +67,7 @@ func greet(conn conn, h Hello, within time.Duration) (w welcome, err error) {
 	if err := writeLine(conn, h); err != nil {
 		return w, err
 	}
-	lines := bufio.NewReader(conn)
+	lines := handshakeReader(conn)
 	if err := readLine(lines, &w); err != nil {
 		return w, fmt.Errorf("daemon: %w", err)
 	}
@@ -121,19 +120,19 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
+// handshakeReader returns a reader for the lines of the handshake.
+func handshakeReader(conn conn) *bufio.Reader {
+	return bufio.NewReader(io.LimitReader(conn, maxHello))
+}
+
 // readLine reads one line of JSON. It ignores unknown members, which later versions may add.
 func readLine(r *bufio.Reader, v any) error {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		if line = append(line, part...); len(line) > maxHello {
-			return fmt.Errorf("a line of more than %d bytes before the first message", maxHello)
-		}
-		switch {
-		case err == nil:
-			return json.Unmarshal(line, v)
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return err
-		}
+	line, err := r.ReadBytes('\n')
+	if err == io.EOF && len(line) > 0 {
+		err = errors.New("want a line of JSON that ends within 2 MiB")
 	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(line, v)
 }

@@ -39,8 +39,8 @@ func receiveReports(t *testing.T, p daemon.Place) <-chan *daemon.Report {
 }
 
 // at returns the where function of a hook.
-func at(p daemon.Place) func() (daemon.Place, *slog.Logger, error) {
-	return func() (daemon.Place, *slog.Logger, error) { return p, slog.New(slog.DiscardHandler), nil }
+func at(p daemon.Place) func() (stateDir, config string, err error) {
+	return func() (string, string, error) { return p.StateDir(), "/c.toml", nil }
 }
 
 // zeros is an endless reader.
@@ -135,13 +135,12 @@ func TestHookWithoutDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for name, where := range map[string]func() (daemon.Place, *slog.Logger, error){
+	for name, where := range map[string]func() (stateDir, config string, err error){
 		"no daemon":                 at(p),
 		"one of an older version":   at(old),
 		"one that does not answer":  at(mute),
-		"another user's":            at(daemon.Place{Socket: "/proc/1/root"}),
-		"a configuration is broken": func() (daemon.Place, *slog.Logger, error) { return daemon.Place{}, nil, errors.New("no") },
-		"it panics":                 func() (daemon.Place, *slog.Logger, error) { panic("no") },
+		"a configuration is broken": func() (string, string, error) { return "", "", errors.New("no") },
+		"it panics":                 func() (string, string, error) { panic("no") },
 	} {
 		in := strings.NewReader(`{"hook_event_name":"Stop"} and more`)
 		daemon.Hook(in, where)
@@ -154,8 +153,7 @@ func TestHookWithoutDaemon(t *testing.T) {
 // A hook creates no files, not even a log.
 func TestHookMakesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	p, log := daemon.HookPlace(dir, "/c.toml")
-	daemon.Hook(strings.NewReader(`{"hook_event_name":"Stop"}`), func() (daemon.Place, *slog.Logger, error) { return p, log, nil })
+	daemon.Hook(strings.NewReader(`{"hook_event_name":"Stop"}`), func() (string, string, error) { return dir, "/c.toml", nil })
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("it has made the state folder")
 	}

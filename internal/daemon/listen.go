@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +24,6 @@ type Listener struct {
 
 // ListenOptions configure a [Listener].
 type ListenOptions struct {
-	Version string // version of the program
 	// EnvNames returns the names of the variables, beyond Base, that a client working in a
 	// folder must send.
 	EnvNames func(dir string) []string
@@ -100,8 +98,7 @@ func (l *Listener) serve(ctx context.Context, conn conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(greetTimeout)) // must precede AfterFunc, which shortens the deadline when ctx is done
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
-	lines := bufio.NewReader(conn)
-	h, err := l.handshake(conn, lines)
+	c, err := l.handshake(conn)
 	stop()
 	if errors.Is(err, io.EOF) { // Find only checks whether a daemon listens
 		return
@@ -110,27 +107,24 @@ func (l *Listener) serve(ctx context.Context, conn conn) {
 		l.o.Log.Warn("client refused", "err", err)
 		return
 	}
-	if h.Kind != kindSession { // pings and hooks end with the welcome
-		return
+	if c.Kind == kindSession { // the others end with the welcome
+		defer c.close()
+		l.o.Serve(ctx, c)
 	}
-	s, err := sendStream(conn)
-	if err != nil {
-		l.o.Log.Warn("client refused", "err", err)
-		return
-	}
-	defer s.close()
-	l.o.Serve(ctx, &Client{h, s})
 }
 
 // handshake performs the daemon's side of the handshake.
-func (l *Listener) handshake(conn conn, lines *bufio.Reader) (h Hello, err error) {
+func (l *Listener) handshake(conn conn) (c *Client, err error) {
 	if err := checkPeer(conn); err != nil {
-		return h, err
+		return nil, err
 	}
-	if err := readLine(lines, &h); err != nil {
-		return h, err
+	lines := handshakeReader(conn)
+	c = new(Client)
+	h := &c.Hello
+	if err := readLine(lines, h); err != nil {
+		return nil, err
 	}
-	answer := welcome{Protocol: Protocol, Version: l.o.Version}
+	answer := welcome{Protocol: Protocol}
 	switch {
 	case h.Protocol != Protocol:
 		answer.Refused = fmt.Sprintf("want version %d of the protocol, have %d", Protocol, h.Protocol)
@@ -144,20 +138,23 @@ func (l *Listener) handshake(conn conn, lines *bufio.Reader) (h Hello, err error
 		answer.Names = l.o.EnvNames(h.Dir)
 	}
 	if err := writeLine(conn, answer); err != nil {
-		return h, err
+		return nil, err
 	}
 	if answer.Refused != "" {
-		return h, errors.New(answer.Refused)
+		return nil, errors.New(answer.Refused)
 	}
-	if h.Kind == kindSession {
-		var more extraEnv
-		if err := readLine(lines, &more); err != nil {
-			return h, err
-		}
-		h.Env = append(h.Env, more.Env...)
-		if lines.Buffered() > 0 {
-			return h, errors.New("the client sent data before the end of the handshake")
-		}
+	if h.Kind != kindSession {
+		return c, nil
 	}
-	return h, conn.SetDeadline(time.Time{})
+	var more extraEnv
+	if err := readLine(lines, &more); err != nil {
+		return nil, err
+	}
+	h.Env = append(h.Env, more.Env...)
+	if lines.Buffered() > 0 {
+		return nil, errors.New("the client sent data before the end of the handshake")
+	}
+	_ = conn.SetDeadline(time.Time{}) // fails if the connection is closed
+	c.stream, err = sendStream(conn)
+	return c, err
 }

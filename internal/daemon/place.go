@@ -13,6 +13,7 @@ import (
 type Place struct {
 	Socket string // path of the socket, in a folder that only its user may open
 
+	stateDir string
 	lock     string // path of the lock that the daemon holds
 	starting string // path of the lock that a client holds while it starts the daemon
 }
@@ -21,15 +22,11 @@ type Place struct {
 // defaults. It creates missing folders.
 func NewPlace(stateDir, config string) (Place, error) {
 	p := placeOf(stateDir, config)
-	for _, path := range []string{p.lock, p.Socket} { // a named pipe has no folder
-		if runtime.GOOS == "windows" && path == p.Socket {
-			continue
-		}
-		if err := makePrivate(filepath.Dir(path)); err != nil {
-			return Place{}, err
-		}
+	err := makePrivate(filepath.Dir(p.lock))
+	if err == nil && runtime.GOOS != "windows" { // a named pipe has no folder
+		err = makePrivate(filepath.Dir(p.Socket))
 	}
-	return p, nil
+	return p, err
 }
 
 // Find returns the place, and whether a daemon listens there. It creates nothing.
@@ -45,8 +42,11 @@ func Find(stateDir, config string) (p Place, runs bool) {
 
 func placeOf(stateDir, config string) Place {
 	name := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d", hashOf(config), Protocol))
-	return Place{Socket: socketOf(stateDir, config), lock: name + ".lock", starting: name + ".start"}
+	return Place{Socket: socketOf(stateDir, config), stateDir: stateDir, lock: name + ".lock", starting: name + ".start"}
 }
+
+// output returns the log of what daemons that clients started print.
+func (p Place) output() *LogFile { return OpenLog(p.stateDir, OutputLog) }
 
 // hashOf returns the first 64 bits of a hash of texts in hexadecimal.
 func hashOf(texts ...string) string {

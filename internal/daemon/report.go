@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -32,6 +34,43 @@ type Report struct {
 	Unread string `json:"unread,omitempty"` // error of reading the event, of which then only the session is known
 }
 
+// HookTimeout is how long Hook waits for the daemon to acknowledge a report. A report that is
+// older when the daemon handles it may have arrived after the change that it announces.
+const HookTimeout = 500 * time.Millisecond
+
+// hookDeadline is when Hook exits the process even if something hangs, so that the client's edit
+// is not delayed further. Tests raise it.
+var hookDeadline = 2 * time.Second
+
+// Hook sends the report that a client writes to the hook's stdin to the daemon, if one runs, and
+// waits for the acknowledgement. It hides all failures from the client, whose edit must proceed.
+// where returns the state folder and the path of the configuration. Hook creates no files, except
+// to log a failure.
+func Hook(in io.Reader, where func() (stateDir, config string, err error)) {
+	defer func() { _ = recover() }() // a panic exits with status 2, which forbids the edit
+	late := time.AfterFunc(hookDeadline, func() { os.Exit(0) })
+	defer late.Stop()
+	r := readReport(in)
+	if stateDir, config, err := where(); err == nil {
+		if err := sendReport(placeOf(stateDir, config), r); err != nil {
+			log := slog.New(slog.NewTextHandler(OpenLog(stateDir, ProgramLog), nil))
+			log.Warn("the client's report was not delivered", "hook", os.Getpid(), "event", r.Event, "err", err)
+		}
+	}
+	_, _ = io.Copy(io.Discard, in) // the client may fail if its output is not read
+}
+
+// sendReport sends a report to the daemon. It returns nil if there is no daemon.
+func sendReport(p Place, r *Report) error {
+	conn, err := dial(p)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	_, err = greet(conn, Hello{Kind: kindHook, Report: r}, HookTimeout)
+	return err
+}
+
 // Bounds of a hook's input, in bytes.
 const (
 	maxInput   = 16 << 20 // the input contains the content of a written file
@@ -55,11 +94,11 @@ type hookInput struct {
 	Background *[]any          `json:"background_tasks"`
 }
 
-// ReadReport reads a hook's input and environment. Input that cannot be read yields a report
+// readReport reads a hook's input and environment. Input that cannot be read yields a report
 // with Unread set, since something may have changed all the same.
-func ReadReport(stdin io.Reader, getenv func(string) string) *Report {
-	r := &Report{Session: clip(getenv("CLAUDE_CODE_SESSION_ID"), maxName), Folder: getenv("CLAUDE_PROJECT_DIR"), Sent: time.Now().UnixMilli()}
-	r.Parent, _ = strconv.Atoi(getenv("CLAUDE_PID")) // 0 if not set
+func readReport(stdin io.Reader) *Report {
+	r := &Report{Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Folder: os.Getenv("CLAUDE_PROJECT_DIR"), Sent: time.Now().UnixMilli()}
+	r.Parent, _ = strconv.Atoi(os.Getenv("CLAUDE_PID")) // 0 if not set
 	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	var in hookInput
 	switch {
@@ -75,11 +114,6 @@ func ReadReport(stdin io.Reader, getenv func(string) string) *Report {
 		r.Unread = clip("hook: "+err.Error(), maxName)
 		return r
 	}
-	r.fill(&in)
-	return r
-}
-
-func (r *Report) fill(in *hookInput) {
 	r.Event, r.Tool, r.Prompt = clip(in.Event, maxName), clip(in.Tool, maxName), clip(in.Prompt, maxPrompt)
 	r.Session, r.Folder = cmp.Or(clip(in.Session, maxName), r.Session), cmp.Or(r.Folder, in.Dir)
 	if real, err := filepath.EvalSymlinks(r.Folder); err == nil {
@@ -90,8 +124,9 @@ func (r *Report) fill(in *hookInput) {
 		r.Tasks = new(len(*in.Background))
 	}
 	if r.Tool != "" {
-		r.setUse(in)
+		r.setUse(&in)
 	}
+	return r
 }
 
 // setUse sets the fields about the use of a tool.

@@ -12,27 +12,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Ready is the line that the daemon writes to stdout when it accepts clients.
-const Ready = "ready"
-
-// Start describes how to start a daemon. With the zero value none is started.
-type Start struct {
-	Program string
-	Args    []string
-	Log     string // file for its stderr
-}
-
 // dialEvery is the interval at which a daemon that is starting is dialled.
 const dialEvery = 5 * time.Millisecond
 
-// dialOrStart connects to the daemon of a place, and starts it if necessary.
-func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (conn, error) {
-	if conn, err := dial(p); err == nil || s.Program == "" {
+// dialOrStart connects to the daemon, and starts it if necessary.
+func dialOrStart(ctx context.Context, o Options) (conn, error) {
+	if conn, err := dial(o.Place); err == nil || len(o.Start) == 0 {
 		return conn, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()
-	lock := flock.New(p.starting, flock.SetPermissions(0o600))
+	lock := flock.New(o.Place.starting, flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, dialEvery); err != nil {
 		return nil, fmt.Errorf("start of the daemon by another client: %w", err)
 	}
@@ -40,15 +30,15 @@ func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (c
 	var daemon *exec.Cmd
 	ended := make(chan error, 1)
 	for failed := error(nil); ; {
-		conn, err := dial(p) // another client, or the user, may have started it in the meantime
+		conn, err := dial(o.Place) // another client, or the user, may have started it in the meantime
 		if err == nil {
 			return conn, nil
 		}
 		if failed != nil {
-			return nil, fmt.Errorf("start of the daemon, whose log is %s: %w", s.Log, failed)
+			return nil, fmt.Errorf("start of the daemon, whose log is %s: %w", o.Place.output().Path, failed)
 		}
 		if daemon == nil {
-			if daemon, err = s.run(); err != nil {
+			if daemon, err = start(o); err != nil {
 				return nil, fmt.Errorf("start of the daemon: %w", err)
 			}
 			go func() { ended <- cmp.Or(daemon.Wait(), errors.New("it ended")) }() // reaps the daemon if it ends before this process
@@ -63,14 +53,14 @@ func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (c
 	}
 }
 
-// run starts the daemon.
-func (s Start) run() (*exec.Cmd, error) {
-	log, err := (&LogFile{Path: s.Log}).Open()
+// start starts the daemon. Its stderr has a log of its own.
+func start(o Options) (*exec.Cmd, error) {
+	log, err := o.Place.output().Open()
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(s.Program, s.Args...)
+	cmd := exec.Command(o.Start[0], o.Start[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stderr = "/", daemonEnv(os.Environ()), log
 	detach(cmd)
 	return cmd, cmd.Start()

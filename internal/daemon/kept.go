@@ -1,0 +1,159 @@
+package daemon
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// kept is a message of the client that another daemon needs after this one has ended: it sets up
+// the session, or is a request without an answer.
+type kept struct {
+	jsonrpc.Message
+	setup    string // a later message with the same value replaces this one; "" if it sets up nothing
+	open     bool   // the client waits for an answer
+	answered bool   // the client has an answer, but the present daemon will send another one
+	tries    int    // daemons that have received it
+}
+
+// maxTries is how many daemons may receive a request, since the request may be what crashes them.
+const maxTries = 2
+
+// conversation holds the kept messages of a client in the order in which it sent them.
+type conversation []*kept
+
+// sent records a message of the client.
+func (c *conversation) sent(m *jsonrpc.Message) {
+	setup := ""
+	switch m.Method {
+	case "initialize", "notifications/initialized", "logging/setLevel":
+		setup = m.Method
+	case "resources/subscribe":
+		setup = subscription(m)
+	case "resources/unsubscribe":
+		c.replace(subscription(m))
+	case "notifications/cancelled":
+		if k := c.find(jsonrpc.Get(m.Params, "requestId")); k != nil {
+			c.end(k)
+		}
+	}
+	if setup != "" {
+		c.replace(setup)
+	}
+	if setup != "" || m.IsRequest() {
+		*c = append(*c, &kept{Message: *m, setup: setup, open: m.IsRequest(), tries: 1})
+	}
+}
+
+func subscription(m *jsonrpc.Message) string {
+	return "resources/subscribe " + string(jsonrpc.Get(m.Params, "uri"))
+}
+
+// replace forgets what an earlier message has set up.
+func (c *conversation) replace(setup string) {
+	for _, k := range *c {
+		if k.setup == setup {
+			k.setup = ""
+		}
+	}
+	c.prune()
+}
+
+// prune removes the messages that another daemon does not need.
+func (c *conversation) prune() {
+	*c = slices.DeleteFunc(*c, func(k *kept) bool { return k.setup == "" && !k.open })
+}
+
+// find returns the request with this id that the daemon will answer, or nil.
+func (c *conversation) find(id []byte) *kept {
+	for _, k := range *c {
+		if (k.open || k.answered) && string(k.ID) == string(id) {
+			return k
+		}
+	}
+	return nil
+}
+
+// end records that a request was answered or cancelled.
+func (c *conversation) end(k *kept) {
+	k.open, k.answered = false, false
+	c.prune()
+}
+
+// received records a message of the daemon. It reports whether the client has had an answer to
+// that request, and must not get a second one.
+func (c *conversation) received(m *jsonrpc.Message) (second bool) {
+	if !m.IsResponse() {
+		return false
+	}
+	k := c.find(m.ID)
+	if k == nil {
+		return false
+	}
+	second = k.answered
+	c.end(k)
+	return second
+}
+
+// open returns the requests without an answer.
+func (c *conversation) open() iter.Seq[*kept] {
+	return func(yield func(*kept) bool) {
+		for _, k := range slices.Clone(*c) {
+			if k.open && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// idle reports whether no request is open.
+func (c *conversation) idle() bool {
+	return !slices.ContainsFunc(*c, func(k *kept) bool { return k.open })
+}
+
+// replay returns the lines for another daemon.
+func (c *conversation) replay() (lines [][]byte) {
+	for _, k := range *c {
+		k.tries++
+		k.answered = k.IsRequest() && !k.open
+		lines = append(lines, k.Raw)
+	}
+	return lines
+}
+
+// messages returns the messages of a line, which may be a batch. It skips invalid messages.
+func messages(line []byte) iter.Seq[*jsonrpc.Message] {
+	return func(yield func(*jsonrpc.Message) bool) {
+		m, err := jsonrpc.Parse(line)
+		if err == nil {
+			yield(&m)
+			return
+		}
+		if line[0] != '[' || !jsonrpc.Valid(line) {
+			return
+		}
+		for raw := range jsonrpc.Elements(line) {
+			if m, err := jsonrpc.Parse(raw); err == nil && !yield(&m) {
+				return
+			}
+		}
+	}
+}
+
+// The outcomes that errorResponse states.
+const (
+	notSent        = "not sent: the daemon cannot be reached"
+	outcomeUnknown = "outcome unknown"
+)
+
+// errorResponse returns the response to a request that no daemon has answered. For a tools/call
+// it is a result with isError, so that the model sees the reason.
+func errorResponse(m *jsonrpc.Message, outcome string, why error) []byte {
+	text := jsonrpc.AppendString(nil, "mcpschedd: "+outcome+": "+why.Error())
+	if m.Method == "tools/call" {
+		return jsonrpc.AppendResult(nil, m.ID, fmt.Appendf(nil, `{"resultType":"complete","content":[{"type":"text","text":%s}],"isError":true}`, text))
+	}
+	return jsonrpc.AppendError(nil, m.ID, fmt.Appendf(nil, `{"code":%d,"message":%s}`, jsonrpc.CodeInternal, text))
+}
