@@ -1,8 +1,7 @@
 // Package hook tracks the file changes that clients' hooks report, and whether changes may go
 // unreported.
 //
-// Each client whose hook reports has a [turn], a state that each report advances by a pure
-// function. A reported write is pending in the cache from its report on, as a call's is. A
+// Each client whose hook reports has a [turn], a state that its reports advance. A reported write is pending in the cache from its report on, as a call's is. A
 // directory is exclusive, so that reads of its files may be prefetched, while all clients in it
 // report, at least one is in a turn, and none may be changing anything unreported:
 //
@@ -21,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/classify"
 	"mcpschedd/internal/daemon"
 )
 
@@ -61,11 +61,26 @@ type Ledger struct {
 
 // reporter is a client whose hook has reported, connected or not.
 type reporter struct {
+	turn
 	session string // latest session name
 	parent  int    // 0 if unknown
 	folder  string
-	turn    turn
 	open    map[string]*opened // tool use → its write
+}
+
+// turn is the state of a client. The zero value is a client between turns that may have been
+// active before.
+type turn struct {
+	known      bool // its background commands are known, since its start or the end of a turn was reported
+	active     bool // in a turn: from a prompt until its model stops
+	failed     bool // a change in this turn may have gone unreported
+	background bool // a background command may be running whose end the client reports
+	detached   bool // a detached command may be running whose end is not reported
+}
+
+// changing reports whether files may be changing without a report.
+func (p *reporter) changing() bool {
+	return p.failed || p.background || p.detached || len(p.open) > 0
 }
 
 // opened is the write of an unfinished tool use.
@@ -113,7 +128,7 @@ func (l *Ledger) Hear(r *daemon.Report) {
 	if r.Session == "" && r.Parent == 0 && r.Folder == "" { // it may be from any client
 		l.effects.Begin()
 		for _, p := range l.reporters {
-			p.turn.failed = true
+			p.failed = true
 		}
 	} else {
 		l.hearLocked(l.reporterLocked(r), r)
@@ -123,46 +138,70 @@ func (l *Ledger) Hear(r *daemon.Report) {
 
 // hearLocked processes a report of a known reporter.
 func (l *Ledger) hearLocked(p *reporter, r *daemon.Report) {
+	if r.Unread != "" { // no later report can be matched to it
+		p.failed = true
+		l.effects.Begin()
+		return
+	}
 	late := time.Since(time.UnixMilli(r.Sent)).Abs() > daemon.HookTimeout
-	next, d := p.turn.after(r, p.open[r.Use] != nil, late)
-	p.turn = next
-	switch {
-	case d.begins:
-		l.beginLocked(p, r)
-	case d.ends:
-		l.endLocked(p, r.Use)
-	case d.missed:
-		l.effects.Begin().End()
-	case d.endAll:
-		for use, o := range p.open {
-			delete(p.open, use)
-			o.End()
+	p.failed = p.failed || late && p.active // between turns no directory is exclusive because of this client
+	switch r.Event {
+	case "PreToolUse":
+		u := useOf(r)
+		p.background, p.detached = p.background || u.background, p.detached || u.detaches
+		if u.writes {
+			l.beginLocked(p, r.Use)
 		}
-	case d.gone:
-		l.reporters = slices.DeleteFunc(l.reporters, func(other *reporter) bool { return other == p })
-	case d.prompt:
+	case "PostToolUse", "PostToolUseFailure":
+		u := useOf(r)
+		p.background = p.background || u.background
+		if p.open[r.Use] != nil {
+			l.endLocked(p, r.Use)
+		} else if u.writes { // it was not reported before it began
+			p.failed = p.failed || p.active
+			l.effects.Begin().End()
+		}
+	case "UserPromptSubmit":
+		p.active, p.failed = true, late
 		l.effects.Changed() // between turns the user may have changed files
 		for c := range l.clients {
 			if l.reporterOf(c) == p {
 				c.Prompted(r.Prompt)
 			}
 		}
+	case "Stop":
+		p.active, p.failed = false, false
+		if r.Tasks != nil {
+			p.known, p.background = true, *r.Tasks > 0
+			if *r.Tasks == 0 {
+				p.endAll()
+			}
+		}
+	case "SessionStart":
+		if r.Why == "startup" { // otherwise the process is already active
+			p.turn = turn{known: true}
+			p.endAll()
+		}
+	case "SessionEnd":
+		p.active = false
+		if r.Why != "clear" && r.Why != "resume" { // otherwise the process continues with another session
+			l.reporters = slices.DeleteFunc(l.reporters, func(other *reporter) bool { return other == p })
+		}
 	}
 }
 
 // beginLocked starts the write of a tool use.
-func (l *Ledger) beginLocked(p *reporter, r *daemon.Report) {
-	write, o := l.effects.Begin(), p.open[r.Use]
+func (l *Ledger) beginLocked(p *reporter, use string) {
+	write, o := l.effects.Begin(), p.open[use]
 	switch {
-	case r.Unread != "": // no report will end it
 	case o != nil: // two uses without an id, or a hook configured twice
 		o.End()
 		o.Write = write
 		o.times++
 	case len(p.open) >= mostOpen:
-		p.turn.failed = true
+		p.failed = true
 	default:
-		p.open[r.Use] = &opened{write, 1}
+		p.open[use] = &opened{write, 1}
 	}
 }
 
@@ -174,6 +213,14 @@ func (l *Ledger) endLocked(p *reporter, use string) {
 		o.End()
 	}
 	l.effects.Changed() // the write may already have ended by itself
+}
+
+// endAll ends the writes of all uses.
+func (p *reporter) endAll() {
+	for use, o := range p.open {
+		delete(p.open, use)
+		o.End()
+	}
 }
 
 // reporterLocked returns the reporter of a report, and creates it if needed.
@@ -245,10 +292,29 @@ func (l *Ledger) isExclusiveLocked(folder string) bool {
 			continue
 		}
 		p := l.reporterOf(c)
-		if p == nil || !p.turn.known || c.Again || p.turn.changes(len(p.open)) { // a client that does not report may change anything
+		if p == nil || !p.known || c.Again || p.changing() { // a client that does not report may change anything
 			return false
 		}
-		active = active || p.turn.active
+		active = active || p.active
 	}
-	return active && !slices.ContainsFunc(l.reporters, func(p *reporter) bool { return p.folder == folder && p.turn.changes(len(p.open)) })
+	return active && !slices.ContainsFunc(l.reporters, func(p *reporter) bool { return p.folder == folder && p.changing() })
+}
+
+// use is the effect that a client's own tool may have on local files.
+type use struct{ writes, background, detaches bool }
+
+// useOf classifies a reported tool use. An unknown tool may write while it runs.
+func useOf(r *daemon.Report) use {
+	switch r.Tool {
+	case "Edit", "Write", "MultiEdit", "NotebookEdit":
+		return use{writes: true}
+	case "Bash":
+		if classify.ShellLine(r.Command).Level == classify.Reads {
+			return use{}
+		}
+		return use{writes: true, background: r.Background, detaches: classify.Detaches(r.Command)}
+	case "Monitor": // it continues in the background
+		return use{writes: true, background: true}
+	}
+	return use{writes: true, background: r.Background}
 }
