@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,7 +66,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 	case f.http != "":
 		return f.printLink(ctx, stdout, stderr)
 	}
-	o, err := f.options(ctx, stderr)
+	view, err := f.source(ctx, stderr)
 	if ctx.Err() != nil {
 		return nil // interrupted while reading, the normal end of this command
 	}
@@ -78,8 +77,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	o.Token = rand.Text() // never shown: browsers authenticate with a code
-	page := dashboard.Handler(o)
+	page := dashboard.Handler(view, rand.Text()) // the token is never shown: browsers authenticate with a code
 	if err := f.printAddress("http://"+l.Addr().String()+page.Address(), stdout, stderr); err != nil {
 		l.Close()
 		return err
@@ -126,48 +124,22 @@ func (f *dashboardFlags) printAddress(address string, stdout, stderr io.Writer) 
 	return nil
 }
 
-// options returns the dashboard's options: for event logs, or for today's events and the running
-// processes.
-func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboard.Options, error) {
+// source returns a function that reads what the page shows: event logs, or today's events and the
+// running processes. While these cannot be read, it shows why.
+func (f *dashboardFlags) source(ctx context.Context, stderr io.Writer) (func() record.View, error) {
 	if len(f.files) > 0 {
-		r := newReading(time.Time{}, stderr)
-		if _, err := r.files(ctx, f.files); err != nil {
-			return dashboard.Options{}, err
-		}
-		v := r.tally.View(r.last)
-		return dashboard.Options{View: func() record.View { return v }, From: r.first, To: r.last}, nil
+		v, err := record.ReadView(ctx, f.files)
+		warnOfProblems(&v, stderr)
+		return func() record.View { return v }, err
 	}
-	d, err := eventsDirOf(f.config)
-	if err != nil {
-		return dashboard.Options{}, err
-	}
-	return dashboard.Options{View: viewOfToday(d), Since: "today"}, nil
-}
-
-// viewOfToday returns a function that reads new events when the page requests the view, at most
-// once a second. It does nothing while no browser shows the page.
-func viewOfToday(d eventsDir) func() record.View {
-	var mu sync.Mutex // serializes reads
-	r := newReading(today(), io.Discard)
-	var read time.Time
-	var running []record.Status
-	failed := "" // why the last read failed
+	view, err := viewOfToday(f.config)
 	return func() record.View {
-		mu.Lock()
-		defer mu.Unlock()
-		if now := time.Now(); now.Sub(read) >= time.Second {
-			read = now
-			if s, err := r.follow(d); err == nil {
-				running, failed = s.stats.Running, ""
-			} else if err.Error() != failed {
-				failed = err.Error()
-				r.tally.Problem(failed)
-			}
+		v, err := view()
+		if err != nil {
+			v.Problems = append(v.Problems, err.Error())
 		}
-		v := r.tally.View(time.Now())
-		v.Stats.SetRunning(running)
 		return v
-	}
+	}, err
 }
 
 // listen listens on the address of the page, which must be a loopback address.

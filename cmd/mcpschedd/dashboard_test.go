@@ -111,8 +111,8 @@ func TestDashboardOfRunning(t *testing.T) {
 func TestDashboardReadsOn(t *testing.T) {
 	home := homely(t)
 	bubble.Test(t, func(t *testing.T) {
-		view := viewOfToday(ownFolder(t))
-		if n := view().Stats.Totals.Calls; n != 0 {
+		view := ownView(t)
+		if n := lookAt(t, view).Stats.Totals.Calls; n != 0 {
 			t.Errorf("nothing runs: got %d calls", n)
 		}
 		log := record.Open(record.Options{Dir: filepath.Join(home, "mcpschedd", eventsFolder), Key: []byte("k")})
@@ -120,13 +120,12 @@ func TestDashboardReadsOn(t *testing.T) {
 		for seq := range int64(2) {
 			log.Add(called(time.Now(), seq+1))
 			log.Flush()
-			time.Sleep(time.Second) // it is looked once a second
-			if v := view(); v.Stats.Totals.Calls != seq+1 || len(v.Timeline) != int(seq)+1 {
+			if v := lookAt(t, view); v.Stats.Totals.Calls != seq+1 || len(v.Timeline) != int(seq)+1 {
 				t.Errorf("got %d calls, %d in the timeline, want %d", v.Stats.Totals.Calls, len(v.Timeline), seq+1)
 			}
 		}
 		time.Sleep(24 * time.Hour)
-		if n := view().Stats.Totals.Calls; n != 0 {
+		if n := lookAt(t, view).Stats.Totals.Calls; n != 0 {
 			t.Errorf("the next day: got %d calls of today, want none", n)
 		}
 	})
@@ -157,7 +156,7 @@ func TestDashboardOfRecorded(t *testing.T) {
 	if v.Stats.Totals.Calls != 3 || v.NowUS != at.Add(2*time.Minute).UnixMicro() {
 		t.Errorf("got %d calls, now %v; want 3, and the time of the last", v.Stats.Totals.Calls, time.UnixMicro(v.NowUS).UTC())
 	}
-	if len(v.Problems) == 0 {
+	if len(v.Wrong) == 0 {
 		t.Error("a line that cannot be read is not told of")
 	}
 }

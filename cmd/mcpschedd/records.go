@@ -93,7 +93,7 @@ func mount(srv *proxy.Server, token string) {
 		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(srv.ReportAll()) // fails only if the client has disconnected
 	}), false)
-	page := dashboard.Handler(dashboard.Options{View: srv.View, Token: token, Since: "since it started"})
+	page := dashboard.Handler(srv.View, token)
 	srv.Mount("/dashboard", page, true)
 	srv.Mount("/dashboard/view.json", page, true)
 	srv.Mount(dashboard.CodePath, page, true)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,13 +60,6 @@ type statsFlags struct {
 	as           string // "", verbose, json, csv or line
 }
 
-// snapshot is the data to print at one moment.
-type snapshot struct {
-	period string // period of the figures
-	notes  []string
-	stats  record.Stats
-}
-
 // runStats prints the figures once, or repeatedly with --watch.
 func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) error {
 	switch {
@@ -76,81 +68,65 @@ func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) erro
 	case f.as == "csv" && f.watch:
 		return usage("--csv prints a whole table: leave out --watch")
 	}
-	read, err := f.source(stdout, stderr)
+	read, err := f.source()
 	if err != nil {
 		return err
 	}
 	if f.watch {
 		return f.watchFigures(ctx, read, stdout, stderr)
 	}
-	s, err := read(ctx)
+	v, err := read(ctx)
 	if err != nil {
+		warnOfProblems(&v, stderr)
 		return err
 	}
-	_, err = io.WriteString(stdout, f.text(s))
-	return err
+	return f.print(&v, stdout, stderr)
 }
 
 // source returns a function that reads the figures: from files, from a process over HTTP, or from
 // today's events and the running processes of this user.
-func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*snapshot, error), error) {
-	if len(f.files) > 0 {
-		r := newReading(time.Time{}, stderr)
-		return func(ctx context.Context) (*snapshot, error) { return r.files(ctx, f.files) }, nil
-	}
-	if f.http != "" {
+func (f *statsFlags) source() (func(context.Context) (record.View, error), error) {
+	switch {
+	case len(f.files) > 0:
+		return func(ctx context.Context) (record.View, error) { return record.ReadView(ctx, f.files) }, nil
+	case f.http != "":
 		d, err := httpProxyAt(f.http, f.config)
 		if err != nil {
 			return nil, err
 		}
-		return d.read, nil
+		return d.view, nil
 	}
-	d, err := eventsDirOf(f.config)
-	if err != nil {
-		return nil, err
-	}
-	if f.watch && isTerminal(stdout) {
-		stderr = io.Discard // messages would disturb the display
-	}
-	r := newReading(today(), stderr)
-	return func(context.Context) (*snapshot, error) { return r.follow(d) }, nil
+	view, err := viewOfToday(f.config)
+	return func(context.Context) (record.View, error) { return view() }, err
 }
 
-// today returns the start of the day.
-func today() time.Time {
-	now := time.Now()
-	return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
-}
-
-// text formats a snapshot in the chosen format.
-func (f *statsFlags) text(s *snapshot) string {
-	var b strings.Builder
+// print prints a view in the chosen format. Only the text has the problems of the record.
+func (f *statsFlags) print(v *record.View, stdout, stderr io.Writer) error {
+	if f.as == "" || f.as == "verbose" {
+		_, err := io.WriteString(stdout, v.Text(f.as == "verbose"))
+		return err
+	}
+	warnOfProblems(v, stderr)
 	switch f.as {
-	case "json":
-		out := json.NewEncoder(&b)
-		out.SetEscapeHTML(false)
-		if !f.watch {
-			out.SetIndent("", "  ")
-		}
-		_ = out.Encode(&s.stats) // figures always marshal
-		return b.String()
 	case "csv":
-		_ = s.stats.WriteCSV(&b) // a Builder returns no errors
-		return b.String()
+		return v.Stats.WriteCSV(stdout)
 	case "line":
-		return s.stats.ReportLine() + "\n"
+		_, err := fmt.Fprintln(stdout, v.Stats.ReportLine())
+		return err
 	}
-	b.WriteString(s.stats.Saved(s.period) + "\n" + s.stats.StatusText())
-	for _, note := range s.notes {
-		b.WriteString(record.Printable(note) + "\n")
+	if !f.watch {
+		return printJSON(stdout, &v.Stats)
 	}
-	if f.as == "verbose" {
-		if line := s.stats.ReportLine(); line != "" {
-			b.WriteString("\n" + line + "\n")
-		}
-		b.WriteString("\n" + s.stats.Figures())
+	out := json.NewEncoder(stdout)
+	out.SetEscapeHTML(false)
+	return out.Encode(&v.Stats)
+}
+
+// warnOfProblems prints what could not be read.
+func warnOfProblems(v *record.View, stderr io.Writer) {
+	for _, problem := range v.Problems {
+		say(stderr, "warning: %s", problem)
 	}
-	return b.String()
 }
 
 // watchEvery is the interval of --watch.
@@ -159,12 +135,12 @@ const watchEvery = time.Second
 // watchFigures prints the figures until ctx ends: on a terminal each time, replacing the previous
 // ones; elsewhere only after a change of totals. The first read must succeed. Later errors are
 // printed, and reading continues.
-func (f *statsFlags) watchFigures(ctx context.Context, read func(context.Context) (*snapshot, error), stdout, stderr io.Writer) error {
+func (f *statsFlags) watchFigures(ctx context.Context, read func(context.Context) (record.View, error), stdout, stderr io.Writer) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	last, gone := "", ""
 	for began := false; ; began = true {
-		s, err := read(ctx)
+		v, err := read(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -175,14 +151,15 @@ func (f *statsFlags) watchFigures(ctx context.Context, read func(context.Context
 			say(stderr, "warning: %s", gone)
 		case err == nil:
 			gone = ""
-			totals, _ := json.Marshal(s.stats.Totals) // figures always marshal
-			now := fmt.Sprint(s.stats.Open, string(totals), s.stats.StatusText(), s.notes)
 			if isTerminal(stdout) {
-				_, err = io.WriteString(stdout, "\x1b[H\x1b[J"+f.text(s)) // clears the screen first
-			} else if now != last {
-				_, err = io.WriteString(stdout, f.text(s))
+				io.WriteString(stdout, "\x1b[H\x1b[J") // clears the screen; print returns the error, if any
+				stderr = io.Discard                    // it would disturb the display
+			} else if now := fmt.Sprintf("%d %+v %s", v.Stats.Open, v.Stats.Totals, v.Text(false)); now != last {
+				last = now
+			} else {
+				break
 			}
-			if last = now; err != nil {
+			if err := f.print(&v, stdout, stderr); err != nil {
 				return err
 			}
 		}

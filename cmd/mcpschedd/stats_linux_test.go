@@ -53,7 +53,7 @@ func TestStatsWatchOnATerminal(t *testing.T) {
 	f := &statsFlags{watch: true}
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		same := &snapshot{period: "today", notes: []string{"mcpschedd is not running."}}
+		same := record.View{Period: "today", Notes: []record.Warning{{Message: "mcpschedd is not running."}}}
 		l := looks{[]any{same, same}, cancel}
 		if err := f.watchFigures(ctx, l.look, terminal, io.Discard); err != nil {
 			t.Error(err)

@@ -123,9 +123,9 @@ func TestStatsOfADaemon(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := d.read(t.Context())
+			s, err := d.view(t.Context())
 			if tt.want == "" {
-				if err != nil || s.stats.SchemaVersion != 1 {
+				if err != nil || s.Stats.SchemaVersion != 1 {
 					t.Fatalf("got %+v, %v", s, err)
 				}
 				return
@@ -142,29 +142,29 @@ func TestStatsOfADaemon(t *testing.T) {
 
 // looks sees one thing after the other.
 type looks struct {
-	all  []any // *snapshot or error
+	all  []any // record.View or error
 	stop context.CancelFunc
 }
 
-func (l *looks) look(ctx context.Context) (*snapshot, error) {
+func (l *looks) look(ctx context.Context) (record.View, error) {
 	if len(l.all) == 0 {
 		l.stop()
-		return nil, ctx.Err()
+		return record.View{}, ctx.Err()
 	}
 	next := l.all[0]
 	l.all = l.all[1:]
 	if err, ok := next.(error); ok {
-		return nil, err
+		return record.View{}, err
 	}
-	return next.(*snapshot), nil
+	return next.(record.View), nil
 }
 
 func TestStatsWatchPrintsWhatChanges(t *testing.T) {
-	at := func(calls, uptime int64) *snapshot {
-		s := &snapshot{notes: []string{"process"}}
-		s.stats.Totals.Calls, s.stats.UptimeS = calls, uptime
-		s.stats.Hosts = map[string]record.Host{"h": {Tokens: float64(uptime)}}
-		return s
+	at := func(calls, uptime int64) record.View {
+		v := record.View{Notes: []record.Warning{{Message: "process"}}}
+		v.Stats.Totals.Calls, v.Stats.UptimeS = calls, uptime
+		v.Stats.Hosts = map[string]record.Host{"h": {Tokens: float64(uptime)}}
+		return v
 	}
 	gone := errors.New("refused")
 	for _, tt := range []struct {

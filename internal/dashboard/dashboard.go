@@ -5,7 +5,7 @@
 // servers and clients, so the page inserts them only as text, and its content security policy
 // forbids anything else.
 //
-//	page := dashboard.Handler(dashboard.Options{View: view, Token: token})
+//	page := dashboard.Handler(view, token)
 //	mux.Handle("/dashboard", page)
 //	mux.Handle("/dashboard/", page)
 //	fmt.Println("http://127.0.0.1:7777" + page.Address())
@@ -16,19 +16,9 @@ package dashboard
 
 import (
 	"net/http"
-	"time"
 
 	"mcpschedd/internal/record"
 )
-
-// Options configures a dashboard.
-type Options struct {
-	View  func() record.View // returns the current view; called from several goroutines
-	Token string             // that a request must have, unless it has a code; "" means no authentication
-	Since string             // end of the sentence on savings, such as "today"; may be ""
-
-	From, To time.Time // period of recorded events; zero for a live view, which the page polls
-}
 
 // Paths of the handler.
 const (
@@ -39,7 +29,7 @@ const (
 
 // Page is the handler of the dashboard.
 type Page struct {
-	o            Options
+	view         func() record.View
 	guard        *guard
 	page, closed *document
 	routes       http.ServeMux
@@ -66,12 +56,16 @@ type Link struct {
 // A request is authorised by the token ("Authorization: Bearer TOKEN") or by a cookie. A code in
 // the query, /dashboard?code=CODE, sets the cookie and redirects to /dashboard. The token is
 // never part of an address: browsers keep addresses and send them on.
-func Handler(o Options) *Page {
-	p := &Page{o: o, guard: newGuard(o.Token), page: newPage(), closed: newDocument(read("notice.html"), "")}
+//
+// view is called by several goroutines. An empty token means no authentication.
+func Handler(view func() record.View, token string) *Page {
+	p := &Page{view: view, guard: newGuard(token), page: newPage(), closed: newDocument(read("notice.html"), "")}
 	p.routes.HandleFunc("GET "+pagePath, p.servePage)
 	p.routes.HandleFunc("GET "+viewPath, func(w http.ResponseWriter, r *http.Request) {
 		if permits(w, p.guard.admits(r)) {
-			writeJSON(w, p.o.shown())
+			v := p.view()
+			v.Summarize()
+			writeJSON(w, v)
 		}
 	})
 	p.routes.HandleFunc("POST "+CodePath, func(w http.ResponseWriter, r *http.Request) {
@@ -108,33 +102,6 @@ func permits(w http.ResponseWriter, authorized bool) bool {
 		http.Error(w, "a token is required", http.StatusUnauthorized)
 	}
 	return authorized
-}
-
-// shown is the view sent to the page, with the texts that package record derives from it.
-type shown struct {
-	record.View
-	Saved    string           `json:"saved"`
-	Wrong    []record.Warning `json:"wrong"`
-	Recorded *span            `json:"recorded,omitempty"` // nil for a live view
-}
-
-// span is a period, in microseconds since 1970.
-type span struct {
-	From int64 `json:"from_us"`
-	To   int64 `json:"to_us"`
-}
-
-func (o *Options) shown() shown {
-	s := shown{View: o.View()}
-	s.Saved, s.Wrong = s.Stats.Saved(o.Since), s.Stats.Warnings()
-	switch {
-	case !o.To.IsZero():
-		s.Recorded = &span{o.From.UnixMicro(), o.To.UnixMicro()}
-	case len(s.Stats.Running) == 0:
-		none := record.Warning{Message: "mcpschedd is not running: your client starts it once it is configured to.", Fix: "mcpschedd import"}
-		s.Wrong = append([]record.Warning{none}, s.Wrong...)
-	}
-	return s
 }
 
 // setHeaders forbids browsers to store or frame the response, embed it in other sites, send its

@@ -18,7 +18,7 @@ import (
 var files embed.FS
 
 // scripts are concatenated in this order: each uses only earlier ones.
-var scripts = []string{"words.js", "dom.js", "table.js", "top.js", "tools.js", "timeline.js", "graph.js", "decisions.js", "series.js", "hosts.js", "figures.js", "live.js"}
+var scripts = []string{"words.js", "dom.js", "table.js", "top.js", "tools.js", "timeline.js", "graph.js", "decisions.js", "hosts.js", "figures.js", "live.js"}
 
 // noContent is the content security policy of responses that are not pages.
 const noContent = "default-src 'none'; frame-ancestors 'none'"

@@ -11,6 +11,7 @@ import (
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 )
 
 // spender is a client whose budgets the tests read.
@@ -112,7 +113,7 @@ func TestBudgetSteps(t *testing.T) {
 		if len(b.Sessions) != 1 || b.Sessions[0].Used < 20_000 || *b.Sessions[0].Left != 0 || b.Pool != nil {
 			t.Errorf("the stats have %+v", b)
 		}
-		if text := report.StatusText(); !strings.Contains(text, "tokens, 0 are left") {
+		if text := (&record.View{Stats: report}).Text(false); !strings.Contains(text, "tokens, 0 are left") {
 			t.Errorf("got %q, want it to say what is left", text)
 		}
 	})

@@ -220,8 +220,8 @@ func serveOwnResource(x *request, uri string) outcome {
 
 // readSummary returns the server's statistics as text.
 func readSummary(s *session, _ string) (string, error) {
-	report := s.srv.Report()
-	return report.Saved("") + "\n" + report.StatusText() + "\n" + report.Figures(), nil
+	v := record.View{Stats: s.srv.Report()}
+	return v.Text(true), nil
 }
 
 // readModel returns the model of a tool as JSON, with the layer that set each field.

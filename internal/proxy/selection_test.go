@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 )
 
 // introduced is a client with a given name that has completed the handshake.
@@ -74,7 +75,7 @@ func TestSelectionByEvidence(t *testing.T) {
 	if pinned := fmt.Sprint(report.Running[0].Pinned); pinned != "[{shop/get used in 3 of 3 sessions}]" {
 		t.Errorf("got %s, want it with its reason", pinned)
 	}
-	if text := report.StatusText(); !strings.Contains(text, "shop/get") {
+	if text := (&record.View{Stats: report}).Text(false); !strings.Contains(text, "shop/get") {
 		t.Errorf("got %q, want the tool", text)
 	}
 }

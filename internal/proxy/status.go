@@ -36,6 +36,7 @@ func (s *Server) ReportAll() record.Stats {
 func (s *Server) View() record.View {
 	s.recorder.record()
 	v := s.recorder.tally.View(time.Now())
+	v.Period = "since it started"
 	s.addCurrent(&v.Stats)
 	s.common.addReplicas(&v.Stats)
 	return v

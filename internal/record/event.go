@@ -131,7 +131,6 @@ type Event struct {
 	Dir       string   `json:"dir,omitempty"`       // of begin: the working directory
 	Upstreams []string `json:"upstreams,omitempty"`
 	Client    string   `json:"client,omitempty"` // of session: name and version that the client reports
-	Killed    bool     `json:"-" span:"-"`       // of end: the process ended without writing this event
 
 	// Input of [Log.Add] for ArgsHash, Arguments and ResultHash. The log keeps a reference to
 	// RawArguments and does not modify it.

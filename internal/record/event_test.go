@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), "x.jsonl"), c.line+"\n")
 			var got, problems []string
 			err := record.Read(t.Context(), []string{path}, func(e *record.Event) {
-				if !e.Killed {
+				if e.Kind != record.End {
 					got = append(got, line(t, *e))
 				}
 			}, func(p record.Problem) { problems = append(problems, p.Text) })

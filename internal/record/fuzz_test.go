@@ -49,7 +49,7 @@ func FuzzAdd(f *testing.F) {
 		if f := s.Totals; f.Calls != f.ServedStored+f.Joined+f.Fetched+f.Failed || f.HiddenByPrefetch > f.HiddenMS {
 			t.Errorf("got %+v", f)
 		}
-		_ = s.Figures() + s.StatusText() + s.Saved("")
+		_ = (&record.View{Stats: s}).Text(true)
 		s.WriteCSV(io.Discard)
 	})
 }

@@ -2,7 +2,6 @@ package record_test
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -29,14 +28,12 @@ func TestFiguresOfRandomLines(t *testing.T) {
 			tally.Add(&e)
 		}
 		now := start.Add(8 * time.Hour)
-		v := tally.View(now)
-		delete(v.Stats.Tools, "(unknown)")
+		s := tally.Stats(now)
+		delete(s.Tools, "(unknown)")
 		for what, x := range map[string]struct{ want, got any }{
-			"totals":    {all.totals(), v.Stats.Totals},
-			"tools":     {all.by(trimmed), v.Stats.Tools},
-			"upstreams": {all.by(func(e *record.Event) string { return e.Upstream }), v.Stats.Upstreams},
-			"series":    {all.series(now), v.Series},
-			"graph":     {all.graph(), v.Graph},
+			"totals":    {all.totals(), s.Totals},
+			"tools":     {all.by(trimmed), s.Tools},
+			"upstreams": {all.by(func(e *record.Event) string { return e.Upstream }), s.Upstreams},
 		} {
 			if diff := gocmp.Diff(x.want, x.got, near); diff != "" {
 				rt.Fatalf("%s: want (-), got (+):\n%s", what, diff)
@@ -118,8 +115,6 @@ func isServed(e *record.Event) bool {
 	return e.Disposition == record.Hit || e.Disposition == record.Joined
 }
 func isRead(e *record.Event) bool { return e.Class == "pure" || e.Class == "read_only" }
-func isUsed(e *record.Event) bool { return e.Fate == record.Used || e.Fate == record.Late }
-
 func over(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -209,106 +204,6 @@ func (l lines) by(name func(e *record.Event) string) map[string]record.Part {
 		}
 	}
 	return all
-}
-
-// series computes the sums over time.
-func (l lines) series(now time.Time) []record.Point {
-	at := make(map[int64]*record.Point) // start → sums
-	point := func(t time.Time) *record.Point {
-		begin := t.Truncate(time.Minute).UnixMicro()
-		if begin > now.UnixMicro() {
-			return new(record.Point) // in the future, so not shown
-		}
-		if at[begin] == nil {
-			at[begin] = &record.Point{AtUS: begin, SpanS: 60}
-		}
-		return at[begin]
-	}
-	for i := range l {
-		e := &l[i]
-		latency := lines{*e}.sum(func(e *record.Event) float64 { return e.LatencyMS })
-		switch one := l[i : i+1]; {
-		case len(one.calls()) == 1:
-			f, p := one.totals(), point(e.At)
-			p.Calls++
-			p.Reads += f.Reads
-			p.HiddenMS += f.HiddenMS
-			p.WaitedMS += f.WaitedMS
-			p.Served += f.ServedStored + f.Joined - f.Repeats
-		case len(one.prefetches()) == 1:
-			f, p := one.totals(), point(e.At.Add(time.Duration(latency*float64(time.Millisecond))))
-			p.Issued++
-			p.Used += f.Prefetch.Used
-		}
-	}
-	var points []record.Point
-	for _, begin := range slices.Sorted(maps.Keys(at)) {
-		points = append(points, *at[begin])
-	}
-	return points
-}
-
-// graph computes which tool follows which.
-func (l lines) graph() []record.FollowUp {
-	type pair struct{ from, to string }
-	found, followed := make(map[pair]*record.FollowUp), make(map[string]int64)
-	edge := func(from, to string) *record.FollowUp {
-		if found[pair{from, to}] == nil {
-			found[pair{from, to}] = &record.FollowUp{From: from, To: to}
-		}
-		return found[pair{from, to}]
-	}
-	for _, session := range []string{"a", "b", "c"} {
-		own := l.where(func(e *record.Event) bool { return e.Session == session })
-		turns := own.turns()
-		for i := 1; i < len(turns); i++ {
-			for _, from := range turns[i-1] {
-				followed[from]++
-				for _, to := range turns[i] {
-					edge(from, to).N++
-				}
-			}
-		}
-		for i, e := range own {
-			if e.Kind != record.Prefetch || e.Upstream == "" {
-				continue
-			}
-			before := own[:i].calls().where(func(c *record.Event) bool { return c.Upstream != "" && c.Seq == e.After && c.Seq > 0 })
-			if len(before) > 0 {
-				f := edge(trimmed(&before[len(before)-1]), trimmed(&e))
-				f.Issued++
-				f.Used += own[i : i+1].n(isUsed)
-			}
-		}
-	}
-	var all []record.FollowUp
-	for _, f := range found {
-		f.P, f.Accuracy = over(float64(f.N), float64(followed[f.From])), over(float64(f.Used), float64(f.Issued))
-		all = append(all, *f)
-	}
-	slices.SortFunc(all, func(a, b record.FollowUp) int {
-		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
-	})
-	return all[:min(len(all), 60)]
-}
-
-// turns returns the tools called in each turn of a session.
-func (l lines) turns() (turns [][]string) {
-	turn := 0
-	for _, e := range l.calls() {
-		if e.Upstream == "" || e.Plan > 0 || e.Turn > 0 && e.Turn < turn {
-			continue
-		}
-		if e.Turn == 0 || e.Turn != turn {
-			turns = append(turns, nil)
-		}
-		turn = e.Turn
-		last := &turns[len(turns)-1]
-		if name := trimmed(&e); !slices.Contains(*last, name) {
-			*last = append(*last, name)
-		}
-	}
-	return turns
 }
 
 // trimmed returns the name of a tool; "" if no upstream has it.

@@ -64,7 +64,7 @@ func Cause(err error) string {
 //
 // The event passed to onEvent is valid until onEvent returns. Its numbers and names are within
 // the bounds of this package. For a process that neither runs nor wrote its end, Read adds an
-// End event with Killed set. It passes what cannot be read to onProblem and continues. The error
+// End event. It passes what cannot be read to onProblem and continues. The error
 // is that of ctx, or says that none of the names could be opened.
 func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem func(Problem)) error {
 	var files []File
@@ -95,8 +95,8 @@ type Tail struct {
 	buf     *bufio.Reader
 }
 
-// NewTail returns a Tail of a folder, which need not exist yet. It skips files of ended
-// processes that were last written before since.
+// NewTail returns a Tail of a folder, which need not exist yet. It skips what is before since:
+// files of ended processes, and events other than those of processes and sessions.
 func NewTail(dir string, since time.Time) *Tail {
 	return &Tail{
 		dir: dir, since: since, buf: bufio.NewReaderSize(nil, maxLine),
@@ -131,7 +131,12 @@ func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onP
 			continue
 		}
 		s.ended = !f.Running
-		s.onEvent, s.onProblem = func(e *Event) { t.observe(e); onEvent(e) }, onProblem
+		s.onEvent, s.onProblem = func(e *Event) {
+			t.observe(e)
+			if e.At.IsZero() || !e.At.Before(t.since) || e.Kind == Begin || e.Kind == Session || e.Kind == End {
+				onEvent(e)
+			}
+		}, onProblem
 		if err := s.read(ctx, t.buf); err != nil {
 			onProblem(Problem{File: f.Path, Text: Cause(err)})
 		} else {
@@ -143,7 +148,7 @@ func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onP
 	}
 	for _, process := range slices.Sorted(maps.Keys(t.live)) {
 		if !running[process] {
-			onEvent(&Event{Kind: End, At: t.live[process], Process: process, Killed: true})
+			onEvent(&Event{Kind: End, At: t.live[process], Process: process})
 			delete(t.live, process)
 		}
 	}

@@ -1,9 +1,11 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -95,6 +97,27 @@ func (s *Stats) SetRunning(running []Status) {
 			}
 		}
 	}
+}
+
+// upstreams returns the upstreams of all processes, those of the same name, state and error as
+// one, with the sums of their memory and restarts.
+func (s *Stats) upstreams() []UpstreamStatus {
+	all := []UpstreamStatus{}
+	for _, p := range s.Running {
+		for _, u := range p.Upstreams {
+			i := slices.IndexFunc(all, func(have UpstreamStatus) bool {
+				return have.Name == u.Name && have.State == u.State && have.Error == u.Error
+			})
+			if i < 0 {
+				all = append(all, u)
+				continue
+			}
+			all[i].MemoryKB += u.MemoryKB
+			all[i].Restarts += u.Restarts
+		}
+	}
+	slices.SortStableFunc(all, func(a, b UpstreamStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return all
 }
 
 // pool returns the sum of the running processes' pools.

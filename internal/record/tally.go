@@ -79,16 +79,10 @@ func (t *Tally) Add(e *Event) {
 		if !e.At.Before(t.began) {
 			t.began, t.config = e.At, Config{Path: e.Config, LoadedAt: FormatTime(e.At)}
 		}
-	case Call:
-		t.activity.addCall(e)
-	case Prefetch:
-		t.activity.addPrefetch(e)
-	case Choice:
-		t.activity.addChoice(e)
-	case Level:
-		t.activity.levels.add(shown(e))
 	case End:
 		t.end(e)
+	default:
+		t.activity.add(e)
 	}
 }
 
@@ -155,10 +149,10 @@ func (t *Tally) end(e *Event) {
 
 // Problem adds a problem with the record itself, such as a line that cannot be read. The last
 // ones are kept.
-func (t *Tally) Problem(text string) {
+func (t *Tally) Problem(p Problem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.activity.problems.add(truncate(text, 500))
+	t.activity.problems.add(truncate(p.Error(), 500))
 }
 
 // Stats returns the figures so far. Processes without an end event count as running until now.
@@ -209,19 +203,16 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 	return s
 }
 
-// View returns the content of the dashboard; for now see [Tally.Stats].
+// View returns the figures and the recent events; for now see [Tally.Stats].
 func (t *Tally) View(now time.Time) View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	a, v := &t.activity, View{Stats: t.statsLocked(now), Sessions: []SessionInfo{}}
 	if now.IsZero() {
 		now = t.last
 	}
-	a := &t.activity
-	v := View{
-		NowUS: micros(now), Stats: t.statsLocked(now), Sessions: []SessionInfo{},
-		Series: a.points(now), Graph: followUps(a.timeline.all()), Timeline: a.timeline.all(),
-		Decisions: a.decisions.all(), Levels: a.levels.all(), Problems: a.problems.all(),
-	}
+	v.NowUS, v.Problems = micros(now), a.problems.all()
+	v.Timeline, v.Decisions, v.Levels = a.timeline.all(), a.decisions.all(), a.levels.all()
 	slices.SortStableFunc(v.Timeline, func(a, b Event) int { return a.At.Compare(b.At) })
 	slices.Reverse(v.Decisions)
 	slices.Reverse(v.Levels)

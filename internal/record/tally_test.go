@@ -121,9 +121,9 @@ func TestConfigOfTheLast(t *testing.T) {
 func TestProblems(t *testing.T) {
 	tally := record.NewTally()
 	for range 30 {
-		tally.Problem(strings.Repeat("x", 10_000))
+		tally.Problem(record.Problem{Text: strings.Repeat("x", 10_000)})
 	}
-	tally.Problem("a.jsonl:7: not JSON")
+	tally.Problem(record.Problem{File: "a.jsonl", Line: 7, Text: "not JSON"})
 	v := tally.View(start)
 	if n := len(v.Problems); n != 20 || len(v.Problems[0]) != 500 || v.Problems[19] != "a.jsonl:7: not JSON" {
 		t.Errorf("got %d problems, the last %q", n, v.Problems[max(0, n-3):])
@@ -142,7 +142,7 @@ func TestManyAtOnce(t *testing.T) {
 				tally.Add(e)
 				if i%100 == 0 {
 					tally.View(start)
-					tally.Problem("p")
+					tally.Problem(record.Problem{Text: "p"})
 				}
 			}
 		})

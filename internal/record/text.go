@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -26,15 +27,6 @@ func (s *Stats) Saved(period string) string {
 		text += fmt.Sprintf(" Plans saved %d turns of the model.", n)
 	}
 	return text
-}
-
-// duration formats milliseconds with three digits.
-func duration(ms float64) string {
-	d, digit := time.Duration(ms*float64(time.Millisecond)), time.Duration(1)
-	for d > 1000*digit {
-		digit *= 10
-	}
-	return d.Round(digit).String()
 }
 
 // ReportLine returns the outcomes of prefetches and predictions and the savings in one line, or
@@ -69,14 +61,100 @@ func (s *Stats) ReportLine() string {
 	}, " ")
 }
 
-// maxToolRows is the maximum number of tools in Figures.
+// Text returns the savings, the warnings, and the state of each server and running process; with
+// figures also the report line and all figures.
+func (v *View) Text(figures bool) string {
+	v.Summarize()
+	var b strings.Builder
+	fmt.Fprintln(&b, v.Saved)
+	for _, w := range v.Wrong {
+		fmt.Fprintln(&b, w.Message)
+	}
+	if len(v.Stats.Running) > 0 {
+		writeServers(&b, v.Servers)
+		writeProcesses(&b, v.Stats.Running)
+	}
+	if figures {
+		if line := v.Stats.ReportLine(); line != "" {
+			fmt.Fprintf(&b, "\n%s\n", line)
+		}
+		v.Stats.writeFigures(&b)
+	}
+	return b.String()
+}
+
+// writeServers writes a line for each server, and why some are not cached or prefetched, with
+// what would change that.
+func writeServers(b *strings.Builder, all []UpstreamStatus) {
+	w := columns(b)
+	fmt.Fprintln(w)
+	var notes []string
+	for _, u := range all {
+		state, what := u.State, fmt.Sprintf("%d tools, %d cacheable, %d prefetchable%s", u.Tools, u.Cacheable, u.Prefetchable, memory(u.MemoryKB))
+		if u.State != "ready" && u.Error != "" {
+			what = u.Error
+		}
+		if u.Since != "" {
+			state += " since " + localTime(u.Since, "15:04")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", Printable(u.Name), Printable(state), Printable(what))
+		if u.Why != "" && u.Tools > 0 {
+			note := u.Name + ": " + u.Why
+			if u.Change != "" {
+				note += "; to change that: " + u.Change
+			}
+			notes = append(notes, Printable(note)+"\n")
+		}
+	}
+	w.Flush()
+	b.WriteString(strings.Join(slices.Compact(notes), "") + "\n")
+}
+
+// writeProcesses writes each process with its clients, the tools that it lists because of their
+// use, and what is left of its budgets. Of a daemon each workplace has a status, and the first
+// one has the line about the process.
+func writeProcesses(b *strings.Builder, running []Status) {
+	line := func(format string, args ...any) { b.WriteString(Printable(fmt.Sprintf(format, args...)) + "\n") }
+	running = slices.Clone(running)
+	slices.SortStableFunc(running, func(a, b Status) int { return cmp.Compare(a.PID, b.PID) })
+	for i, p := range running {
+		dir := cmp.Or(p.Dir, "an unknown folder")
+		if i > 0 && running[i-1].PID == p.PID {
+			line("  and in %s", dir)
+		} else {
+			line("process %d since %s, %s in %s, configuration %s%s", p.PID, localTime(p.Since, time.DateTime),
+				cmp.Or(p.Transport, "stdio"), dir, cmp.Or(p.Config, "built in"), memory(p.MemoryKB))
+		}
+		for _, c := range p.Clients {
+			line("    %s: %d open", cmp.Or(c.Client, "a client"), c.Sessions)
+		}
+		for _, t := range p.Pinned {
+			line("    lists %s: %s", t.Tool, t.Why)
+		}
+		if p.Budgets == nil {
+			continue
+		}
+		for _, s := range p.Budgets.Sessions {
+			left := "no limit"
+			if s.Left != nil {
+				left = fmt.Sprintf("%d are left", *s.Left)
+			}
+			line("    %s has used about %d tokens, %s", cmp.Or(s.Client, "a client"), s.Used, left)
+		}
+		if pool := p.Budgets.Pool; pool != nil {
+			line("    the pool of %d tokens has %d left for %v", pool.Tokens, max(0, pool.Tokens-pool.Used), time.Duration(pool.LeftS)*time.Second)
+		}
+	}
+}
+
+// maxToolRows is the maximum number of tools whose figures are written.
 const maxToolRows = 10
 
-// Figures returns all figures that are not 0, each with its meaning, the declined and wasted
+// writeFigures writes all figures that are not 0, each with its meaning, the declined and wasted
 // prefetches by reason, and the tools with the most waiting time, hidden or not.
-func (s *Stats) Figures() string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+func (s *Stats) writeFigures(b *strings.Builder) {
+	w := columns(b)
+	fmt.Fprintln(w)
 	for _, f := range figuresOf(statsMetrics(), reflect.ValueOf(*s)) {
 		if f.value != 0 && f.Name != "schema_version" {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", strings.TrimPrefix(f.Name, "totals."), f.text(), f.Help)
@@ -87,7 +165,7 @@ func (s *Stats) Figures() string {
 			fmt.Fprintf(w, "%s\t%d\t%s\n", Printable(name), counts[name], Printable(wordOf(name).Meaning))
 		}
 	}
-	w.Flush() // writing to memory does not fail
+	w.Flush()
 	names := slices.SortedFunc(maps.Keys(s.Tools), func(a, b string) int {
 		x, y := s.Tools[a], s.Tools[b]
 		return cmp.Or(cmp.Compare(y.HiddenMS+y.WaitedMS, x.HiddenMS+x.WaitedMS), cmp.Compare(a, b))
@@ -101,8 +179,10 @@ func (s *Stats) Figures() string {
 			p.Prefetch.Issued, p.Prefetch.Used, duration(p.LatencyMS.P50), duration(p.LatencyMS.P90))
 	}
 	w.Flush()
-	return b.String()
 }
+
+// columns aligns cells that end with a tab. Flush does not fail if w does not.
+func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
 // text formats the value of a metric.
 func (f *figure) text() string {
@@ -115,6 +195,32 @@ func (f *figure) text() string {
 		return fmt.Sprintf("%.1f KiB", f.value)
 	}
 	return fmt.Sprintf("%.4g", f.value)
+}
+
+// duration formats milliseconds with three digits.
+func duration(ms float64) string {
+	d, digit := time.Duration(ms*float64(time.Millisecond)), time.Duration(1)
+	for d > 1000*digit {
+		digit *= 10
+	}
+	return d.Round(digit).String()
+}
+
+// memory returns a size after a comma, or "" if it is not known.
+func memory(kb int64) string {
+	if kb == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d MB", kb>>10)
+}
+
+// localTime formats a time of a status (RFC 3339) for people.
+func localTime(text, layout string) string {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return "an unknown time"
+	}
+	return at.Local().Format(layout)
 }
 
 // largest returns the names of counts in descending order of the count.

@@ -42,8 +42,8 @@ func TestLine(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	s := busy().Stats(time.Time{})
-	text := s.Figures()
+	v := busy().View(time.Time{})
+	text := v.Text(true)
 	for _, want := range []string{
 		"\ntool_ms_hidden_prefetch     900ms    Waiting time saved by prefetches, each counted with its first use only.\n",
 		"\nprefetch.accuracy           33%      Share of the prefetches with a known fate that were used.\n",
@@ -98,7 +98,8 @@ func TestHostileNames(t *testing.T) {
 	}
 	s := tally.Stats(time.Time{})
 	var out strings.Builder
-	out.WriteString(s.Figures())
+	v := record.View{Stats: s}
+	out.WriteString(v.Text(true))
 	s.WriteCSV(&out)
 	for _, c := range out.String() {
 		if c != '\n' && c < ' ' || c == '\u202e' || c == '\u2028' || c == 0x7f {

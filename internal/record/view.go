@@ -1,74 +1,102 @@
 package record
 
 import (
-	"cmp"
+	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
-// View is the content of the dashboard: the figures and the recent events. Times are
-// microseconds since 1970, those of events RFC 3339. The events have no arguments, results or
-// hashes of them.
+// View is what stats and the dashboard show: the figures and the recent events, live or
+// recorded. Times are microseconds since 1970, those of events RFC 3339. The events have no
+// arguments, results or hashes of them.
 type View struct {
+	Period   string    `json:"-"`                  // end of the sentence on savings, such as "today"; may be empty
+	Recorded *Span     `json:"recorded,omitempty"` // period of recorded events; nil for a live view
+	Problems []string  `json:"-"`                  // of the record: lines that are invalid or cannot be read
+	Notes    []Warning `json:"-"`                  // further ones
+
+	Saved   string           `json:"saved"`   // set by Summarize, as are Wrong and Servers
+	Wrong   []Warning        `json:"wrong"`   // the most severe first
+	Servers []UpstreamStatus `json:"servers"` // of all processes
+
 	NowUS     int64         `json:"now_us"`
 	Stats     Stats         `json:"stats"`
-	Series    []Point       `json:"series"`    // oldest first; gaps where nothing happened
-	Graph     []FollowUp    `json:"graph"`     // the most frequent first, at most 60
-	Timeline  []Event       `json:"timeline"`  // last 400 calls and prefetches, oldest first
+	Timeline  []Event       `json:"timeline"`  // last 400 calls and prefetches, in the order of their start
 	Decisions []Event       `json:"decisions"` // last 50 choices, newest first
 	Levels    []Event       `json:"levels"`    // last 50 changes of a level, newest first
-	Problems  []string      `json:"problems"`  // of the record: lines that are invalid or cannot be read
 	Sessions  []SessionInfo `json:"sessions"`  // sessions of the timeline, decisions and levels
 }
 
-// Point is the sums of one minute. A call counts in the minute in which it started, a prefetch
-// in the one in which its fetch ended.
-type Point struct {
-	AtUS     int64   `json:"at_us"`
-	SpanS    int     `json:"span_s"`
-	Calls    int64   `json:"calls"`
-	Reads    int64   `json:"reads"`
-	Issued   int64   `json:"issued"` // prefetches, once their fate is known
-	Used     int64   `json:"used"`   // of those
-	Served   int64   `json:"served"` // calls answered by prefetches
-	HiddenMS float64 `json:"hidden_ms"`
-	WaitedMS float64 `json:"waited_ms"`
+// Span is a period, in microseconds since 1970.
+type Span struct {
+	FromUS int64 `json:"from_us"`
+	ToUS   int64 `json:"to_us"`
 }
 
-// FollowUp counts how often one of the recent calls of a tool came in the turn after one of
-// another, in the same session. Where turns are not known, each call is a turn.
-type FollowUp struct {
-	From     string  `json:"from"` // upstream/tool
-	To       string  `json:"to"`
-	N        int64   `json:"n"`
-	P        float64 `json:"p"`        // N / turns with a call of From that were followed by another turn
-	Issued   int64   `json:"issued"`   // prefetches of To after From
-	Used     int64   `json:"used"`     // of those
-	Accuracy float64 `json:"accuracy"` // of those: share whose exact call came, not only the tool
+// Summarize sets Saved, Wrong and Servers.
+func (v *View) Summarize() {
+	v.Saved, v.Servers = v.Stats.Saved(v.Period), v.Stats.upstreams()
+	v.Wrong = append(v.Stats.Warnings(), v.Notes...)
+	for _, problem := range v.Problems {
+		v.Wrong = append(v.Wrong, Warning{Message: problem})
+	}
 }
 
-// Bounds of what is shown.
-const (
-	maxMinutes   = 1440 // a day if something happens every minute
-	maxFollowUps = 60
-)
+// ReadView returns the view of recorded events; for names see [Read]. It is an error if there
+// are no events; the view then has the reasons as Problems.
+func ReadView(ctx context.Context, names []string) (View, error) {
+	t := NewTally()
+	err := Read(ctx, names, t.Add, t.Problem)
+	v := t.View(time.Time{})
+	if ctx.Err() == nil && t.processes == 0 {
+		err = fmt.Errorf("%s: no events", strings.Join(names, ", "))
+	}
+	v.Period = fmt.Sprintf("from %s to %s", t.first.Local().Format(time.DateTime), t.last.Local().Format(time.DateTime))
+	v.Recorded = &Span{micros(t.first), micros(t.last)}
+	return v, err
+}
 
-// activity is what the dashboard shows besides the figures.
+// Follower views the processes that write their logs to a folder.
+type Follower struct {
+	dir string
+
+	mu    sync.Mutex
+	day   time.Time
+	tally *Tally
+	tail  *Tail
+}
+
+// NewFollower returns a Follower of a folder, which need not exist yet.
+func NewFollower(dir string) *Follower { return &Follower{dir: dir} }
+
+// View returns the view of today's events and of the running processes. It is an error if the
+// folder cannot be read.
+func (f *Follower) View() (View, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()); !day.Equal(f.day) {
+		f.day, f.tally, f.tail = day, NewTally(), NewTail(f.dir, day)
+	}
+	err := f.tail.Poll(f.tally.Add, f.tally.Problem)
+	v := f.tally.View(now)
+	v.Period = "today"
+	v.Stats.SetRunning(ReadStatuses(f.dir))
+	return v, err
+}
+
+// activity is what a view has besides the figures.
 type activity struct {
-	minutes                     map[int64]*Point // start of a minute, in microseconds → sums
 	timeline, decisions, levels latest[Event]
 	problems                    latest[string]
 }
 
 func newActivity() activity {
-	return activity{
-		minutes:   make(map[int64]*Point),
-		timeline:  latest[Event]{limit: 400},
-		decisions: latest[Event]{limit: 50},
-		levels:    latest[Event]{limit: 50},
-		problems:  latest[string]{limit: 20},
-	}
+	return activity{latest[Event]{limit: 400}, latest[Event]{limit: 50}, latest[Event]{limit: 50}, latest[string]{limit: 20}}
 }
 
 // latest holds the last values.
@@ -87,134 +115,23 @@ func (l *latest[T]) add(v T) {
 // all returns the values, oldest first.
 func (l *latest[T]) all() []T { return append([]T{}, l.kept[max(0, len(l.kept)-l.limit):]...) }
 
-// point returns the sums of the minute of a time.
-func (a *activity) point(at time.Time) *Point {
-	minute := at.Truncate(time.Minute).UnixMicro()
-	if a.minutes[minute] == nil {
-		if len(a.minutes) > 2*maxMinutes {
-			for _, old := range slices.Sorted(maps.Keys(a.minutes))[:maxMinutes] {
-				delete(a.minutes, old)
-			}
-		}
-		a.minutes[minute] = &Point{AtUS: minute, SpanS: 60}
-	}
-	return a.minutes[minute]
-}
-
-func (a *activity) addCall(e *Event) {
-	p := a.point(e.At)
-	p.Calls++
-	p.Reads += boolToInt(e.reads())
-	p.WaitedMS += e.LatencyMS
-	if e.served() {
-		p.HiddenMS += e.HiddenMS
-		p.Served += boolToInt(e.UseOf > 0)
-	}
-	a.timeline.add(shown(e))
-}
-
-func (a *activity) addPrefetch(e *Event) {
-	p := a.point(e.endTime())
-	p.Issued++
-	p.Used += boolToInt(e.used())
-	a.timeline.add(shown(e))
-}
-
-func (a *activity) addChoice(e *Event) {
-	c := shown(e)
-	c.Reasons, c.Top = maps.Clone(e.Reasons), slices.Clone(e.Top)
-	for i := range c.Top {
-		c.Top[i].RawArguments = nil
-	}
-	a.decisions.add(c)
-}
-
-// shown returns an event for the dashboard, without what it does not show: arguments, results
-// and their hashes.
-func shown(e *Event) Event {
+// add keeps an event that is shown, without what is not: arguments, results and their hashes.
+func (a *activity) add(e *Event) {
 	c := *e
 	c.Process, c.Arguments, c.RawArguments, c.ArgsHash, c.ResultHash, c.ResultSum = "", nil, nil, "", "", 0
 	c.Edge, c.Dir, c.Needs, c.Upstreams, c.Reasons, c.Top = "", "", nil, nil, nil, nil
-	return c
-}
-
-// points returns the minutes up to now, oldest first. Later ones may come from a wrong clock.
-func (a *activity) points(now time.Time) []Point {
-	points := []Point{}
-	for _, at := range slices.Sorted(maps.Keys(a.minutes)) {
-		if at > 0 && at <= now.UnixMicro() {
-			points = append(points, *a.minutes[at])
+	switch e.Kind {
+	case Call, Prefetch:
+		a.timeline.add(c)
+	case Choice:
+		c.Reasons, c.Top = maps.Clone(e.Reasons), slices.Clone(e.Top)
+		for i := range c.Top {
+			c.Top[i].RawArguments = nil
 		}
+		a.decisions.add(c)
+	case Level:
+		a.levels.add(c)
 	}
-	return points[max(0, len(points)-maxMinutes):]
-}
-
-// followUps counts which tools follow which among events, in the order in which they were added.
-// Each tool of a turn follows each tool of the previous turn of the session. Steps of plans are
-// not counted: the model fixed their order before the first was answered. Neither is a call that
-// is answered after a call of a later turn.
-func followUps(events []Event) []FollowUp {
-	pairs, turns := make(map[[2]string]*FollowUp), make(map[string]int64) // tool → turns with a call of it that were followed by another turn
-	pair := func(from, to string) *FollowUp {
-		key := [2]string{from, to}
-		if pairs[key] == nil {
-			pairs[key] = &FollowUp{From: from, To: to}
-		}
-		return pairs[key]
-	}
-	places, tools := make(map[string]*place), make(map[callKey]string)
-	for _, e := range events {
-		tool := e.Upstream + "/" + e.Tool
-		switch from := tools[callKey{e.Session, e.After}]; {
-		case e.Upstream == "":
-		case e.Kind == Prefetch && e.After > 0 && from != "":
-			f := pair(from, tool)
-			f.Issued++
-			f.Used += boolToInt(e.used())
-		case e.Kind == Call:
-			tools[callKey{e.Session, e.Seq}] = tool
-			if places[e.Session] == nil {
-				places[e.Session] = new(place)
-			}
-			before, isNew := places[e.Session].add(&e, tool)
-			for _, from := range before {
-				turns[from] += boolToInt(isNew)
-				pair(from, tool).N++
-			}
-		}
-	}
-	all := make([]FollowUp, 0, len(pairs))
-	for _, p := range pairs {
-		p.P, p.Accuracy = ratio(p.N, turns[p.From]), ratio(p.Used, p.Issued)
-		all = append(all, *p)
-	}
-	slices.SortFunc(all, func(a, b FollowUp) int {
-		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
-	})
-	return all[:min(len(all), maxFollowUps)]
-}
-
-// place is where a session is.
-type place struct {
-	turn              int
-	previous, current []string // distinct tools called in the turn before, and in this one
-}
-
-// add adds a call. It returns the tools that the call follows, none if it does not count, and
-// whether it is the first of its turn.
-func (p *place) add(e *Event, tool string) (before []string, isNew bool) {
-	if e.Plan > 0 || e.Turn > 0 && e.Turn < p.turn {
-		return nil, false
-	}
-	if isNew = e.Turn == 0 || e.Turn != p.turn; isNew {
-		p.previous, p.current = p.current, nil
-	}
-	p.turn = e.Turn
-	if slices.Contains(p.current, tool) {
-		return nil, false
-	}
-	p.current = append(p.current, tool)
-	return p.previous, isNew
 }
 
 // micros returns a time in microseconds since 1970; 0 if it is not known.

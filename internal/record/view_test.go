@@ -65,44 +65,7 @@ func TestAddKeepsNothing(t *testing.T) {
 	}
 }
 
-// A call that is no longer remembered is not mistaken for a later one.
-func TestGraphOfAGuessLongAfter(t *testing.T) {
-	var all []record.Event
-	for i := range int64(500) {
-		all = append(all, record.Event{Kind: record.Call, Session: "s", Seq: i + 1, Upstream: "u", Tool: "list", Disposition: record.Fetched, Plan: 1})
-	}
-	guess := record.Event{Kind: record.Prefetch, Session: "s", Seq: 501, Upstream: "u", Tool: "get", After: 3, Fate: record.Used, UsedBy: 400}
-	if got := tallied(append(all, guess)...).View(start).Graph; len(got) != 0 {
-		t.Errorf("call 3 was 498 calls ago: got %+v", got)
-	}
-	guess.After = 300
-	if got := tallied(append(all, guess)...).View(start).Graph; len(got) != 1 || got[0].Used != 1 {
-		t.Errorf("call 300 was 200 calls ago: got %+v", got)
-	}
-}
-
-// Over weeks the newest minutes are kept, and none is counted twice or lost.
-func TestSeries(t *testing.T) {
-	tally := record.NewTally()
-	const every = 7 * time.Minute
-	now := start.Add(40 * 24 * time.Hour)
-	for at := start; at.Before(now); at = at.Add(every) {
-		for range 2 {
-			tally.Add(&record.Event{Kind: record.Call, Process: "p", Upstream: "u", Tool: "t", At: at, Disposition: record.Fetched, LatencyMS: 2})
-		}
-	}
-	points := tally.View(now).Series
-	if len(points) != 1440 || now.Sub(time.UnixMicro(points[1439].AtUS)) > every+time.Minute {
-		t.Fatalf("got %d minutes, the last of them %v", len(points), points[len(points)-1])
-	}
-	for i, p := range points {
-		if p.Calls != 2 || p.SpanS != 60 || i > 0 && p.AtUS-points[i-1].AtUS != every.Microseconds() {
-			t.Fatalf("minute %d: got %+v", i, p)
-		}
-	}
-}
-
-// One wrong time does not spoil the rest of the series.
+// Wrong times spoil no figure.
 func TestWrongClocks(t *testing.T) {
 	tally := record.NewTally()
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.UnixMicro(-5), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), start} {
@@ -110,9 +73,6 @@ func TestWrongClocks(t *testing.T) {
 		tally.Add(&record.Event{Kind: record.Prefetch, Process: "q", Session: "s", Upstream: "u", Tool: "t", At: at, Fate: record.Used})
 	}
 	v := tally.View(start)
-	if n := len(v.Series); n != 1 || v.Series[0].Calls != 1 || v.Series[0].AtUS != start.UnixMicro() {
-		t.Errorf("got %+v", v.Series)
-	}
 	if s := v.Stats; s.Totals.Calls != 5 || s.UptimeS < 0 {
 		t.Errorf("got %d calls, up %d s", s.Totals.Calls, s.UptimeS)
 	}

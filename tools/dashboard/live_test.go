@@ -32,8 +32,9 @@ func TestFigures(t *testing.T) {
 	now := time.Now()
 	tally := busy(now)
 	v := tally.View(now)
+	v.Period = "today"
 	v.Stats.SetRunning(running(now))
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Since: "today"}))
+	srv := serve(t, dashboard.Handler(func() record.View { return v }, ""))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
 	s := v.Stats.Totals
@@ -69,47 +70,42 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	follows := ask[[][]string](p, `Array.from(document.querySelectorAll("#graph-table tbody tr"), (tr) => Array.from(tr.children, (c) => c.textContent))`)
-	for i, f := range v.Graph[:min(25, len(v.Graph))] {
-		if i >= len(follows) || follows[i][3] != thousands(f.N) {
-			t.Fatalf("follow-up %d: got %q, want one with %d", i, follows[min(i, len(follows)-1)], f.N)
-		}
-	}
 	p.quiet()
 }
 
-// What followed once, or hardly ever, is in the table and not in the picture.
-func TestWeakEdges(t *testing.T) {
+// Call sequences are counted by turns; what followed once is in the table and not in the picture.
+func TestSequences(t *testing.T) {
 	t.Parallel()
-	edges := []record.FollowUp{
-		{From: "a/list", To: "a/get", N: 50, P: .5}, {From: "a/list", To: "a/rare", N: 3, P: .004}, {From: "a/get", To: "a/once", N: 1, P: 1},
+	tally, seq := record.NewTally(), int64(0)
+	turn := func(n int, tools ...string) {
+		for _, tool := range tools {
+			seq++
+			tally.Add(&record.Event{Kind: record.Call, At: time.Now(), Session: "s", Seq: seq, Turn: n, Upstream: "a", Tool: tool, Disposition: record.Fetched})
+		}
 	}
-	v := record.NewTally().View(time.Now())
-	v.Graph = edges
-	var now atomic.Pointer[record.View]
-	now.Store(&v)
-	p := look(t, browser(t), serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return *now.Load() }})), "/dashboard", 1280, 900, "light")
+	for i := range 4 {
+		turn(2*i+1, "list")
+		turn(2*i+2, "get")
+	}
+	tally.Add(&record.Event{Kind: record.Prefetch, At: time.Now(), Session: "s", Seq: 100, After: 7, Upstream: "a", Tool: "get", Fate: record.Used, UsedBy: 8})
+	p := look(t, browser(t), serve(t, dashboard.Handler(func() record.View { return tally.View(time.Now()) }, "")), "/dashboard", 1280, 900, "light")
 	p.until(isLive)
-	ask[bool](p, `document.querySelectorAll("details.fold").forEach((d) => { d.open = true; }), true`)
-	p.until(`document.querySelectorAll("#graph > #graph-table tbody tr").length === 3`) // one edge is nothing to draw
-	if ask[bool](p, `document.querySelector("#graph svg") !== null || document.getElementById("graph-more").checkVisibility()`) {
-		t.Error("one edge: got a picture beside the table")
+	p.until(`document.querySelectorAll("#graph > #graph-table tbody tr").length === 2`) // two pairs are nothing to draw
+	rows := ask[[][]string](p, `Array.from(document.querySelectorAll("#graph-table tbody tr"), (tr) => Array.from(tr.children, (c) => c.textContent))`)
+	if got := fmt.Sprint(rows); got != "[[a/list a/get 100 % 4 1 1 100 %] [a/get a/list 100 % 3 0 0 –]]" {
+		t.Errorf("got %s", got)
 	}
-	w := v
-	w.Graph = append([]record.FollowUp{{From: "a/get", To: "a/put", N: 40, P: .4}, {From: "a/put", To: "a/list", N: 30, P: .3}}, edges...)
-	now.Store(&w)
-	p.until(`document.querySelectorAll("#graph path.edge-line").length > 0`)
-	if got := ask[string](p, `Array.from(document.querySelectorAll("#graph text"), (e) => e.textContent).sort().join()`); got != "30 %,40 %,50 %,a/get,a/list,a/put" {
-		t.Errorf("got %q, want the three edges", got)
+	turn(9, "put", "get")
+	turn(10, "list")
+	turn(11, "put")
+	turn(12, "list")
+	p.until(`document.querySelectorAll("#graph path.edge-line").length === 3`)
+	if got := ask[string](p, `Array.from(document.querySelectorAll("#graph text"), (e) => e.textContent).sort().join()`); got != "100 %,80 %,80 %,a/get,a/get,a/list,a/list,a/put" {
+		t.Errorf("got %q, want the three pairs that occurred twice", got)
 	}
 	if wide := ask[float64](p, `Math.max(...Array.from(document.querySelectorAll("#graph rect.node"), (r) => r.getBoundingClientRect().width))`); wide > 200 {
 		t.Errorf("got a node of %v pixels", wide)
 	}
-	p.sound()
-	over := v // the middle of one edge is behind a node
-	over.Graph = []record.FollowUp{{From: "a", To: "b", N: 9, P: .9}, {From: "b", To: "c", N: 8, P: .8}, {From: "a", To: "c", N: 7, P: .1}}
-	now.Store(&over)
-	p.until(`document.querySelectorAll("#graph path.edge-line").length === 3`)
 	p.sound()
 }
 
@@ -171,9 +167,6 @@ func enemies(now time.Time) record.View {
 	}
 	v.Stats.Tools = tools
 	v.Stats.Config.Path, v.Stats.Config.Error = name(0), name(7)
-	for i := range v.Graph {
-		v.Graph[i].From, v.Graph[i].To = name(i), name(i*3+1)
-	}
 	for i := range v.Timeline {
 		e := &v.Timeline[i]
 		e.Session, e.Tool, e.Upstream = name(i/60), name(i), name(i)
@@ -210,7 +203,7 @@ func enemies(now time.Time) record.View {
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	v := enemies(time.Now())
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return v }}))
+	srv := serve(t, dashboard.Handler(func() record.View { return v }, ""))
 	b := browser(t)
 	looks(func(name, scheme string, wide int64) {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +240,7 @@ func TestHostileNames(t *testing.T) {
 func TestGone(t *testing.T) {
 	t.Parallel()
 	tally := busy(time.Now())
-	inner := dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(time.Now()) }})
+	inner := dashboard.Handler(func() record.View { return tally.View(time.Now()) }, "")
 	var gone atomic.Bool
 	var asked atomic.Int64
 	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -283,7 +276,7 @@ func TestPause(t *testing.T) {
 	t.Parallel()
 	tally := busy(time.Now())
 	var asked atomic.Int64
-	inner := dashboard.Handler(dashboard.Options{View: func() record.View { asked.Add(1); return tally.View(time.Now()) }})
+	inner := dashboard.Handler(func() record.View { asked.Add(1); return tally.View(time.Now()) }, "")
 	p := look(t, browser(t), serve(t, inner), "/dashboard", 1280, 900, "light")
 	p.until(isLive)
 	ask[bool](p, `document.querySelector("details").open = true, window.kept = document.querySelector("#why article"), true`)
@@ -319,7 +312,7 @@ func TestNoticeInBrowser(t *testing.T) {
 	t.Parallel()
 	const token = "a-token-of-26-letters-or-so"
 	v := busy(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)).View(time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC))
-	h := dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Token: token})
+	h := dashboard.Handler(func() record.View { return v }, token)
 	srv := serve(t, h)
 	b := browser(t)
 	looks(func(name, scheme string, wide int64) {

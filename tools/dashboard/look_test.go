@@ -74,7 +74,7 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	b := browser(t)
 	for scene, view := range scenes(time.Now()) {
-		srv := serve(t, dashboard.Handler(dashboard.Options{View: view, Since: "today"}))
+		srv := serve(t, dashboard.Handler(view, ""))
 		looks(func(name, scheme string, wide int64) {
 			t.Run(scene+"-"+name, func(t *testing.T) {
 				p := look(t, b, srv, "/dashboard", wide, 900, scheme)
@@ -93,7 +93,7 @@ func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	tally := busy(now)
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(now) }}))
+	srv := serve(t, dashboard.Handler(func() record.View { return tally.View(now) }, ""))
 	b := browser(t)
 	for _, wide := range []int64{1280, 400} {
 		p := look(t, b, srv, "/dashboard", wide, 900, "light")

@@ -27,7 +27,8 @@ func TestRecorded(t *testing.T) {
 	t.Parallel()
 	to := time.Date(2026, 1, 2, 9, 0, 0, 0, time.Local)
 	v := busy(to).View(to)
-	inner := dashboard.Handler(dashboard.Options{View: func() record.View { return v }, From: to.Add(-34 * time.Minute), To: to})
+	v.Recorded = &record.Span{FromUS: to.Add(-34 * time.Minute).UnixMicro(), ToUS: to.UnixMicro()}
+	inner := dashboard.Handler(func() record.View { return v }, "")
 	var asked atomic.Int64
 	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, ".json") {
@@ -68,7 +69,7 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	for i := range 21 {
 		tell(record.Event{Kind: record.Call, Seq: int64(i + 1), Upstream: "files", Tool: "read", Class: "read_only", Disposition: record.Fetched, LatencyMS: 5, Sent: 1})
 	}
-	srv := serve(t, dashboard.Handler(dashboard.Options{View: view}))
+	srv := serve(t, dashboard.Handler(view, ""))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
 	p.until(`document.getElementById("wrong").innerText.includes("no call was predicted")`)

@@ -181,7 +181,7 @@ func (p *tab) tabbed() {
 	if astray := ask[string](p, `window.astray || ""`); astray != "" {
 		p.t.Errorf("Tab goes back to %s", astray)
 	}
-	if n := ask[int](p, `window.seen.size`); n < 15 {
+	if n := ask[int](p, `window.seen.size`); n < 12 {
 		p.t.Errorf("got %d controls, want more", n)
 	}
 }

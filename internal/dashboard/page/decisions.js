@@ -56,7 +56,7 @@ function candidate(all) {
 function decision(d) {
   const others = Object.entries(d.declined || {}).sort((a, b) => b[1] - a[1]).map(([k, n]) => `${reason(k)[0]} ${count(n)}`).join(", ");
   return el("article", { class: "decision" },
-    el("div", null, el("h3", null, "After ", d.after ? named(d.after, 60) : "a result"),
+    el("div", null, el("h3", null, "After ", d.tool ? named(d.tool, 60) : "a result"),
       el("p", { class: "note" }, clock(d.at_us) + ", ", named(sessionName(d.session), 48)),
       el("p", { class: "note" }, `${count(d.issued)} of ${count(d.candidates)} prefetched`)),
     el("div", null, el("ul", null, together(d.top || []).map(candidate)), others ? el("p", { class: "note" }, "Not prefetched: " + others) : ""));
@@ -69,7 +69,7 @@ function showDecisions(v) {
     return;
   }
   if (changed("why", "some")) box.replaceChildren();
-  keep(box, allDecisions ? list : list.slice(0, MOST_DECISIONS), (d) => [d.at_us, sessionName(d.session), d.after, d.candidates, d.issued].join("\n"), decision);
+  keep(box, allDecisions ? list : list.slice(0, MOST_DECISIONS), (d) => [d.at_us, sessionName(d.session), d.tool, d.candidates, d.issued].join("\n"), decision);
   say(moreDecisions, allDecisions ? "Show fewer" : `Show all ${list.length} decisions`);
   place(moreDecisions, box.parentNode, list.length > MOST_DECISIONS, box.nextSibling);
 }

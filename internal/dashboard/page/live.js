@@ -21,7 +21,7 @@ function showAbout(s) {
 function lately(e) {
   return {
     at_us: Date.parse(e.ts) * 1000, session: e.session || "", host: e.host, seq: e.seq || 0, what: e.kind, how: e.kind === "prefetch" ? e.fate : e.disposition,
-    tool: e.upstream ? e.upstream + "/" + e.tool : e.tool || "", after: e.tool && e.upstream + "/" + e.tool, ms: e.latency_ms || 0, hidden_ms: e.hidden_ms || 0,
+    tool: e.upstream && e.tool ? e.upstream + "/" + e.tool : e.tool || "", trigger: e.after || 0, upstream: e.upstream, ms: e.latency_ms || 0, hidden_ms: e.hidden_ms || 0,
     prefetched: e.prefetched, use_of: e.use_of, p: e.predicted_p || 0, cause: e.cause, is_error: e.is_error, plan: e.plan, turn: e.turn,
     candidates: e.candidates || 0, issued: e.issued || 0, declined: e.declined, top: e.top,
     from: e.from || 0, to: e.to || 0, why: e.why,
@@ -31,7 +31,7 @@ function lately(e) {
 // parts are the sections of the page; folded sections are not drawn.
 const parts = [
   ["saved", showSaved], ["facts", (v) => showFacts(v.stats)], ["wrong", showWrong], ["servers", showServers], ["tools", (v) => showTools(v.stats)],
-  ["line", showTimeline], ["graph", showGraph], ["why", showDecisions], ["series", showSeries], ["hosts", showHosts], ["figures", (v) => showFigures(v.stats)],
+  ["line", showTimeline], ["graph", showGraph], ["why", showDecisions], ["hosts", showHosts], ["figures", (v) => showFigures(v.stats)],
 ];
 let lastView = null;
 

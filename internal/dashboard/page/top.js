@@ -52,7 +52,7 @@ function showFacts(s) {
 const MOST_WRONG = 6;
 
 function showWrong(v) {
-  const all = v.wrong.concat((v.problems || []).map((what) => ({ what })));
+  const all = v.wrong;
   if (!changed("wrong", all)) return;
   const item = (w) => el("li", null, el("span", null, named(w.what, 400)), w.mend ? el("code", null, named(w.mend, 200)) : null);
   if (all.length === 0) {
@@ -72,28 +72,11 @@ function moment(text) {
 
 const memory = (kb) => (kb > 0 ? count(kb / 1024) + " MB" : "–");
 
-// servers lists the upstreams of all processes, one row per name, state and error.
-function servers(running) {
-  const rows = new Map();
-  for (const p of running) for (const u of p.upstreams || []) {
-    const key = [u.name, u.state, u.error].join("\n"), row = rows.get(key);
-    if (!row) {
-      rows.set(key, { memory_kb: 0, restarts: 0, since: "", ...u, key, places: 1 });
-      continue;
-    }
-    row.places++;
-    row.memory_kb += u.memory_kb || 0;
-    row.restarts += u.restarts || 0;
-    if (u.since > row.since) row.since = u.since;
-  }
-  return [...rows.values()];
-}
-
 function drawState(td, u) {
   if (!td.firstChild) td.append(el("span", { class: "lamp", "aria-hidden": "true" }), el("span"));
   td.firstChild.dataset.state = u.state;
   const since = u.since ? " since " + moment(u.since) : "";
-  say(td.lastChild, joined(clean(u.state, 20) + since, u.restarts > 0 && plural(u.restarts, "restart"), u.places > 1 && `in ${u.places} places`));
+  say(td.lastChild, joined(clean(u.state, 20) + since, u.restarts > 0 && plural(u.restarts, "restart")));
 }
 
 // remark shows an upstream's last error, or why it saves less than it could and the
@@ -104,7 +87,7 @@ function remark(u) {
 }
 
 const drawServers = table($("servers"), {
-  caption: "Servers and their state", key: (u) => u.key, noun: "servers", most: 20,
+  caption: "Servers and their state", key: (u) => [u.name, u.state, u.error].join("\n"), noun: "servers", most: 20,
   columns: [
     { title: "Server", cell: (u) => named(u.name) },
     { title: "State", class: "bare", draw: drawState },
@@ -144,7 +127,7 @@ function showServers(v) {
   $("servers-section").hidden = Boolean(v.recorded); // server states are not recorded
   $("clients-part").hidden = running.length === 0;
   say($("pool"), running.map((p) => poolWords(p.budgets || {})).filter(Boolean).join(" "));
-  drawServers(servers(running), empty("No servers.", running.length > 0
+  drawServers(v.servers || [], empty("No servers.", running.length > 0
     ? "None is configured: mcpschedd import moves your client's servers here, mcpschedd add adds one."
     : "Servers are shown while mcpschedd is running; your client starts it."));
   drawClients(running.flatMap((p) => (p.clients || []).map((c) => ({ ...p, ...c }))),

@@ -40,7 +40,8 @@ func TestStatusText(t *testing.T) {
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/b"},
 	}}
 	begin := start.Local().Format(time.DateTime)
-	want := `The current configuration file is not in force: line 3
+	want := `No calls.
+The current configuration file is not in force: line 3
 Server pg cannot be used now: no ?[2Jsuch file
 Nothing is cached or prefetched of: a, b.
 
@@ -62,7 +63,8 @@ process 3 since ` + begin + `, daemon in /a, configuration built in
     x: 1 open
   and in /b
 `
-	if diff := gocmp.Diff(want, s.StatusText()); diff != "" {
+	v := record.View{Stats: s}
+	if diff := gocmp.Diff(want, v.Text(false)); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
 	fixes := []string{"mcpschedd check", "mcpschedd logs pg", "mcpschedd check --connect"}
@@ -82,8 +84,9 @@ func TestWhyNone(t *testing.T) {
 		for i := range n {
 			more = append(more, record.Event{Kind: record.Call, Session: "a", Seq: int64(i + 1), Upstream: "files", Tool: "read", Disposition: record.Fetched, Class: class})
 		}
-		s := tallied(more...).Stats(time.Time{})
-		return s.StatusText()
+		v := tallied(more...).View(time.Time{})
+		_, text, _ := strings.Cut(v.Text(false), "\n")
+		return text
 	}
 	declined := record.Event{Kind: record.Choice, Session: "a", Candidates: 9, Reasons: map[string]int{"unsteady": 6, "gate": 2, "cap": 1}}
 	for _, tt := range []struct{ name, text, want string }{
