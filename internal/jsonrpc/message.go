@@ -50,6 +50,15 @@ func (m *Message) Index(part []byte) Index {
 	return NewIndex(part)
 }
 
+// ResultMember returns the value of the result's first member called name, or nil. It uses the
+// index that Parse built of a long result.
+func (m *Message) ResultMember(name string) []byte {
+	if m.index != nil && identical(m.index.obj, m.Result) {
+		return m.index.Get(name)
+	}
+	return Get(m.Result, name)
+}
+
 // IsRequest reports whether m is a request, which must be answered.
 func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
 

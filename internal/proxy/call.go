@@ -265,7 +265,7 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 		defer c.s.srv.running.Done()
 		f.fetched = o
 		flight.SetUnloadedLatency(c.observed.run.Unloaded())
-		flight.Settle(o.answer.Result, o.answer.Stateless, o.cacheable)
+		flight.Settle(o.answer.Result, o.answer.Stateless, o.kind == complete)
 	}
 	shared := *f.req
 	shared.Notify = flight.Notify
@@ -300,7 +300,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 		f.fetched.answer, c.observed.source.Comparison = withBackOff(f.fetched.answer, o), o.Comparison
 		f.done(f.fetched)
 	default:
-		f.done(outcome{answer: c.storedAnswer(o), cacheable: true})
+		f.done(outcome{answer: c.storedAnswer(o), kind: complete})
 	}
 }
 
@@ -334,18 +334,18 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		return true, nil
 	}
 	c.lease.Start(ctx, c.turn, req, func(answer upstream.Answer, err error) {
-		o := outcome{answer: answer, err: err, verdict: verdict(answer, err)}
+		o := outcome{answer: answer, kind: kindOf(&answer), err: err}
+		o.verdict = o.verdictOnHost()
 		if slot != nil {
 			c.observeReturned(err, o.verdict.Limited)
 			if notify, publish := slot.Leave(o.verdict), c.s.srv.common.replicas.PublishRefused; notify && publish != nil {
 				publish(c.class.host, o.verdict.RetryAfter) // the host refused the call
 			}
 		}
-		c.endWrite(write, answer, err)
+		c.endWrite(write, &o)
 		if giveUp != nil {
 			giveUp(nil)
 		}
-		o.cacheable = err == nil && c.needsCacheable() && cacheable(answer)
 		done(o)
 	})
 }
@@ -378,13 +378,13 @@ func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (slot *limit.
 
 // endWrite ends a pending write, or marks its outcome as unknown: the server may still run
 // a request that it has not answered, and a task continues after the answer that names it.
-func (c *upstreamCall) endWrite(write *dedup.PendingWrite, answer upstream.Answer, err error) {
-	if err != nil && answer.Sent && !answer.Limited {
+func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
+	if o.err != nil && o.answer.Sent && !o.answer.Limited {
 		write.Doubt()
 		return
 	}
-	if err == nil {
-		if id, ok := startedTask(answer, c.class.task); ok {
+	if o.kind == startedTask {
+		if id, ok := taskID(o.answer.Result); ok {
 			c.s.tasks.add(c.lease, id, write)
 			return
 		}
@@ -394,7 +394,7 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, answer upstream.Answe
 
 // complete calls done with the outcome, after the client has answered any questions in it.
 func (x *request) complete(ctx context.Context, req *upstream.Request, o outcome, done func(outcome)) {
-	if o.err != nil || !o.answer.Stateless || x.stateless && x.work == nil || !revision.InputRequired(o.answer.Result) {
+	if o.kind != inputRequired || !o.answer.Stateless || x.stateless && x.work == nil {
 		done(o)
 		return
 	}
@@ -445,7 +445,7 @@ func (x *request) answer(o outcome) {
 	answer := o.answer
 	if x.call != nil {
 		x.call.observeResult(x.ctx, o)
-	} else if x.callsOwnTool() && !o.inputRequired {
+	} else if x.callsOwnTool() && o.kind != suspended {
 		x.s.observed.turns.end(time.Now())
 	}
 	switch {
@@ -455,7 +455,7 @@ func (x *request) answer(o outcome) {
 		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.stateless)))
 	default:
 		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
-		if !o.inputRequired {
+		if o.kind != suspended {
 			result = x.spend(result)
 		}
 		updateTask(x, answer)

@@ -415,7 +415,7 @@ func (c *upstreamCall) repeatable() bool {
 	}
 	m := c.s.srv.catalog.model(c.policy, c.lease, c.tool)
 	learned := c.s.srv.prefetch.Tool(c.lease.member.key, c.tool)
-	return c.class.kind.Reads() && !c.class.task && c.params.Get("requestState") == nil &&
+	return c.class.kind.Reads() && c.params.Get("task") == nil && c.params.Get("requestState") == nil &&
 		m.Speculate != nil && *m.Speculate && m.Cost.Dollars == 0 && m.Disclosure == valuemodel.SameService &&
 		(!annotatedReadOnly(m) || learned.Proven) && !learned.Barred && !learned.CrashesServer
 }

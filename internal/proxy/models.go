@@ -255,7 +255,6 @@ type callClass struct {
 	query  dedup.Query      // an empty scope means that only the upstream may answer
 	host   string           // host whose limits apply
 	kind   valuemodel.Class // class of this call, arguments included; "" unless it is a tools/call
-	task   bool             // the client asks to run the call as a task
 }
 
 // storable reports whether the answer may be stored or shared, and may come from the store or
@@ -279,10 +278,9 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 		}
 		return out
 	case !m.UsesArguments(): // a write, whatever its arguments
-		out.effect, out.kind, out.task = m.Writes(unknownArguments), m.Class, c.params.Get("task") != nil
+		out.effect, out.kind = m.Writes(unknownArguments), m.Class
 		return out
 	}
-	out.task = c.params.Get("task") != nil
 	raw, plain := arguments(c.params)
 	index := jsonrpc.NewIndex(raw)
 	args, names := unknownArguments, iter.Seq[string](nil)

@@ -215,7 +215,7 @@ func stepResult(x *request, o outcome) (out plan.Result) {
 		return plan.Result{Err: x.explain(o.err).Error(), InDoubt: o.answer.Sent && !o.answer.Limited}
 	case o.answer.Error != nil:
 		return plan.Result{Err: message(o.answer.Error)}
-	case isTask(o.answer.Result):
+	case o.kind == startedTask:
 		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", InDoubt: true}
 	}
 	out = plan.ResultOf(o.answer.Result)

@@ -211,8 +211,8 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 		srv.running.Go(func() {
 			end := o.send(ctx, c, flight, f)
 			flight.SetUnloadedLatency(observed.run.Unloaded())
-			flight.Settle(end.answer.Result, end.answer.Stateless, end.cacheable)
-			open.failed, observed.size, observed.hash = !end.cacheable, len(end.answer.Result), srv.recorder.resultHash(end)
+			flight.Settle(end.answer.Result, end.answer.Stateless, end.kind == complete)
+			open.failed, observed.size, observed.hash = end.kind != complete, len(end.answer.Result), srv.recorder.resultHash(end)
 			open.ended.Store(true)
 			srv.prefetch.Protect(func() { f.Done(o.fetchResult(end, flight)) })
 		})
@@ -230,22 +230,16 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 func (o *prefetchSource) fetchResult(end outcome, flight *dedup.Flight) speculate.FetchResult {
 	answer := end.answer
 	out := speculate.FetchResult{
-		Body: answer.Result, Good: end.cacheable, Displaced: flight.Displaced(), Limited: end.verdict.Limited,
+		Body: answer.Result, Good: end.kind == complete, Displaced: flight.Displaced(), Limited: end.verdict.Limited,
 		Crashed: answer.Sent && o.lease.member.Spec.URL == "" && unavailable(end.err),
 	}
-	switch {
-	case end.cacheable:
-	case answer.Stateless && revision.InputRequired(answer.Result):
+	switch end.kind {
+	case inputRequired:
 		out.Bar = "its prefetch asked the client a question"
-	case end.err == nil && isTask(answer.Result):
+	case startedTask:
 		out.Bar = "its prefetch started a task"
 	}
 	return out
-}
-
-// isTask reports whether a result says that the call continues as a task.
-func isTask(result []byte) bool {
-	return jsonrpc.Get(result, "task") != nil || string(jsonrpc.Get(result, "resultType")) == `"task"`
 }
 
 var errForbidden = errors.New("the prefetch is no longer allowed")

@@ -117,12 +117,6 @@ func (o *observation) wantsResult() bool {
 	return !o.notified && (o.watched() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
 }
 
-// needsCacheable reports whether the store or an observer needs outcome.cacheable, which takes a
-// scan of the answer.
-func (c *upstreamCall) needsCacheable() bool {
-	return c.observed != nil && (c.class.storable() || c.class.kind.Reads() || c.observed.watched() != nil)
-}
-
 // beginObservation numbers a tools/call. It runs on the session's reader.
 func (c *upstreamCall) beginObservation() {
 	s, now := c.s.observed, time.Now()
@@ -225,7 +219,7 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 		return
 	}
 	now := time.Now()
-	if !o.inputRequired && !c.observed.recorded.Swap(true) {
+	if o.kind != suspended && !c.observed.recorded.Swap(true) {
 		c.s.observed.turns.end(now)
 		c.s.srv.recorder.recordCall(c, now, o, ctx.Err() != nil)
 	}
@@ -240,7 +234,7 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 	r := c.observed
 	r.notified = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
-		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.run.Took(), Unloaded: r.run.Unloaded(),
+		At: now, Complete: r.watched() != nil && o.kind == complete, Body: o.answer.Result, Took: r.run.Took(), Unloaded: r.run.Unloaded(),
 		Comparison: r.source.Comparison, JoinWait: r.joinWait,
 	}, reply)
 }
@@ -486,7 +480,7 @@ func clipName(name string) string {
 
 // resultHash returns a hash of an answer, which the log keys, or 0 if none is recorded.
 func (r *recorder) resultHash(o outcome) uint64 {
-	if !o.cacheable || !r.log.Writes() {
+	if o.kind != complete || !r.log.Writes() {
 		return 0
 	}
 	return xxhash.Sum64(o.answer.Result) | 1

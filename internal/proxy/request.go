@@ -253,11 +253,41 @@ func (r *requests) only(l *sessionLease) *request {
 
 // outcome is the result of a call.
 type outcome struct {
-	answer        upstream.Answer
-	verdict       limit.Outcome // on the host
-	cacheable     bool          // another call may be given the answer; only set if needsCacheable
-	inputRequired bool          // the answer asks the client for input and the call continues
-	err           error
+	answer  upstream.Answer
+	kind    resultKind
+	verdict limit.Outcome // on the host
+	err     error
+}
+
+// resultKind says what a call's result means.
+type resultKind uint8
+
+const (
+	otherResult   resultKind = iota // of the proxy itself, or of a kind that is not known
+	complete                        // a successful result, which may be given to other calls
+	failed                          // an error
+	startedTask                     // the call continues as a task
+	inputRequired                   // a stateless server asks the client for input
+	suspended                       // the client is asked for input, and the call continues
+)
+
+// kindOf returns the kind of a server's answer.
+func kindOf(answer *upstream.Answer) resultKind {
+	if answer.Result == nil {
+		return failed
+	}
+	isError, resultType := string(answer.ResultMember("isError")), string(answer.ResultMember("resultType"))
+	switch {
+	case resultType == `"input_required"`:
+		return inputRequired
+	case resultType == `"task"`, answer.ResultMember("task") != nil:
+		return startedTask
+	case isError != "" && isError != "false":
+		return failed
+	case resultType != "" && resultType != `"complete"`:
+		return otherResult
+	}
+	return complete
 }
 
 // ownAnswer returns an answer that did not come from a server's response to this call.
@@ -279,30 +309,6 @@ func failedOutcome(err error) outcome {
 	return ownOutcome(jsonrpc.Set(textResult(err.Error()), "isError", []byte("true")))
 }
 
-// cacheable reports whether another call may be given the answer: a result that is not an
-// error, not a question and not a task.
-func cacheable(answer upstream.Answer) bool {
-	if answer.Result == nil {
-		return false
-	}
-	members := answer.Index(answer.Result)
-	for m := range members.All() {
-		switch string(m.Name) {
-		case "isError":
-			if string(m.Value) != "false" {
-				return false
-			}
-		case "resultType":
-			if string(m.Value) != `"complete"` {
-				return false
-			}
-		case "task":
-			return false
-		}
-	}
-	return true
-}
-
 // unavailable reports whether err means that the server was not connected or has gone.
 // Otherwise the server may still be running the call.
 func unavailable(err error) bool {
@@ -310,34 +316,27 @@ func unavailable(err error) bool {
 	return away
 }
 
-// maxErrorAnswer is the maximum size in bytes of an answer that is searched for the text of a
+// maxErrorAnswer is the maximum size in bytes of an error that is searched for the text of a
 // rate limit. Servers report that in short answers; searching long ones would be slow.
 const maxErrorAnswer = 4 << 10
 
-// verdict returns what an outcome means for the limits of its host.
-func verdict(answer upstream.Answer, err error) limit.Outcome {
-	if answer.Limited {
-		wait, _ := limit.RetryAfter(answer.RetryAfter, time.Now())
-		return limit.Outcome{Limited: true, RetryAfter: wait, Failed: true}
+// verdictOnHost returns what an outcome means for the limits of its host.
+func (o *outcome) verdictOnHost() limit.Outcome {
+	v := limit.Outcome{Failed: o.kind == failed}
+	switch answer := &o.answer; {
+	case answer.Limited:
+		v.Limited = true
+		v.RetryAfter, _ = limit.RetryAfter(answer.RetryAfter, time.Now())
+	case o.err == nil && v.Failed && len(answer.Result) <= maxErrorAnswer:
+		v.RetryAfter, v.Limited = limit.Limited(errorText(answer))
 	}
-	if err != nil {
-		return limit.Outcome{Failed: true}
-	}
-	text, failed := errorText(answer)
-	if !failed {
-		return limit.Outcome{}
-	}
-	wait, limited := limit.Limited(text)
-	return limit.Outcome{Limited: limited, RetryAfter: wait, Failed: true}
+	return v
 }
 
-// errorText returns the server's error message, if the call failed.
-func errorText(answer upstream.Answer) (text string, failed bool) {
+// errorText returns the message of a server's error.
+func errorText(answer *upstream.Answer) string {
 	if answer.Error != nil {
-		return message(answer.Error), true
-	}
-	if len(answer.Result) > maxErrorAnswer || string(jsonrpc.Get(answer.Result, "isError")) != "true" {
-		return "", false
+		return message(answer.Error)
 	}
 	var lines []string
 	for block := range jsonrpc.Elements(jsonrpc.Get(answer.Result, "content")) {
@@ -345,7 +344,7 @@ func errorText(answer upstream.Answer) (text string, failed bool) {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(lines, "\n"), true
+	return strings.Join(lines, "\n")
 }
 
 // failureReason returns the event log's word for why a call was not answered.

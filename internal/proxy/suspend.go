@@ -110,7 +110,7 @@ func (w *work) serve(x *request) outcome {
 				w.cancel(err)
 			}
 			if questions != nil {
-				return outcome{answer: ownAnswer(questions, true), inputRequired: true}
+				return outcome{answer: ownAnswer(questions, true), kind: suspended}
 			}
 		}
 	}
@@ -364,7 +364,7 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 		}
 		x.call.register()
 		o := waitFor(func(done func(outcome)) { x.call.send(ctx, &next, done) })
-		if o.err != nil || o.answer.Error != nil || !revision.InputRequired(o.answer.Result) {
+		if o.kind != inputRequired {
 			return o
 		}
 		result = o.answer.Result

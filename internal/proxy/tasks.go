@@ -106,18 +106,11 @@ func updateTask(x *request, answer upstream.Answer) {
 	}
 }
 
-// startedTask returns the id of the task that an answer announces. The client requested a
-// task, or a stateless server turned the call into one.
-func startedTask(answer upstream.Answer, requested bool) (id string, ok bool) {
-	result := answer.Result
-	switch {
-	case result == nil:
-		return "", false
-	case answer.Stateless && string(jsonrpc.Get(result, "resultType")) == `"task"`:
-	case requested:
-		result = jsonrpc.Get(result, "task")
-	default:
-		return "", false
+// taskID returns the id of the task in a result that announces one: a server of the handshake
+// era names it in the member task.
+func taskID(result []byte) (id string, ok bool) {
+	if task := jsonrpc.Get(result, "task"); task != nil {
+		result = task
 	}
 	return jsonrpc.String(jsonrpc.Get(result, "taskId"))
 }
