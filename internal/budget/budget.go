@@ -22,7 +22,7 @@
 // over 1 divide a budget among one user's programs, and do not protect against a program that
 // takes another's name or opens many sessions.
 //
-// The package does not count tokens exactly; [Meter] estimates them.
+// The package does not count tokens.
 package budget
 
 import (

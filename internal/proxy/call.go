@@ -297,7 +297,10 @@ func (f *lookup) finish(o dedup.Outcome) {
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		f.fetched.answer, c.observed.source.Comparison = withBackOff(f.fetched.answer, o), o.Comparison
+		c.observed.source.Comparison = o.Comparison
+		if answer := &f.fetched.answer; o.BackOff > 0 && answer.Result != nil {
+			answer.Result = withMeta(answer.Result, servedMeta(string(o.How), &o))
+		}
 		f.done(f.fetched)
 	default:
 		f.done(outcome{answer: c.storedAnswer(o), kind: complete})

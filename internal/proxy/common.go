@@ -11,6 +11,7 @@ import (
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
@@ -24,7 +25,7 @@ type Common struct {
 	limits *limit.Hosts
 
 	budgets *budget.Pool
-	meter   *meter // counts the tokens of answers against budgets
+	meter   *deliver.Meter // estimates the tokens of answers
 
 	replicas Replicas
 
@@ -35,7 +36,7 @@ type Common struct {
 func NewCommon(o Options) *Common {
 	return &Common{
 		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
-		budgets: budget.NewPool(o.Budgets, nil), meter: newMeter(),
+		budgets: budget.NewPool(o.Budgets, nil), meter: deliver.NewMeter(),
 	}
 }
 

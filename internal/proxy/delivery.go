@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
@@ -112,14 +110,6 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 	return out
 }
 
-// The _meta keys of answers that the proxy served from the store or changed. Nothing else in
-// an answer changes, unless references are on.
-const (
-	metaDisposition = "mcpschedd/disposition" // hit, joined, fetched or reference
-	metaAge         = "mcpschedd/age_ms"      // milliseconds since the fetch began
-	metaBackOff     = "mcpschedd/backoff_ms"  // milliseconds until a new result may be expected
-)
-
 // storedAnswer returns the answer that came from the store or from another call's flight.
 func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	how, body := string(o.How), o.Body
@@ -132,37 +122,35 @@ func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 		how, body = "reference", reference(o.Age)
 		c.observed.saved = max(0, len(o.Body)-len(body))
 	}
-	return ownAnswer(withMeta(body, how, &o.Age, o.BackOff), o.Stateless)
+	return ownAnswer(withMeta(body, servedMeta(how, &o)), o.Stateless)
 }
 
-// withBackOff adds the back-off hint, if there is one, to a fetched answer.
-func withBackOff(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
-	if o.BackOff > 0 && answer.Result != nil {
-		answer.Result = withMeta(answer.Result, string(o.How), nil, o.BackOff)
+// servedMeta returns the members of _meta that say how an answer was served: hit, joined,
+// fetched or reference; the milliseconds since its fetch began, unless this call fetched it;
+// and those until a new result may be expected, if known. Nothing else in an answer changes,
+// unless references are on.
+func servedMeta(how string, o *dedup.Outcome) []byte {
+	out := append(append([]byte(`{"mcpschedd/disposition":"`), how...), '"')
+	if o.How != dedup.Fetched {
+		out = strconv.AppendInt(append(out, `,"mcpschedd/age_ms":`...), o.Age.Milliseconds(), 10)
 	}
-	return answer
+	if o.BackOff > 0 {
+		out = strconv.AppendInt(append(out, `,"mcpschedd/backoff_ms":`...), o.BackOff.Milliseconds(), 10)
+	}
+	return append(out, '}')
 }
 
-// withMeta sets the _meta keys of result: the disposition; the age, unless nil; and the
-// back-off, unless zero.
-func withMeta(result []byte, how string, age *time.Duration, backOff time.Duration) []byte {
-	fields := jsonrpc.AppendString([]byte(`{"`+metaDisposition+`":`), how)
-	if age != nil {
-		fields = strconv.AppendInt(append(fields, `,"`+metaAge+`":`...), age.Milliseconds(), 10)
-	}
-	if backOff > 0 {
-		fields = strconv.AppendInt(append(fields, `,"`+metaBackOff+`":`...), backOff.Milliseconds(), 10)
-	}
-	fields = append(fields, '}')
-	members := jsonrpc.NewIndex(result)
-	meta := members.Get("_meta")
+// withMeta returns result with the given members added to its _meta.
+func withMeta(result, members []byte) []byte {
+	index := jsonrpc.NewIndex(result)
+	meta := object(index.Get("_meta"))
 	if meta == nil {
-		return members.Set("_meta", fields)
+		return index.Set("_meta", members)
 	}
-	for m := range jsonrpc.Members(fields) {
+	for m := range jsonrpc.Members(members) {
 		meta = jsonrpc.Set(meta, string(m.Name), m.Value)
 	}
-	return members.Set("_meta", meta)
+	return index.Set("_meta", meta)
 }
 
 // reference returns the note that replaces an answer the client already has.
@@ -173,10 +161,6 @@ func reference(age time.Duration) []byte {
 // Results that a client requested are always delivered, and their tokens are counted here.
 // Everything that the proxy adds to a result is limited by the session's budget.Room. Without
 // a configured budget nothing is counted and results are not changed.
-
-// metaTokensLeft is the key in _meta of the estimated tokens left in the session's tightest
-// budget.
-const metaTokensLeft = "mcpschedd/tokens_left"
 
 // spending is a session's membership in the budget pool.
 type spending struct {
@@ -219,7 +203,7 @@ func (c *upstreamCall) room(result []byte) int {
 	if room == budget.Unbounded {
 		return room
 	}
-	return room - c.s.srv.common.meter.estimate(c.lease.Name()+"/"+c.tool, deliver.ContentOf(result))
+	return room - c.s.srv.common.meter.Tokens(c.lease.Name()+"/"+c.tool, result)
 }
 
 // planLimits returns the limits of a plan of the session.
@@ -231,7 +215,7 @@ func (s *session) planLimits() plan.Limits {
 }
 
 // spend counts the tokens of a result that is about to be written, and returns it with the
-// tokens left in its _meta.
+// estimated tokens left in the session's tightest budget in its _meta.
 func (x *request) spend(result []byte) []byte {
 	counted := result
 	switch x.msg.Method {
@@ -248,37 +232,16 @@ func (x *request) spend(result []byte) []byte {
 	if x.call != nil {
 		tool = x.call.lease.Name() + "/" + x.call.tool
 	}
-	agent, turn, meter, c := x.s.join(), x.s.observed.turns.current(), x.s.srv.common.meter, deliver.ContentOf(counted)
-	agent.Delivered(turn, meter.estimate(tool, c))
-	meter.learn(&x.s.running, tool, c)
+	agent, turn, meter := x.s.join(), x.s.observed.turns.current(), x.s.srv.common.meter
+	agent.Delivered(turn, meter.Tokens(tool, counted))
+	if count := meter.Learn(tool, counted); count != nil {
+		x.s.running.Go(count)
+	}
 	room := agent.Room(turn)
 	if room.Left == budget.Unbounded {
 		return result
 	}
-	members := jsonrpc.NewIndex(result)
-	meta := jsonrpc.Set(object(members.Get("_meta")), metaTokensLeft, strconv.AppendInt(nil, int64(room.Left), 10))
-	return members.Set("_meta", meta)
-}
-
-// meter estimates the tokens of results, for all proxy.Servers of a process. In the background
-// it counts the tokens of samples, to learn the bytes per token of each tool's results.
-type meter struct {
-	*budget.Meter
-	samples *rate.Limiter // limits samples, since counting one takes milliseconds
-}
-
-func newMeter() *meter { return &meter{Meter: budget.NewMeter(), samples: rate.NewLimiter(10, 16)} }
-
-func (m *meter) estimate(tool string, c deliver.Content) int {
-	return m.Tokens(tool, c.Bytes) + c.Media*deliver.MediaTokens
-}
-
-// learn counts the tokens of a copied sample of the content in the background.
-func (m *meter) learn(running *sync.WaitGroup, tool string, c deliver.Content) {
-	if c.Bytes > 0 && m.samples.Allow() {
-		sample := c.Sample()
-		running.Go(func() { m.Observe(tool, sample.Bytes, sample.Tokens()) })
-	}
+	return withMeta(result, fmt.Appendf(nil, `{"mcpschedd/tokens_left":%d}`, room.Left))
 }
 
 // budgetStatus returns how much of the budgets the open sessions have used, and the use of the
