@@ -67,7 +67,7 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", path, toBegin)
 		return err
 	}
-	c, err := config.Load(path, toolProblems)
+	c, err := config.Load(path, toolProblems, storeProblems)
 	if mistakes, ok := errors.AsType[*config.Error](err); ok {
 		fmt.Fprintln(stdout, mistakes)
 		return hinted{misused{errors.New("the configuration cannot be used")}, "each line above names file, line and key"}

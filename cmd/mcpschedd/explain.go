@@ -190,5 +190,10 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 	case len(of) > 1:
 		return lastKnown{}, "", hinted{misused{fmt.Errorf("several servers have a tool %q", name)}, "name one: " + strings.Join(full, ", ")}
 	}
-	return lastKnown{}, "", suggest(fmt.Errorf("no server is known to have a tool %q", name), name, names, "mcpschedd check --connect lists the tools of every server")
+	err := fmt.Errorf("no server is known to have a tool %q", name)
+	server, tool, _ := strings.Cut(name, "/")
+	if slices.ContainsFunc(all, func(k lastKnown) bool { return k.name() == server }) {
+		err = fmt.Errorf("server %s has no tool %q", server, tool)
+	}
+	return lastKnown{}, "", suggest(err, name, names, "mcpschedd check --connect lists the tools of every server")
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"mcpschedd/internal/config"
@@ -26,7 +27,7 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	}
 	peers, err := valkey.New(valkey.Options{URL: url, WriteSettle: o.Dedup.WriteSettle, Log: o.Log})
 	if err != nil {
-		return nil, nil, hinted{misused{fmt.Errorf("dedup.store: %w", err)}, "such as valkey://user:${VALKEY_PASSWORD}@host:6379"}
+		return nil, nil, hinted{misused{fmt.Errorf("dedup.store: %w", err)}, "such as " + storeExample}
 	}
 	o.Dedup.Peers = peers
 	common = proxy.NewCommon(o)
@@ -41,6 +42,20 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	peers.WatchCount(common.SetReplicas)
 	return common, func() { common.Close(); peers.Close() }, nil
 }
+
+// storeProblems finds a mistake in dedup.store, with which serve refuses to start.
+func storeProblems(c *config.Config) []config.Problem {
+	url, err := c.StoreURL(os.LookupEnv)
+	if url == "" || err != nil { // an unset variable is only missing here: see [config.Config.Unusable]
+		return nil
+	}
+	if err := valkey.CheckURL(url); err != nil {
+		return []config.Problem{c.Problem("dedup.store", "%v; want such as %s", err, storeExample)}
+	}
+	return nil
+}
+
+const storeExample = "valkey://user:${VALKEY_PASSWORD}@host:6379"
 
 // updateFunc replaces the value of a name with the one that next returns for the old value.
 type updateFunc func(ctx context.Context, name string, next func(old []byte) ([]byte, error)) error

@@ -19,3 +19,11 @@ func newCommon(o proxy.Options, c *config.Config, _ workplace) (common *proxy.Co
 	common = proxy.NewCommon(o)
 	return common, common.Close, nil
 }
+
+// storeProblems leaves the check of dedup.store to the full program, which has its parser.
+func storeProblems(c *config.Config) []config.Problem {
+	if c.Dedup.Store != "" {
+		become(full)
+	}
+	return nil
+}

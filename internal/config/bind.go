@@ -249,6 +249,11 @@ func wanted(t reflect.Type, tag reflect.StructTag) string {
 			return "a table"
 		}
 	}
+	if t.Kind() == reflect.Struct {
+		if _, ok := shortField(t); ok {
+			return "a string or a table"
+		}
+	}
 	return map[reflect.Kind]string{
 		reflect.String: "a quoted string without NUL characters", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Float64: "a number",
 		reflect.Slice: "a list", reflect.Interface: "a value that JSON can represent", reflect.Struct: "a table", reflect.Map: "a table",

@@ -67,9 +67,13 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	return out, nil
 }
 
-// Unusable returns, with their positions, the reasons why enabled upstreams cannot run with the
-// variables of env.
+// Unusable returns, with their positions, the reasons why enabled upstreams and the replicas' store
+// cannot be used with the variables of env.
 func (c *Config) Unusable(env func(string) (string, bool)) (all []Problem) {
+	if _, err := c.StoreURL(env); err != nil {
+		e := err.(*Unresolved)
+		all = append(all, c.Problem(e.Key, "%s", e.Reason))
+	}
 	for _, u := range c.Upstreams {
 		if _, err := u.Resolve(env); err != nil && u.Enabled {
 			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {

@@ -139,6 +139,12 @@ func (s *Store) Close() {
 	}
 }
 
+// CheckURL returns the error that [New] returns for a URL. It connects to nothing.
+func CheckURL(url string) error {
+	_, _, err := clientOption(url)
+	return err
+}
+
 // clientOption parses a URL. servers is the number of servers if a standby may be promoted,
 // else 0.
 func clientOption(text string) (o rueidis.ClientOption, servers int, err error) {
