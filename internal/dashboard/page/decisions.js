@@ -8,7 +8,8 @@ const TONES = { low_probability: "", gate: "", unsteady: "warn", stored: "good",
 const MOST_DECISIONS = 5;
 let allDecisions = false;
 
-const moreDecisions = el("button", { type: "button" });
+const moreDecisions = el("button", { type: "button", hidden: true });
+$("why").after(moreDecisions);
 moreDecisions.addEventListener("click", () => {
   allDecisions = !allDecisions;
   if (lastView) showDecisions(lastView);
@@ -63,13 +64,10 @@ function decision(d) {
 }
 
 function showDecisions(v) {
-  const box = $("why"), list = (v.decisions || []).slice().sort((a, b) => b.at_us - a.at_us); // they arrive in the order in which their outcomes became known
-  if (list.length === 0) {
-    if (changed("why", "none")) box.replaceChildren(empty("No decisions yet.", "After each result, mcpschedd weighs the calls that may follow. There are no candidates until a follow-up has been learned or configured, and none with [enrichment] mode = \"off\"."));
-    return;
-  }
-  if (changed("why", "some")) box.replaceChildren();
-  keep(box, allDecisions ? list : list.slice(0, MOST_DECISIONS), (d) => [d.at_us, sessionName(d.session), d.tool, d.candidates, d.issued].join("\n"), decision);
+  const list = v.decisions.toSorted((a, b) => b.at_us - a.at_us); // they arrive in the order in which their outcomes became known
+  moreDecisions.hidden = list.length <= MOST_DECISIONS;
   say(moreDecisions, allDecisions ? "Show fewer" : `Show all ${list.length} decisions`);
-  place(moreDecisions, box.parentNode, list.length > MOST_DECISIONS, box.nextSibling);
+  if (!changed("why", list, allDecisions)) return;
+  $("why").replaceChildren(...(allDecisions ? list : list.slice(0, MOST_DECISIONS)).map(decision));
+  if (list.length === 0) $("why").append(empty("No decisions yet.", "After each result, mcpschedd weighs the calls that may follow. There are no candidates until a follow-up has been learned or configured, and none with [enrichment] mode = \"off\"."));
 }

@@ -66,34 +66,6 @@ function changed(name, ...value) {
   return true;
 }
 
-// keep makes the children of parent match items, in order. A child is reused while its key
-// remains, so that open elements stay open.
-function keep(parent, items, key, make, update) {
-  const have = new Map(Array.from(parent.children, (c) => [c.dataset.key, c]));
-  let at = null;
-  for (const item of items) {
-    const k = key(item);
-    let child = have.get(k);
-    if (child) have.delete(k);
-    else {
-      child = make(item);
-      child.dataset.key = k;
-    }
-    if (update) update(child, item);
-    const next = at ? at.nextElementSibling : parent.firstElementChild;
-    if (next !== child) parent.insertBefore(child, next);
-    at = child;
-  }
-  for (const child of have.values()) child.remove();
-}
-
-// place inserts a node, or removes it. A node already in place is not touched, so that it keeps
-// the focus.
-function place(node, parent, wanted, before = null) {
-  if (!wanted) node.remove();
-  else if (node.parentNode !== parent) parent.insertBefore(node, before);
-}
-
 // empty shows that there is no data, and why.
 const empty = (what, why) => el("p", { class: "empty" }, el("strong", null, what), why);
 

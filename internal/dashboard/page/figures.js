@@ -3,7 +3,7 @@
 const figure = (m, n) => (m.unit === "ms" ? took(n) : m.unit === "share" ? share(n) : Number.isInteger(n) ? count(n) : short.format(n));
 
 const drawFigures = table($("figures"), {
-  caption: "Every figure and its meaning", key: (m) => m.name, noun: "figures", most: 100,
+  caption: "Every figure and its meaning", noun: "figures", most: 100,
   columns: [
     { title: "Name", text: true, cell: (m) => el("code", null, m.name) },
     { title: "Value", num: true, cell: (m) => figure(m, m.value) },

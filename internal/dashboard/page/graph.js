@@ -43,7 +43,7 @@ $("graph-legend").append(...[["ahead", "prefetched and used"], ["", "not yet"]].
   svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, svg("path", { class: "edge-line " + c, d: "M0 6H22", "stroke-width": 2.4, "stroke-dasharray": c ? undefined : "4 3" })), text)));
 
 const drawGraphTable = table($("graph-table"), {
-  caption: "Call sequences", key: (e) => JSON.stringify([e.from, e.to]), sort: "Times", most: 25, noun: "pairs",
+  caption: "Call sequences", sort: "Times", most: 25, noun: "pairs",
   columns: [
     { title: "After", text: true, cell: (e) => named(e.from), value: (e) => e.from },
     { title: "Next", text: true, cell: (e) => named(e.to), value: (e) => e.to },

@@ -1,19 +1,14 @@
 // The limits and the prefetch level of each host.
 
-function drawLevel(td, h) {
-  if (!td.firstChild) td.append(el("span", { class: "meter", "aria-hidden": "true" }, [1, 2, 3, 4].map(() => el("i"))), el("span"));
-  td.firstChild.dataset.level = h.level;
-  Array.from(td.firstChild.children, (i, at) => i.classList.toggle("on", at < h.level));
-  say(td.lastChild, level(h.level));
-}
+const meter = (h) => [el("span", { class: "meter", "aria-hidden": "true", "data-level": h.level }, [1, 2, 3, 4].map((n) => el("i", { class: n <= h.level && "on" }))), level(h.level)];
 
 const of = (n, most) => count(n || 0) + (most ? " of " + count(most) : "");
 
 const drawHosts = table($("hosts"), {
-  caption: "Limits and throttle level of each host", key: (h) => h.host, sort: "Host", noun: "hosts",
+  caption: "Limits and throttle level of each host", sort: "Host", noun: "hosts",
   columns: [
     { title: "Host", text: true, cell: (h) => named(h.host || "(none)"), value: (h) => h.host },
-    { title: "Prefetching", draw: drawLevel, value: (h) => h.level },
+    { title: "Prefetching", cell: meter, value: (h) => h.level },
     { title: "In flight", num: true, cell: (h) => of(h.in_flight, h.concurrency), value: (h) => h.in_flight || 0 },
     { title: "Waiting", num: true, cell: (h) => count(h.waiting || 0), value: (h) => h.waiting || 0 },
     { title: "Rate", num: true, cell: (h) => (h.rate ? short.format(h.rate) + "/s" : "no limit"), value: (h) => h.rate || Infinity },
@@ -25,7 +20,7 @@ const drawHosts = table($("hosts"), {
 });
 
 const drawLevels = table($("levels"), {
-  caption: "Level changes, newest first", key: (l) => [l.at_us, l.host, l.session, l.to].join("\n"), most: 8, noun: "changes",
+  caption: "Level changes, newest first", most: 8, noun: "changes",
   columns: [
     { title: "Time", cell: (l) => clock(l.at_us) },
     { title: "Host or session", cell: (l) => named(l.host || sessionName(l.session), 48) },

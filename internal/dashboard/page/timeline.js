@@ -18,7 +18,7 @@ const KINDS = [
 function showKinds(bars) {
   const shown = new Set(bars.map(kind));
   $("line-legend").replaceChildren(...KINDS.filter(([k]) => shown.has(k)).map(([k, text]) => el("li", null,
-    svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, mark(k, k === "ahead" ? 5 : 1, 6, k === "ahead" ? 0 : 20, text.startsWith("call") ? 9 : 7)), text)));
+    svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, mark(k, SHAPES[k] ? 5 : 1, 6, 20, text.startsWith("call") ? 9 : 7)), text)));
 }
 
 function kind(b) {
@@ -27,28 +27,18 @@ function kind(b) {
   return ["hit", "joined", "failed"].includes(b.how) ? b.how : "fetched";
 }
 
-// mark draws one bar, given its left end, vertical middle, length and height.
+// SHAPES are the kinds that are no bars, drawn around the origin with a radius of 1.
+const SHAPES = { ahead: "M-1 0L0-1L1 0L0 1z", hit: "M-.8 0a.8.8 0 1 1 1.6 0a.8.8 0 1 1-1.6 0z", failed: "M-.8-.8L.8.8M.8-.8L-.8.8" };
+
+// mark draws one call or prefetch, given its left end, vertical middle, length and height.
 function mark(kind, x, y, long, high) {
-  const bar = (c, w) => svg("rect", { class: "m-" + c, x: round(x), y: round(y - high / 2), width: round(Math.max(3, w)), height: high, rx: 1.5 });
-  switch (kind) {
-    case "ahead": {
-      const r = high / 2 + 1;
-      const diamond = svg("path", { class: "m-ahead", d: `M${round(x)} ${y}l${r} ${-r}l${r} ${r}l${-r} ${r}z` });
-      return long > 2 * r + 2 ? svg("g", null, bar("late", long), diamond) : diamond;
-    }
-    case "hit":
-      return svg("circle", { class: "m-hit", cx: round(x + high / 2), cy: y, r: high / 2 - 0.5 });
-    case "failed": {
-      const r = high / 2 - 1;
-      return svg("path", { class: "m-cross", d: `M${round(x)} ${y - r}l${2 * r} ${2 * r}m0 ${-2 * r}l${-2 * r} ${2 * r}` });
-    }
-    default:
-      return bar(kind, long);
-  }
+  const r = high / 2 + 0.5;
+  return SHAPES[kind] ? svg("path", { class: "m-" + kind, d: SHAPES[kind], transform: `translate(${round(x + r)} ${y}) scale(${r})` })
+    : svg("rect", { class: "m-" + kind, x: round(x), y: round(y - high / 2), width: round(Math.max(3, long)), height: high, rx: 1.5 });
 }
 
 const drawLineTable = table($("line-table"), {
-  caption: "Latest calls and prefetches", key: (b) => [b.session, b.seq, b.what].join("\n"), most: 20, noun: "lines",
+  caption: "Latest calls and prefetches", most: 20, noun: "lines",
   columns: [
     { title: "Time", cell: (b) => clock(b.at_us) },
     { title: "Session", cell: (b) => named(sessionName(b.session), 48) },

@@ -4,25 +4,22 @@ $("tools-legend").append(...WAITS.map((w) => keyed(w)));
 
 let longest = 1; // ms, largest sum of hidden and waited time of a tool
 
-function drawBars(td, { part }) {
-  if (!td.firstChild) td.append(el("div", { class: "bars", "aria-hidden": "true" }, WAITS.map(([c]) => el("span", { class: c }))), el("span", { class: "off" }));
+function bars({ part }) {
   const all = part.tool_ms_hidden + part.tool_ms_waited;
-  waits(part).forEach((n, i) => {
-    const bar = td.firstChild.children[i];
+  return [el("div", { class: "bars", "aria-hidden": "true" }, waits(part).map((n, i) => {
+    const bar = el("span", { class: WAITS[i][0], hidden: !(n > 0) });
     bar.style.width = (100 * n) / longest + "%";
-    bar.hidden = !(n > 0);
-  });
-  say(td.lastChild, all > 0 ? share(part.tool_ms_hidden / all) + " hidden" : "no waiting");
+    return bar;
+  })), el("span", { class: "off" }, all > 0 ? share(part.tool_ms_hidden / all) + " hidden" : "no waiting")];
 }
 
 const hiddenShare = ({ part: p }) => p.tool_ms_hidden / (p.tool_ms_hidden + p.tool_ms_waited || 1);
 
 const drawTools = table($("tools"), {
   caption: "Time hidden and waited by tool", noun: "tools", sort: "Hidden", most: 12,
-  key: (r) => r.name,
   columns: [
     { title: "Tool", text: true, cell: (r) => named(r.name), value: (r) => r.name },
-    { title: "Hidden and waited", class: "wide bare", draw: drawBars, value: (r) => r.part.tool_ms_hidden + r.part.tool_ms_waited },
+    { title: "Hidden and waited", class: "wide bare", cell: bars, value: (r) => r.part.tool_ms_hidden + r.part.tool_ms_waited },
     { title: "Hidden", num: true, cell: (r) => took(r.part.tool_ms_hidden), value: (r) => r.part.tool_ms_hidden },
     { title: "Waited", num: true, cell: (r) => took(r.part.tool_ms_waited), value: (r) => r.part.tool_ms_waited },
     { title: "Share hidden", num: true, class: "rest", cell: (r) => share(hiddenShare(r)), value: hiddenShare },

@@ -72,11 +72,9 @@ function moment(text) {
 
 const memory = (kb) => (kb > 0 ? count(kb / 1024) + " MB" : "–");
 
-function drawState(td, u) {
-  if (!td.firstChild) td.append(el("span", { class: "lamp", "aria-hidden": "true" }), el("span"));
-  td.firstChild.dataset.state = u.state;
+function state(u) {
   const since = u.since ? " since " + moment(u.since) : "";
-  say(td.lastChild, joined(clean(u.state, 20) + since, u.restarts > 0 && plural(u.restarts, "restart")));
+  return [el("span", { class: "lamp", "aria-hidden": "true", "data-state": u.state }), joined(clean(u.state, 20) + since, u.restarts > 0 && plural(u.restarts, "restart"))];
 }
 
 // remark shows an upstream's last error, or why it saves less than it could and the
@@ -87,10 +85,10 @@ function remark(u) {
 }
 
 const drawServers = table($("servers"), {
-  caption: "Servers and their state", key: (u) => [u.name, u.state, u.error].join("\n"), noun: "servers", most: 20,
+  caption: "Servers and their state", noun: "servers", most: 20,
   columns: [
     { title: "Server", cell: (u) => named(u.name) },
-    { title: "State", class: "bare", draw: drawState },
+    { title: "State", class: "bare", cell: state },
     { title: "Tools", num: true, cell: (u) => count(u.tools) },
     { title: "Cacheable", num: true, cell: (u) => count(u.cacheable) },
     { title: "Prefetchable", num: true, cell: (u) => count(u.prefetchable) },
@@ -111,7 +109,7 @@ function given({ client, budgets }) {
 const poolWords = ({ pool }) => (pool ? `Token pool: ${count(Math.max(0, pool.tokens - pool.used))} of ${count(pool.tokens)} left for the next ${took(pool.left_s * 1000)}.` : "");
 
 const drawClients = table($("clients"), {
-  caption: "Open sessions by client and directory", key: (c) => [c.pid, c.client, c.dir].join("\n"), noun: "clients", most: 10,
+  caption: "Open sessions by client and directory", noun: "clients", most: 10,
   columns: [
     { title: "Client", cell: (c) => named(c.client || "unknown client") },
     { title: "Directory", class: "text", cell: (c) => (c.dir ? named(c.dir, 200) : "unknown") },
