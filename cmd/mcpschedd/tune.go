@@ -2,15 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +19,10 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
+	"mcpschedd/internal/replay"
 	"mcpschedd/internal/secret"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/tune"
 	"mcpschedd/internal/valuemodel"
@@ -103,13 +106,14 @@ func loadUntuned(file string) (*config.Config, error) { return loadBy(file, conf
 
 // tuning is one run of tune.
 type tuning struct {
-	reporter
+	stderr    io.Writer
 	config    *config.Config
 	models    *valuemodel.Models
 	upstreams []lastKnown
 	dir       state.Dir
 	tuner     *tune.Tuner
 	calls     int // read so far
+	problems  int // so far
 }
 
 func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
@@ -118,16 +122,149 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 		return nil, err
 	}
 	o := options(c, dir, slog.New(slog.DiscardHandler))
-	t := &tuning{reporter: reporter{stderr: stderr}, config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
+	t := &tuning{stderr: stderr, config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
 	t.tuner = tune.New(tune.Options{
 		Model:          func(tool string) *valuemodel.Model { return t.tool(tool).Model },
 		Missing:        t.missing,
-		Secret:         holdsSecret,
+		Secret:         func(arguments []byte) bool { return !bytes.Equal(secret.JSON(arguments), arguments) },
 		MinProbability: c.Enrichment.MinProbability,
 		Waste:          span(c.Enrichment.WasteMS, time.Millisecond),
 		MaxAge:         time.Duration(c.Enrichment.MaxAge),
 	})
 	return t, nil
+}
+
+func (t *tuning) note(format string, args ...any) { say(t.stderr, "note: "+format, args...) }
+
+func (t *tuning) warn(format string, args ...any) { say(t.stderr, "warning: "+format, args...) }
+
+// maxProblems is the number of problems that are printed.
+const maxProblems = 10
+
+// problem counts a problem, and prints it if it is one of the first.
+func (t *tuning) problem(p record.Problem) {
+	if t.problems++; t.problems <= maxProblems {
+		t.warn("%s", p.Error())
+	}
+}
+
+// read reads the named files, or the proxy's own event logs, and learned state. Unreadable input is
+// reported and skipped; it is an error if nothing is left.
+func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
+	var failed error
+	var logs []string
+	for _, name := range f.files {
+		if replay.IsTrace(name) {
+			failed = cmp.Or(failed, t.readTrace(name))
+		} else {
+			logs = append(logs, name)
+		}
+	}
+	if len(f.files)+len(f.logs) == 0 {
+		folder := t.dir.Path(eventsFolder)
+		files, _ := record.Files(folder) // an unreadable folder counts as empty
+		t.adviseRecording(folder, len(files) > 0)
+		if len(files) > 0 {
+			logs = []string{folder}
+		}
+	}
+	if len(logs) > 0 {
+		failed = cmp.Or(failed, record.Read(ctx, logs, func(e *record.Event) {
+			if e.Kind == record.Call {
+				t.calls++
+			}
+			t.tuner.AddEvent(e)
+		}, t.problem))
+	}
+	for _, dir := range f.logs {
+		failed = cmp.Or(failed, t.readLogs(ctx, dir))
+	}
+	if ctx.Err() != nil || failed != nil && t.calls == 0 {
+		return cmp.Or(ctx.Err(), failed)
+	}
+	for _, k := range t.upstreams {
+		if err := t.readLearned(k); err != nil {
+			t.warn("learned state of upstream %q: %v", k.name(), err)
+		}
+	}
+	return nil
+}
+
+// adviseRecording prints which settings to enable so that there is something to read.
+func (t *tuning) adviseRecording(folder string, recorded bool) {
+	if t.config.Telemetry.Events != "on" {
+		t.note(`nothing is recorded; set [telemetry] events = "on", and use the proxy for a while`)
+	} else if !recorded {
+		t.note("no event logs yet in %s; use the proxy for a while, or pass --claude-logs ~/.claude/projects", folder)
+	}
+	if !t.config.Enrichment.Learn || t.config.Enrichment.Mode == "off" {
+		t.note(`no follow-ups are learned; set [enrichment] learn = true, and mode = "on" or "shadow"`)
+	}
+}
+
+// readTrace reads recorded calls.
+func (t *tuning) readTrace(name string) error {
+	calls, err := replay.ReadFile(name)
+	if err != nil {
+		t.warn("%v", err)
+	}
+	t.add(calls)
+	return err
+}
+
+func (t *tuning) add(calls []replay.Call) {
+	t.calls += len(calls)
+	t.tuner.AddCalls(calls)
+}
+
+// readLogs reads Claude Code's session logs.
+func (t *tuning) readLogs(ctx context.Context, dir string) error {
+	l := tune.ClaudeLogs{UpstreamOf: t.bare, Each: t.add, Bad: t.problem}
+	for _, k := range t.upstreams {
+		l.Upstreams = append(l.Upstreams, k.name())
+	}
+	unknown, err := l.Read(ctx, dir)
+	if err != nil {
+		t.warn("%v", err)
+	}
+	for _, server := range slices.Sorted(maps.Keys(unknown)) {
+		t.note("%s: left out %d calls of server %q, which is not an upstream here", dir, unknown[server], server)
+	}
+	return err
+}
+
+// errOnlyRead ends an update that only reads.
+var errOnlyRead = errors.New("only read")
+
+// readLearned reads the learned state of an upstream, if any.
+func (t *tuning) readLearned(k lastKnown) error {
+	if _, err := os.Stat(t.dir.Path("learned")); err != nil {
+		return nil // opening the state would create the directory
+	}
+	err := k.Learned(func(learned speculate.State) (speculate.State, error) {
+		if len(learned.Server) == 0 {
+			return learned, errOnlyRead
+		}
+		return learned, cmp.Or(t.tuner.AddLearned(k.name(), learned), errOnlyRead)
+	})
+	if errors.Is(err, errOnlyRead) {
+		return nil
+	}
+	return err
+}
+
+// bare returns the upstream of a tool listed under its bare name; "" if it is ambiguous.
+func (t *tuning) bare(tool string) string {
+	var owners []string
+	for _, k := range t.upstreams {
+		if k.has(tool) || len(t.upstreams) == 1 {
+			owners = append(owners, k.name())
+		}
+	}
+	if len(owners) != 1 {
+		return ""
+	}
+	return owners[0]
 }
 
 // upstream returns the configured upstream of a tool.
@@ -165,17 +302,11 @@ func (t *tuning) propose() tune.Proposal {
 	if len(p.Missing) > 0 {
 		t.note("left out, as no server in the configuration is known to have them: %s", strings.Join(p.Missing, ", "))
 	}
-	if n := t.tuner.Dropped; n > 0 {
-		t.note("%d lines left out: they name too many tools", n)
-	}
 	if len(p.Blocks) == 0 {
 		t.note("nothing to propose from %d calls", t.calls)
 	}
 	return p
 }
-
-// maxClasses limits the number of tools in the advice on classes.
-const maxClasses = 100
 
 // classes returns commented lines that classify unclassified tools. Until a tool is classified, it
 // is never prefetched, and little else is worth proposing.
@@ -185,16 +316,16 @@ func (t *tuning) classes(tools []string) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# These %d tools are unclassified: each call of them counts as a write, and none is\n# prefetched. Check these lines before you uncomment them:\n", len(tools))
-	for _, tool := range tools[:min(len(tools), maxClasses)] {
+	for _, tool := range tools {
 		for line := range strings.Lines(suggestion(t.config, tool, t.tool(tool))) {
 			b.WriteString("# " + strings.TrimLeft(line, "# "))
 		}
 	}
-	if more := len(tools) - maxClasses; more > 0 {
-		fmt.Fprintf(&b, "# (And %d more.)\n", more)
-	}
 	return b.String()
 }
+
+// backupEnding is the suffix of the copy of tuned.toml from before the last --write.
+const backupEnding = ".bak"
 
 // put prints the diff to tuned.toml and, if write is set, writes the file.
 func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) error {
@@ -209,15 +340,13 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 	if _, err := stdout.Write(state.Diff(path, file.Text, text)); err != nil || !write {
 		return err
 	}
-	folder, err := state.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(path, path+backupEnding); errors.Is(err, fs.ErrNotExist) {
+	if file.Exists {
+		err = os.WriteFile(path+backupEnding, file.Text, 0o600)
+	} else {
 		err = os.RemoveAll(path + backupEnding)
 	}
 	if err == nil {
-		err = folder.Write(filepath.Base(path), text)
+		err = file.Write(text)
 	}
 	if err == nil {
 		say(t.stderr, "wrote %s", path)
@@ -225,30 +354,17 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 	return err
 }
 
-// backupEnding is the suffix of the copy of tuned.toml from before the last --write.
-const backupEnding = ".bak"
-
 // undoTuned restores tuned.toml from its backup, or removes it if there is none.
 func undoTuned(path string, stderr io.Writer) error {
-	err := os.Rename(path+backupEnding, path)
+	done, err := "restored", os.Rename(path+backupEnding, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		done, err = "removed", os.Remove(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: nothing to undo", path)
+	}
 	if err == nil {
-		say(stderr, "restored %s", path)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		if err = os.Remove(path); err == nil {
-			say(stderr, "removed %s", path)
-		} else if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s: nothing to undo", path)
-		}
+		say(stderr, "%s %s", done, path)
 	}
 	return err
-}
-
-// holdsSecret reports whether an argument's value, given as JSON, may be a secret.
-func holdsSecret(argument, value string) bool {
-	name, err := json.Marshal(argument)
-	if err != nil {
-		return true
-	}
-	object := []byte("{" + string(name) + ":" + value + "}")
-	return !bytes.Equal(secret.JSON(object), object)
 }

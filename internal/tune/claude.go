@@ -23,10 +23,10 @@ import (
 // ClaudeLogs reads calls from the session logs that Claude Code keeps below
 // ~/.claude/projects. All fields are required.
 type ClaudeLogs struct {
-	Upstreams  []string                                // configured upstreams, of which calls are wanted
-	UpstreamOf func(tool string) string                // returns the upstream of a tool that the proxy lists without a prefix; "" if not known
-	Each       func(calls []replay.Call)               // called with the calls of each file, in order
-	Bad        func(file string, line int, why string) // called for what cannot be read; line 0 means the whole file
+	Upstreams  []string                  // configured upstreams, of which calls are wanted
+	UpstreamOf func(tool string) string  // returns the upstream of a tool that the proxy lists without a prefix; "" if not known
+	Each       func(calls []replay.Call) // called with the calls of each file, in order
+	Bad        func(record.Problem)      // called for what cannot be read
 }
 
 // Bounds of a log.
@@ -53,7 +53,7 @@ func (l ClaudeLogs) Read(ctx context.Context, dir string) (unknown map[string]in
 	unknown = make(map[string]int)
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			l.Bad(path, 0, record.Cause(err))
+			l.Bad(record.Problem{File: path, Text: record.Cause(err)})
 		} else if filepath.Ext(path) == ".jsonl" && d.Type().IsRegular() {
 			f := claudeFile{ClaudeLogs: l, path: path, seen: seen, unknown: unknown}
 			f.read(ctx)
@@ -78,7 +78,7 @@ type claudeFile struct {
 func (f *claudeFile) read(ctx context.Context) {
 	in, err := os.Open(f.path)
 	if err != nil {
-		f.Bad(f.path, 0, record.Cause(err))
+		f.Bad(record.Problem{File: f.path, Text: record.Cause(err)})
 		return
 	}
 	defer in.Close()
@@ -89,12 +89,12 @@ func (f *claudeFile) read(ctx context.Context) {
 	for ; lines.Scan() && ctx.Err() == nil; number++ {
 		if text := bytes.TrimSpace(bytes.TrimPrefix(lines.Bytes(), []byte("\ufeff"))); len(text) > 0 {
 			if err := f.line(text); err != nil {
-				f.Bad(f.path, number, err.Error())
+				f.Bad(record.Problem{File: f.path, Line: number, Text: err.Error()})
 			}
 		}
 	}
 	if err := lines.Err(); err != nil {
-		f.Bad(f.path, number, record.Cause(err)+": the rest of the file is not read")
+		f.Bad(record.Problem{File: f.path, Line: number, Text: record.Cause(err) + ": the rest of the file is not read"})
 	}
 	slices.SortStableFunc(f.done, func(a, b replay.Call) int {
 		return cmp.Or(strings.Compare(a.Session, b.Session), a.Batch-b.Batch, a.Seq-b.Seq)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/tune"
 )
@@ -34,8 +35,8 @@ func logs(t testing.TB, files map[string]string) (dir string, l *tune.ClaudeLogs
 		Upstreams:  []string{"github", "wiki"},
 		UpstreamOf: func(string) string { return "" },
 		Each:       func(some []replay.Call) { *calls = append(*calls, some...) },
-		Bad: func(file string, line int, why string) {
-			*bad = append(*bad, fmt.Sprintf("%s:%d: %s", filepath.Base(file), line, why))
+		Bad: func(p record.Problem) {
+			*bad = append(*bad, fmt.Sprintf("%s:%d: %s", filepath.Base(p.File), p.Line, p.Text))
 		},
 	}
 	return dir, l, calls, bad

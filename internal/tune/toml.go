@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -62,16 +60,7 @@ func (p Proposal) AdviceTOML() string {
 
 // followUp formats a follow-up as an inline table.
 func followUp(f *valuemodel.FollowUp) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "{ tool = %s, probability = %s, args = {", encode(f.Tool), number(f.Probability))
-	for i, name := range slices.Sorted(maps.Keys(f.Args)) {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(" " + key(name) + " = " + encode(f.Args[name]))
-	}
-	fmt.Fprintf(&b, " }, max = %d }", f.Max)
-	return b.String()
+	return encode(map[string]any{"tool": f.Tool, "probability": f.Probability, "args": f.Args, "max": f.Max})
 }
 
 // encode formats a value as TOML on one line. The array of arrays makes the encoder use the

@@ -34,7 +34,7 @@ import (
 type Options struct {
 	Model          func(tool string) *valuemodel.Model // returns the model of "upstream/tool" without tuned.toml, not nil
 	Missing        func(tool string) bool              // reports whether the upstream is known not to offer "upstream/tool"
-	Secret         func(argument, value string) bool   // reports whether a constant argument, as JSON, may be a secret
+	Secret         func(arguments []byte) bool         // reports whether a JSON object may contain a secret
 	MinProbability float64                             // minimum probability of a follow-up
 	Waste          time.Duration                       // hidden time that outweighs one wasted prefetch
 	MaxAge         time.Duration                       // how long a prefetched answer may be used
@@ -42,7 +42,7 @@ type Options struct {
 
 // Bounds of a tuner.
 const (
-	maxTools   = 1 << 12 // distinct tools; more are dropped
+	maxTools   = 1 << 12 // distinct tools; events of further ones are ignored
 	maxAnswers = 1 << 19 // calls of which the last answer is remembered
 	maxGaps    = 1 << 12 // gaps per tool
 )
@@ -55,7 +55,6 @@ type Tuner struct {
 	lastWrite map[string]time.Time      // upstream → time of the last call that may write
 	players   map[string]*replay.Player // upstream → player whose learner has the recorded calls
 	follows   map[string][]follow       // trigger → learned follow-ups
-	Dropped   int                       // events and calls of tools beyond maxTools
 }
 
 // New returns an empty Tuner.
@@ -99,11 +98,7 @@ type gap struct {
 // tool returns the figures of a tool, or nil if there are too many tools.
 func (t *Tuner) tool(name string) *toolStats {
 	stats := t.tools[name]
-	switch {
-	case stats != nil:
-	case len(t.tools) >= maxTools:
-		t.Dropped++
-	default:
+	if stats == nil && len(t.tools) < maxTools {
 		stats = &toolStats{model: t.o.Model(name)}
 		t.tools[strings.Clone(name)] = stats
 	}
@@ -289,8 +284,8 @@ func (t *Tuner) addFollowUp(upstream string, f predict.LearnedFollowUp) {
 }
 
 func (t *Tuner) secret(argument string, v any) bool {
-	value, err := json.Marshal(v)
-	return err != nil || t.o.Secret(argument, string(value))
+	object, err := json.Marshal(map[string]any{argument: v})
+	return err != nil || t.o.Secret(object)
 }
 
 // minLabels is the number of labelled candidates that a follow-up needs, as in the proxy.

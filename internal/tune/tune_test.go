@@ -38,7 +38,7 @@ func options(t testing.TB, rules ...valuemodel.Rule) tune.Options {
 			upstream, name, _ := strings.Cut(tool, "/")
 			return models.Resolve(valuemodel.Upstream{Name: upstream}, name, valuemodel.Hints{})
 		},
-		Missing: func(string) bool { return false }, Secret: func(string, string) bool { return false },
+		Missing: func(string) bool { return false }, Secret: func([]byte) bool { return false },
 		MinProbability: 0.3, Waste: 50 * time.Millisecond, MaxAge: 30 * time.Second,
 	}
 }
@@ -200,7 +200,7 @@ func play(t *testing.T) predict.State {
 	return state
 }
 
-const firstOfTheList = `args = { number = "$result.items[*].n", owner = "$args.owner" }, max = 1 }`
+const firstOfTheList = `tool = "get", args = {number = "$result.items[*].n", owner = "$args.owner"}}`
 
 func TestLearned(t *testing.T) {
 	state := play(t)
