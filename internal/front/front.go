@@ -92,12 +92,14 @@ type Session interface {
 // Message is one message of a client.
 type Message struct {
 	jsonrpc.Message
-	Index     revision.Params // of the params
-	Stateless bool            // the message carries its protocol version and client information
-	Hop       *revision.Hop   // protocol version and client information; nil unless Stateless
-	Repeated  bool            // another process may have received the request and carried it out
-	Header    http.Header     // HTTP header of a stateless request, which may repeat arguments; else nil
+	Index    revision.Params  // of the params
+	Client   *revision.Client // the client's description in the message; nil if a handshake has it
+	Repeated bool             // another process may have received the request and carried it out
+	Header   http.Header      // HTTP header of a stateless request, which may repeat arguments; else nil
 }
+
+// Stateless reports whether the message carries the description of its client.
+func (m *Message) Stateless() bool { return m.Client != nil }
 
 // Page is an HTTP handler served beside MCP.
 type Page struct {

@@ -58,8 +58,8 @@ func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 		delete(in.repeated, string(m.ID))
 		m.Repeated = true
 	}
-	if m.Stateless && m.IsRequest() {
-		if rpcErr := m.checkHop(); rpcErr != nil {
+	if m.Stateless() && m.IsRequest() {
+		if rpcErr := m.checkClient(); rpcErr != nil {
 			in.Refuse(m, rpcErr, out)
 			return
 		}
@@ -112,8 +112,7 @@ func parse(raw []byte) (*Message, *jsonrpc.Error) {
 		return &Message{Message: m}, rpcErr
 	}
 	full := &Message{Message: m, Index: revision.ParamsOf(m.Index(m.Params))}
-	full.Hop = full.Index.Hop()
-	full.Stateless = full.Hop != nil
+	full.Client = full.Index.Client()
 	return full, nil
 }
 
@@ -129,20 +128,20 @@ func checkClientSize(info, capabilities []byte) *jsonrpc.Error {
 	return nil
 }
 
-// checkHop checks a stateless request's version, capabilities and method.
-func (m *Message) checkHop() *jsonrpc.Error {
-	if !revision.Supported(m.Hop.Version) || !revision.Stateless(m.Hop.Version) {
-		return unsupported(m.Hop.Version)
+// checkClient checks a stateless request's version, capabilities and method.
+func (m *Message) checkClient() *jsonrpc.Error {
+	if !revision.Supported(m.Client.Version) || !revision.Stateless(m.Client.Version) {
+		return unsupported(m.Client.Version)
 	}
-	if !bytes.HasPrefix(m.Hop.Capabilities, []byte("{")) {
+	if !bytes.HasPrefix(m.Client.Capabilities, []byte("{")) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/clientCapabilities: want an object"}
 	}
-	if rpcErr := checkClientSize(m.Hop.Info, m.Hop.Capabilities); rpcErr != nil {
+	if rpcErr := checkClientSize(m.Client.Info, m.Client.Capabilities); rpcErr != nil {
 		return rpcErr
 	}
 	switch m.Method {
 	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list":
-		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: m.Method + ": not part of " + m.Hop.Version}
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: m.Method + ": not part of " + m.Client.Version}
 	}
 	return nil
 }

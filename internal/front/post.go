@@ -33,7 +33,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 	switch {
 	case version != "" && !revision.Supported(version):
 		refuse(w, http.StatusBadRequest, m.ID, unsupported(version))
-	case m.Stateless || revision.Stateless(version):
+	case m.Stateless() || revision.Stateless(version):
 		h.stateless(w, r, m, only)
 	default:
 		h.inSession(w, r, m, only)
@@ -82,7 +82,7 @@ func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, o
 
 // serve serves one request on the caller's goroutine.
 func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) {
-	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless}
+	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless()}
 	defer out.finish()
 	if serve := s.accept(ctx, m, out); serve != nil {
 		serve()

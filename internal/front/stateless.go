@@ -28,7 +28,7 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 		refuse(w, status, m.ID, rpcErr)
 		return
 	}
-	s, rpcErr := h.sessions.pool(m.Hop.Capabilities, only)
+	s, rpcErr := h.sessions.pool(m.Client.Capabilities, only)
 	if rpcErr != nil {
 		refuse(w, http.StatusServiceUnavailable, m.ID, rpcErr)
 		return
@@ -41,19 +41,19 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 // checkHeaders checks that the headers of a stateless request agree with its body, so
 // that an intermediary which reads only the headers is not misled.
 func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
-	if m.Hop == nil || m.Hop.Version == "" {
+	if m.Client == nil || m.Client.Version == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/protocolVersion: missing"}
 	}
 	switch version := h.Get(headerVersion); {
 	case version == "":
 		return Mismatch(headerVersion + ": missing")
-	case version != m.Hop.Version:
-		return Mismatch(headerVersion + ": " + strconv.Quote(version) + ", but the body says " + strconv.Quote(m.Hop.Version))
+	case version != m.Client.Version:
+		return Mismatch(headerVersion + ": " + strconv.Quote(version) + ", but the body says " + strconv.Quote(m.Client.Version))
 	}
-	if rpcErr := m.checkHop(); rpcErr != nil {
+	if rpcErr := m.checkClient(); rpcErr != nil {
 		return rpcErr
 	}
-	if err := mcp.ValidateStandardHeaders(h.Get, m.Hop.Version, mcp.MCPMethod(m.Method), nameParams(m)); err != nil {
+	if err := mcp.ValidateStandardHeaders(h.Get, m.Client.Version, mcp.MCPMethod(m.Method), nameParams(m)); err != nil {
 		return Mismatch(err.Error())
 	}
 	return nil

@@ -65,7 +65,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	}
 	x := &request{
 		s: s, msg: m, key: string(m.ID), out: to,
-		hop: m.Hop, stateless: m.Stateless,
+		client: m.Client,
 	}
 	if err := x.admit(s.ctx); err != nil {
 		recordRefusal(s, m)
@@ -95,16 +95,16 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 // it, which takes its turn at its upstream.
 func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 	s := x.s
-	if x.stateless {
-		s.open(upstream.Client{Version: x.hop.Version, Info: x.hop.Info, Capabilities: x.hop.Capabilities})
+	if x.msg.Stateless() {
+		s.open(*x.client)
 	} else if x.msg.Method == "initialize" {
 		openHandshake(s, &x.msg.Index)
 	} else if x.msg.Method != "ping" {
-		s.open(upstream.Client{})
+		s.open(revision.Client{})
 		s.questions.setReady() // a client that makes requests can also receive messages
 	}
-	if !x.stateless {
-		x.hop = s.client.facts().hop
+	if !x.msg.Stateless() {
+		x.client = &s.client.facts().Client
 	}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	if err := s.requests.add(x, s.identity.Pool); err != nil {
@@ -144,7 +144,7 @@ func (x *request) bind(c *upstreamCall) {
 	x.s.requests.bind(x, c)
 	c.register()
 	if c.tool != "" {
-		c.observeArrival(x.stateless && x.msg.Index.Get("requestState") != nil, !x.stateless)
+		c.observeArrival(x.msg.Stateless() && x.msg.Index.Get("requestState") != nil, !x.msg.Stateless())
 	}
 	if x.step == nil && x.msg.Repeated && !c.repeatable() {
 		x.refuseRepeat()
@@ -182,7 +182,7 @@ var suspending = []string{"tools/call", "prompts/get", "resources/read"}
 func (x *request) ask(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
 	deliver := func(o outcome) { x.deliver(o, done) }
-	mayAsk := x.stateless && !c.lease.Stateless() && slices.Contains(suspending, x.msg.Method)
+	mayAsk := x.msg.Stateless() && !c.lease.Stateless() && slices.Contains(suspending, x.msg.Method)
 	switch {
 	case subscribes(x.msg.Method):
 		x.s.running.Go(func() { subscribe(x, req, deliver) })
@@ -203,12 +203,12 @@ func (x *request) ask(done func(outcome)) {
 func (x *request) upstreamRequest() *upstream.Request {
 	l := x.call.lease
 	req := &upstream.Request{
-		Method: x.msg.Method, Index: x.call.observed.withTrace(x.call.params), Target: x.call.target, Hop: x.hop,
+		Method: x.msg.Method, Index: x.call.observed.withTrace(x.call.params), Target: x.call.target, Client: x.client,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
 		Token:   x.msg.Index.Token() != nil || x.step != nil && l.member.Timeout > 0, // progress restarts the timeout
 	}
-	if !x.stateless {
+	if !x.msg.Stateless() {
 		req.Ask = x.askClient
 	}
 	return req
@@ -397,7 +397,7 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 
 // complete calls done with the outcome, after the client has answered any questions in it.
 func (x *request) complete(ctx context.Context, req *upstream.Request, o outcome, done func(outcome)) {
-	if o.kind != inputRequired || !o.answer.Stateless || x.stateless && x.work == nil {
+	if o.kind != inputRequired || !o.answer.Stateless || x.msg.Stateless() && x.work == nil {
 		done(o)
 		return
 	}
@@ -455,9 +455,9 @@ func (x *request) answer(o outcome) {
 	case o.err != nil:
 		x.failed(o.err)
 	case answer.Error != nil:
-		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.stateless)))
+		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.msg.Stateless())))
 	default:
-		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
+		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.msg.Stateless())
 		if o.kind != suspended {
 			result = x.spend(result)
 		}

@@ -22,7 +22,7 @@ func serveInitialize(x *request) outcome {
 	set := func(member string, value []byte) { out = jsonrpc.Set(out, member, value) }
 	info := append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), s.srv.policy.Load().Version), '}')
 	if x.msg.Method == "initialize" {
-		set("protocolVersion", jsonrpc.AppendString(nil, s.client.facts().negotiated))
+		set("protocolVersion", jsonrpc.AppendString(nil, s.client.facts().Version))
 		set("serverInfo", info)
 	} else {
 		set("resultType", []byte(`"complete"`))
@@ -35,7 +35,7 @@ func serveInitialize(x *request) outcome {
 		own = emptyCapabilities
 	}
 	set("capabilities", joinCapabilities(own, leases))
-	if text := instructionsFor(s, leases, x.hop.Info); text != "" {
+	if text := instructionsFor(s, leases, x.client.Info); text != "" {
 		set("instructions", jsonrpc.AppendString(nil, text))
 	}
 	return ownOutcome(out)

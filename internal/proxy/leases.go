@@ -95,7 +95,7 @@ func (s *session) adoptPolicy() {
 	}
 	s.leases.now.Store(&next)
 	s.leases.mu.Unlock()
-	if level := s.client.facts().level; level != "" { // setLevel passes later levels to the leases itself
+	if level := s.client.facts().LogLevel; level != "" { // setLevel passes later levels to the leases itself
 		for _, l := range next {
 			l.SetLevel(level)
 		}

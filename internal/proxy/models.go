@@ -341,11 +341,11 @@ func scopeOf(s *session, l *sessionLease, params *revision.Params) string {
 	if !l.Stateless() {
 		return everyone
 	}
-	hop := params.Hop()
-	if hop == nil {
-		hop = s.client.facts().hop
+	client := params.Client()
+	if client == nil {
+		client = &s.client.facts().Client
 	}
-	return everyone + string(hop.Capabilities) // such a server receives the client's capabilities with each call
+	return everyone + string(client.Capabilities) // such a server receives the client's capabilities with each call
 }
 
 // everyone is the scope of an upstream that treats all sessions as one principal. No session

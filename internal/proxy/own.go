@@ -291,7 +291,7 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 	n := s.newSession(front.Client{})
 	defer n.End(front.ErrEnded)
 	start := time.Now()
-	n.open(upstream.Client{})
+	n.open(revision.Client{})
 	leases := n.leases.current()
 	all := make([]Surveyed, len(leases))
 	var wg sync.WaitGroup

@@ -188,9 +188,9 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	first := r.work.first
 	x := &request{
 		s:   r.s,
-		msg: &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params)},
+		msg: &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: first.msg.Client},
 		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
-		out: first.out, stateless: first.stateless, hop: first.hop,
+		out: first.out, client: first.client,
 		work: r.work, step: &planStep{plan: r.number, id: c.Step.ID, needs: r.plan.Inputs(c.Step)},
 	}
 	if c.Step.Writes || disclosed != nil {

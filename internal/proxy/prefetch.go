@@ -14,7 +14,6 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/record"
-	"mcpschedd/internal/revision"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -250,13 +249,13 @@ const lateReplyTimeout = time.Minute
 // send sends the candidate's call c behind all clients' calls. It takes no turn: no call may wait
 // for a prefetch, and a write that it overtakes keeps its answer out of the store.
 func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
-	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
+	srv, l := c.s.srv, o.lease
 	l.prefetches.add(f)
 	ended := func() { l.prefetches.remove(f) }
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.observed.withTrace(parsedParams(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Isolated: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
-		Hop: &revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
+		Client: &c.s.client.facts().Client,
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			flight.Taint()
 			f.ClientRequest(true)

@@ -66,7 +66,7 @@ type asker func(ctx context.Context, method string, params []byte) ([]byte, *jso
 // askClient asks the request's client a question of the server that serves the request.
 func (x *request) askClient(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 	q := newQuestion(method, params)
-	if x.stateless {
+	if x.msg.Stateless() {
 		q.work = x.work
 	} else {
 		q.out = x.out
@@ -92,7 +92,7 @@ func (s *session) askerFor(l *sessionLease) asker {
 		}
 		q := newQuestion(method, params)
 		switch x := s.requests.only(l); {
-		case s.client.facts().handshake():
+		case s.client.facts().Handshake():
 			if x != nil {
 				q.out = x.out
 			}
@@ -171,12 +171,12 @@ func (c *questions) add(q *question) *jsonrpc.Error {
 
 // capable reports whether the client that is asked supports the question's method.
 func (c *questions) capable(q *question) bool {
-	hop := c.s.client.facts().hop
+	client := &c.s.client.facts().Client
 	if q.work != nil {
-		hop = q.work.first.hop
+		client = q.work.first.client
 	}
 	needed := map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}[q.Method]
-	return needed == "" || jsonrpc.Get(hop.Capabilities, needed) != nil
+	return needed == "" || jsonrpc.Get(client.Capabilities, needed) != nil
 }
 
 // withdraw closes a question that has no reply, and cancels it if it was sent as a request.
@@ -264,7 +264,7 @@ func message(object []byte) string {
 // canElicit reports whether the request's client declares elicitation by form. An empty
 // elicitation capability means by form.
 func (x *request) canElicit() bool {
-	elicitation := object(jsonrpc.Get(x.hop.Capabilities, "elicitation"))
+	elicitation := object(jsonrpc.Get(x.client.Capabilities, "elicitation"))
 	onlyURLs := jsonrpc.Get(elicitation, "url") != nil && jsonrpc.Get(elicitation, "form") == nil
 	return elicitation != nil && !onlyURLs
 }

@@ -23,14 +23,13 @@ import (
 // step of the path of a call, and each other way to answer, is a method of it; none of them
 // keeps state elsewhere.
 type request struct {
-	s         *session
-	msg       *front.Message
-	key       string // raw id, made unique if several clients may use the same id
-	out       front.Outlet
-	stateless bool          // the request carries its revision and capabilities itself
-	hop       *revision.Hop // client facts to send upstream; from the handshake if the request carries none
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
+	s      *session
+	msg    *front.Message
+	key    string // raw id, made unique if several clients may use the same id
+	out    front.Outlet
+	client *revision.Client // the client's description: the request's own, or that of the handshake
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 
 	policy  *policy       // snapshot that routes the request; its call may be classified by a later one
 	handler handler       // nil if the call answers the request
@@ -71,10 +70,8 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 // openHandshake opens a session with the params of its initialize.
 func openHandshake(s *session, params *revision.Params) {
 	asked, _ := jsonrpc.String(params.Get("protocolVersion"))
-	version := revision.Negotiate(asked)
-	s.client.update(func(f *clientFacts) { f.negotiated = version }) // before open, as upstreams may send messages as soon as they start
-	s.open(upstream.Client{
-		Version:      version,
+	s.open(revision.Client{
+		Version:      revision.Negotiate(asked),
 		Info:         object(params.Get("clientInfo")),
 		Capabilities: object(params.Get("capabilities")),
 	})
@@ -95,7 +92,7 @@ func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
 	if !ok || !upstream.KnownLevel(level) {
 		return invalidParams(fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level))
 	}
-	s.client.update(func(f *clientFacts) { f.level = level })
+	s.client.update(func(f *clientFacts) { f.LogLevel = level })
 	for _, l := range s.leases.current() {
 		l.SetLevel(level)
 	}
@@ -143,11 +140,11 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 		}
 		params = jsonrpc.Set(params, "progressToken", token)
 	case "notifications/message":
-		level := x.s.client.facts().level
-		if x.stateless {
-			level = to.hop.LogLevel
+		level := x.s.client.facts().LogLevel
+		if x.msg.Stateless() {
+			level = to.client.LogLevel
 		}
-		if x.stateless && level == "" || !upstream.Admits(level, params) {
+		if x.msg.Stateless() && level == "" || !upstream.Admits(level, params) {
 			return
 		}
 	case "notifications/tasks/status", "notifications/tasks":

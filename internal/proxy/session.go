@@ -13,7 +13,6 @@ import (
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
-	"mcpschedd/internal/upstream"
 )
 
 // session is one client: the stdio process, an HTTP session, or, in stateless HTTP, all
@@ -84,15 +83,19 @@ func (s *Server) newSession(c front.Client) *session {
 
 // open leases the upstreams for the client, once. A later handshake only updates what is
 // known of the client.
-func (s *session) open(client upstream.Client) {
-	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // do not retain the request's body
+func (s *session) open(client revision.Client) {
+	// The request's body is not retained, and its log level holds for itself alone.
+	client.Info, client.Capabilities, client.LogLevel = bytes.Clone(client.Info), bytes.Clone(client.Capabilities), ""
 	s.lifecycle.opening.Do(func() {
 		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, time.Now() })
 		s.srv.recorder.log.Add(record.Event{Kind: record.Session, At: time.Now(), Session: s.observed.Name, Client: clientName(client.Info)})
 		s.adoptPolicy()
 	})
-	if !revision.Stateless(client.Version) && client.Version != "" {
-		s.client.update(func(f *clientFacts) { f.Client = client })
+	if client.Handshake() {
+		s.client.update(func(f *clientFacts) {
+			client.LogLevel = f.LogLevel
+			f.Client = client
+		})
 	}
 }
 
@@ -166,13 +169,12 @@ type clientState struct {
 	known atomic.Pointer[clientFacts] // nil if the client has declared nothing yet
 }
 
-// clientFacts is an immutable snapshot of what a client has declared about itself.
+// clientFacts is an immutable snapshot of what a client has declared about itself: in its
+// handshake, or else in its first request. Clients without a handshake are sent nothing but
+// what their requests ask for.
 type clientFacts struct {
-	upstream.Client
-	opened     time.Time     // when the session opened; zero if it has not
-	negotiated string        // revision agreed on in a handshake; "" before it, and in the stateless era
-	level      string        // log level; "" if the client has not set one
-	hop        *revision.Hop // these facts, for requests that do not carry their own
+	revision.Client           // without a version if the client has declared none
+	opened          time.Time // when the session opened; zero if it has not
 }
 
 // facts returns the current snapshot.
@@ -180,7 +182,7 @@ func (c *clientState) facts() *clientFacts {
 	if f := c.known.Load(); f != nil {
 		return f
 	}
-	return &clientFacts{hop: &revision.Hop{Version: revision.Latest}}
+	return &clientFacts{}
 }
 
 // update replaces the snapshot with a changed copy.
@@ -189,10 +191,5 @@ func (c *clientState) update(change func(*clientFacts)) {
 	defer c.mu.Unlock()
 	next := *c.facts()
 	change(&next)
-	next.hop = &revision.Hop{Version: revision.Latest, Info: next.Info, Capabilities: next.Capabilities, LogLevel: next.level}
 	c.known.Store(&next)
 }
-
-// handshake reports whether the client opened the session with a handshake. Other clients
-// are sent nothing but what their requests ask for.
-func (f *clientFacts) handshake() bool { return f.negotiated != "" }

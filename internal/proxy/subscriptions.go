@@ -30,7 +30,7 @@ type listener struct {
 // serveListen serves subscriptions/listen. The request stays open, and its stream carries
 // the requested notifications, until the client cancels it or the session drains.
 func serveListen(x *request) outcome {
-	if !x.stateless {
+	if !x.msg.Stateless() {
 		return outcome{err: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"}}
 	}
 	l, honoured := newListener(x, x.msg.Index.Get("notifications"))
@@ -164,7 +164,7 @@ func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 
 // relay forwards a server's notification that the transport does not tie to a request.
 func (s *session) relay(l *sessionLease, method string, params []byte) {
-	handshake := s.client.facts().handshake()
+	handshake := s.client.facts().Handshake()
 	switch method {
 	case "notifications/tasks/status", "notifications/tasks":
 		s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
@@ -178,7 +178,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 			}
 			return
 		}
-		if !upstream.Admits(s.client.facts().level, params) {
+		if !upstream.Admits(s.client.facts().LogLevel, params) {
 			return
 		}
 	case "notifications/resources/updated":
@@ -194,7 +194,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 // notify sends a notification that belongs to no request to a client of the handshake
 // era, if the client has initialized.
 func (s *session) notify(method string, params []byte) {
-	if s.identity.Out != nil && s.client.facts().handshake() && s.questions.isReady() {
+	if s.identity.Out != nil && s.client.facts().Handshake() && s.questions.isReady() {
 		sendNotification(s.srv.log, s.identity.Out, method, params)
 	}
 }

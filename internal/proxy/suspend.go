@@ -333,8 +333,8 @@ func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done 
 	}
 	l := x.call.lease
 	x.work.count(l.Lease, 1)
-	if x.hop.LogLevel != "" {
-		l.SetLevel(x.hop.LogLevel)
+	if x.client.LogLevel != "" {
+		l.SetLevel(x.client.LogLevel)
 	}
 	x.call.fetch(ctx, req, func(o outcome) {
 		x.work.count(l.Lease, -1)
@@ -378,7 +378,7 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 // server; nil if x has none. A request that an earlier process may have received has no
 // valid handle.
 func (x *request) handle() []byte {
-	if !x.stateless || x.msg.Repeated {
+	if !x.msg.Stateless() || x.msg.Repeated {
 		return nil
 	}
 	return x.msg.Index.Get("requestState")

@@ -23,25 +23,25 @@ func ParamsOf(x jsonrpc.Index) Params {
 	return p
 }
 
-// Hop returns the request's description of its client, or nil if the request has no
+// Client returns the request's description of its client, or nil if the request has no
 // protocol version and so belongs to the handshake era.
-func (p *Params) Hop() *Hop {
+func (p *Params) Client() *Client {
 	version, ok := jsonrpc.String(p.Meta.Get(keyVersion))
 	if !ok {
 		return nil
 	}
-	hop := &Hop{Version: version}
+	client := &Client{Version: version}
 	for m := range p.Meta.All() {
 		switch string(m.Name) {
 		case keyInfo:
-			hop.Info = json.RawMessage(m.Value)
+			client.Info = json.RawMessage(m.Value)
 		case keyCapabilities:
-			hop.Capabilities = json.RawMessage(m.Value)
+			client.Capabilities = json.RawMessage(m.Value)
 		case keyLogLevel:
-			hop.LogLevel, _ = jsonrpc.String(m.Value)
+			client.LogLevel, _ = jsonrpc.String(m.Value)
 		}
 	}
-	return hop
+	return client
 }
 
 // Token returns the raw progress token of the request, or nil if it has none.

@@ -7,8 +7,8 @@
 // functions are pure. [Params] indexes the params of a request once for several lookups:
 //
 //	params := revision.NewParams(m.Params)
-//	hop := params.Hop()
-//	next := params.Translate(revision.Change{Member: "name", Target: tool, Token: id, Hop: hop})
+//	client := params.Client()
+//	next := params.Translate(revision.Change{Member: "name", Target: tool, Token: id, Client: client})
 //
 // The package does not know connections or sessions.
 package revision
@@ -64,13 +64,16 @@ func Modern(code int) bool {
 	return code == CodeHeaderMismatch || code == CodeMissingCapability || code == CodeUnsupportedVersion
 }
 
-// Hop is the description of the client in the _meta of every stateless request.
-type Hop struct {
-	Version      string
+// Client describes a client: in a handshake, or in the _meta of every stateless request.
+type Client struct {
+	Version      string          // negotiated or declared protocol revision
 	Info         json.RawMessage // clientInfo; nil if absent
 	Capabilities json.RawMessage // clientCapabilities; nil if absent, which a server must refuse
 	LogLevel     string          // "" if the client wants no log messages
 }
+
+// Handshake reports whether the client has made a handshake.
+func (c *Client) Handshake() bool { return c.Version != "" && !Stateless(c.Version) }
 
 const prefix = "io.modelcontextprotocol/"
 

@@ -9,11 +9,11 @@ import (
 
 // Change describes how a request's params differ on the next hop.
 type Change struct {
-	Member    string // member with the name of the target ("name", "uri"); "" if it is unchanged
-	Target    []byte // new raw value of Member; nil if it is unchanged
-	Token     []byte // raw progress token of the next hop; nil if no progress is wanted
-	Hop       *Hop   // description of the client for a stateless server; nil for one with a handshake
-	Arguments bool   // replace absent or null "arguments" with {}
+	Member    string  // member with the name of the target ("name", "uri"); "" if it is unchanged
+	Target    []byte  // new raw value of Member; nil if it is unchanged
+	Token     []byte  // raw progress token of the next hop; nil if no progress is wanted
+	Client    *Client // description of the client for a stateless server; nil for one with a handshake
+	Arguments bool    // replace absent or null "arguments" with {}
 }
 
 // Translate returns the params for the next hop. It returns the original bytes if nothing
@@ -21,7 +21,7 @@ type Change struct {
 func (p *Params) Translate(c Change) []byte {
 	arguments := p.Get("arguments")
 	missing := c.Arguments && (arguments == nil || string(arguments) == "null")
-	if c.Token == nil && c.Hop == nil && c.Target == nil && !missing && p.Get("_meta") == nil {
+	if c.Token == nil && c.Client == nil && c.Target == nil && !missing && p.Get("_meta") == nil {
 		return p.Raw()
 	}
 	meta := nextMeta(&p.Meta, c)
@@ -61,8 +61,8 @@ func nextMeta(meta *jsonrpc.Index, c Change) []byte {
 	if c.Token != nil {
 		out = jsonrpc.AppendMember(out, keyToken, c.Token)
 	}
-	if c.Hop != nil {
-		out = appendHop(out, c.Hop)
+	if c.Client != nil {
+		out = appendClient(out, c.Client)
 	}
 	if len(out) == len("{") {
 		return nil
@@ -70,19 +70,19 @@ func nextMeta(meta *jsonrpc.Index, c Change) []byte {
 	return append(out, '}')
 }
 
-// appendHop appends the members of _meta that describe the client to a stateless server.
-func appendHop(out []byte, h *Hop) []byte {
-	out = jsonrpc.AppendMember(out, keyVersion, jsonrpc.AppendString(nil, h.Version))
-	if h.Info != nil {
-		out = jsonrpc.AppendMember(out, keyInfo, h.Info)
+// appendClient appends the members of _meta that describe the client to a stateless server.
+func appendClient(out []byte, client *Client) []byte {
+	out = jsonrpc.AppendMember(out, keyVersion, jsonrpc.AppendString(nil, client.Version))
+	if client.Info != nil {
+		out = jsonrpc.AppendMember(out, keyInfo, client.Info)
 	}
-	capabilities := []byte(h.Capabilities)
+	capabilities := []byte(client.Capabilities)
 	if capabilities == nil {
 		capabilities = []byte("{}")
 	}
 	out = jsonrpc.AppendMember(out, keyCapabilities, capabilities)
-	if h.LogLevel != "" {
-		out = jsonrpc.AppendMember(out, keyLogLevel, jsonrpc.AppendString(nil, h.LogLevel))
+	if client.LogLevel != "" {
+		out = jsonrpc.AppendMember(out, keyLogLevel, jsonrpc.AppendString(nil, client.LogLevel))
 	}
 	return out
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestParams(t *testing.T) {
-	hop := &revision.Hop{Version: revision.Latest, Info: json.RawMessage(`{"name":"c"}`), Capabilities: json.RawMessage(`{"roots":{}}`)}
+	hop := &revision.Client{Version: revision.Latest, Info: json.RawMessage(`{"name":"c"}`), Capabilities: json.RawMessage(`{"roots":{}}`)}
 	for _, c := range []struct {
 		name, in string
 		change   revision.Change
@@ -27,8 +27,8 @@ func TestParams(t *testing.T) {
 		{"token replaced", `{"_meta":{"progressToken":0,"traceparent":"t"}}`, revision.Change{Token: []byte("17")}, `{"_meta":{"traceparent":"t","progressToken":17}}`},
 		{"token unwanted", `{"name":"a","_meta":{"progressToken":0}}`, revision.Change{}, `{"name":"a"}`},
 		{"hop cut, extension kept", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/related-task":{"taskId":"1"}}}`, revision.Change{}, `{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"1"}}}`},
-		{"hop added", `{"name":"a"}`, revision.Change{Hop: hop}, `{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}`},
-		{"hop to no params", ``, revision.Change{Hop: &revision.Hop{Version: revision.Latest, LogLevel: "info"}}, `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info"}}`},
+		{"hop added", `{"name":"a"}`, revision.Change{Client: hop}, `{"name":"a","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}`},
+		{"hop to no params", ``, revision.Change{Client: &revision.Client{Version: revision.Latest, LogLevel: "info"}}, `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"info"}}`},
 		{"second _meta dropped", `{"name":"a","_meta":{},"_meta":{"progressToken":5}}`, revision.Change{}, `{"name":"a"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func FuzzParams(f *testing.F) {
 			change.Token = []byte("7")
 		}
 		if hop {
-			change.Hop = &revision.Hop{Version: revision.Latest}
+			change.Client = &revision.Client{Version: revision.Latest}
 		}
 		out := revision.Translate([]byte(params), change)
 		if !json.Valid(out) {
@@ -127,7 +127,7 @@ func FuzzParams(f *testing.F) {
 		if token && string(next.Token()) != "7" {
 			t.Errorf("got token %s in %s", next.Token(), out)
 		}
-		if stateless := next.Hop() != nil; stateless != hop {
+		if stateless := next.Client() != nil; stateless != hop {
 			t.Errorf("got a hop %v, want %v, in %s", stateless, hop, out)
 		}
 	})

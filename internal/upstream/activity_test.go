@@ -10,6 +10,7 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/revision"
 )
 
 // guest is a session on a shared instance with the notifications and requests it received.
@@ -20,7 +21,7 @@ type guest struct {
 
 func visit(u *Upstream, name string) guest {
 	g := guest{heard: new(diary)}
-	g.Lease = u.Attach(Client{}, Listener{
+	g.Lease = u.Attach(revision.Client{}, Listener{
 		Notify: func(_ string, params []byte) { g.heard.write("heard " + text(jsonrpc.Get(params, "data"))) },
 		Ask: func(string) askFunc {
 			return func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
@@ -122,7 +123,7 @@ func TestQuestionStopsTimeout(t *testing.T) {
 		p := mcptest.NewPuppet()
 		u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
 		answer := make(chan struct{})
-		l := u.Attach(Client{}, Listener{Ask: func(string) askFunc {
+		l := u.Attach(revision.Client{}, Listener{Ask: func(string) askFunc {
 			return func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 				<-answer
 				return []byte("{}"), nil

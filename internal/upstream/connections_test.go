@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -52,7 +53,7 @@ func TestRequestsHaveConnectionsOfTheirOwn(t *testing.T) {
 	defer site.Close()
 	u := upstream.New(upstream.Spec{Name: "web", URL: site.URL, StartTimeout: time.Minute}, upstream.Options{})
 	for range 3 { // one session after the other
-		l := u.Attach(upstream.Client{}, upstream.Listener{})
+		l := u.Attach(revision.Client{}, upstream.Listener{})
 		for range 5 {
 			if _, err := l.Call(t.Context(), l.Turn(), &upstream.Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}); err != nil {
 				t.Fatal(err)

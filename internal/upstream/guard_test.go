@@ -19,13 +19,14 @@ import (
 	"testing"
 
 	"mcpschedd/internal/guard"
+	"mcpschedd/internal/revision"
 )
 
 // proxyRole starts a process tree, prints its pids and keeps running.
 func proxyRole() {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
 	u := New(Spec{Name: "family", Command: roleCommand("family"), StartTimeout: processPatience}, Options{Guard: guard})
-	l := u.Attach(Client{}, Listener{})
+	l := u.Attach(revision.Client{}, Listener{})
 	answer, err := callEcho(context.Background(), l)
 	fmt.Println(string(answer.Result), err)
 	linger()

@@ -12,23 +12,12 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Client describes a client. It is passed to the server, so that the server sees the client and
-// not the proxy.
-type Client struct {
-	Version      string          // protocol revision; empty means the newest one with a handshake
-	Info         json.RawMessage // clientInfo; nil means that of the proxy
-	Capabilities json.RawMessage // nil means none
-}
-
-func (c Client) hop() *revision.Hop {
-	return &revision.Hop{Version: revision.Latest, Info: c.Info, Capabilities: c.Capabilities}
-}
-
 // noCapabilities are the capabilities of a client that accepts no requests.
 var noCapabilities = json.RawMessage("{}")
 
-// forServer returns the client description to send to the server.
-func (s *Spec) forServer(c Client) Client {
+// forServer returns the client's description with what the server is told: it sees the client
+// and not the proxy.
+func (s *Spec) forServer(c revision.Client) revision.Client {
 	if c.Info == nil {
 		c.Info = json.RawMessage(`{"name":"mcpschedd","version":"0"}`)
 	}
@@ -46,7 +35,7 @@ const discoverTimeout = 5 * time.Second
 // server supports both eras, the client's era is used, so that messages need no translation.
 // legacy means that the server is known to have no stateless revision, or to exit on
 // server/discover.
-func (c *conn) negotiate(ctx context.Context, client Client, legacy bool) (*Offer, error) {
+func (c *conn) negotiate(ctx context.Context, client revision.Client, legacy bool) (*Offer, error) {
 	var probe error // why server/discover failed; nil if not tried
 	if revision.Stateless(client.Version) && !legacy {
 		quick, cancel := context.WithTimeout(ctx, discoverTimeout)
@@ -87,14 +76,14 @@ func fatal(err error) bool {
 }
 
 // discover sends server/discover, the handshake of the stateless era.
-func (c *conn) discover(ctx context.Context, client Client) (offer *Offer, err error) {
+func (c *conn) discover(ctx context.Context, client revision.Client) (offer *Offer, err error) {
 	c.setRevision(revision.Latest)
 	defer func() {
 		if err != nil {
 			c.setRevision("")
 		}
 	}()
-	result, err := c.ask(ctx, &Request{Method: "server/discover", Hop: client.hop()})
+	result, err := c.ask(ctx, &Request{Method: "server/discover", Client: &client})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +103,7 @@ func readOffer(result []byte, version string, server []byte) *Offer {
 }
 
 // initialize performs the handshake of the older era.
-func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
+func (c *conn) initialize(ctx context.Context, client revision.Client) (*Offer, error) {
 	version := revision.Negotiate(client.Version)
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, client.Capabilities, client.Info)
 	result, err := c.ask(ctx, &Request{Method: "initialize", Params: params})

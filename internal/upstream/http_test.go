@@ -23,6 +23,7 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/revision"
 )
 
 const (
@@ -469,7 +470,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				u, dials := bubbled(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { answer(w, id) }}, time.Minute)
-				l := u.Attach(Client{}, Listener{})
+				l := u.Attach(revision.Client{}, Listener{})
 				defer l.Close()
 				for range 20 {
 					ctx, cancel := context.WithCancel(t.Context())
@@ -506,11 +507,11 @@ func TestRealServers(t *testing.T) {
 	for name, test := range map[string]struct {
 		handler http.Handler
 		path    string
-		client  Client
+		client  revision.Client
 	}{
-		"sessions":  {server.NewStreamableHTTPServer(s, server.WithStateful(true)), "", Client{}},
-		"stateless": {server.NewStreamableHTTPServer(s), "", Client{Version: "2026-07-28"}},
-		"older":     {server.NewSSEServer(s, server.WithUseFullURLForMessageEndpoint(false)), "/sse", Client{}},
+		"sessions":  {server.NewStreamableHTTPServer(s, server.WithStateful(true)), "", revision.Client{}},
+		"stateless": {server.NewStreamableHTTPServer(s), "", revision.Client{Version: "2026-07-28"}},
+		"older":     {server.NewSSEServer(s, server.WithUseFullURLForMessageEndpoint(false)), "/sse", revision.Client{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := httptest.NewServer(test.handler)
@@ -522,17 +523,17 @@ func TestRealServers(t *testing.T) {
 			if _, ok := l.Offer().Find(Tools, "notes"); !ok {
 				t.Error("the list of tools lacks one")
 			}
-			answer, err := l.Call(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"notes"}`), Hop: test.client.hop()})
+			answer, err := l.Call(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"notes"}`), Client: &test.client})
 			if err != nil || !bytes.Contains(answer.Result, []byte("done")) {
 				t.Errorf("got %s, %s, %v", answer.Result, answer.Error, err)
 			}
-			answer, err = l.Call(t.Context(), l.Turn(), &Request{Method: "no/such", Hop: test.client.hop()})
+			answer, err = l.Call(t.Context(), l.Turn(), &Request{Method: "no/such", Client: &test.client})
 			if err != nil || string(jsonrpc.Get(answer.Error, "code")) != "-32601" {
 				t.Errorf("got %s, %s, %v, want that there is no such method", answer.Result, answer.Error, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			outcome := make(chan error, 1)
-			l.Start(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"waits"}`), Hop: test.client.hop()}, func(_ Answer, err error) { outcome <- err })
+			l.Start(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"waits"}`), Client: &test.client}, func(_ Answer, err error) { outcome <- err })
 			cancel()
 			if err := <-outcome; !errors.Is(err, context.Canceled) { // an unsentError if there was no connection yet
 				t.Errorf("got %v", err)

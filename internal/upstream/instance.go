@@ -35,9 +35,9 @@ type instance struct {
 	id     uint64 // never reused
 	up     *Upstream
 	cancel context.CancelFunc
-	ended  chan struct{} // closed when run has returned
-	leased chan struct{} // closed by setClient, after client is set
-	client Client        // the client that the server is told about
+	ended  chan struct{}   // closed when run has returned
+	leased chan struct{}   // closed by setClient, after client is set
+	client revision.Client // the client that the server is told about
 
 	offer    atomic.Pointer[Offer] // the server's offer; nil if not known yet
 	stale    [Lists]atomic.Bool    // lists that must be read again
@@ -77,7 +77,7 @@ func (in *instance) sessions() []*Lease {
 
 // setClient sets the client of the instance. It must be called exactly once. The offer that the
 // server last made is used until the server's own lists have been read.
-func (in *instance) setClient(client Client) {
+func (in *instance) setClient(client revision.Client) {
 	if known := in.up.LastOffer(); known != nil {
 		in.offer.Store(known)
 		in.change(func(s *state) { s.listed = true })

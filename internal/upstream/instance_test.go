@@ -12,13 +12,14 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/revision"
 )
 
 // The first restart is immediate, later ones back off. Meanwhile each call fails without waiting.
 func TestRestartsBackOff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		u, dials := bubbled(t, nil, time.Second)
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
 		synctest.Wait()
 		if got := dials(); len(got) != 2 || got[1] != 0 {
@@ -60,7 +61,7 @@ func TestRestartsAtOnceWhatAnswers(t *testing.T) {
 				server.Forget() // the next request, which reads a list, ends the connection
 			}
 		}), time.Second)
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
 		began := time.Now()
 		for range 20 {
@@ -95,7 +96,7 @@ func TestCallsWaitForTheStartTogether(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		}), 10*time.Second)
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
 		began := time.Now()
 		var all sync.WaitGroup
@@ -132,7 +133,7 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 		u, _ := bubbled(t, server.Handler(), 10*time.Second)
 		var mu sync.Mutex
 		changed := 0
-		l := u.Attach(Client{}, Listener{Changed: func(list List) {
+		l := u.Attach(revision.Client{}, Listener{Changed: func(list List) {
 			mu.Lock()
 			defer mu.Unlock()
 			if list == Tools {
@@ -184,7 +185,7 @@ func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless"})
 		u, _ := bubbled(t, server.Handler(), 10*time.Second)
-		l := u.Attach(Client{Version: "2026-07-28"}, Listener{})
+		l := u.Attach(revision.Client{Version: "2026-07-28"}, Listener{})
 		defer l.Close()
 		l.AwaitOffer(t.Context())
 		synctest.Wait() // the listen request is open

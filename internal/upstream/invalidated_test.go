@@ -16,6 +16,7 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/revision"
 )
 
 // diary records events in order, from any goroutine.
@@ -54,7 +55,7 @@ func TestInvalidatesNothingBeforeTheFirstRequest(t *testing.T) {
 			var heard diary
 			server := mcptest.New(mcptest.Options{Name: "web", Era: map[string]string{"": "handshake", "2026-07-28": "stateless"}[version]})
 			u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
-			l := u.Attach(Client{Version: version}, Listener{})
+			l := u.Attach(revision.Client{Version: version}, Listener{})
 			l.AwaitOffer(t.Context())
 			time.Sleep(time.Minute)
 			server.Announce("notifications/tools/list_changed", "")
@@ -82,7 +83,7 @@ func TestNotificationsInvalidate(t *testing.T) {
 				if era == "stateless" {
 					version = "2026-07-28"
 				}
-				l := u.Attach(Client{Version: version}, Listener{
+				l := u.Attach(revision.Client{Version: version}, Listener{
 					Notify:  func(method string, _ []byte) { heard.write("heard " + method) },
 					Changed: func(list List) { heard.write("changed " + list.Method()) },
 				})
@@ -126,7 +127,7 @@ func TestLostSessionInvalidates(t *testing.T) {
 			}
 			heard.write(cause)
 		}})
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
 		lease.Store(l)
 		l.AwaitOffer(t.Context())
@@ -155,7 +156,7 @@ func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 			return nil
 		}})
 		u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
 		l.AwaitOffer(t.Context())
 		time.Sleep(time.Minute)
@@ -194,7 +195,7 @@ func TestEndedListenRequestInvalidates(t *testing.T) {
 			}
 			server.ServeHTTP(w, r)
 		}), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
-		l := u.Attach(Client{Version: "2026-07-28"}, Listener{})
+		l := u.Attach(revision.Client{Version: "2026-07-28"}, Listener{})
 		defer l.Close()
 		l.AwaitOffer(t.Context())
 		time.Sleep(time.Minute)

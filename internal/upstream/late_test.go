@@ -13,6 +13,7 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/revision"
 )
 
 // Late is called once for the answer to a cancelled request, however it was cancelled and
@@ -47,7 +48,7 @@ func TestLate(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					p := mcptest.NewPuppet()
 					u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
-					l := u.Attach(Client{}, Listener{})
+					l := u.Attach(revision.Client{}, Listener{})
 					defer l.Close()
 					var late atomic.Int32
 					req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func() { late.Add(1) }}
@@ -77,7 +78,7 @@ func TestAnswerInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
 		u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
 		l.AwaitOffer(t.Context())
 		for range 100 {
@@ -130,7 +131,7 @@ func TestEndIsKnownFirst(t *testing.T) {
 			}
 			handler.ServeHTTP(w, r)
 		}), Spec{SSE: true, StartTimeout: time.Minute}, Options{Invalidated: heard.write})
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
 		l.AwaitOffer(t.Context())
 		heard.turn()

@@ -71,7 +71,7 @@ func (in *instance) listenParams() []byte {
 // two streams may be missed. sent is called when the first request was sent or failed.
 func (c *conn) keepListening(ctx context.Context, params []byte, sent func()) {
 	defer sent()
-	req := &Request{Method: "subscriptions/listen", Params: params, Hop: c.in.client.hop(), Sent: sent}
+	req := &Request{Method: "subscriptions/listen", Params: params, Client: &c.in.client, Sent: sent}
 	for pause := backoff.NewExponentialBackOff(); ; {
 		began := time.Now()
 		_, err := c.ask(ctx, req)

@@ -93,7 +93,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 func (in *instance) readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 	var params []byte
 	for range maxPages {
-		result, err := c.ask(ctx, &Request{Method: l.Method(), Params: params, Hop: in.client.hop()})
+		result, err := c.ask(ctx, &Request{Method: l.Method(), Params: params, Client: &in.client})
 		if err != nil {
 			return nil, err
 		}

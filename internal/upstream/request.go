@@ -18,7 +18,7 @@ type Request struct {
 	Params []byte               // as the client wrote them; unused if Index is set
 	Index  *revision.Params     // parsed params; nil if not parsed yet
 	Target []byte               // raw JSON that replaces the routing member of params; nil leaves it
-	Hop    *revision.Hop        // the client's description for a stateless server; may be nil
+	Client *revision.Client     // the client's description for a stateless server; may be nil
 	Token  bool                 // request progress notifications
 	Notify func(string, []byte) // receives progress and the notifications on this request's stream; may be nil
 	Ask    askFunc              // answers server requests on this request's stream; nil means Listener.Ask
@@ -67,15 +67,15 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 	version := c.revision()
 	stateless := revision.Stateless(version)
 	if stateless {
-		var hop revision.Hop
-		if req.Hop != nil {
-			hop = *req.Hop
+		var client revision.Client
+		if req.Client != nil {
+			client = *req.Client
 		}
-		hop.Version = version
+		client.Version = version
 		if c.in.up.spec.NoCapabilities {
-			hop.Capabilities = noCapabilities
+			client.Capabilities = noCapabilities
 		}
-		change.Hop = &hop
+		change.Client = &client
 	}
 	index := req.Index
 	if index == nil {

@@ -15,6 +15,7 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/revision"
 )
 
 // sending is a call that is about to be sent to a live server.
@@ -89,7 +90,7 @@ func TestSent(t *testing.T) {
 					}
 					return connect(ctx, network, address)
 				}
-				s.lease = u.Attach(Client{}, Listener{})
+				s.lease = u.Attach(revision.Client{}, Listener{})
 				defer s.lease.Close()
 				s.lease.AwaitOffer(t.Context())
 				time.Sleep(time.Minute) // the connections are idle
@@ -107,7 +108,7 @@ func TestSent(t *testing.T) {
 func TestNeverThereIsNotSent(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		u, _ := bubbled(t, nil, time.Second)
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
 		for range 2 { // down and restarting
 			if answer, err := callEcho(t.Context(), l); err == nil || answer.Sent {
@@ -124,7 +125,7 @@ func TestStillStartingIsNotSent(t *testing.T) {
 			readMessage(t, r)
 			<-r.Context().Done()
 		}), time.Second)
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
 		if answer, err := callEcho(t.Context(), l); !errors.Is(err, errStarting) || answer.Sent {
 			t.Errorf("got sent %v beside %v", answer.Sent, err)
@@ -155,7 +156,7 @@ func TestLimited(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					server := mcptest.New(mcptest.Options{Name: "web", Era: era}).Handler()
 					u, _ := bubbled(t, limiting(t, server, tt.status, tt.header, tt.body), time.Minute)
-					client := Client{}
+					client := revision.Client{}
 					if era == "stateless" {
 						client.Version = "2026-07-28"
 					}
@@ -209,7 +210,7 @@ func TestInstance(t *testing.T) {
 		seen := make(map[uint64]bool)
 		for _, shared := range []bool{false, true, false, true} {
 			u, _ := bubbledWith(t, nil, Spec{StartTimeout: time.Second, Shared: shared}, Options{})
-			one, other := u.Attach(Client{}, Listener{}), u.Attach(Client{}, Listener{})
+			one, other := u.Attach(revision.Client{}, Listener{}), u.Attach(revision.Client{}, Listener{})
 			if one.Shared() != shared || (one.Instance() == other.Instance()) != shared {
 				t.Errorf("shared %v: got %d and %d", one.Shared(), one.Instance(), other.Instance())
 			}

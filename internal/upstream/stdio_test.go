@@ -21,6 +21,7 @@ import (
 	"mcpschedd/internal/guard"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/revision"
 )
 
 // roleVariable makes the test binary act as a server instead of running tests.
@@ -167,7 +168,7 @@ func run(t *testing.T, command Command, o Options) visitor {
 	v := visitor{heard: new(diary)}
 	o.Log, o.Invalidated = slog.New(garbageLog{v.heard}), v.heard.write
 	u := New(Spec{Name: "web", Command: command, MaxMessage: 1 << 20, StartTimeout: processPatience}, o)
-	v.Lease = u.Attach(Client{}, Listener{Notify: func(method string, _ []byte) { v.heard.write("heard " + method) }})
+	v.Lease = u.Attach(revision.Client{}, Listener{Notify: func(method string, _ []byte) { v.heard.write("heard " + method) }})
 	t.Cleanup(func() {
 		u.Close()
 		wantNoGoroutine(t)
@@ -398,7 +399,7 @@ func TestNoProcessIsSentNothing(t *testing.T) {
 	} {
 		spec.StartTimeout = processPatience
 		u := New(spec, Options{})
-		l := u.Attach(Client{}, Listener{})
+		l := u.Attach(revision.Client{}, Listener{})
 		if answer, err := callEcho(t.Context(), l); err == nil || answer.Sent {
 			t.Errorf("%s: got sent %v beside %v", spec.Name, answer.Sent, err)
 		}

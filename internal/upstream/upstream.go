@@ -104,8 +104,9 @@ func (u *Upstream) Prepare() {
 	}
 }
 
-// Attach returns a lease for a session: on an instance of its own, or on the shared one.
-func (u *Upstream) Attach(client Client, listener Listener) *Lease {
+// Attach returns a lease for a session: on an instance of its own, or on the shared one. Without
+// a version the client counts as one of the handshake era; its log level is ignored.
+func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	in := u.shared

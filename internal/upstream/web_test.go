@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 )
 
 // bubbled returns an upstream over HTTP with pipes as connections, so that it can run in a
@@ -148,7 +149,7 @@ func attach(t *testing.T, serve http.Handler, spec Spec) visitor {
 	u, _ := bubbledWith(t, serve, spec, Options{
 		Invalidated: func(cause string) { v.heard.write(cause) }, Log: slog.New(garbageLog{v.heard}),
 	})
-	v.Lease = u.Attach(Client{}, Listener{Notify: func(method string, _ []byte) { v.heard.write("own stream: " + method) }})
+	v.Lease = u.Attach(revision.Client{}, Listener{Notify: func(method string, _ []byte) { v.heard.write("own stream: " + method) }})
 	t.Cleanup(v.Close)
 	return v
 }
