@@ -57,10 +57,9 @@ type Log struct {
 
 	mu      sync.Mutex // held for a moment only
 	queue   []Event
-	spare   []Event // memory for the next queue
-	queued  int     // bytes of the arguments in queue
-	changed bool    // the status must be written
-	due     bool    // a timer writes soon
+	queued  int  // bytes of the arguments in queue
+	changed bool // the status must be written
+	due     bool // a timer writes soon
 	closed  bool
 
 	writing sync.Mutex // held while the disk is used
@@ -146,10 +145,9 @@ func (l *Log) Changed() {
 func (l *Log) write() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	l.writer.clean()
 	l.mu.Lock()
 	events, changed := l.queue, l.changed
-	l.queue, l.spare, l.queued, l.changed, l.due = l.spare, nil, 0, false, false
+	l.queue, l.queued, l.changed, l.due = nil, 0, false, false
 	l.mu.Unlock()
 	for i := range events {
 		l.writer.add(&events[i])
@@ -157,12 +155,6 @@ func (l *Log) write() {
 	l.writer.write()
 	if changed {
 		l.writer.writeStatus()
-	}
-	if cap(events) <= maxQueued/8 {
-		clear(events) // release what they refer to
-		l.mu.Lock()
-		l.spare = events[:0]
-		l.mu.Unlock()
 	}
 }
 

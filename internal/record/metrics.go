@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -24,17 +23,9 @@ type metric struct {
 	embedded bool   // the field is that of a struct that the type embeds
 }
 
-// The metrics of each type. They are built on first use, as a proxy on stdio may never need them.
-var (
-	statsMetrics = sync.OnceValue(metricsOfType[Stats])
-	partMetrics  = sync.OnceValue(metricsOfType[Part])
-	hostMetrics  = sync.OnceValue(metricsOfType[Host])
-	poolMetrics  = sync.OnceValue(metricsOfType[PoolBudget])
-)
-
+// metricsOfType lists the fields of a struct type, each nested struct followed by its own fields.
 func metricsOfType[T any]() []metric { return metricsOf(reflect.TypeFor[T]()) }
 
-// metricsOf lists the fields of a struct type, each nested struct followed by its own fields.
 func metricsOf(t reflect.Type) (all []metric) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -61,15 +52,16 @@ func metricsOf(t reflect.Type) (all []metric) {
 
 // figure is the value of a metric.
 type figure struct {
-	*metric
+	metric
 	value float64
 }
 
-// figuresOf returns the values of the metrics that are numbers. Counts by name become their sum.
-func figuresOf(metrics []metric, v reflect.Value) (all []figure) {
-	for i := range metrics {
-		f := figure{metric: &metrics[i]}
-		switch v := v.FieldByIndex(f.index); v.Kind() {
+// figuresOf returns the values of the metrics of a struct that are numbers. Counts by name become
+// their sum.
+func figuresOf[T any](of T) (all []figure) {
+	for _, m := range metricsOfType[T]() {
+		f := figure{metric: m}
+		switch v := reflect.ValueOf(of).FieldByIndex(m.index); v.Kind() {
 		case reflect.Int, reflect.Int64:
 			f.value = float64(v.Int())
 		case reflect.Float64:
@@ -99,12 +91,12 @@ func sumOf(m map[string]int64) (sum int64) {
 // and a name that a spreadsheet would take for a formula gets a leading '.
 func (s *Stats) WriteCSV(w io.Writer) error {
 	lines := [][]string{{"tool"}}
-	for _, f := range figuresOf(partMetrics(), reflect.ValueOf(Part{})) {
+	for _, f := range figuresOf(Part{}) {
 		lines[0] = append(lines[0], f.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		line := []string{csvText(name)}
-		for _, f := range figuresOf(partMetrics(), reflect.ValueOf(s.Tools[name])) {
+		for _, f := range figuresOf(s.Tools[name]) {
 			line = append(line, strconv.FormatFloat(f.value, 'f', -1, 64))
 		}
 		lines = append(lines, line)

@@ -20,7 +20,7 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 		Extra int64 `json:"extra" jsonschema:"More than before." prom:"counter"`
 	}
 	v := totals{Extra: 7}
-	all, of := metricsOf(reflect.TypeFor[totals]()), reflect.ValueOf(v)
+	all := metricsOfType[totals]()
 
 	schema := schemaOf(reflect.TypeFor[totals]())
 	if got := schema.Properties["extra"]; got.Description != "More than before." || !slices.Contains(schema.Required, "extra") {
@@ -29,7 +29,7 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 	if text, _ := json.Marshal(v); !strings.Contains(string(text), `"extra":7`) {
 		t.Errorf("JSON: got %s", text)
 	}
-	figures := figuresOf(all, of)
+	figures := figuresOf(v)
 	at := slices.IndexFunc(figures, func(f figure) bool { return f.Name == "extra" })
 	if at < 0 || figures[at].text() != "7" {
 		t.Errorf("text and CSV: got %v", figures)
@@ -54,7 +54,7 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 
 // Each metric is described.
 func TestTags(t *testing.T) {
-	for _, m := range slices.Concat(statsMetrics(), partMetrics(), hostMetrics(), poolMetrics()) {
+	for _, m := range slices.Concat(metricsOfType[Stats](), metricsOfType[Part](), metricsOfType[Host](), metricsOfType[PoolBudget]()) {
 		if m.Help == "" {
 			t.Errorf("%s: not described", m.Name)
 		}

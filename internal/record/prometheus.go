@@ -45,21 +45,21 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the current figures.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
-	s := c.stats()
-	own := slices.DeleteFunc(slices.Clone(statsMetrics()), func(m metric) bool { return m.embedded }) // those of Part follow by tool
+	s, parts := c.stats(), metricsOfType[Part]()
+	own := slices.DeleteFunc(metricsOfType[Stats](), func(m metric) bool { return m.embedded }) // those of Part follow by tool
 	collect(to, own, prefix, s, nil)
 	for name, p := range s.Tools {
 		upstream, tool, split := strings.Cut(name, "/")
 		if !split {
 			upstream, tool = "", name // the tools beyond the bound, or that no upstream has
 		}
-		collect(to, partMetrics(), prefix, p, prometheus.Labels{"upstream": upstream, "tool": tool})
+		collect(to, parts, prefix, p, prometheus.Labels{"upstream": upstream, "tool": tool})
 	}
 	for name, host := range s.Hosts {
-		collect(to, hostMetrics(), prefix+"host_", host, prometheus.Labels{"host": name})
+		collect(to, metricsOfType[Host](), prefix+"host_", host, prometheus.Labels{"host": name})
 	}
 	if pool := s.pool(); pool.Tokens > 0 {
-		collect(to, poolMetrics(), prefix+"budget_pool_", pool, nil)
+		collect(to, metricsOfType[PoolBudget](), prefix+"budget_pool_", pool, nil)
 	}
 	reload := metric{Name: "config_last_reload_successful", Help: "Whether the current configuration file is in force.", kind: "gauge"}
 	reload.send(to, prefix, float64(boolToInt(s.Config.Error == "")), nil)
@@ -75,7 +75,8 @@ func collect(to chan<- prometheus.Metric, metrics []metric, prefix string, of an
 		switch {
 		case m.kind == "histogram":
 			if h := v.Interface().(Histogram); h.N > 0 {
-				m.sendHistogram(to, prefix, &h, labels)
+				desc, factor := m.describe(prefix, labels)
+				to <- prometheus.MustNewConstHistogram(desc, uint64(h.N), h.Sum*factor, h.buckets(factor))
 			}
 		case m.label != "":
 			for name, n := range v.Interface().(map[string]int64) {
@@ -89,10 +90,20 @@ func collect(to chan<- prometheus.Metric, metrics []metric, prefix string, of an
 	}
 }
 
-// base returns the metric's name and a factor to convert its values to Prometheus' base units,
-// seconds and bytes.
-func (m *metric) base() (name string, factor float64) {
-	name, factor = strings.ReplaceAll(strings.TrimPrefix(m.Name, "totals."), ".", "_"), 1
+// send sends one sample.
+func (m *metric) send(to chan<- prometheus.Metric, prefix string, value float64, labels prometheus.Labels) {
+	kind := prometheus.GaugeValue
+	if m.kind == "counter" {
+		kind = prometheus.CounterValue
+	}
+	desc, factor := m.describe(prefix, labels)
+	to <- prometheus.MustNewConstMetric(desc, kind, value*factor)
+}
+
+// describe returns the metric's description, and a factor to convert its values to Prometheus'
+// base units, seconds and bytes.
+func (m *metric) describe(prefix string, labels prometheus.Labels) (desc *prometheus.Desc, factor float64) {
+	name, factor := strings.ReplaceAll(strings.TrimPrefix(m.Name, "totals."), ".", "_"), 1.0
 	switch m.Unit {
 	case "ms":
 		name, factor = strings.Replace(name, "_ms", "", 1)+"_seconds", 0.001
@@ -102,40 +113,25 @@ func (m *metric) base() (name string, factor float64) {
 	if m.kind == "counter" {
 		name += "_total"
 	}
-	return name, factor
-}
-
-// send sends one sample.
-func (m *metric) send(to chan<- prometheus.Metric, prefix string, value float64, labels prometheus.Labels) {
-	kind := prometheus.GaugeValue
-	if m.kind == "counter" {
-		kind = prometheus.CounterValue
-	}
-	_, factor := m.base()
-	to <- prometheus.MustNewConstMetric(m.describe(prefix, labels), kind, value*factor)
-}
-
-// buckets are the bucket bounds (ms or KiB) of histograms: a stored answer takes microseconds, a
-// slow tool minutes.
-var buckets = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
-
-func (m *metric) sendHistogram(to chan<- prometheus.Metric, prefix string, h *Histogram, labels prometheus.Labels) {
-	_, factor := m.base()
-	upTo, cumulative := make(map[float64]uint64), uint64(0)
-	for i, n := range h.Counts {
-		cumulative += uint64(n)
-		if i < len(edges) && slices.Contains(buckets, edges[i]) {
-			upTo[edges[i]*factor] = cumulative
-		}
-	}
-	to <- prometheus.MustNewConstHistogram(m.describe(prefix, labels), uint64(h.N), h.Sum*factor, upTo)
-}
-
-func (m *metric) describe(prefix string, labels prometheus.Labels) *prometheus.Desc {
 	valid := make(prometheus.Labels, len(labels))
 	for label, value := range labels {
 		valid[label] = strings.ToValidUTF8(value, "\uFFFD")
 	}
-	name, _ := m.base()
-	return prometheus.NewDesc(prefix+name, m.Help, nil, valid)
+	return prometheus.NewDesc(prefix+name, m.Help, nil, valid), factor
+}
+
+// bounds are the bucket bounds (ms or KiB) of histograms: a stored answer takes microseconds, a
+// slow tool minutes.
+var bounds = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
+
+// buckets returns the cumulative counts up to each of the bounds.
+func (h *Histogram) buckets(factor float64) map[float64]uint64 {
+	upTo, cumulative := make(map[float64]uint64), uint64(0)
+	for i, n := range h.Counts {
+		cumulative += uint64(n)
+		if i < len(edges) && slices.Contains(bounds, edges[i]) {
+			upTo[edges[i]*factor] = cumulative
+		}
+	}
+	return upTo
 }

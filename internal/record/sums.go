@@ -28,7 +28,7 @@ func (f *Totals) add(e *Event) {
 			f.TokensToClient += e.BytesOut / bytesPerToken
 		}
 	case Harm:
-		f.Harm.add(e)
+		f.addHarm(e)
 	}
 }
 
@@ -99,8 +99,8 @@ func (f *Totals) addPrefetch(e *Event) {
 	f.addSize(e)
 }
 
-func (h *HarmPart) add(e *Event) {
-	n := max(1, e.Count)
+func (f *Totals) addHarm(e *Event) {
+	h, n := &f.Harm, max(1, e.Count)
 	switch e.Why {
 	case "foreground_wait":
 		h.ForegroundWaitMS += e.LatencyMS
@@ -124,16 +124,11 @@ func (f *Totals) addSize(e *Event) {
 	}
 }
 
-// merge adds the figures of another tool. The ratios must be derived again.
-func (f *Totals) merge(o *Totals) {
-	addFields(reflect.ValueOf(f).Elem(), reflect.ValueOf(o).Elem())
-}
-
 // derived returns a copy with the ratios and quantiles of the sums, and no map that is nil.
 func (f *Totals) derived() Totals {
 	c := Totals{Declined: map[string]int64{}}
 	c.Prefetch.Wasted = map[string]int64{} // so that JSON has {} and not null
-	c.merge(f)
+	sumUp(&c, f)
 	c.derive()
 	return c
 }
@@ -167,11 +162,11 @@ func (s *Stats) Add(other *Stats) {
 	s.UptimeS = max(s.UptimeS, other.UptimeS)
 	s.Processes, s.Sessions, s.Open = s.Processes+other.Processes, s.Sessions+other.Sessions, s.Open+other.Open
 	s.Replicas = append(s.Replicas, other.Replicas...)
-	s.Totals.merge(&other.Totals)
+	sumUp(&s.Totals, &other.Totals)
 	for _, parts := range []struct{ to, more map[string]Part }{{s.Upstreams, other.Upstreams}, {s.Tools, other.Tools}} {
 		for name, part := range parts.more {
 			sum := parts.to[name]
-			addFields(reflect.ValueOf(&sum).Elem(), reflect.ValueOf(&part).Elem())
+			sumUp(&sum, &part)
 			sum.derive()
 			parts.to[name] = sum
 		}
@@ -181,7 +176,9 @@ func (s *Stats) Add(other *Stats) {
 	s.Report = s.ReportLine()
 }
 
-// addFields adds numbers and maps of numbers field by field. The caller must derive ratios again.
+// sumUp adds numbers and maps of numbers field by field. The ratios must be derived again.
+func sumUp[T any](to, more *T) { addFields(reflect.ValueOf(to).Elem(), reflect.ValueOf(more).Elem()) }
+
 func addFields(to, more reflect.Value) {
 	switch to.Kind() {
 	case reflect.Struct:

@@ -17,8 +17,7 @@ import (
 // attributed to a prefetch if the call is its first use (UseOf), otherwise to a repeat.
 type Tally struct {
 	mu        sync.Mutex
-	tools     map[toolKey]*Totals
-	rest      Totals                       // of events that belong to no tool
+	tools     map[toolKey]*Totals          // those of the zero key belong to no tool
 	running   map[string]string            // process that has not ended → working directory of its client, if known
 	processes int                          // so far, ended ones included
 	sessions  *lru.Cache[string, *session] // the last ones to have an event
@@ -69,11 +68,7 @@ func (t *Tally) Add(e *Event) {
 	defer t.mu.Unlock()
 	t.observeProcess(e)
 	t.observeSession(e)
-	if e.Upstream != "" && (e.Kind == Call || e.Kind == Prefetch) {
-		t.tool(e.Upstream, e.Tool).add(e)
-	} else {
-		t.rest.add(e)
-	}
+	t.tool(e).add(e)
 	switch e.Kind {
 	case Begin:
 		if !e.At.Before(t.began) {
@@ -86,15 +81,18 @@ func (t *Tally) Add(e *Event) {
 	}
 }
 
-// tool returns the figures of a tool, and creates them if necessary. Tools beyond the bound
-// share one.
-func (t *Tally) tool(upstream, name string) *Totals {
-	key := toolKey{upstream, name}
+// tool returns the figures of an event's tool, and creates them if necessary. Tools beyond the
+// bound share one.
+func (t *Tally) tool(e *Event) *Totals {
+	key := toolKey{}
+	if e.Upstream != "" && (e.Kind == Call || e.Kind == Prefetch) {
+		key = toolKey{e.Upstream, e.Tool}
+	}
 	if tool := t.tools[key]; tool != nil {
 		return tool
 	}
-	key = toolKey{strings.Clone(upstream), strings.Clone(name)} // they may be substrings of a whole message
-	if len(t.tools) >= maxTools {
+	key = toolKey{strings.Clone(key.upstream), strings.Clone(key.tool)} // they may be substrings of a whole message
+	if len(t.tools) > maxTools {
 		key = toolKey{"", other}
 	}
 	if t.tools[key] == nil {
@@ -182,22 +180,22 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 		s.Open += int(boolToInt(!session.ended))
 	}
 	all, upstreams := new(Totals), make(map[string]*Totals)
-	all.merge(&t.rest)
 	for key, tool := range t.tools {
-		all.merge(tool)
-		s.Tools[key.String()] = tool.derived().Part
+		sumUp(all, tool)
+		if key != (toolKey{}) {
+			s.Tools[key.String()] = tool.derived().Part
+		} else if tool.Calls > 0 {
+			s.Tools["(unknown)"] = tool.derived().Part
+		}
 		if upstreams[key.upstream] == nil {
 			upstreams[key.upstream] = new(Totals)
 		}
-		upstreams[key.upstream].merge(tool)
+		sumUp(upstreams[key.upstream], tool)
 	}
 	s.Totals = all.derived()
+	delete(upstreams, "")
 	for name, sum := range upstreams {
 		s.Upstreams[name] = sum.derived().Part
-	}
-	delete(s.Upstreams, "")
-	if t.rest.Calls > 0 {
-		s.Tools["(unknown)"] = t.rest.derived().Part
 	}
 	s.Report = s.ReportLine()
 	return s

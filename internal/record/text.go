@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -155,7 +154,7 @@ const maxToolRows = 10
 func (s *Stats) writeFigures(b *strings.Builder) {
 	w := columns(b)
 	fmt.Fprintln(w)
-	for _, f := range figuresOf(statsMetrics(), reflect.ValueOf(*s)) {
+	for _, f := range figuresOf(*s) {
 		if f.value != 0 && f.Name != "schema_version" {
 			fmt.Fprintf(w, "%s\t%s\t%s\n", strings.TrimPrefix(f.Name, "totals."), f.text(), f.Help)
 		}

@@ -44,7 +44,7 @@ func Words() any {
 		Metrics []metric        `json:"metrics"`
 		Reasons map[string]Word `json:"reasons"`
 		Causes  map[string]Word `json:"causes"`
-	}{statsMetrics(), Reasons, Causes}
+	}{metricsOfType[Stats](), Reasons, Causes}
 }
 
 // wordOf returns the word of a key of Reasons or Causes, or the key itself.

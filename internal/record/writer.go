@@ -28,11 +28,10 @@ type writer struct {
 	lines   bytes.Buffer  // encoded, and not written yet
 	encoder *json.Encoder // writes to lines
 
-	f       *os.File
-	next    int   // number of the next file
-	size    int64 // of f
-	cleaned bool  // what ended processes left is removed once
-	warned  bool  // of an error, which is said once
+	f      *os.File
+	next   int   // number of the next file
+	size   int64 // of f
+	warned bool  // of an error, which is said once
 }
 
 func newWriter(l *Log) *writer {
@@ -44,14 +43,6 @@ func newWriter(l *Log) *writer {
 
 func create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
-}
-
-// clean removes what ended processes left, once.
-func (w *writer) clean() {
-	if !w.cleaned {
-		w.cleaned = true
-		removeOld(w.log.o.Dir, w.log.o.KeepBytes, w.log.o.KeepAge)
-	}
 }
 
 // add appends the line of an event to the lines.
@@ -151,9 +142,11 @@ func (w *writer) openFor(n int) error {
 	}
 	w.f, w.size = f, int64(len(first))+1
 	w.next++
-	removeOld(w.log.o.Dir, w.log.o.KeepBytes, w.log.o.KeepAge)
+	w.removeOld()
 	return nil
 }
+
+func (w *writer) removeOld() { removeOld(w.log.o.Dir, w.log.o.KeepBytes, w.log.o.KeepAge) }
 
 // closeFile closes the file, if one is open.
 func (w *writer) closeFile() {
@@ -178,6 +171,9 @@ func (w *writer) end(last *Event) {
 func (w *writer) writeStatus() {
 	if w.log.o.Status == nil {
 		return
+	}
+	if w.next == 0 { // else they are removed with each new file
+		defer w.removeOld()
 	}
 	s := w.log.o.Status()
 	s.Process, s.PID = w.log.begin.Process, w.log.begin.PID

@@ -69,15 +69,6 @@ function changed(name, ...value) {
 // empty shows that there is no data, and why.
 const empty = (what, why) => el("p", { class: "empty" }, el("strong", null, what), why);
 
-// choice adds radio buttons to box, and calls picked with each new value.
-function choice(box, name, options, picked) {
-  for (const [value, text, checked] of options) {
-    const input = el("input", { type: "radio", name, value, checked });
-    input.addEventListener("change", () => picked(value));
-    box.append(el("label", null, input, el("span", null, text)));
-  }
-}
-
 // width returns the width available to a chart, in pixels.
 const width = (box) => Math.max(240, Math.round(box.clientWidth) || 600);
 

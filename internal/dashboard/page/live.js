@@ -1,7 +1,7 @@
 // Polling: the view is fetched once a second while the page is visible.
 
 const EVERY = 1000, SLOWEST = 30000, TIMEOUT = 8000; // ms
-let paused = false, recorded = false, failures = 0, goneSince = 0, timer = 0, asking = null;
+let paused = false, recorded = false, failures = 0, goneSince = 0, timer = 0, asking = false;
 
 // status shows the page's state. A recorded view does not change, so it cannot be paused.
 function status(state, text) {
@@ -41,7 +41,6 @@ function show(v) {
   nameSessions(v);
   unfold(v);
   for (const [id, draw] of parts) if (!$(id).closest("details:not([open])")) draw(v);
-  reach();
 }
 
 // Sections below the tools are folded in a narrow window, and until the first call.
@@ -55,46 +54,32 @@ function unfold(v) {
   for (const fold of folds) if (fold.matches(".first")) fold.open = true;
 }
 
+// ask fetches and shows the view, and schedules the next request.
 async function ask() {
   clearTimeout(timer);
   if (paused || recorded || document.hidden || asking) return;
-  asking = new AbortController();
-  const late = setTimeout(() => asking.abort(), TIMEOUT);
+  asking = true;
+  let view = null, trouble = "";
   try {
-    const answer = await fetch("dashboard/view.json", { cache: "no-store", credentials: "same-origin", signal: asking.signal });
-    if (answer.status === 401) throw new Error("This page no longer has access: open a new address");
-    if (!answer.ok) throw new Error("The proxy responded with status " + answer.status);
-    const view = await answer.json();
-    for (const list of ["timeline", "decisions", "levels"]) view[list] = (view[list] || []).map(lately);
-    failures = 0;
-    goneSince = 0;
-    if (!paused) {
-      show(view);
-      recorded = Boolean(view.recorded);
-      status(recorded ? "recorded" : "live", recorded ? "Recorded, " + fromTo(view.recorded.from_us, view.recorded.to_us) : "Live");
-      say($("retry"), "");
-    }
-  } catch (err) {
-    failed(err);
+    const answer = await fetch("dashboard/view.json", { cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(TIMEOUT) });
+    if (answer.ok) view = await answer.json();
+    else trouble = answer.status === 401 ? "This page no longer has access: open a new address" : "The proxy responded with status " + answer.status;
+  } catch {
+    goneSince ||= Date.now();
+    trouble = "No response from the proxy since " + clockOf.format(goneSince);
   }
-  clearTimeout(late);
-  asking = null;
-  again(failures > 0 ? Math.min(SLOWEST, EVERY * 2 ** Math.min(failures, 6)) : EVERY);
-}
-
-// again schedules the next request, and shows the delay after a failure.
-function again(wait) {
-  clearTimeout(timer);
-  if (paused || recorded || document.hidden) return;
-  if (failures > 0) say($("retry"), `Retrying in ${Math.round(wait / 1000)} s. These are the last figures received.`);
-  timer = setTimeout(ask, wait);
-}
-
-function failed(err) {
-  failures++;
-  goneSince ||= Date.now();
-  const own = err instanceof Error && !(err instanceof TypeError) && err.name === "Error";
-  if (!paused) status("gone", own ? err.message : "No response from the proxy since " + clockOf.format(goneSince));
+  asking = false;
+  failures = view ? 0 : failures + 1;
+  if (paused) return;
+  recorded = Boolean(view?.recorded);
+  const wait = Math.min(SLOWEST, EVERY * 2 ** failures);
+  if (!recorded) timer = setTimeout(ask, wait);
+  say($("retry"), view ? "" : `Retrying in ${wait / 1000} s. These are the last figures received.`);
+  if (!view) return status("gone", trouble);
+  goneSince = 0;
+  for (const list of ["timeline", "decisions", "levels"]) view[list] = view[list].map(lately);
+  show(view);
+  status(recorded ? "recorded" : "live", recorded ? "Recorded, " + fromTo(view.recorded.from_us, view.recorded.to_us) : "Live");
 }
 
 $("pause").addEventListener("click", () => {

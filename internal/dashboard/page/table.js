@@ -2,15 +2,6 @@
 // other.
 
 const narrow = matchMedia("(max-width: 680px)"); // as in style.css
-const regions = new Set();
-
-// A region that overflows can be focused with Tab, so that it can be scrolled by keyboard.
-function reach() {
-  for (const r of regions) {
-    if (r.scrollWidth > r.clientWidth + 1) r.tabIndex = 0;
-    else if (r.hasAttribute("tabindex") && r !== document.activeElement) r.removeAttribute("tabindex");
-  }
-}
 
 // table returns a function that shows rows in box. A column has a title, a cell function
 // (row → text or elements), and a value if it is sortable.
@@ -19,8 +10,9 @@ function table(box, { caption, columns, sort, most = 30, noun = "rows" }) {
   let down = !columns.some((c) => c.title === sort && c.text); // names sort ascending, figures descending
   const body = el("tbody", { role: "rowgroup" });
   const heads = columns.map((c) => el("th", { scope: "col", role: "columnheader", class: c.num && "num" }, c.value ? el("button", { type: "button" }, c.title) : c.title));
-  // Explicit roles, because a narrow window's layout removes the implicit ones.
-  const region = el("div", { class: "scroll", role: "region", "aria-label": caption + ", table" },
+  // Explicit roles, because a narrow window's layout removes the implicit ones. The region can be
+  // focused, so that it can be scrolled by keyboard.
+  const region = el("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": caption + ", table" },
     el("table", { role: "table" }, el("caption", { class: "off" }, caption), el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, heads)), body));
   const more = el("button", { type: "button" });
   const shown = el("div", { class: "table" }, region, more);
@@ -44,7 +36,6 @@ function table(box, { caption, columns, sort, most = 30, noun = "rows" }) {
     if (changed(caption, list)) body.replaceChildren(...list.map((row) => el("tr", { role: "row" }, cells(row))));
     say(more, all ? "Show fewer" : `Show all ${count(rows.length)} ${noun}`);
     more.hidden = rows.length <= room;
-    reach();
   }
 
   return (next, nothing) => {
@@ -54,7 +45,6 @@ function table(box, { caption, columns, sort, most = 30, noun = "rows" }) {
       return;
     }
     if (shown.parentNode !== box) box.replaceChildren(shown);
-    regions.add(region);
     draw();
   };
 }

@@ -1,12 +1,6 @@
 // The timeline: a lane for each session, its calls above and its prefetches below.
 
 const LATEST = 60, MOST_LANES = 6, MOST_ROWS = 4;
-let lineSpan = "latest";
-
-choice($("line-span"), "line-span", [["latest", "Latest", true], ["all", "All"]], (v) => {
-  lineSpan = v;
-  if (lastView) showTimeline(lastView);
-});
 
 // KINDS differ in shape and pattern as well as in colour.
 const KINDS = [
@@ -54,7 +48,7 @@ const drawLineTable = table($("line-table"), {
 function showTimeline(v) {
   const box = $("line"), bars = v.timeline || [];
   drawLineTable(bars.slice(-100).reverse(), empty("No calls yet.", "A call appears once it has been answered, a prefetch once its outcome is known."));
-  const shown = lineSpan === "all" ? bars : bars.slice(-LATEST);
+  const shown = bars.slice(-LATEST);
   if (!changed("line", shown, v.sessions, width(box))) return;
   showKinds(shown);
   pictureOr("line", shown.length > 0 ? drawTimeline(shown, width(box)) : null);
