@@ -302,12 +302,14 @@ func (r *relay) send(line []byte) *jsonrpc.Writer {
 	for r.link == nil && r.failure == nil && !r.done {
 		r.changed.Wait()
 	}
-	for m := range messages(line) {
+	for raw := range jsonrpc.Split(line) {
+		m, err := jsonrpc.Parse(raw)
 		switch {
+		case err != nil: // the daemon refuses it
 		case r.link != nil:
-			r.conversation.sent(m)
+			r.conversation.sent(&m)
 		case m.IsRequest():
-			_ = r.client.Send(errorResponse(m, notSent, cmp.Or(r.failure, errEnded))) // fails if the client has gone
+			_ = r.client.Send(errorResponse(&m, notSent, cmp.Or(r.failure, errEnded))) // fails if the client has gone
 		}
 	}
 	if r.link == nil {

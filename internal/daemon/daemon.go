@@ -76,7 +76,7 @@ func ParseArgs(args []string) (o Options, err error) {
 		return o, err
 	}
 	if set.NArg() > 0 {
-		return o, errors.New("connect takes no arguments")
+		return o, errors.New("unexpected argument " + set.Arg(0))
 	}
 	return o, nil
 }

@@ -123,25 +123,6 @@ func (c *conversation) replay() (lines [][]byte) {
 	return lines
 }
 
-// messages returns the messages of a line, which may be a batch. It skips invalid messages.
-func messages(line []byte) iter.Seq[*jsonrpc.Message] {
-	return func(yield func(*jsonrpc.Message) bool) {
-		m, err := jsonrpc.Parse(line)
-		if err == nil {
-			yield(&m)
-			return
-		}
-		if line[0] != '[' || !jsonrpc.Valid(line) {
-			return
-		}
-		for raw := range jsonrpc.Elements(line) {
-			if m, err := jsonrpc.Parse(raw); err == nil && !yield(&m) {
-				return
-			}
-		}
-	}
-}
-
 // The outcomes that errorResponse states.
 const (
 	notSent        = "not sent: the daemon cannot be reached"

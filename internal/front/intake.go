@@ -33,12 +33,12 @@ type intake struct {
 // take processes one message or a batch. It passes run a function that serves a
 // request. Requests continue after their client disconnects.
 func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
-	if !in.batches.Load() || data[0] != '[' || !jsonrpc.Valid(data) {
+	if !in.batches.Load() {
 		in.takeOne(data, out, run)
 		return
 	}
 	empty := true
-	for raw := range jsonrpc.Elements(data) {
+	for raw := range jsonrpc.Split(data) {
 		empty = false
 		in.takeOne(raw, out, run)
 	}

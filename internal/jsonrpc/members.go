@@ -53,6 +53,17 @@ func Elements(arr []byte) iter.Seq[[]byte] {
 	}
 }
 
+// Split yields the elements of a batch, an array that is valid JSON, and otherwise b itself.
+func Split(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if i := space(b, 0); i == len(b) || b[i] != '[' || !Valid(b) {
+			yield(b)
+			return
+		}
+		Elements(b)(yield)
+	}
+}
+
 // Get returns the value of the first member of obj called name, or nil if there is
 // none or obj is not an object. obj must be valid JSON. Several lookups in one object
 // are cheaper with an [Index].

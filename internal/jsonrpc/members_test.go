@@ -200,3 +200,22 @@ func rawMembers(obj []byte, kept func(name []byte) bool) []string {
 	}
 	return all
 }
+
+// Only a valid array is split.
+func TestSplit(t *testing.T) {
+	for in, want := range map[string][]string{
+		` [1, {"a":[2]}]`: {"1", `{"a":[2]}`},
+		`[]`:              nil,
+		`{"a":[1,2]}`:     {`{"a":[1,2]}`},
+		`[1,2`:            {`[1,2`},
+		``:                {``},
+	} {
+		var got []string
+		for raw := range jsonrpc.Split([]byte(in)) {
+			got = append(got, string(raw))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}

@@ -20,6 +20,8 @@
 package jsonrpc
 
 import (
+	"bytes"
+	"regexp"
 	"slices"
 	"strconv"
 )
@@ -237,4 +239,27 @@ func isString(value []byte, s string) bool {
 	}
 	text, ok := String(value)
 	return ok && text == s
+}
+
+// In a message that is malformed, truncated or too long, the id is found only where it cannot
+// belong to a nested object: as the first member, except for the version, or as the last one.
+var (
+	firstID = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(` + anyID + `)\s*[,}]`)
+	lastID  = regexp.MustCompile(`[{,]\s*"id"\s*:\s*(` + anyID + `)\s*\}\s*$`)
+)
+
+const anyID = `"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+`
+
+// salvageID returns the id of a message with this beginning and this end, which may be nil; nil if
+// it is not found. Most malformed messages have invalid UTF-8, a raw tab or a bad escape in a
+// tool's text.
+func salvageID(head, tail []byte) []byte {
+	found := firstID.FindSubmatch(head)
+	if found == nil {
+		found = lastID.FindSubmatch(tail)
+	}
+	if found == nil || !Valid(found[1]) {
+		return nil
+	}
+	return bytes.Clone(found[1])
 }

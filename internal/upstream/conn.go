@@ -1,24 +1,18 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"log/slog"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
-)
-
-const (
-	invalidLogged = 5   // warnings per connection about invalid messages; further ones are logged at debug level
-	invalidShown  = 200 // bytes of an invalid message shown in the log
 )
 
 var (
@@ -54,16 +48,15 @@ type outgoing struct {
 
 // conn is one connection of an instance to its server. Its message method routes incoming
 // messages: an answer to its request, a request of the server to questions, anything else to the
-// instance. It has more than 25 methods because links, requests and the handshake share it; the
-// state of each is a part with its own mutex.
+// instance. The state of each part has a mutex of its own.
 type conn struct {
 	in      *instance
 	link    link
-	http    bool                   // requests have headers, and a stateless request is cancelled by closing its stream
-	done    chan struct{}          // closed when the link has ended
-	version atomic.Pointer[string] // negotiated revision; nil during the handshake
-	invalid atomic.Int64           // number of lines or events that were not valid messages
-	served  atomic.Bool            // a client's request was answered
+	http    bool          // requests have headers, and a stateless request is cancelled by closing its stream
+	done    chan struct{} // closed when the link has ended
+	version atomic.Value  // negotiated revision; a string, "" during the handshake
+	invalid atomic.Int64  // number of lines or events that were not valid messages
+	served  atomic.Bool   // a client's request was answered
 
 	requests  *requests
 	questions questions
@@ -105,155 +98,14 @@ func (c *conn) spawn(f func()) bool {
 
 // revision returns the negotiated revision, or "" during the handshake.
 func (c *conn) revision() string {
-	if v := c.version.Load(); v != nil {
-		return *v
-	}
-	return ""
+	version, _ := c.version.Load().(string)
+	return version
 }
 
 func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 
 // setRevision sets the revision for all later messages.
-func (c *conn) setRevision(version string) { c.version.Store(&version) }
-
-// receive parses and handles the messages of a line or an event from the link, which name no
-// request of ours. data must not contain line ends. buffer holds it, or is nil.
-func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer) {
-	if bytes.HasPrefix(data, []byte("[")) {
-		buffer = nil // the messages of a batch share its memory
-	}
-	for raw := range messages(data) {
-		m, err := c.parse(raw)
-		if err != nil {
-			c.unreadable(m.ID, raw, err)
-			continue
-		}
-		m.Buffer = buffer
-		c.message(m, 0)
-	}
-}
-
-// messages yields the messages in a line, an event or a body: the elements of a batch, which
-// revision 2025-03-26 has, or data itself. In a batch, invalid UTF-8 is replaced by U+FFFD.
-func messages(data []byte) iter.Seq[[]byte] {
-	if bytes.HasPrefix(data, []byte("[")) {
-		batch := data
-		if repaired := jsonrpc.Repair(data); repaired != nil {
-			batch = repaired
-		}
-		if jsonrpc.Valid(batch) {
-			return jsonrpc.Elements(batch)
-		}
-	}
-	return func(yield func([]byte) bool) { yield(data) }
-}
-
-// parse parses a message from the server. Invalid UTF-8 is replaced by U+FFFD, as most clients
-// do, rather than losing the whole answer.
-func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
-	m, err := jsonrpc.Parse(raw)
-	if err == nil {
-		return m, nil
-	}
-	if repaired := jsonrpc.Repair(raw); repaired != nil && jsonrpc.Valid(repaired) {
-		c.in.up.log.Debug("upstream sent invalid UTF-8: it is replaced by U+FFFD", "upstream", c.in.up.spec.Name)
-		return jsonrpc.Parse(repaired)
-	}
-	return m, err
-}
-
-// unreadable handles a message that cannot be read. It logs it, and fails the request that it was
-// meant to answer, if there is one: an answer has a result or an error, and a request of the
-// server, whose ids are independent of ours, has a method before its params. id is the raw id in
-// the message, nil if not found, and head is its beginning.
-func (c *conn) unreadable(id, head []byte, err error) {
-	c.logInvalid(head, err)
-	answered, idErr := strconv.ParseInt(string(id), 10, 64)
-	before, _, hasResult := bytes.Cut(head, []byte(`"result"`))
-	if !hasResult {
-		before, _, hasResult = bytes.Cut(head, []byte(`"error"`))
-	}
-	if idErr == nil && hasResult && !bytes.Contains(before, []byte(`"method"`)) {
-		c.failRequest(answered, fmt.Errorf("its answer cannot be read: %w", err))
-	}
-}
-
-// logInvalid logs input that is not a valid message.
-func (c *conn) logInvalid(head []byte, err error) {
-	c.in.change(func(s *state) { s.garbled = true })
-	level := slog.LevelWarn
-	if c.invalid.Add(1) > invalidLogged {
-		level = slog.LevelDebug
-	}
-	up := c.in.up
-	up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "upstream", up.spec.Name, "err", err, "head", up.mask.Head(head, invalidShown))
-}
-
-// message handles one message from the link.
-func (c *conn) message(m jsonrpc.Message, stream int64) {
-	switch {
-	case m.IsResponse():
-		c.response(m)
-	case m.IsRequest():
-		c.questions.accept(m, c.requests.find(stream))
-	case m.Method == "notifications/progress":
-		c.progress(m.Params)
-	case m.Method == "notifications/cancelled":
-		c.cancelled(m.Params)
-	default:
-		c.notification(c.requests.find(stream), m.Method, m.Params)
-	}
-}
-
-func (c *conn) response(m jsonrpc.Message) {
-	id, err := strconv.ParseInt(string(m.ID), 10, 64)
-	p := c.requests.remove(id)
-	switch {
-	case p != nil:
-	case err != nil || id <= 0 || id > c.requests.lastID():
-		c.logInvalid(m.Raw, errors.New("answer to an unknown request"))
-		return
-	default:
-		c.requests.lateAnswer(id)
-		return
-	}
-	if m.Error == nil && m.Result[0] != '{' {
-		err = fmt.Errorf("%s: the result is not an object", p.req.Method)
-	}
-	p.finish(m, err)
-}
-
-// progress passes a progress notification to the request whose id is its token.
-func (c *conn) progress(params []byte) {
-	id, err := strconv.ParseInt(string(jsonrpc.Get(params, "progressToken")), 10, 64)
-	if err != nil {
-		return
-	}
-	p := c.requests.find(id)
-	if p == nil {
-		return // progress after the answer violates the specification
-	}
-	if p.timer != nil {
-		p.timer.Reset(p.req.Timeout)
-	}
-	if p.req.Notify != nil {
-		p.req.Notify("notifications/progress", params)
-	}
-}
-
-// cancelled handles a cancellation from the server: of a request of its own, or, in the stateless
-// era, of our listen request.
-func (c *conn) cancelled(params []byte) {
-	id := string(jsonrpc.Get(params, "requestId"))
-	if c.questions.cancel(id) {
-		return
-	}
-	if n, err := strconv.ParseInt(id, 10, 64); err == nil {
-		if p := c.requests.find(n); p != nil && p.req.Method == "subscriptions/listen" {
-			c.failRequest(n, errors.New("ended by the server"))
-		}
-	}
-}
+func (c *conn) setRevision(version string) { c.version.Store(version) }
 
 // failRequest fails a request that will not be answered.
 func (c *conn) failRequest(id int64, err error) {
@@ -314,4 +166,125 @@ func (c *conn) stderr() []string {
 		return p.tail.list(c.in.up.mask)
 	}
 	return nil
+}
+
+const (
+	// maxAbandoned is how many cancelled requests a connection remembers; the oldest are evicted.
+	maxAbandoned = 4096
+	// writeSettle is the default of Options.WriteSettle.
+	writeSettle = time.Minute
+)
+
+// requests is the table of one connection's requests: the ones without an answer, and the most
+// recently cancelled ones, whose answers may still arrive. Each request is removed exactly once,
+// and the remover reports its outcome.
+type requests struct {
+	mu           sync.Mutex
+	closed       bool
+	newest       int64 // the highest id so far
+	waiting      map[int64]*pending
+	abandoned    *simplelru.LRU[int64, func()] // Request.Late by id
+	unclearUntil time.Time                     // until then messages may be about a request without a client
+}
+
+func newRequests() *requests {
+	lru, _ := simplelru.NewLRU[int64, func()](maxAbandoned, nil) // fails only for a size below 1
+	return &requests{waiting: make(map[int64]*pending), abandoned: lru}
+}
+
+// unclear reports whether a message that names no request may concern another client than that of
+// l: another session has a request in flight, or a request was given up recently.
+func (r *requests) unclear(l *Lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.waiting {
+		if p.lease != nil && p.lease != l {
+			return true
+		}
+	}
+	return time.Now().Before(r.unclearUntil)
+}
+
+// noteUnfinished records that for the given time the server may work on something that no client
+// waits for.
+func (r *requests) noteUnfinished(wait time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unclearUntil = time.Now().Add(wait)
+}
+
+// add assigns an id to a request and adds it to the table. It returns false if the connection has
+// ended.
+func (r *requests) add(p *pending) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.newest++
+	p.id = r.newest
+	r.waiting[p.id] = p
+	return true
+}
+
+// lastID returns the id of the most recent request.
+func (r *requests) lastID() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.newest
+}
+
+// find returns the pending request with this id, or nil.
+func (r *requests) find(id int64) *pending {
+	if id == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting[id]
+}
+
+// remove removes and returns the pending request with this id, or nil.
+func (r *requests) remove(id int64) *pending {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.waiting[id]
+	delete(r.waiting, id)
+	return p
+}
+
+// abandon removes a request that is cancelled, and keeps its late func if an answer may still
+// arrive. It returns false if the request already has an outcome.
+func (r *requests) abandon(p *pending, mayAnswer bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting[p.id] == nil {
+		return false
+	}
+	delete(r.waiting, p.id)
+	if mayAnswer && p.req.Late != nil {
+		r.abandoned.Add(p.id, p.req.Late)
+	}
+	return true
+}
+
+// lateAnswer handles the answer to a cancelled request.
+func (r *requests) lateAnswer(id int64) {
+	r.mu.Lock()
+	late, ok := r.abandoned.Peek(id)
+	r.abandoned.Remove(id)
+	r.mu.Unlock()
+	if ok {
+		late()
+	}
+}
+
+// close removes and returns all pending requests, and rejects later ones.
+func (r *requests) close() (waiting map[int64]*pending) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	waiting = r.waiting
+	r.closed, r.waiting = true, nil
+	r.abandoned.Purge()
+	return waiting
 }

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -24,29 +27,34 @@ func (s *Spec) forServer(c revision.Client) revision.Client {
 	if c.Capabilities == nil || s.NoCapabilities {
 		c.Capabilities = noCapabilities
 	}
+	c.LogLevel = "" // for the client's own requests only
 	return c
 }
 
-// discoverTimeout limits server/discover: an older server may ignore requests before its
-// handshake.
-const discoverTimeout = 5 * time.Second
+const (
+	// discoverTimeout limits server/discover: an older server may ignore requests before its
+	// handshake.
+	discoverTimeout = 5 * time.Second
+	// initializedWait is how long to wait for the delivery of notifications/initialized.
+	initializedWait = 5 * time.Second
+)
 
 // negotiate agrees on a revision and returns the server's description without its lists. If the
 // server supports both eras, the client's era is used, so that messages need no translation.
 // legacy means that the server is known to have no stateless revision, or to exit on
 // server/discover.
-func (c *conn) negotiate(ctx context.Context, client revision.Client, legacy bool) (*Offer, error) {
+func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
 	var probe error // why server/discover failed; nil if not tried
-	if revision.Stateless(client.Version) && !legacy {
+	if revision.Stateless(c.in.client.Version) && !legacy {
 		quick, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
-		offer, err := c.discover(quick, client)
+		offer, err := discover(quick, c)
 		if err == nil || fatal(err) || ctx.Err() != nil {
 			return offer, err
 		}
 		probe = err
 	}
-	offer, err := c.initialize(ctx, client)
+	offer, err := initialize(ctx, c)
 	if err == nil {
 		offer.Legacy = legacy || refused(probe)
 		return offer, nil
@@ -54,7 +62,7 @@ func (c *conn) negotiate(ctx context.Context, client revision.Client, legacy boo
 	if !refused(err) || refused(probe) {
 		return nil, errors.Join(err, probe)
 	}
-	if offer, retryErr := c.discover(ctx, client); retryErr == nil {
+	if offer, retryErr := discover(ctx, c); retryErr == nil {
 		return offer, nil // it has no handshake, and the probe timed out
 	}
 	return nil, errors.Join(err, probe)
@@ -76,14 +84,14 @@ func fatal(err error) bool {
 }
 
 // discover sends server/discover, the handshake of the stateless era.
-func (c *conn) discover(ctx context.Context, client revision.Client) (offer *Offer, err error) {
+func discover(ctx context.Context, c *conn) (offer *Offer, err error) {
 	c.setRevision(revision.Latest)
 	defer func() {
 		if err != nil {
 			c.setRevision("")
 		}
 	}()
-	result, err := c.ask(ctx, &Request{Method: "server/discover", Client: &client})
+	result, err := c.ask(ctx, &Request{Method: "server/discover", Client: &c.in.client})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +111,8 @@ func readOffer(result []byte, version string, server []byte) *Offer {
 }
 
 // initialize performs the handshake of the older era.
-func (c *conn) initialize(ctx context.Context, client revision.Client) (*Offer, error) {
+func initialize(ctx context.Context, c *conn) (*Offer, error) {
+	client := c.in.client
 	version := revision.Negotiate(client.Version)
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, client.Capabilities, client.Info)
 	result, err := c.ask(ctx, &Request{Method: "initialize", Params: params})
@@ -115,17 +124,14 @@ func (c *conn) initialize(ctx context.Context, client revision.Client) (*Offer, 
 		return nil, fmt.Errorf("initialize: server speaks revision %q, want one of %q", version, revision.SupportedVersions()[1:])
 	}
 	c.setRevision(version)
-	c.initialized(ctx)
+	initialized(ctx, c)
 	return readOffer(result, version, jsonrpc.Get(result, "serverInfo")), nil
 }
-
-// initializedWait is how long to wait for the delivery of notifications/initialized.
-const initializedWait = 5 * time.Second
 
 // initialized sends notifications/initialized. Over HTTP it waits for delivery, as no request may
 // overtake the notification. The wait is bounded, because a server that holds back the response
 // may still answer other messages.
-func (c *conn) initialized(ctx context.Context) {
+func initialized(ctx context.Context, c *conn) {
 	done := make(chan struct{})
 	line := jsonrpc.AppendNotification(nil, "notifications/initialized", nil)
 	// Not ctx: a slow delivery may outlast the handshake.
@@ -149,4 +155,91 @@ func readError(object []byte) *jsonrpc.Error {
 func text(raw []byte) string {
 	s, _ := jsonrpc.String(raw)
 	return s
+}
+
+// listenRequest manages the subscriptions/listen request to a stateless server.
+type listenRequest struct {
+	mu   sync.Mutex         // held while the request is replaced, so that the latest change wins
+	stop context.CancelFunc // cancels the current request; nil if there is none
+}
+
+// listen opens the stream of change notifications: a subscriptions/listen request to a stateless
+// server, replaced whenever the subscriptions change, or the GET stream of an older server over
+// HTTP. It sends a new request before it cancels the old one, so that no change is missed.
+func (in *instance) listen(c *conn) {
+	if !c.stateless() {
+		if l, ok := c.link.(*httpLink); ok && !l.sse {
+			l.listen()
+		}
+		return
+	}
+	n := &c.listening
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old := n.stop
+	n.stop = nil
+	if params := in.listenParams(); params != nil {
+		ctx, stop := context.WithCancel(context.Background())
+		sent := make(chan struct{})
+		if c.spawn(func() { keepListening(ctx, c, params, sync.OnceFunc(func() { close(sent) })) }) {
+			<-sent
+		}
+		n.stop = stop
+	}
+	if old != nil {
+		old()
+	}
+}
+
+// listenParams returns the params of the listen request, or nil if there is nothing to listen
+// for: the server would end such a request at once.
+func (in *instance) listenParams() []byte {
+	wanted := make(map[string]any)
+	offer := in.offer.Load()
+	for _, l := range []List{Tools, Prompts, Resources} {
+		if string(jsonrpc.Get(jsonrpc.Get(offer.Capabilities, l.Capability()), "listChanged")) == "true" {
+			wanted[l.Capability()+"ListChanged"] = true
+		}
+	}
+	if uris := in.watched(in.sessions()...); len(uris) > 0 {
+		wanted["resourceSubscriptions"] = uris
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	params, _ := json.Marshal(map[string]any{"notifications": wanted}) // cannot fail
+	return params
+}
+
+// keepListening sends the listen request, and repeats it with exponential backoff whenever it
+// ends, until ctx or the connection ends or the server does not know the method. Changes between
+// two streams may be missed. sent is called when the first request was sent or failed.
+func keepListening(ctx context.Context, c *conn, params []byte, sent func()) {
+	defer sent()
+	req := &Request{Method: "subscriptions/listen", Params: params, Client: &c.in.client, Sent: sent}
+	for pause := backoff.NewExponentialBackOff(); ; {
+		began := time.Now()
+		_, err := c.ask(ctx, req)
+		sent() // in case it failed before it was sent
+		answer, refused := errors.AsType[*jsonrpc.Error](err)
+		if ctx.Err() != nil || refused && answer.Code == jsonrpc.CodeMethodNotFound {
+			return
+		}
+		if !refused {
+			c.in.up.o.Invalidated("gap")
+		}
+		if time.Since(began) >= stableAfter {
+			pause.Reset()
+		}
+		select {
+		case <-time.After(pause.NextBackOff()):
+		case <-c.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+		if !refused {
+			c.gap()
+		}
+	}
 }

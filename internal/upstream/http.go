@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -19,16 +18,17 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 )
 
 const (
-	dialTimeout  = 10 * time.Second
-	answerGrace  = time.Second // how long a failing link waits for responses in flight
-	streamLinger = time.Second // for a stream to end after its answer, so that its connection can be reused
-	maxRedirects = 10
-	headBytes    = 64 << 10        // bytes read of the body of an error response
-	headTimeout  = 2 * time.Second // time for reading them
-	shownBytes   = 200             // bytes of the body shown in the error
+	dialTimeout   = 10 * time.Second
+	answerGrace   = time.Second // how long a failing link waits for responses in flight
+	streamLinger  = time.Second // for a stream to end after its answer, so that its connection can be reused
+	maxRedirects  = 10
+	deleteTimeout = 2 * time.Second // for the DELETE request that ends a session
 )
 
 // DialFunc dials a server over HTTP, see [http.Transport].
@@ -62,13 +62,24 @@ func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && cmp.Or(a.Port(), usual) == cmp.Or(b.Port(), usual)
 }
 
-// httpLink is the common part of the two HTTP transports: the lifetime of a link and its
-// exchanges, and how a request is made. Each message is an exchange of its own. The link ends
-// when the last exchange has ended.
+// httpLink is a link over HTTP. Each message is an exchange of its own: a POST and its response.
+// In streamable HTTP, with a session (2025-03-26 to 2025-11-25) or stateless (2026-07-28), the
+// response has the answer, as one message or as a stream. Every request that send accepts ends in
+// an answer or in conn.failRequest. The link ends when the last exchange has ended.
+//
+// In HTTP+SSE (2024-11-05) one stream carries all messages from the server, and its first event
+// names the URL for POSTs. The link ends with the stream. It does not know which requests are
+// unanswered: it fails requests whose POST was cut off, even if the answer has arrived, and
+// conn.closed fails the others.
 type httpLink struct {
-	c    *conn
-	spec *Spec
-	done chan struct{} // closed when all exchanges have ended
+	c         *conn
+	spec      *Spec
+	sse       bool          // HTTP+SSE
+	ready     chan struct{} // closed when endpoint is known
+	endpoint  string        // URL for POSTs; set before ready is closed
+	session   atomic.Value  // Mcp-Session-Id, a string; unset without a session
+	confirmed atomic.Bool   // the server has answered a POST as its transport requires
+	done      chan struct{} // closed when all exchanges have ended
 
 	posts         context.Context // parent context of messages and their answers
 	cancelPosts   context.CancelCauseFunc
@@ -80,11 +91,19 @@ type httpLink struct {
 	work sync.WaitGroup // the exchanges; started with mu held
 }
 
-func newHTTPLink(c *conn) *httpLink {
-	l := &httpLink{c: c, spec: &c.in.up.spec, done: make(chan struct{})}
+// openHTTP opens the link of c. It does not wait for the server.
+func openHTTP(c *conn, sse bool) {
+	l := &httpLink{c: c, spec: &c.in.up.spec, sse: sse, ready: make(chan struct{}), done: make(chan struct{})}
 	l.posts, l.cancelPosts = context.WithCancelCause(context.Background())
 	l.streams, l.cancelStreams = context.WithCancel(l.posts)
-	return l
+	c.link = l
+	if !sse {
+		l.endpoint = l.spec.URL
+		close(l.ready)
+		return
+	}
+	l.confirmed.Store(true)                                // by being a fallback
+	_ = l.spawn(func() { l.end(l.readSSE(l.streams), 0) }) // cannot fail on a new link
 }
 
 // spawn runs f on a new goroutine, or returns an error if the link has ended.
@@ -129,8 +148,20 @@ func (l *httpLink) cancelAll() {
 	l.cancelPosts(fmt.Errorf("cut off before its answer: %v", l.err))
 }
 
-// close closes the link without a grace period and returns when it has ended.
+// close ends the HTTP session, if there is one, closes the link without a grace period and returns
+// when it has ended.
 func (l *httpLink) close() {
+	l.mu.Lock()
+	open := l.err == nil
+	l.mu.Unlock()
+	l.cancelStreams()
+	if header := l.headers(false, "application/json"); open && header.Get(mcp.HeaderSessionID) != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
+		defer cancel()
+		if resp, err := l.do(ctx, outgoing{}, http.MethodDelete, l.spec.URL, header); err == nil { // on an error the server is gone
+			resp.Body.Close()
+		}
+	}
 	l.end(errLinkClosed, 0)
 	l.cancelAll() // also if the link was already closing, with a grace period
 	<-l.done
@@ -146,8 +177,8 @@ type post struct {
 	maybeSent atomic.Bool // part of it may have been written to the connection
 }
 
-// launch starts the exchange of one message on a new goroutine, and reports its failure.
-func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context.Context, *post) error) error {
+// send starts the exchange of one message on a new goroutine, which reports its failure.
+func (l *httpLink) send(ctx context.Context, m outgoing) error {
 	parent := l.posts
 	if m.header.Get(mcp.HeaderMethod) == "subscriptions/listen" {
 		parent = l.streams
@@ -166,28 +197,13 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 				GotConn: func(httptrace.GotConnInfo) { p.maybeSent.Store(true) },
 			})
 		}
-		if err := exchange(life, p); err != nil && !p.answered {
+		if err := l.exchange(life, p); err != nil && !p.answered {
 			l.report(life, p, err)
 		}
 		if p.linger != nil {
 			p.linger.Stop()
 		}
 	})
-}
-
-// isAnswer reports whether a raw id is that of the request.
-func (p *post) isAnswer(raw []byte) bool {
-	return p.id != 0 && string(raw) == strconv.FormatInt(p.id, 10)
-}
-
-// markAnswered records that the request was answered. From then on the sender's context is
-// ignored, and the stream has a short time to end.
-func (p *post) markAnswered() {
-	if !p.answered {
-		p.answered = true
-		p.release()
-		p.linger = time.AfterFunc(streamLinger, func() { p.cancel(nil) })
-	}
 }
 
 // report fails the request of a failed message, and closes the link if all others must fail.
@@ -208,6 +224,163 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 	case !cut && !ends:
 		l.c.logInvalid(nil, fmt.Errorf("message not accepted: %w", err))
 	}
+}
+
+// headers returns the protocol's headers. A stateless request has no session, and HTTP+SSE no
+// further header.
+func (l *httpLink) headers(stateless bool, accept string) http.Header {
+	header := http.Header{"Accept": {accept}}
+	if l.sse {
+		return header
+	}
+	version := l.c.revision()
+	if version != "" {
+		header.Set(mcp.HeaderProtocolVersion, version)
+	}
+	if session, ok := l.session.Load().(string); ok && !stateless && !revision.Stateless(version) {
+		header.Set(mcp.HeaderSessionID, session)
+	}
+	return header
+}
+
+// exchange posts a message and handles the response.
+func (l *httpLink) exchange(ctx context.Context, p *post) error {
+	select {
+	case <-l.ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if l.sse && p.id != 0 {
+		// The caller may return as soon as the answer arrives on the stream. Its context must not
+		// cancel the POST then: another request may already use the connection.
+		p.release()
+	}
+	header := l.headers(p.header != nil, "application/json, text/event-stream")
+	version, inSession := header.Get(mcp.HeaderProtocolVersion), header.Get(mcp.HeaderSessionID) != ""
+	resp, err := l.do(ctx, p.outgoing, http.MethodPost, l.endpoint, header, p.header)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		l.noteLimited(p.id, resp)
+		return l.refused(p, resp, inSession)
+	}
+	l.confirmed.Store(true)
+	if session := resp.Header.Get(mcp.HeaderSessionID); session != "" && version == "" && p.id != 0 { // only the handshake creates a session
+		l.session.Store(session)
+	}
+	switch kind := mediaType(resp); {
+	case p.id == 0 || l.sse:
+		if kind != "text/event-stream" {
+			readHead(resp) // so that the connection can be reused
+		}
+		return nil
+	case kind == "text/event-stream":
+		return l.readStream(ctx, p, resp.Body, p.header == nil && !revision.Stateless(version))
+	case kind == "application/json":
+		return l.readJSON(p, resp)
+	default:
+		return l.badResponse(resp, fmt.Sprintf("no answer, content type %q", kind), readHead(resp))
+	}
+}
+
+// isAnswer reports whether a raw id is that of the request.
+func (p *post) isAnswer(raw []byte) bool {
+	return p.id != 0 && string(raw) == strconv.FormatInt(p.id, 10)
+}
+
+// markAnswered records that the request was answered. From then on the sender's context is
+// ignored, and the stream has a short time to end.
+func (p *post) markAnswered() {
+	if !p.answered {
+		p.answered = true
+		p.release()
+		p.linger = time.AfterFunc(streamLinger, func() { p.cancel(nil) })
+	}
+}
+
+// readJSON handles a JSON response body.
+func (l *httpLink) readJSON(p *post, resp *http.Response) error {
+	body, err := readBody(resp, l.spec.MaxMessage)
+	if err != nil {
+		return l.badResponse(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
+	}
+	jsonrpc.Flatten(body)
+	if err := l.take(p, body); err != nil {
+		return l.badResponse(resp, err.Error(), body)
+	}
+	if !p.answered {
+		return l.badResponse(resp, "not the answer to this request", body)
+	}
+	return nil
+}
+
+// take handles the messages of a body or an event from the response to p.
+func (l *httpLink) take(p *post, data []byte) (err error) {
+	for raw := range jsonrpc.Split(batch(bytes.TrimSpace(data))) {
+		err = errors.Join(err, l.takeOne(p, raw))
+	}
+	return err
+}
+
+// takeOne handles one message from the response to p.
+func (l *httpLink) takeOne(p *post, raw []byte) error {
+	m, err := l.c.parse(raw)
+	own := m.Method == "" && p.isAnswer(m.ID)
+	if own {
+		p.markAnswered()
+	}
+	switch {
+	case err == nil:
+		l.c.message(m, p.id)
+	case own:
+		l.c.logInvalid(raw, err)
+		l.c.failRequest(p.id, fmt.Errorf("its answer cannot be read: %w", err))
+	default:
+		l.c.unreadable(m.ID, raw, err)
+	}
+	return err
+}
+
+// refused handles an error status, the body of which may be an error response.
+func (l *httpLink) refused(p *post, resp *http.Response, inSession bool) error {
+	status := resp.StatusCode
+	if status == http.StatusNotFound && inSession {
+		return errSessionLost
+	}
+	body := readHead(resp)
+	m := l.errorIn(body)
+	first, own := !l.confirmed.Load(), p.isAnswer(m.ID)
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden && first && !own: // later, 403 concerns one request only
+		return l.denied(resp, body)
+	case own:
+		l.confirmed.Store(true)
+		p.markAnswered()
+		l.c.message(m, p.id)
+		return nil
+	case status == http.StatusBadRequest && inSession && aboutSession(m.Error):
+		return errSessionLost
+	}
+	e := l.badResponse(resp, "", body)
+	e.mayBeSSE = first && (status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed)
+	return e
+}
+
+// errorIn returns the error response in a body, or an empty message.
+func (l *httpLink) errorIn(body []byte) jsonrpc.Message {
+	jsonrpc.Flatten(body)
+	if m, err := l.c.parse(body); err == nil && m.Error != nil {
+		return m
+	}
+	return jsonrpc.Message{}
+}
+
+// aboutSession recognizes the error "No valid session ID provided", which the reference servers
+// send with status 400 instead of 404 after a restart.
+func aboutSession(object []byte) bool {
+	return bytes.Contains(bytes.ToLower([]byte(text(jsonrpc.Get(object, "message")))), []byte("session"))
 }
 
 // do makes one HTTP request. Without a line it has no body. Later headers override earlier ones.
@@ -265,119 +438,4 @@ func withoutURL(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-var (
-	// errSessionLost means that the server no longer knows the session. Requests that fail with
-	// it did not run.
-	errSessionLost = errors.New("session lost: the server no longer knows it")
-	// errLinkClosed means that the proxy closed the link.
-	errLinkClosed = errors.New("link closed")
-)
-
-// unsentError means that a message was not sent, or not completely.
-type unsentError struct{ error }
-
-func (e *unsentError) Unwrap() error { return e.error }
-
-// neverRun reports whether the server certainly did not run a request that failed with err.
-func neverRun(err error) bool {
-	_, unsent := errors.AsType[*unsentError](err)
-	return unsent || errors.Is(err, errSessionLost)
-}
-
-// statusError is an unexpected HTTP response.
-type statusError struct {
-	status   int
-	text     string // the description
-	denied   bool   // the server rejects the credentials
-	mayBeSSE bool   // the endpoint rejects streamable HTTP and may support HTTP+SSE
-}
-
-func (e *statusError) Error() string { return e.text }
-
-// denied reports whether the server rejects the credentials.
-func denied(err error) bool {
-	e, ok := errors.AsType[*statusError](err)
-	return ok && e.denied
-}
-
-// mayBeSSE reports whether the server may support only HTTP+SSE.
-func mayBeSSE(err error) bool {
-	e, ok := errors.AsType[*statusError](err)
-	return ok && e.mayBeSSE
-}
-
-// final reports whether a GET would fail again if retried.
-func final(err error) bool {
-	e, ok := errors.AsType[*statusError](err)
-	if !ok {
-		return errors.Is(err, errSessionLost)
-	}
-	switch e.status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	}
-	return e.status < 500 || e.status == http.StatusNotImplemented
-}
-
-// badResponse returns an error for an unexpected response. Secrets that the server echoes are
-// masked.
-func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *statusError {
-	text := fmt.Sprintf("status %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
-	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
-		text += fmt.Sprintf(", redirect to %s://%s not followed", to.Scheme, to.Host)
-	}
-	if why != "" {
-		text += ", " + why
-	}
-	if shown := l.c.in.up.mask.Head(body, shownBytes); shown != "" {
-		text += ": " + shown
-	}
-	return &statusError{status: resp.StatusCode, text: text}
-}
-
-// denied returns an error for a response that rejects the credentials.
-func (l *httpLink) denied(resp *http.Response, body []byte) *statusError {
-	e := l.badResponse(resp, "the server wants other credentials", body)
-	e.denied = true
-	return e
-}
-
-// noteLimited records a rate limit response to request id, if id is not 0.
-func (l *httpLink) noteLimited(id int64, resp *http.Response) {
-	after := resp.Header.Get("Retry-After")
-	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && after != "" {
-		if p := l.c.requests.find(id); p != nil {
-			p.limited.Store(&after)
-		}
-	}
-}
-
-// readHead reads the beginning of a body, for at most headTimeout.
-func readHead(resp *http.Response) []byte {
-	timer := time.AfterFunc(headTimeout, func() { resp.Body.Close() })
-	defer timer.Stop()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, headBytes)) // the part before an error is still shown
-	return body
-}
-
-// readBody reads a body of up to limit bytes. For a longer one it returns the beginning and an
-// error.
-func readBody(resp *http.Response, limit int) ([]byte, error) {
-	var body bytes.Buffer
-	if size := min(resp.ContentLength, int64(limit)); size > 0 {
-		body.Grow(int(size) + bytes.MinRead) // avoids growing while reading
-	}
-	_, err := body.ReadFrom(io.LimitReader(resp.Body, int64(limit)+1))
-	if err == nil && body.Len() > limit {
-		err = fmt.Errorf("message of more than %d bytes", limit)
-	}
-	return body.Bytes(), err
-}
-
-// mediaType returns the content type without parameters.
-func mediaType(resp *http.Response) string {
-	t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // on an error, empty or the readable part
-	return t
 }

@@ -183,13 +183,7 @@ func (u *Upstream) dial(c *conn) error {
 		return startProcess(c)
 	}
 	c.http = true
-	if !u.sse.Load() {
-		c.link = newStreamable(c)
-		return nil
-	}
-	l := newSSE(c)
-	c.link = l
-	l.open()
+	openHTTP(c, u.sse.Load())
 	return nil
 }
 

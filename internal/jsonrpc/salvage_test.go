@@ -2,39 +2,14 @@ package jsonrpc_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
 )
-
-// Repair preserves the JSON structure and all valid text.
-func FuzzRepair(f *testing.F) {
-	for _, seed := range []string{"caf\xe9", "\xf0\x9f\x99\"\xff", `{"a":"` + "\xed\xa0\x80" + `","b":[1,"` + "\xc3" + `"]}`, "[\"\xe2\x28\xa1\\u0041\"]", "", `{"text":"Grüße ✓ 日本 🙂"}`, "cut \xf0\x9f\x99"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		repaired := jsonrpc.Repair(b)
-		if utf8.Valid(b) {
-			if repaired != nil {
-				t.Fatalf("%q is valid, got %q", b, repaired)
-			}
-			return
-		}
-		if !utf8.Valid(repaired) || strings.ReplaceAll(string(repaired), "\ufffd", "") != strings.ToValidUTF8(strings.ReplaceAll(string(b), "\ufffd", ""), "") {
-			t.Fatalf("%q: got %q", b, repaired)
-		}
-		// encoding/json accepts any bytes in a string, and the same bytes as Valid elsewhere.
-		if got, want := jsonrpc.Valid(repaired), json.Valid(b); got != want {
-			t.Fatalf("%q: repaired it is JSON: %v, before: %v", b, got, want)
-		}
-	})
-}
 
 // The id of a malformed message is found where servers and clients write it.
 func TestSalvageID(t *testing.T) {

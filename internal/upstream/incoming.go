@@ -1,0 +1,370 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+)
+
+// Listener receives a server's notifications and requests. Its functions are called on the
+// connection's reader and must not block. A nil function does nothing; a nil Ask refuses every
+// request.
+type Listener struct {
+	Notify func(method string, params []byte)
+	// Ask is called on the reader when the server sends a request. It selects the client that
+	// will answer, and returns a func that sends the request to that client. The func is called
+	// on another goroutine and may block.
+	Ask func(method string) askFunc
+	// Changed is called when a list of the offer has changed.
+	Changed func(l List)
+	// Pooled means that the session's requests come from unrelated clients. After one of them has
+	// given up a request, messages that may be about it go to none of them for a while.
+	Pooled bool
+}
+
+const (
+	invalidLogged = 5   // warnings per connection about invalid messages; further ones are logged at debug level
+	invalidShown  = 200 // bytes of an invalid message shown in the log
+)
+
+// askFunc sends a server's request to a client and waits for the answer.
+type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
+
+// receive parses and handles the messages of a line or an event from the link, which name no
+// request of ours. data must not contain line ends. buffer holds it, or is nil.
+func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer) {
+	if bytes.HasPrefix(data, []byte("[")) {
+		buffer = nil // the messages of a batch share its memory
+	}
+	for raw := range jsonrpc.Split(batch(data)) {
+		m, err := c.parse(raw)
+		if err != nil {
+			c.unreadable(m.ID, raw, err)
+			continue
+		}
+		m.Buffer = buffer
+		c.message(m, 0)
+	}
+}
+
+// batch returns a line, an event or a body from the server for [jsonrpc.Split]: only revision
+// 2025-03-26 has batches. In a batch, invalid UTF-8 is replaced by U+FFFD.
+func batch(data []byte) []byte {
+	if bytes.HasPrefix(data, []byte("[")) && !utf8.Valid(data) {
+		return repaired(data)
+	}
+	return data
+}
+
+// repaired replaces invalid UTF-8 by U+FFFD. The structure of JSON stays the same: an invalid
+// sequence never contains a byte that is significant in JSON.
+func repaired(data []byte) []byte { return bytes.ToValidUTF8(data, []byte("\uFFFD")) }
+
+// parse parses a message from the server. Invalid UTF-8 is replaced, as most clients do, rather
+// than losing the whole answer.
+func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
+	m, err := jsonrpc.Parse(raw)
+	if err != nil && !utf8.Valid(raw) {
+		if whole, wholeErr := jsonrpc.Parse(repaired(raw)); wholeErr == nil {
+			c.in.up.log.Debug("upstream sent invalid UTF-8: it is replaced by U+FFFD", "upstream", c.in.up.spec.Name)
+			return whole, nil
+		}
+	}
+	return m, err
+}
+
+// unreadable handles a message that cannot be read. It logs it, and fails the request that it was
+// meant to answer, if there is one: an answer has a result or an error, and a request of the
+// server, whose ids are independent of ours, has a method before its params. id is the raw id in
+// the message, nil if not found, and head is its beginning.
+func (c *conn) unreadable(id, head []byte, err error) {
+	c.logInvalid(head, err)
+	answered, idErr := strconv.ParseInt(string(id), 10, 64)
+	before, _, hasResult := bytes.Cut(head, []byte(`"result"`))
+	if !hasResult {
+		before, _, hasResult = bytes.Cut(head, []byte(`"error"`))
+	}
+	if idErr == nil && hasResult && !bytes.Contains(before, []byte(`"method"`)) {
+		c.failRequest(answered, fmt.Errorf("its answer cannot be read: %w", err))
+	}
+}
+
+// logInvalid logs input that is not a valid message.
+func (c *conn) logInvalid(head []byte, err error) {
+	c.in.change(func(s *state) { s.garbled = true })
+	level := slog.LevelWarn
+	if c.invalid.Add(1) > invalidLogged {
+		level = slog.LevelDebug
+	}
+	up := c.in.up
+	up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "upstream", up.spec.Name, "err", err, "head", up.mask.Head(head, invalidShown))
+}
+
+// message handles one message from the link.
+func (c *conn) message(m jsonrpc.Message, stream int64) {
+	switch {
+	case m.IsResponse():
+		c.response(m)
+	case m.IsRequest():
+		c.questions.accept(m, c.requests.find(stream))
+	case m.Method == "notifications/progress":
+		c.progress(m.Params)
+	case m.Method == "notifications/cancelled":
+		c.cancelled(m.Params)
+	default:
+		c.notification(c.requests.find(stream), m.Method, m.Params)
+	}
+}
+
+func (c *conn) response(m jsonrpc.Message) {
+	id, err := strconv.ParseInt(string(m.ID), 10, 64)
+	p := c.requests.remove(id)
+	switch {
+	case p != nil:
+	case err != nil || id <= 0 || id > c.requests.lastID():
+		c.logInvalid(m.Raw, errors.New("answer to an unknown request"))
+		return
+	default:
+		c.requests.lateAnswer(id)
+		return
+	}
+	if m.Error == nil && m.Result[0] != '{' {
+		err = fmt.Errorf("%s: the result is not an object", p.req.Method)
+	}
+	p.finish(m, err)
+}
+
+// progress passes a progress notification to the request whose id is its token.
+func (c *conn) progress(params []byte) {
+	id, err := strconv.ParseInt(string(jsonrpc.Get(params, "progressToken")), 10, 64)
+	if err != nil {
+		return
+	}
+	p := c.requests.find(id)
+	if p == nil {
+		return // progress after the answer violates the specification
+	}
+	if p.timer != nil {
+		p.timer.Reset(p.req.Timeout)
+	}
+	if p.req.Notify != nil {
+		p.req.Notify("notifications/progress", params)
+	}
+}
+
+// cancelled handles a cancellation from the server: of a request of its own, or, in the stateless
+// era, of our listen request.
+func (c *conn) cancelled(params []byte) {
+	id := string(jsonrpc.Get(params, "requestId"))
+	if c.questions.cancel(id) {
+		return
+	}
+	if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+		if p := c.requests.find(n); p != nil && p.req.Method == "subscriptions/listen" {
+			c.failRequest(n, errors.New("ended by the server"))
+		}
+	}
+}
+
+// notification dispatches a notification. p is the request whose response stream carried it, or
+// nil. Changes of lists and resources invalidate answers and go to all sessions concerned, not to
+// the request.
+func (c *conn) notification(p *pending, method string, params []byte) {
+	in := c.in
+	switch {
+	case method == "notifications/resources/updated":
+		in.up.o.Invalidated("resources/updated")
+		for _, l := range in.watching(text(jsonrpc.Get(params, "uri"))) {
+			l.notify(method, params)
+		}
+	case strings.HasSuffix(method, "/list_changed"):
+		if method == Resources.Changed() {
+			in.up.o.Invalidated("list_changed")
+		} else {
+			in.noteInvalidated("list_changed")
+		}
+		for l := range Lists {
+			if l.Changed() == method {
+				in.markStale(l)
+			}
+		}
+	case method == "notifications/subscriptions/acknowledged":
+		if p != nil { // over HTTP, changes before this acknowledgement may have been missed
+			in.noteInvalidated("gap")
+		}
+	case p != nil && p.req.Notify != nil:
+		p.req.Notify(method, params)
+	default:
+		if l := in.attribute(c, p); l != nil {
+			l.notify(method, params)
+		} else {
+			in.up.counts.dropped.Add(1)
+		}
+	}
+}
+
+// attribute returns the only lease that a message can be for, or nil if there may be several. p is
+// the unanswered request whose response stream carried the message, or nil: most messages name no
+// request. Over stdio and HTTP+SSE only progress does.
+func (in *instance) attribute(c *conn, p *pending) *Lease {
+	if p != nil && p.lease != nil {
+		if p.lease.listener.Pooled {
+			return nil // one of several clients
+		}
+		return p.lease
+	}
+	leases := in.sessions()
+	if len(leases) != 1 || leases[0].multiplexed && c.requests.unclear(leases[0]) {
+		return nil
+	}
+	return leases[0]
+}
+
+// Covers reports whether an update of uri concerns a client subscribed to subscribed, which is
+// the same URI or a parent of it.
+func Covers(subscribed, uri string) bool {
+	return subscribed == uri || strings.HasPrefix(uri, strings.TrimSuffix(subscribed, "/")+"/")
+}
+
+// notify sends a notification to the lease's client, without the id of the proxy's listen
+// request.
+func (l *Lease) notify(method string, params []byte) {
+	if l.listener.Notify == nil {
+		return
+	}
+	if revision.Subscription(params) != nil {
+		params = revision.Translate(params, revision.Change{})
+	}
+	l.listener.Notify(method, params)
+}
+
+// asker returns the func that answers a server's request. It selects the session now, on the
+// reader, because a later message such as the answer to the request that caused the question can
+// change which session is the only candidate.
+func (in *instance) asker(c *conn, p *pending, method string) askFunc {
+	var ask askFunc
+	if l := in.attribute(c, p); l != nil && l.listener.Ask != nil && !in.up.spec.NoCapabilities {
+		ask = l.listener.Ask(method)
+	}
+	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+		in.up.o.Asked(in.id, method)
+		if ask == nil {
+			in.up.counts.refused.Add(1)
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": this server is shared by several sessions, and the one that is meant cannot be determined"}
+		}
+		return ask(ctx, method, params)
+	}
+}
+
+// Each reply over HTTP is a POST. A server may send requests and pings faster than it accepts the
+// replies, so both are limited.
+const (
+	maxQuestions = 64               // requests of one connection without a delivered reply; further ones are dropped
+	maxPings     = 96               // the limit for pings, which are answered even while requests wait for a person
+	replyTimeout = 30 * time.Second // for delivering a reply
+)
+
+// questions is the table of the server's unanswered requests on one connection.
+type questions struct {
+	c *conn
+
+	mu     sync.Mutex
+	closed bool
+	open   map[string]context.CancelFunc // raw id → cancels the request; until its reply is delivered
+}
+
+// accept answers a request of the server on a new goroutine. p is our request whose response
+// stream carried it, or nil. It drops the request if there are too many, or one with the same id:
+// an error response would answer that one.
+func (q *questions) accept(m jsonrpc.Message, p *pending) {
+	ask, limit := pong, maxPings
+	if m.Method != "ping" {
+		limit = maxQuestions
+		if p != nil && p.req.Ask != nil {
+			ask = p.req.Ask
+		} else {
+			ask = q.c.in.asker(q.c, p, m.Method)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if !q.add(string(m.ID), cancel, limit) {
+		cancel()
+		q.c.in.up.counts.unanswered.Add(1)
+		return
+	}
+	q.c.spawn(func() {
+		defer cancel()
+		q.answer(ctx, m, ask)
+	})
+}
+
+// pong answers a ping.
+func pong(context.Context, string, []byte) ([]byte, *jsonrpc.Error) { return []byte("{}"), nil }
+
+// answer obtains the reply and sends it, unless the server has cancelled its request.
+func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) {
+	result, rpcErr := ask(ctx, m.Method, m.Params)
+	line := jsonrpc.AppendResult(nil, m.ID, result)
+	if rpcErr != nil {
+		line = jsonrpc.AppendError(nil, m.ID, rpcErr.Append(nil))
+	}
+	delivery, cancel := context.WithTimeout(context.Background(), replyTimeout)
+	done := func() {
+		cancel()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.open, string(m.ID))
+	}
+	if ctx.Err() != nil || q.c.link.send(delivery, outgoing{line: line, done: done}) != nil {
+		done()
+	}
+}
+
+// add registers a request. It returns false if the id is in use or limit is reached.
+func (q *questions) add(id string, cancel context.CancelFunc, limit int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open[id] != nil || q.closed || len(q.open) >= limit {
+		return false
+	}
+	q.open[id] = cancel
+	return true
+}
+
+// cancel cancels a request of the server. It returns false if there is none with this id.
+func (q *questions) cancel(id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	cancel := q.open[id]
+	if cancel != nil {
+		cancel()
+	}
+	return cancel != nil
+}
+
+// waiting reports whether the server is waiting for a reply.
+func (q *questions) waiting() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.open) > 0
+}
+
+// close cancels all requests of the server and drops later ones.
+func (q *questions) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	for _, cancel := range q.open {
+		cancel()
+	}
+}

@@ -1,0 +1,132 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+)
+
+const (
+	headBytes   = 64 << 10        // bytes read of the body of an error response
+	headTimeout = 2 * time.Second // time for reading them
+	shownBytes  = 200             // bytes of the body shown in the error
+)
+
+var (
+	// errSessionLost means that the server no longer knows the session. Requests that fail with
+	// it did not run.
+	errSessionLost = errors.New("session lost: the server no longer knows it")
+	// errLinkClosed means that the proxy closed the link.
+	errLinkClosed = errors.New("link closed")
+)
+
+// unsentError means that a message was not sent, or not completely.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// neverRun reports whether the server certainly did not run a request that failed with err.
+func neverRun(err error) bool {
+	_, unsent := errors.AsType[*unsentError](err)
+	return unsent || errors.Is(err, errSessionLost)
+}
+
+// statusError is an unexpected HTTP response.
+type statusError struct {
+	status   int
+	text     string // the description
+	denied   bool   // the server rejects the credentials
+	mayBeSSE bool   // the endpoint rejects streamable HTTP and may support HTTP+SSE
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// denied reports whether the server rejects the credentials.
+func denied(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.denied
+}
+
+// mayBeSSE reports whether the server may support only HTTP+SSE.
+func mayBeSSE(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.mayBeSSE
+}
+
+// final reports whether a GET would fail again if retried.
+func final(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	if !ok {
+		return errors.Is(err, errSessionLost)
+	}
+	switch e.status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return e.status < 500 || e.status == http.StatusNotImplemented
+}
+
+// badResponse returns an error for an unexpected response. Secrets that the server echoes are
+// masked.
+func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *statusError {
+	text := fmt.Sprintf("status %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
+		text += fmt.Sprintf(", redirect to %s://%s not followed", to.Scheme, to.Host)
+	}
+	if why != "" {
+		text += ", " + why
+	}
+	if shown := l.c.in.up.mask.Head(body, shownBytes); shown != "" {
+		text += ": " + shown
+	}
+	return &statusError{status: resp.StatusCode, text: text}
+}
+
+// denied returns an error for a response that rejects the credentials.
+func (l *httpLink) denied(resp *http.Response, body []byte) *statusError {
+	e := l.badResponse(resp, "the server wants other credentials", body)
+	e.denied = true
+	return e
+}
+
+// noteLimited records a rate limit response to request id, if id is not 0.
+func (l *httpLink) noteLimited(id int64, resp *http.Response) {
+	after := resp.Header.Get("Retry-After")
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && after != "" {
+		if p := l.c.requests.find(id); p != nil {
+			p.limited.Store(&after)
+		}
+	}
+}
+
+// readHead reads the beginning of a body, for at most headTimeout.
+func readHead(resp *http.Response) []byte {
+	timer := time.AfterFunc(headTimeout, func() { resp.Body.Close() })
+	defer timer.Stop()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, headBytes)) // the part before an error is still shown
+	return body
+}
+
+// readBody reads a body of up to limit bytes. For a longer one it returns the beginning and an
+// error.
+func readBody(resp *http.Response, limit int) ([]byte, error) {
+	var body bytes.Buffer
+	if size := min(resp.ContentLength, int64(limit)); size > 0 {
+		body.Grow(int(size) + bytes.MinRead) // avoids growing while reading
+	}
+	_, err := body.ReadFrom(io.LimitReader(resp.Body, int64(limit)+1))
+	if err == nil && body.Len() > limit {
+		err = fmt.Errorf("message of more than %d bytes", limit)
+	}
+	return body.Bytes(), err
+}
+
+// mediaType returns the content type without parameters.
+func mediaType(resp *http.Response) string {
+	t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // on an error, empty or the readable part
+	return t
+}

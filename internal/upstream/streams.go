@@ -1,0 +1,336 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Both streams of streamable HTTP, a request's and the server's own, are resumed when they break.
+const (
+	firstRetry   = time.Second      // before a broken stream is resumed, unless the server sets another value
+	maxRetryWait = 30 * time.Second // maximum of the growing waits
+	maxResumes   = 5                // consecutive failures after which a request's stream is lost
+)
+
+// cursor is the position from which a stream can be resumed.
+type cursor struct {
+	id       string        // the last event id; empty if there was none
+	retry    time.Duration // the wait before the next connection
+	failures int           // attempts since the last event; each doubles the wait
+}
+
+// wait blocks until the stream may be resumed.
+func (at *cursor) wait(ctx context.Context) error {
+	return sleep(ctx, max(min(at.retry<<min(at.failures, 5), maxRetryWait), at.retry))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// get opens a stream of the server, or resumes one after the event lastID.
+func (l *httpLink) get(ctx context.Context, lastID string) (*http.Response, error) {
+	header := l.headers(false, "text/event-stream")
+	if lastID != "" {
+		header.Set(mcp.HeaderLastEventID, lastID)
+	}
+	resp, err := l.do(ctx, outgoing{}, http.MethodGet, l.spec.URL, header)
+	if err != nil {
+		return nil, err
+	}
+	status, kind := resp.StatusCode, mediaType(resp)
+	if status == http.StatusOK && kind == "text/event-stream" {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	switch {
+	case status == http.StatusNotFound && header.Get(mcp.HeaderSessionID) != "":
+		return nil, errSessionLost
+	case status == http.StatusUnauthorized, status == http.StatusForbidden && l.sse:
+		return nil, l.denied(resp, nil)
+	}
+	return nil, l.badResponse(resp, fmt.Sprintf("no event stream, content type %q", kind), nil)
+}
+
+// read reads a stream until it ends, and returns the reason, io.EOF if the server ended it. It
+// updates at with each event. take receives the data of each event that has some; the reading
+// stops if it returns an error.
+func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(kind string, data []byte) error) error {
+	defer body.Close()
+	for stream := newEventStream(body, l.spec.MaxMessage); ; {
+		ev, err := stream.next()
+		if err != nil {
+			return err
+		}
+		at.failures = 0
+		if ev.hasID {
+			at.id = ev.id
+		}
+		if ev.retry >= 0 {
+			at.retry = ev.retry
+		}
+		if len(ev.data) > 0 {
+			jsonrpc.Flatten(ev.data)
+			if err := take(ev.kind, ev.data); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// readStream reads the stream that answers a request. With a session it resumes a broken stream
+// as often as the server closes it: some servers close streams on purpose and expect polling.
+func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, inSession bool) error {
+	at := cursor{retry: firstRetry}
+	for {
+		err := l.read(body, &at, func(kind string, data []byte) error {
+			if kind == "message" {
+				_ = l.take(p, data) // which has logged the error
+			}
+			return nil
+		})
+		tooLong := errors.Is(err, errTooLong)
+		if err == io.EOF {
+			err = errors.New("stream ended before its answer")
+		} else {
+			err = fmt.Errorf("stream broke before its answer: %w", err)
+		}
+		if p.answered || ctx.Err() != nil || !inSession {
+			return err
+		}
+		if at.id == "" || tooLong {
+			l.c.gap()
+			return err
+		}
+		if body, err = l.resume(ctx, &at); err != nil {
+			if ctx.Err() == nil {
+				l.c.gap()
+			}
+			return fmt.Errorf("stream ended before its answer and was not resumed: %w", err)
+		}
+	}
+}
+
+// resume reopens a request's stream after its last event.
+func (l *httpLink) resume(ctx context.Context, at *cursor) (io.ReadCloser, error) {
+	for at.failures = 0; ; {
+		if err := at.wait(ctx); err != nil {
+			return nil, err
+		}
+		resp, err := l.get(ctx, at.id)
+		if err == nil {
+			return resp.Body, nil
+		}
+		if errors.Is(err, errSessionLost) {
+			l.end(err, answerGrace)
+			return nil, errors.New(err.Error()) // not errSessionLost itself: this request may have run
+		}
+		if at.failures++; final(err) || at.failures == maxResumes {
+			return nil, err
+		}
+	}
+}
+
+// listen keeps the server's own GET stream open. Many servers have none. Messages sent while the
+// stream was closed may be lost: that is a gap, unless the stream is resumed after its last
+// event.
+func (l *httpLink) listen() {
+	_ = l.spawn(func() { // an error means that the link has ended
+		ctx, at, opened := l.streams, cursor{retry: firstRetry}, false
+		gap := func() {
+			if opened && at.id == "" && ctx.Err() == nil {
+				l.c.gap()
+			}
+		}
+		for {
+			resp, err := l.get(ctx, at.id)
+			resumable := at.id != ""
+			if err != nil && final(err) {
+				at.id = "" // the server may not know this id
+			}
+			gap()
+			switch at.failures++; {
+			case err == nil:
+				opened = true
+				l.readOwn(resp.Body, &at)
+				gap()
+			case !final(err):
+			case opened && (denied(err) || errors.Is(err, errSessionLost)):
+				l.end(err, answerGrace)
+				return
+			case !opened || !resumable:
+				// The first failure may only mean that there is no such stream, whatever the
+				// status, 404 and 401 included. The next POST will show.
+				return
+			}
+			if at.wait(ctx) != nil {
+				return
+			}
+		}
+	})
+}
+
+// readOwn reads the server's own stream until it ends.
+func (l *httpLink) readOwn(body io.ReadCloser, at *cursor) {
+	began := time.Now()
+	err := l.read(body, at, func(kind string, data []byte) error {
+		if kind == "message" {
+			l.c.receive(data, nil)
+		}
+		return nil
+	})
+	if errors.Is(err, errTooLong) {
+		l.c.logInvalid(nil, err)
+		at.id = "" // resumed after its last event, the stream would begin with this one again
+	}
+	if time.Since(began) > maxRetryWait {
+		at.failures = 0
+	}
+}
+
+// readSSE reads the stream of HTTP+SSE until it ends, and returns the reason.
+func (l *httpLink) readSSE(ctx context.Context) error {
+	resp, err := l.get(ctx, "")
+	if err != nil {
+		return err
+	}
+	var misplaced error // the endpoint event was rejected
+	err = l.read(resp.Body, new(cursor), func(kind string, data []byte) error {
+		switch kind {
+		case "message":
+			l.c.receive(data, nil)
+		case "endpoint":
+			misplaced = l.setEndpoint(resp.Request.URL, string(data))
+		}
+		return misplaced
+	})
+	switch {
+	case misplaced != nil:
+		return misplaced
+	case err == io.EOF:
+		return errors.New("the server ended the stream")
+	}
+	return fmt.Errorf("stream broke: %w", err)
+}
+
+// setEndpoint handles the first endpoint event. An endpoint with another origin is rejected,
+// because it would receive our credentials.
+func (l *httpLink) setEndpoint(base *url.URL, reference string) error {
+	if l.endpoint != "" {
+		return nil
+	}
+	to, err := base.Parse(reference)
+	if err != nil {
+		return errors.New("endpoint event: invalid URL") // err would show the URL, which contains the session id
+	}
+	if !sameOrigin(to, base) {
+		return fmt.Errorf("endpoint event: %s://%s is not the origin of the stream", to.Scheme, to.Host)
+	}
+	to.User = base.User
+	l.endpoint = to.String()
+	close(l.ready)
+	return nil
+}
+
+const (
+	streamFields  = 4 << 10   // bytes of a line besides its data
+	maxRetryField = time.Hour // larger retry fields are reduced to this
+)
+
+// event is one event of a text/event-stream.
+type event struct {
+	kind  string        // the event field; "message" by default
+	id    string        // the id field, if hasID
+	hasID bool          // false leaves the last event id unchanged
+	retry time.Duration // the retry field; negative if absent
+	data  []byte        // data lines joined by LF, owned by the receiver; empty without data
+}
+
+// errTooLong means that an event exceeds the limit, and the stream cannot be read further.
+var errTooLong = errors.New("message too long")
+
+// eventStream parses a text/event-stream. Lines end in LF or CRLF. A single CR, which the
+// standard allows and no known server sends, does not end a line.
+type eventStream struct {
+	lines *bufio.Scanner
+	max   int  // bytes of data in one event
+	begun bool // the first line, which may begin with a byte order mark, was read
+}
+
+func newEventStream(r io.Reader, max int) *eventStream {
+	s := &eventStream{lines: bufio.NewScanner(r), max: max}
+	s.lines.Buffer(nil, max+streamFields)
+	return s
+}
+
+// next returns the next event that has a field. Its error is the reader's, or errTooLong. An
+// event cut off by the end of the stream is dropped, as the standard requires.
+func (s *eventStream) next() (event, error) {
+	ev := event{kind: "message", retry: -1}
+	for some := false; len(ev.data) <= s.max+1 && s.lines.Scan(); { // the event has a field
+		line := s.lines.Bytes()
+		if !s.begun {
+			s.begun = true
+			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+		}
+		switch {
+		case len(line) > 0:
+			some = ev.field(line) || some
+		case some:
+			ev.data = bytes.TrimSuffix(ev.data, []byte("\n"))
+			return ev, nil
+		}
+	}
+	switch err := s.lines.Err(); {
+	case err == bufio.ErrTooLong || len(ev.data) > s.max+1:
+		return event{}, fmt.Errorf("%w: more than %d bytes", errTooLong, s.max)
+	case err != nil:
+		return event{}, err
+	}
+	return event{}, io.EOF
+}
+
+// field parses one line of an event. It returns false for comments and unknown fields.
+func (ev *event) field(line []byte) bool {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "data":
+		ev.data = append(append(ev.data, value...), '\n')
+	case "event":
+		if ev.kind = string(value); ev.kind == "" {
+			ev.kind = "message"
+		}
+	case "id":
+		if bytes.IndexByte(value, 0) >= 0 {
+			return false
+		}
+		ev.id, ev.hasID = string(value), true
+	case "retry":
+		ms, err := strconv.ParseUint(string(value), 10, 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return false
+		}
+		ev.retry = time.Duration(min(ms, uint64(maxRetryField.Milliseconds()))) * time.Millisecond
+	default:
+		return false
+	}
+	return true
+}
