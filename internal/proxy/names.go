@@ -106,10 +106,10 @@ func (v view) resolve(p *policy, l upstream.List, name string) (t target, known 
 // resolveName resolves the name of a tool or prompt. The lease is nil if the session may not use it.
 func (s *session) resolveName(p *policy, list upstream.List, name string) (target, *sessionLease) {
 	t, known := s.identity.view.resolve(p, list, name)
-	if !known { // use the first upstream that lists it
+	if !known { // use the only upstream that lists it
 		t = target{}
-		if first := findLease(s.leases.current(), func(l *sessionLease) bool { return l.lists(list, name) }); first != nil {
-			t = target{first.Name(), name}
+		if listing := filterLeases(s.leases.current(), func(l *sessionLease) bool { return l.lists(list, name) }); len(listing) == 1 {
+			t = target{listing[0].Name(), name}
 		}
 	}
 	l := s.leases.find(t.upstream)

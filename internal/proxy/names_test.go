@@ -155,3 +155,19 @@ func TestReloadNeverRebindsAName(t *testing.T) {
 		}
 	}
 }
+
+// A name without its upstream's prefix reaches the only upstream that lists it, and none if
+// several do.
+func TestAmbiguousName(t *testing.T) {
+	_, a := remote(t, mcptest.Options{Name: "a"})
+	c := connect(t, start(t, options(a, shelf("b", "echo", "own"))), handshake)
+	if got := c.tools(); !strings.Contains(got, "a__echo") || !strings.Contains(got, "b__echo") {
+		t.Fatalf("got tools %q", got)
+	}
+	if code, message := c.refused("tools/call", toolCall("echo", "")); code != jsonrpc.CodeInvalidParams || !strings.Contains(message, "unknown tool") {
+		t.Errorf("a tool of both: got %d %s", code, message)
+	}
+	if got := c.call("own", ""); !strings.Contains(got, `"isError":true`) || !strings.Contains(got, "on the shelf") {
+		t.Errorf("a tool of one: got %s", got)
+	}
+}
