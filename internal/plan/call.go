@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,8 +15,10 @@ import (
 // Call is one call of a step.
 type Call struct {
 	Step      *Step
-	Item      int    // index of the for_each item; -1 without for_each
-	Arguments []byte // a JSON object
+	Item      int          // index of the for_each item; -1 without for_each
+	Arguments []byte       // a JSON object
+	Needs     []string     // ids of the steps that the step waits for
+	Refused   func() error // returns why the call may not be made now, if it writes or discloses results; nil if it always may
 }
 
 // retryDelay is the wait before the first retry of a call; it doubles with each further one.
@@ -24,10 +28,9 @@ const retryDelay = 250 * time.Millisecond
 type answer struct {
 	Call
 	Result
-	tokens       int       // of the result, if it is an output
-	calls        int       // number of tries
-	began, ended time.Time // start of the first try, end of the last
-	interrupted  bool      // the plan ended before the call succeeded
+	tokens int       // of the result, if it is an output
+	calls  int       // number of tries
+	ended  time.Time // end of the last
 }
 
 // perform makes a call, and retries it while it fails, its step allows another try and the plan
@@ -35,17 +38,19 @@ type answer struct {
 func (r *Runner) perform(ctx context.Context, c Call, in inputs, value []byte) answer {
 	a := answer{Call: c}
 	var err error
-	if a.Arguments, err = r.arguments(ctx, c, in, value); err != nil && ctx.Err() == nil {
+	if a.Arguments, err = r.arguments(ctx, c, in, value); err == nil && r.refused != nil {
+		c.Arguments = a.Arguments
+		a.Refused = func() error { return r.refused(c) }
+		err = a.Refused()
+	}
+	if err != nil && ctx.Err() == nil {
 		a.Err = err.Error()
 		return a
 	}
-	a.began = time.Now()
 	for wait := retryDelay; ctx.Err() == nil; wait *= 2 {
 		a.Result = r.tryOnce(ctx, a.Call)
-		a.calls++
-		a.ended = time.Now()
+		a.calls, a.ended = a.calls+1, time.Now()
 		if a.Err == "" || c.Step.Writes || a.calls > c.Step.Retry {
-			a.interrupted = a.Err != "" && ctx.Err() != nil
 			return a
 		}
 		select {
@@ -53,10 +58,7 @@ func (r *Runner) perform(ctx context.Context, c Call, in inputs, value []byte) a
 		case <-ctx.Done():
 		}
 	}
-	if a.calls == 0 {
-		a.Err = "cut short: " + endReason(ctx)
-	}
-	a.interrupted = true
+	a.Err = cmp.Or(a.Err, "cut short: "+endReason(ctx))
 	return a
 }
 
@@ -105,7 +107,7 @@ func (r *Runner) arguments(ctx context.Context, c Call, in inputs, value []byte)
 		return nil, err
 	}
 	if !jsonrpc.Valid(arguments) {
-		return nil, fmt.Errorf("not called: the arguments are nested too deep")
+		return nil, errors.New("not called: the arguments are nested too deep")
 	}
 	// A mistyped short reference is null, which a tool that writes might write. Arguments that
 	// take too much effort to check are sent unchecked.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -71,9 +72,20 @@ func (v place) condition() *Condition {
 	return c
 }
 
-// holds reports whether the step runs, given the value of its reference, or nil if that is
-// missing. It returns an error if two values cannot be compared.
-func (c *Condition) holds(v *Value) (bool, error) {
+// holds reports whether the step runs, given the outcomes of the steps that have ended. It returns
+// an error if two values cannot be compared.
+func (c *Condition) holds(outcome func(id string) (*Value, error)) (bool, error) {
+	r := *c.ref
+	r.Null = false // a missing value must not become null
+	if c.op == "exists" {
+		r.Default = nil
+	}
+	v, err := outcome(r.Step)
+	if v != nil || r.Default != nil {
+		if v, err = r.resolve(v, err); err != nil && !errors.Is(err, errMissing) {
+			return false, err
+		}
+	}
 	if v == nil {
 		return c.op == "exists" && c.value == false, nil
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -167,18 +168,22 @@ func NewConsent(risks []Risk) Consent {
 	return c
 }
 
-// Check returns an error if a call discloses outcomes of other steps or may write without consent
-// under the current mutations setting ("allow", "confirm" or "deny"). Arguments and rules may
-// have changed since the plan was accepted.
-func (c Consent) Check(call Call, disclosed []*Step, mutations string) error {
+// Check returns an error if a call may not be made under the settings in force: it discloses
+// outcomes of other steps or may write without consent, or its server is another one now. The
+// arguments were not known when the plan was accepted, and the rules may have changed.
+func (c Consent) Check(call Call, disclosed []*Step, now *Settings) error {
 	s := call.Step
-	if disclosed != nil && c[s].Disclosed == nil {
+	switch replaced := s.Tool.Replaced; {
+	case !now.Enabled:
+		return errors.New("not called: plans have been switched off since the plan started ([plan].enabled)")
+	case (s.Writes || disclosed != nil) && replaced != nil && replaced():
+		return errors.New("not called: the tool's server has been replaced since the plan started")
+	case disclosed != nil && c[s].Disclosed == nil:
 		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(disclosed))
-	}
-	if s.Writes && (mutations == "allow" || mutations == "confirm" && c[s].Writes) || !s.Tool.Writes(call.Arguments) {
+	case s.Writes && (now.Mutations == "allow" || now.Mutations == "confirm" && c[s].Writes), !s.Tool.Writes(call.Arguments):
 		return nil
 	}
-	return fmt.Errorf("not called: it may change something, which was not known before ([plan].mutations = %q)", mutations)
+	return fmt.Errorf("not called: it may change something, which was not known before ([plan].mutations = %q)", now.Mutations)
 }
 
 // describe writes the step's condition, tool, items and arguments, as in the plan.

@@ -95,7 +95,7 @@ func TestConsentCheck(t *testing.T) {
 		"tells what was not confirmed":      {nil, fetch, `{}`, "allow", `the outcome of "r"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.consent.Check(plan.Call{Step: c.step, Arguments: []byte(c.arguments)}, p.Discloses(c.step), c.mutations)
+			err := c.consent.Check(plan.Call{Step: c.step, Arguments: []byte(c.arguments)}, p.Discloses(c.step), &plan.Settings{Enabled: true, Mutations: c.mutations})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

@@ -39,9 +39,9 @@ type keptResult struct {
 }
 
 // Add keeps a result for ttl and returns its handle of at least 128 random bits, or "" if the
-// result is too large.
+// result is too large or ttl is negative.
 func (k *Kept) Add(owner any, label string, value []byte, ttl time.Duration) string {
-	if len(value) > maxKeptResult {
+	if len(value) > maxKeptResult || ttl < 0 {
 		return ""
 	}
 	now := time.Now()
@@ -85,8 +85,8 @@ func (k *Kept) Len() int {
 	return len(k.all)
 }
 
-// List describes the results that an owner can read.
-func (k *Kept) List(owner any) string {
+// list describes the results that an owner can read.
+func (k *Kept) list(owner any) string {
 	var list strings.Builder
 	now := time.Now()
 	results := k.of(owner, now)
@@ -96,15 +96,15 @@ func (k *Kept) List(owner any) string {
 	return cmp.Or(list.String(), "No results to read.")
 }
 
-// Query is what mcpschedd_read_result is asked for.
-type Query struct {
+// query is what mcpschedd_read_result is asked for.
+type query struct {
 	Handle  string  `json:"handle"` // "" asks for a list
 	Pointer string  `json:"pointer"`
 	Offset  *uint32 `json:"offset"` // items, fields or bytes of text to skip
 }
 
-// ParseQuery parses the arguments of mcpschedd_read_result.
-func ParseQuery(raw []byte) (q Query, err error) {
+// parseQuery parses the arguments of mcpschedd_read_result.
+func parseQuery(raw []byte) (q query, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&q); err != nil {
@@ -120,9 +120,6 @@ func ParseQuery(raw []byte) (q Query, err error) {
 	return q, nil
 }
 
-// ErrNotKept is the error of a query with a handle that its owner does not have.
-var ErrNotKept = errors.New("unknown or expired")
-
 // excerptResult is the result of mcpschedd_read_result: a value, or a piece of a text.
 type excerptResult struct {
 	Value json.RawMessage    `json:"value,omitempty"`
@@ -132,33 +129,44 @@ type excerptResult struct {
 	Bytes int                `json:"bytes,omitempty"` // of the whole text
 }
 
-// Read returns the requested part, or as much of it as fits with pointers to the rest.
-func (k *Kept) Read(owner any, q Query, limit excerpt.Limit) ([]byte, error) {
+// Read answers a call of mcpschedd_read_result: with the requested part, or as much of it as fits
+// with pointers to the rest; or, without a handle, with a list of the owner's results as text. If
+// the owner is shared, each of its clients can read only the results whose handles it has.
+func (k *Kept) Read(owner any, shared bool, arguments []byte, now *Settings, count func([]byte) int) (value []byte, list string, err error) {
+	q, err := parseQuery(arguments)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case q.Handle == "" && shared:
+		return nil, "", errors.New("handle: missing")
+	case q.Handle == "":
+		return nil, k.list(owner), nil
+	}
 	results := k.of(owner, time.Now())
 	i := slices.IndexFunc(results, func(r *keptResult) bool { return r.handle == q.Handle })
 	if i < 0 {
-		return nil, ErrNotKept
+		return nil, "", fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.Handle, now.KeepFor)
 	}
 	whole := results[i].value
-	value := jsonrpc.At(whole, q.Pointer)
-	if value == nil {
-		return nil, fmt.Errorf("pointer %q: nothing there", q.Pointer)
+	part := jsonrpc.At(whole, q.Pointer)
+	if part == nil {
+		return nil, "", fmt.Errorf("pointer %q: nothing there", q.Pointer)
 	}
-	build := func(chars int) []byte { return readValue(whole, value, q, chars) }
-	if text, ok := jsonrpc.String(value); ok && q.Offset != nil {
+	build := func(chars int) []byte { return readValue(whole, part, q, chars) }
+	if text, ok := jsonrpc.String(part); ok && q.Offset != nil {
 		if int(*q.Offset) > len(text) {
-			return nil, fmt.Errorf("offset %d: the text has %d bytes", *q.Offset, len(text))
+			return nil, "", fmt.Errorf("offset %d: the text has %d bytes", *q.Offset, len(text))
 		}
 		build = func(chars int) []byte { return readText(text, int(*q.Offset), chars) }
 	}
-	if out := limit.Fit(len(value), build); out != nil {
-		return out, nil
+	if value = limitOf(now.ResultTokens(now.Budget), count).Fit(len(part), build); value == nil {
+		value = build(0)
 	}
-	return build(0), nil
+	return value, "", nil
 }
 
 // readValue returns an excerpt of a value in a result, with pointers to the parts left out.
-func readValue(whole, value []byte, q Query, chars int) []byte {
+func readValue(whole, value []byte, q query, chars int) []byte {
 	offset := 0
 	if q.Offset != nil {
 		offset = int(*q.Offset)

@@ -1,13 +1,12 @@
 package plan_test
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/bubble"
-	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/plan"
 )
 
@@ -17,8 +16,8 @@ func TestKept(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var k plan.Kept
 		readable := func(owner, handle string) bool {
-			out, err := k.Read(owner, plan.Query{Handle: handle}, excerpt.Limit{Tokens: 100})
-			if (err == nil) == errors.Is(err, plan.ErrNotKept) || (err == nil) != strings.HasPrefix(string(out), `{"value":`) {
+			out, _, err := k.Read(owner, false, fmt.Appendf(nil, `{"handle":%q}`, handle), &plan.Settings{Limits: plan.Limits{Budget: 100}}, nil)
+			if err != nil && !strings.Contains(err.Error(), "unknown or expired") || (err == nil) != strings.HasPrefix(string(out), `{"value":`) {
 				t.Fatalf("got %s, %v", out, err)
 			}
 			return err == nil
@@ -31,7 +30,7 @@ func TestKept(t *testing.T) {
 		if !readable("a", first) || readable("b", first) || readable("a", other) || !readable("b", other) {
 			t.Error("a result is not its owner's alone")
 		}
-		if list := k.List("a"); !strings.Contains(list, first) || strings.Contains(list, other) {
+		if _, list, _ := k.Read("a", false, []byte("{}"), &plan.Settings{}, nil); !strings.Contains(list, first) || strings.Contains(list, other) {
 			t.Errorf("the list is %q", list)
 		}
 		time.Sleep(time.Minute + 1)
@@ -50,16 +49,18 @@ func TestKept(t *testing.T) {
 	})
 }
 
-func TestParseQuery(t *testing.T) {
+// Mistaken arguments are told without the names of Go types.
+func TestKeptArguments(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"handle":"h","pointer":"/a","offset":3}`: "",
-		`{}`:            "",
-		`{"offset":-1}`: "offset: wrong type, number -1; want an object",
-		`{"x":1}`:       `unknown field "x"; want an object`,
-		`[]`:            "arguments: wrong type, array; want an object",
+		`{"handle":"h","pointer":"/a","offset":3}`: `handle "h": unknown or expired`,
+		`{"handle":"h","pointer":"a"}`:             "pointer: want a JSON pointer",
+		`{}`:                                       "handle: missing",
+		`{"offset":-1}`:                            "offset: wrong type, number -1; want an object",
+		`{"x":1}`:                                  `unknown field "x"; want an object`,
+		`[]`:                                       "arguments: wrong type, array; want an object",
 	} {
-		_, err := plan.ParseQuery([]byte(raw))
-		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+		var k plan.Kept
+		if _, _, err := k.Read("a", true, []byte(raw), &plan.Settings{}, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", raw, err, want)
 		}
 	}

@@ -58,7 +58,8 @@ type parser struct {
 	byID    map[string]*Step // the first step with each id
 	loops   bool             // a step has for_each
 	refs    int              // references so far
-	tools   *nearest.Names   // nil until a tool is not found
+	tools   map[string]*Tool // by name; nil if there is none
+	names   *nearest.Names   // of tools; nil until a tool is not found
 	outputs map[string]*schema.Schema
 	defects Defects
 }
@@ -70,7 +71,7 @@ type parser struct {
 // no limit. Parse keeps neither raw nor the parameters.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
 	p := &parser{
-		options: o, byID: make(map[string]*Step), outputs: make(map[string]*schema.Schema),
+		options: o, byID: make(map[string]*Step), tools: make(map[string]*Tool), outputs: make(map[string]*schema.Schema),
 		plan: &Plan{Params: bytes.Clone(o.Params), Budget: o.Budget},
 	}
 	whole := place{p: p, raw: bytes.Clone(raw)}
@@ -236,13 +237,18 @@ func (p *parser) readTool(at place) {
 		v.errorf("a plan cannot contain a plan: %s is not a tool of a server", quoted(name))
 		return
 	}
-	if s.Tool = p.options.Find(name); s.Tool != nil {
+	known := false
+	if s.Tool, known = p.tools[name]; !known {
+		s.Tool = p.options.Find(name)
+		p.tools[name] = s.Tool
+	}
+	if s.Tool != nil {
 		return
 	}
-	if p.tools == nil && p.options.Names != nil {
-		p.tools = nearest.New(p.options.Names())
+	if p.names == nil && p.options.Names != nil {
+		p.names = nearest.New(p.options.Names())
 	}
-	v.errorf("unknown tool %s%s", quoted(name), p.suggest(name, p.tools))
+	v.errorf("unknown tool %s%s", quoted(name), p.suggest(name, p.names))
 }
 
 // isOwnTool reports whether a tool belongs to the proxy. Some clients prefix it with their name

@@ -100,6 +100,7 @@ type Tool struct {
 	Probability  float64                // that a result is useful; 0 if not known
 	Discloses    func() bool            // whether it sends its arguments to third parties named in them; nil means no
 	Unclassified bool                   // it is not known whether it may have side effects
+	Replaced     func() bool            // whether the name belongs to another server now; nil means no
 }
 
 // discloses reports whether third parties see the tool's calls.

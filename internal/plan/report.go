@@ -8,9 +8,6 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Keeper stores a value for later reading and returns its handle, or "" if it does not store it.
-type Keeper func(value []byte) (handle string)
-
 // Failed reports whether the plan has no output because of failures: each output step failed, was
 // skipped because of a failure, or never started.
 func (r *Report) Failed() bool {
@@ -47,7 +44,7 @@ func (r *Report) Failed() bool {
 //
 // Blocks are the images and other non-text content of the output steps, in the requested order,
 // each step's after a text with its id. They do not count against the limit.
-func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep Keeper) (structured []byte, blocks [][]byte) {
+func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep func(value []byte) (handle string)) (structured []byte, blocks [][]byte) {
 	var all, outputs object
 	var left []excerpt.Omission
 	tokens := 0

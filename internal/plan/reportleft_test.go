@@ -104,7 +104,7 @@ func TestAnswerKeepsNothing(t *testing.T) {
 		return plan.Result{JSON: []byte(`"` + strings.Repeat("x", 3000) + `"`)}
 	}}
 	report := r.Run(t.Context(), p)
-	for name, keep := range map[string]plan.Keeper{"none": nil, "full": func([]byte) string { return "" }} {
+	for name, keep := range map[string]func([]byte) string{"none": nil, "full": func([]byte) string { return "" }} {
 		structured, _ := report.Answer(p, excerpt.Limit{Tokens: 50}, keep)
 		if text := string(structured); !strings.Contains(text, `"left_out":[{"pointer":"/a"`) || strings.Contains(text, "handle") {
 			t.Errorf("%s: got %s", name, text)

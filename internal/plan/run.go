@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ type Status struct {
 	Calls   int           // number of calls
 	Source  string        // source of its last result
 	InDoubt bool          // its writes may or may not have been made
-	Result  Result        // stored while a step or the client needs it; with ForEach a JSON array
+	Result  Result        // stored if a step or the client needs it; with ForEach a JSON array
 	Benign  bool          // skipped without a failure: because of a condition, the budget or another benign skip
 	Output  bool          // its result is an output
 	chain   int           // calls of the longest chain of steps up to this one
@@ -46,6 +47,11 @@ type Report struct {
 	Steps    []*Status // as in the plan
 	Makespan time.Duration
 	Ended    string // why the plan ended early; empty if it completed
+
+	// Set by Host.Serve.
+	Structured []byte   // the answer
+	Blocks     [][]byte // see Answer
+	Cancelled  bool     // by the client
 }
 
 // ChainLength returns the length of the longest chain of calls that needed each other: the
@@ -67,14 +73,15 @@ func (p *Plan) Inputs(s *Step) (ids []string) {
 	return ids
 }
 
-// Runner runs plans. Run's goroutine makes all scheduling decisions; calls run on other
-// goroutines. A Runner may run several plans concurrently if its functions are safe for
-// concurrent use.
+// Runner runs a plan. Run's goroutine makes all scheduling decisions; calls run on other
+// goroutines.
 type Runner struct {
 	Limits   Limits
 	Call     func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx ends
 	Progress func(done float64, of int, what string)  // receives the number of ended steps, with fractions for items; called on Run's goroutine; may be nil
 	Tokens   func(text []byte) int                    // counts tokens; nil means bytes/4
+
+	refused func(c Call) error // see Call.Refused; nil allows all calls
 }
 
 // Run runs a plan returned by [Parse], and returns after its last call has. A step starts when
@@ -96,7 +103,7 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	}
 	x.calls.Wait()
 	for _, g := range x.stages {
-		if g.status.State == "" {
+		if g.State == "" {
 			x.cut(ctx, g)
 		}
 	}
@@ -125,7 +132,8 @@ type execution struct {
 
 // stage is the progress of a step.
 type stage struct {
-	status   *Status
+	*Status
+	needed   bool      // a step or the client needs the result
 	items    [][]byte  // elements to call for, as written in the array; nil before it has begun
 	length   int       // length of the array
 	inputs   inputs    // of its arguments
@@ -136,10 +144,7 @@ type stage struct {
 	firstBad int       // lowest index of a failed item
 	why      string    // error of that item, or why the step was cut short
 	stopped  bool      // no further items start; the step fails
-	first    time.Time // start of its first call
-	users    int       // steps that refer to its result and may still read it
-	bytes    int       // of its stored results
-	released bool      // it no longer reads the results that it refers to
+	began    time.Time // start of its first call
 }
 
 // more reports whether items are left to start.
@@ -148,20 +153,18 @@ func (g *stage) more() bool { return !g.stopped && g.next < len(g.items) }
 // done returns the number of items that have ended.
 func (g *stage) done() int { return g.next - g.inFlight }
 
-// needed reports whether a step or the client needs the result.
-func (g *stage) needed() bool { return g.status.Output || g.users > 0 }
-
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
 		Runner: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)), report: &Report{}, answers: make(chan answer),
 	}
 	for _, s := range p.Steps {
-		g := &stage{status: &Status{Step: s, Output: slices.Contains(p.Outputs, s)}}
-		x.report.Steps, x.stages = append(x.report.Steps, g.status), append(x.stages, g)
+		output := slices.Contains(p.Outputs, s)
+		g := &stage{Status: &Status{Step: s, Output: output}, needed: output}
+		x.report.Steps, x.stages = append(x.report.Steps, g.Status), append(x.stages, g)
 	}
 	for _, s := range p.Steps {
 		for _, i := range s.Needs {
-			x.stages[i].users++
+			x.stages[i].needed = true
 		}
 	}
 	for i, why := range p.leftOut(&r.Limits) {
@@ -197,7 +200,7 @@ func (x *execution) advance(ctx context.Context) bool {
 		x.begin(ctx, x.stages[i])
 	}
 	for _, g := range x.stages {
-		for g.status.State == "" && g.more() && ctx.Err() == nil && x.acquireSlot(g) {
+		for g.State == "" && g.more() && ctx.Err() == nil && x.acquireSlot(g) {
 			x.start(ctx, g)
 		}
 	}
@@ -209,21 +212,21 @@ func (x *execution) acquireSlot(g *stage) bool {
 	if g.inFlight == 0 {
 		return true
 	}
-	if limit := g.status.Step.Parallel; g.status.Step.Writes || limit > 0 && g.inFlight >= limit {
+	if limit := g.Step.Parallel; g.Step.Writes || limit > 0 && g.inFlight >= limit {
 		return false
 	}
-	return x.queue.AcquireExtra(g.status.Step.Index)
+	return x.queue.AcquireExtra(g.Step.Index)
 }
 
 // begin starts a step whose dependencies have ended, or skips it.
 func (x *execution) begin(ctx context.Context, g *stage) {
-	s := g.status.Step
+	s := g.Step
 	if why, benign := x.skipReason(s); why != "" {
 		x.skip(g, why, benign)
 		return
 	}
 	if s.When != nil {
-		switch holds, err := x.holds(s.When); {
+		switch holds, err := s.When.holds(x.outcome); {
 		case err != nil:
 			x.end(g, Failed, "when: "+err.Error())
 			return
@@ -241,15 +244,16 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 		x.finish(g)
 		return
 	}
+	g.began = time.Now()
 	x.start(ctx, g)
 }
 
 // openItems sets the items of a step.
 func (x *execution) openItems(g *stage) error {
 	g.items, g.length = [][]byte{nil}, 1
-	if r := g.status.Step.ForEach; r != nil {
-		v, err := x.outcome(r.Step)
-		if v, err = r.resolve(v, err); err != nil {
+	if r := g.Step.ForEach; r != nil {
+		v, err := r.resolve(x.outcome(r.Step))
+		if err != nil {
 			return err
 		}
 		if kindOf(v.JSON) != "array" {
@@ -257,7 +261,7 @@ func (x *execution) openItems(g *stage) error {
 		}
 		g.items = slices.Collect(jsonrpc.Elements(v.JSON))
 		g.length = len(g.items)
-		g.items = g.items[:min(g.length, g.status.Step.MaxItems)]
+		g.items = g.items[:min(g.length, g.Step.MaxItems)]
 	}
 	g.results = make([]Result, len(g.items))
 	return nil
@@ -285,9 +289,9 @@ func (x *execution) outcome(id string) (*Value, error) {
 // inputs are the values of references, except item and index.
 type inputs map[*Ref]func() (*Value, error)
 
-// inputs returns the values of the references in a step's arguments. They remain valid when the
-// results are released. Each is resolved once, on the goroutine of the first call that needs it:
-// evaluating a pointer into a large result for each of thousands of items would take seconds.
+// inputs returns the values of the references in a step's arguments. Each is resolved once, on
+// the goroutine of the first call that needs it: evaluating a pointer into a large result for
+// each of thousands of items would take seconds.
 func (x *execution) inputs(s *Step) inputs {
 	all := make(inputs)
 	for _, r := range refsIn(s.arguments) {
@@ -299,42 +303,34 @@ func (x *execution) inputs(s *Step) inputs {
 	return all
 }
 
-// holds reports whether a condition holds.
-func (x *execution) holds(c *Condition) (bool, error) {
-	r := *c.ref
-	r.Null = false // a missing value must not become null
-	if c.op == "exists" {
-		r.Default = nil
-	}
-	v, err := x.outcome(r.Step)
-	if v == nil && r.Default == nil {
-		return c.holds(nil)
-	}
-	if v, err = r.resolve(v, err); err != nil && !errors.Is(err, errMissing) {
-		return false, err
-	}
-	return c.holds(v)
-}
-
 // start makes the next call of a step on a new goroutine. The goroutine also fills in the
 // arguments, because searching large results takes long. The call keeps its slot between retries.
 func (x *execution) start(ctx context.Context, g *stage) {
-	c := Call{Step: g.status.Step, Item: -1}
+	c := Call{Step: g.Step, Item: -1, Needs: x.plan.Inputs(g.Step)}
 	value := g.items[g.next]
-	if g.status.Step.ForEach != nil {
+	if g.Step.ForEach != nil {
 		c.Item = g.next
 	}
 	g.next++
 	g.inFlight++
 	x.inFlight++
-	output, inputs := g.status.Output, g.inputs
+	output, inputs := g.Output, g.inputs
 	x.calls.Go(func() {
 		a := x.perform(ctx, c, inputs, value)
 		if a.Err == "" && output {
-			a.tokens = excerpt.Limit{Count: x.Tokens}.CountTokens(a.JSON) // counted here because it does not block the run
+			a.tokens = x.countTokens(a.JSON) // here because it does not block the run
 		}
 		x.answers <- a
 	})
+}
+
+// countTokens counts the tokens of a result. One that is far too long to be returned is only
+// estimated.
+func (r *Runner) countTokens(text []byte) int {
+	if len(text) > 4*maxChars {
+		return len(text) / 4
+	}
+	return excerpt.Limit{Count: r.Tokens}.CountTokens(text)
 }
 
 // answered handles the outcome of a call.
@@ -344,12 +340,14 @@ func (x *execution) answered(ctx context.Context, a answer) {
 	if g.inFlight--; g.inFlight > 0 {
 		x.queue.ReleaseExtra(s.Index)
 	}
-	g.note(a)
-	if a.interrupted {
-		x.report.Ended = endReason(ctx)
+	if a.calls > 0 {
+		g.Calls += a.calls
+		g.Bytes += a.Bytes
+		g.Source = a.Source
+		g.Took = max(g.Took, a.ended.Sub(g.began))
 	}
-	if g.inFlight == 0 && !g.more() {
-		x.releaseInputs(g)
+	if a.Err != "" && ctx.Err() != nil {
+		x.report.Ended = endReason(ctx)
 	}
 	if a.Err == "" {
 		if err := x.keep(g, i, a.Result, a.tokens); err != nil {
@@ -357,7 +355,7 @@ func (x *execution) answered(ctx context.Context, a answer) {
 		}
 	}
 	if a.Err != "" {
-		g.status.InDoubt = g.status.InDoubt || a.InDoubt && s.Writes
+		g.InDoubt = g.InDoubt || a.InDoubt && s.Writes
 		x.failItem(g, i, a.Err)
 	}
 	if ctx.Err() != nil && g.more() {
@@ -371,26 +369,12 @@ func (x *execution) answered(ctx context.Context, a answer) {
 	}
 }
 
-// note adds an answer to the status of the step.
-func (g *stage) note(a answer) {
-	if a.calls == 0 {
-		return
-	}
-	if g.first.IsZero() || a.began.Before(g.first) {
-		g.first = a.began
-	}
-	g.status.Calls += a.calls
-	g.status.Bytes += a.Bytes
-	g.status.Source = a.Source
-	g.status.Took = max(g.status.Took, a.ended.Sub(g.first))
-}
-
 // keep stores the result of an item if a step or the client needs it.
 func (x *execution) keep(g *stage, i int, res Result, tokens int) error {
-	if !g.needed() {
+	if !g.needed {
 		return nil
 	}
-	if !g.status.Output {
+	if !g.Output {
 		res.Blocks = nil
 	}
 	size := len(res.JSON)
@@ -400,27 +384,21 @@ func (x *execution) keep(g *stage, i int, res Result, tokens int) error {
 	if limit := x.maxBytes(); size > limit-x.held {
 		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, limit)
 	}
-	g.bytes += size
 	x.held += size
 	g.results[i] = res
-	if g.status.Tokens += tokens; g.status.Step.ForEach != nil {
-		g.status.Tokens++ // the comma
+	if g.Tokens += tokens; g.Step.ForEach != nil {
+		g.Tokens++ // the comma
 	}
 	return nil
 }
 
 // maxBytes returns the limit of stored results, and of the arguments of one call.
-func (r *Runner) maxBytes() int {
-	if r.Limits.Bytes > 0 {
-		return r.Limits.Bytes
-	}
-	return noLimit
-}
+func (r *Runner) maxBytes() int { return cmp.Or(r.Limits.Bytes, noLimit) }
 
 // failItem applies the step's on_error to a failed item.
 func (x *execution) failItem(g *stage, i int, why string) {
 	var err error
-	switch s := g.status.Step; {
+	switch s := g.Step; {
 	case s.ForEach == nil || s.Writes || s.OnError == Fail:
 		g.stopped = true
 	case s.OnError == Default:
@@ -439,21 +417,21 @@ func (x *execution) failItem(g *stage, i int, why string) {
 // finish ends a step whose calls have ended. With on_error "skip" it succeeds unless all items
 // failed.
 func (x *execution) finish(g *stage) {
-	if g.stopped || g.status.Step.OnError == Skip && g.failed > 0 && g.failed == g.done() {
+	if g.stopped || g.Step.OnError == Skip && g.failed > 0 && g.failed == g.done() {
 		x.end(g, Failed, g.reason())
 		return
 	}
 	switch {
-	case !g.needed():
-	case g.status.Step.ForEach == nil:
-		g.status.Result = g.results[0]
+	case !g.needed:
+	case g.Step.ForEach == nil:
+		g.Result = g.results[0]
 	default:
 		var parts [][]byte
 		for _, res := range g.results {
 			parts = append(parts, res.JSON)
-			g.status.Result.Blocks = append(g.status.Result.Blocks, res.Blocks...)
+			g.Result.Blocks = append(g.Result.Blocks, res.Blocks...)
 		}
-		g.status.Result.JSON = array(parts)
+		g.Result.JSON = array(parts)
 	}
 	x.end(g, OK, g.reason())
 }
@@ -462,7 +440,7 @@ func (x *execution) finish(g *stage) {
 func (g *stage) reason() string {
 	why := g.why
 	switch {
-	case g.status.Step.ForEach == nil:
+	case g.Step.ForEach == nil:
 		return why
 	case g.failed > 0:
 		why = fmt.Sprintf("; %d failed; item %d: %s", g.failed, g.firstBad, why)
@@ -491,52 +469,28 @@ func (x *execution) cut(ctx context.Context, g *stage) {
 
 // skip ends a step that does not run. benign means that nothing has failed.
 func (x *execution) skip(g *stage, why string, benign bool) {
-	g.status.Benign = benign
+	g.Benign = benign
 	x.end(g, Skipped, why)
 }
 
 // maxReason is the maximum length of Status.Reason in characters.
 const maxReason = 500
 
-// end records the outcome of a step and releases its results.
+// end records the outcome of a step.
 func (x *execution) end(g *stage, state State, reason string) {
-	g.status.State, g.status.Reason = state, excerpt.Shorten(reason, maxReason)
-	if state != OK {
-		x.release(g)
-	}
+	g.State, g.Reason = state, excerpt.Shorten(reason, maxReason)
 	g.results, g.inputs = nil, nil
-	g.status.chain = min(g.status.Calls, 1)
-	for _, i := range g.status.Step.Waits {
-		g.status.chain = max(g.status.chain, x.stages[i].status.chain+min(g.status.Calls, 1))
+	g.chain = min(g.Calls, 1)
+	for _, i := range g.Step.Waits {
+		g.chain = max(g.chain, x.stages[i].chain+min(g.Calls, 1))
 	}
-	x.queue.Done(g.status.Step.Index)
-	x.releaseInputs(g)
+	x.queue.Done(g.Step.Index)
 	x.ended++
-	what := g.status.Step.ID + ": " + string(state)
-	if g.status.Calls > 0 {
-		what += fmt.Sprintf(" (%d ms)", g.status.Took.Milliseconds())
+	what := g.Step.ID + ": " + string(state)
+	if g.Calls > 0 {
+		what += fmt.Sprintf(" (%d ms)", g.Took.Milliseconds())
 	}
 	x.tell(float64(x.ended), what)
-}
-
-// releaseInputs releases the results that a step refers to.
-func (x *execution) releaseInputs(g *stage) {
-	if g.released {
-		return
-	}
-	g.released = true
-	for _, i := range g.status.Step.Needs {
-		one := x.stages[i]
-		if one.users--; !one.needed() {
-			x.release(one)
-		}
-	}
-}
-
-// release drops a result.
-func (x *execution) release(g *stage) {
-	x.held -= g.bytes
-	g.bytes, g.status.Result = 0, Result{}
 }
 
 // tell reports progress. Reported values never decrease, also when several steps process items.

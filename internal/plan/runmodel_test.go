@@ -230,7 +230,7 @@ func (w *world) check(r *plan.Report) {
 				w.bad = append(w.bad, fmt.Sprintf("%s began before %s had ended", s.ID, d.ID))
 			}
 		}
-		if has := st.Result.JSON != nil; has != (st.State == plan.OK && st.Output) {
+		if has := st.Result.JSON != nil; has && st.State != plan.OK || !has && st.State == plan.OK && st.Output {
 			w.bad = append(w.bad, fmt.Sprintf("%s is %s, output %t: result %s", s.ID, st.State, st.Output, st.Result.JSON))
 		}
 	}

@@ -46,7 +46,8 @@ func planTools(p *Plans) []*ownTool {
 	if p.Mutations == "deny" {
 		runs = `{"readOnlyHint":true,"openWorldHint":true}` // steps that disclose data to third parties are confirmed nevertheless
 	}
-	out := []*ownTool{{name: planTool, item: ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), serve: servePlan}}
+	out := []*ownTool{{name: planTool, item: ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs),
+		serve: func(x *request, arguments []byte) (outcome, error) { return servePlan(x, nil, arguments) }}}
 	if p.KeepFor > 0 {
 		out = append(out, &ownTool{name: readTool, item: ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), serve: serveReadResult})
 	}
@@ -54,7 +55,7 @@ func planTools(p *Plans) []*ownTool {
 		n := &p.Named[i]
 		out = append(out, &ownTool{
 			name:  planPrefix + n.Name,
-			serve: func(x *request, arguments []byte) (outcome, error) { return serveNamed(x, n, arguments) },
+			serve: func(x *request, arguments []byte) (outcome, error) { return servePlan(x, n, arguments) },
 			item:  ownItem(planPrefix+n.Name, n.Description, n.InputSchema(), plan.OutputSchema(), runs),
 		})
 	}

@@ -1,73 +1,165 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/excerpt"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
-// Plans configures the plan tools. The zero value offers none.
-type Plans struct {
-	Enabled   bool
-	Mutations string // treatment of steps that may write: "confirm" (the default) with the user, "allow" or "deny"
-	plan.Limits
-	KeepFor time.Duration // how long results can be read; zero means 30 minutes, negative means not at all
-	Named   []plan.Named  // offered as tools plan__NAME
-}
+// Plans are the settings of plans.
+type Plans = plan.Settings
 
-func (p *Plans) withDefaults() {
-	p.Mutations = cmp.Or(p.Mutations, "confirm")
-	p.KeepFor = cmp.Or(p.KeepFor, 30*time.Minute)
-	l := &p.Limits
-	l.Steps, l.Parallel, l.Depth = cmp.Or(l.Steps, 100), cmp.Or(l.Parallel, 8), cmp.Or(l.Depth, 32)
-	l.Bytes, l.Budget = cmp.Or(l.Bytes, 16<<20), cmp.Or(l.Budget, 10_000)
-	l.ReadOnly = p.Mutations == "deny"
-}
-
-// maxPlanChars limits the result of a plan in characters, whatever its budget: a known
-// client writes longer results to a file, which its model then has to read.
-const maxPlanChars = 48_000
-
-// excerptLimit returns the limit of a plan's result with the given budget.
-func excerptLimit(tokens int) excerpt.Limit {
-	return excerpt.Limit{Tokens: tokens, Chars: maxPlanChars, Count: deliver.Tokens}
-}
-
-// countTokens counts the tokens of a result. It only estimates results that are far too long
-// to be returned whole.
-func countTokens(text []byte) int {
-	if len(text) > 4*maxPlanChars {
-		return len(text) / bytesPerToken
+// servePlan serves a call of execute_tool_plan or, unless n is nil, of a plan in the
+// configuration.
+func servePlan(x *request, n *plan.Named, arguments []byte) (outcome, error) {
+	x.s.awaitOffers(x.ctx)
+	policy := x.s.srv.policy.Load()
+	o := plan.Options{Limits: policy.Plans.Limits, Names: func() []string { return x.s.toolNames(policy) }}
+	o.Find = func(name string) *plan.Tool { return x.s.planTool(x.ctx, policy, name) }
+	p, err := plan.Read(arguments, n, o)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case p.DryRun:
+		return ownOutcome(structuredResult(p.Forecast(x.s.planLimits()).Answer(), nil, false)), nil
 	}
-	return deliver.Tokens(text)
+	r := newPlanRun(x)
+	x.s.running.Go(func() { r.work.end(r.run(p)) })
+	return r.work.serve(x), nil
 }
 
-// planOptions returns the options with which a plan of the session is parsed.
-func planOptions(ctx context.Context, s *session, params []byte) plan.Options {
-	p := s.srv.policy.Load()
-	cache := make(map[string]*plan.Tool) // name → tool, for one plan
-	find := func(name string) *plan.Tool {
-		t, ok := cache[name]
-		if !ok {
-			t = s.planTool(ctx, p, name)
-			cache[name] = t
+// planRun is the run of one plan. Its work is suspended while a stateless client is asked
+// questions.
+//
+//	servePlan ──► plan.Host.Serve ──► call: a request for each step
+//	  │                                          │ questions
+//	  └─► serve ◄──────────── work ◄─────────────┘
+type planRun struct {
+	s      *session
+	work   *work
+	number int          // sequence number in the session
+	meta   []byte       // trace context of the client's request, for the steps' calls; nil if it has none
+	calls  atomic.Int32 // number of calls so far
+}
+
+func newPlanRun(x *request) *planRun {
+	r := &planRun{s: x.s, work: newWork(x), number: int(x.s.plans.Add(1))}
+	for _, name := range []string{"traceparent", "tracestate"} {
+		if value := x.msg.Index.Meta.Get(name); value != nil {
+			r.meta = jsonrpc.Set(r.meta, name, value)
 		}
-		return t
 	}
-	return plan.Options{Limits: p.Plans.Limits, Find: find, Names: func() []string { return s.toolNames(p) }, Params: params}
+	return r
+}
+
+// run runs the plan, records its event and returns its result.
+func (r *planRun) run(p *plan.Plan) outcome {
+	current := r.s.srv.policy.Load
+	h := plan.Host{
+		Runner:   plan.Runner{Limits: r.s.planLimits(), Call: r.call, Progress: r.progress, Tokens: deliver.Tokens},
+		Settings: func() *plan.Settings { return &current().Plans },
+		Room:     func() int { return r.s.room(current()).Excerpts },
+		Keep: func(what string, value []byte) string {
+			return r.s.srv.kept.Add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, current().Plans.KeepFor)
+		},
+	}
+	if r.work.first.canElicit() {
+		h.Ask = r.work.confirm
+	}
+	report, err := h.Serve(r.work.ctx, p)
+	if err != nil {
+		return failedOutcome(err)
+	}
+	e := record.Event{
+		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: toolName(&r.work.first.msg.Index),
+		LatencyMS: ms(report.Makespan), Depth: report.ChainLength(), BytesOut: int64(len(report.Structured)), Cancelled: report.Cancelled,
+	}
+	for _, st := range report.Steps {
+		e.Steps += st.Calls
+		e.BytesIn += int64(st.Bytes)
+		if st.State == plan.Failed {
+			e.StepsBad++
+		}
+	}
+	for _, b := range report.Blocks {
+		e.BytesOut += int64(len(b))
+	}
+	r.s.srv.recorder.log.Add(e)
+	return ownOutcome(structuredResult(report.Structured, report.Blocks, report.Failed()))
+}
+
+// progress sends a progress notification to the client, if its current request has a token.
+func (r *planRun) progress(done float64, of int, what string) {
+	if x := r.work.currentRequest(); x != nil && x.msg.Index.Token() != nil {
+		params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(done, 'f', -1, 64), of)
+		x.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
+	}
+}
+
+// planStep describes the step of a plan that a request belongs to.
+type planStep struct {
+	plan  int      // number of the plan
+	id    string   // id of the step
+	needs []string // ids of the steps whose results feed the step
+	gate  gate     // asked before the call is sent
+}
+
+// samePlan reports whether two requests are steps of one plan.
+func (p *planStep) samePlan(q *planStep) bool { return p != nil && q != nil && p.plan == q.plan }
+
+// call makes one call of a plan as a request of its own, which takes the same path as a
+// client's: it is classified, cached, limited, counted and learned from.
+func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
+	params := jsonrpc.AppendString([]byte(`{"name":`), c.Step.Tool.Name)
+	params = append(append(params, `,"arguments":`...), c.Arguments...)
+	if r.meta != nil {
+		params = append(append(params, `,"_meta":`...), r.meta...)
+	}
+	params = append(params, '}')
+	first := r.work.first
+	x := &request{
+		s:   r.s,
+		msg: &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: first.msg.Client},
+		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
+		out: first.out, client: first.client,
+		work: r.work, step: &planStep{plan: r.number, id: c.Step.ID, needs: c.Needs, gate: c.Refused},
+	}
+	if err := x.admit(ctx); err != nil {
+		return plan.Result{Err: err.Message}
+	}
+	defer x.leave()
+	o := x.respond()
+	if x.call != nil {
+		x.call.observeResult(x.ctx, o)
+	}
+	defer o.answer.Buffer.Release()
+	switch {
+	case o.err != nil:
+		return plan.Result{Err: x.explain(o.err).Error(), InDoubt: o.answer.Sent && !o.answer.Limited}
+	case o.answer.Error != nil:
+		return plan.Result{Err: message(o.answer.Error)}
+	case o.kind == startedTask:
+		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", InDoubt: true}
+	}
+	out := plan.ResultOf(o.answer.Result)
+	if x.call != nil {
+		out.Source = string(x.call.observed.source.How)
+	}
+	return out
 }
 
 // planTool returns the tool that a plan names by its listed or configured name, or nil if the
@@ -105,6 +197,10 @@ func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.To
 		Unclassified: m.Unclassified(), Domains: possiblePlaces(m),
 		Discloses: func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes:    func(args []byte) bool { return !reading(model(), args) },
+		Replaced: func() bool {
+			_, now := s.resolveName(s.srv.policy.Load(), upstream.Tools, name)
+			return now != nil && now.member.key != l.member.key
+		},
 	}
 	if item, listed := l.Offer().Find(upstream.Tools, t.name); listed { // otherwise the call returns the reason
 		out.Input, _ = known.schema() // if it is not supported, arguments are not checked
@@ -186,22 +282,13 @@ func possiblePlaces(m *valuemodel.Model) []string {
 
 // serveReadResult serves a call of mcpschedd_read_result.
 func serveReadResult(x *request, arguments []byte) (outcome, error) {
-	q, err := plan.ParseQuery(arguments)
-	switch {
-	case err != nil:
-		return outcome{}, err
-	case q.Handle == "" && x.s.identity.scope == "":
-		return outcome{}, errors.New("handle: missing")
-	case q.Handle == "":
-		return ownOutcome(textResult(x.s.srv.kept.List(x.s))), nil
-	}
 	plans := &x.s.srv.policy.Load().Plans
-	out, err := x.s.srv.kept.Read(x.s, q, excerptLimit(plans.ResultTokens(plans.Budget)))
+	value, list, err := x.s.srv.kept.Read(x.s, x.s.identity.scope == "", arguments, plans, deliver.Tokens)
 	switch {
-	case errors.Is(err, plan.ErrNotKept):
-		return outcome{}, fmt.Errorf("handle %q: %w (%v, [plan].handle_ttl)", q.Handle, err, plans.KeepFor)
 	case err != nil:
 		return outcome{}, err
+	case list != "":
+		return ownOutcome(textResult(list)), nil
 	}
-	return ownOutcome(structuredResult(out, nil, false)), nil
+	return ownOutcome(structuredResult(value, nil, false)), nil
 }

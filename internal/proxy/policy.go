@@ -78,7 +78,7 @@ func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstre
 		}
 		p.members = append(p.members, m)
 	}
-	p.Plans.withDefaults()
+	p.Plans.SetDefaults()
 	p.own = append(searchTools(&p.Selection, p.members), planTools(&p.Plans)...)
 	return p
 }

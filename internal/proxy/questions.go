@@ -10,6 +10,7 @@ import (
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -269,10 +270,6 @@ func (x *request) canElicit() bool {
 	return elicitation != nil && !onlyURLs
 }
 
-// errUnread is returned by confirm if the client cancels the question, as clients without
-// a user do.
-var errUnread = errors.New("the client closed the question without an answer")
-
 // confirm asks the user of the work's client to confirm a message, and returns nil if the
 // user accepts. If the client is stateless, the work is suspended until the client
 // replies.
@@ -289,5 +286,5 @@ func (w *work) confirm(message string) error {
 	case "decline":
 		return errors.New("the user declined it; nothing was called")
 	}
-	return errUnread
+	return plan.ErrUnread // as clients without a user do
 }
