@@ -90,11 +90,11 @@ func (s *Session) Called(key string) {
 // Weights of what was learned. A good match of words has a score of 10 to 30. The weights are
 // in coarse steps and suit held-out tasks of LiveMCPBench.
 const (
-	wordWeight    = 2  // of the log of the factor by which a word makes a tool more likely
-	priorWeight   = 30 // queries of the prior for a word's share of a tool's queries
-	usesWeight    = 2  // of the log of the number of queries that led to a tool
-	sameServer    = 3  // for matching tools of a server that the session has used
-	alreadyCalled = -8 // for a tool that the session has called: the model has its schema
+	wordWeight    = 2.5 // of the log of the factor by which a word makes a tool more likely
+	priorWeight   = 30  // queries of the prior for a word's share of a tool's queries
+	usesWeight    = 2   // of the log of the number of queries that led to a tool
+	sameServer    = 3   // for matching tools of a server that the session has used
+	alreadyCalled = -8  // for a tool that the session has called: the model has its schema
 )
 
 // addLearned adds what was learned to the scores of a search for words: for each tool that
