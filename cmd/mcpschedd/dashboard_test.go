@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -146,15 +145,15 @@ func TestDashboardOfRecorded(t *testing.T) {
 	}
 	b := open(t, file)
 	b.get(b.address)
-	if _, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); !bytes.Contains(body, fmt.Appendf(nil, `"recorded":{"from_us":%d,"to_us":%d}`, at.UnixMicro(), at.Add(2*time.Minute).UnixMicro())) {
+	if _, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); !bytes.Contains(body, []byte(`"recorded":{"from":"2026-01-02T09:00:00Z","to":"2026-01-02T09:02:00Z"}`)) {
 		t.Errorf("it is not said that this is recorded: got %s", body)
 	}
 	v := b.view()
 	if v.Stats.Open != 0 {
 		t.Errorf("got %d open sessions of a process that has gone", v.Stats.Open)
 	}
-	if v.Stats.Totals.Calls != 3 || v.NowUS != at.Add(2*time.Minute).UnixMicro() {
-		t.Errorf("got %d calls, now %v; want 3, and the time of the last", v.Stats.Totals.Calls, time.UnixMicro(v.NowUS).UTC())
+	if v.Stats.Totals.Calls != 3 {
+		t.Errorf("got %d calls, want 3", v.Stats.Totals.Calls)
 	}
 	if len(v.Wrong) == 0 {
 		t.Error("a line that cannot be read is not told of")

@@ -78,7 +78,7 @@ func TestStatsResource(t *testing.T) {
 			if part := got.Tools["one/echo"]; part.Calls != 3 || got.Upstreams["one"].Calls != 3 {
 				t.Errorf("got %+v of the tool, %+v of its upstream", part, got.Upstreams["one"])
 			}
-			if got.Config.Path != o.ConfigPath || got.Config.Error != "line 3: no good" || got.Config.LoadedAt == "" {
+			if got.Config.Path != o.ConfigPath || got.Config.Error != "line 3: no good" || got.Config.LoadedAt.IsZero() {
 				t.Errorf("got configuration %+v", got.Config)
 			}
 			one, two := got.Running[0].Upstreams[0], got.Running[0].Upstreams[1]

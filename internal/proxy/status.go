@@ -47,7 +47,7 @@ func (s *Server) addCurrent(out *record.Stats) {
 	out.UptimeS = int64(time.Since(s.recorder.began).Seconds())
 	out.Open = len(s.sessions.list())
 	p := s.policy.Load()
-	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339), Error: s.rejection()}
+	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC(), Error: s.rejection()}
 	out.AddOpen(s.recorder.openPrefetches())
 	now := s.currentStatus(true)
 	now.Lost = s.recorder.log.Lost()
@@ -114,7 +114,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	out.Config, out.ConfigError = p.ConfigPath, s.rejection()
 	for _, m := range p.members {
 		u, at := m.toolStatus(p), m.up.Health()
-		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, record.FormatTime(at.Since), at.Restarts
+		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, at.Since, at.Restarts
 		if at.State != "ready" {
 			u.Error = at.Error
 		}

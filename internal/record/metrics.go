@@ -29,7 +29,7 @@ func metricsOfType[T any]() []metric { return metricsOf(reflect.TypeFor[T]()) }
 func metricsOf(t reflect.Type) (all []metric) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || name == "-" || f.Type.Kind() == reflect.Slice { // VisibleFields lists the fields of embedded types too
+		if f.Anonymous || !f.IsExported() || name == "-" || f.Type.Kind() == reflect.Slice { // VisibleFields lists the fields of embedded types too
 			continue
 		}
 		m := metric{Name: name, Help: f.Tag.Get("jsonschema"), Unit: f.Tag.Get("unit"), index: f.Index, embedded: len(f.Index) > 1}

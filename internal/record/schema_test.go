@@ -21,7 +21,7 @@ func TestSchema(t *testing.T) {
 	schema := compiled(t)
 	var full record.Stats
 	fill(reflect.ValueOf(&full).Elem())
-	full.SchemaVersion, full.Config.LoadedAt = 1, "2026-05-01T08:00:00Z"
+	full.SchemaVersion, full.Config.LoadedAt = 1, start
 	shown := func(s record.Stats) map[string]any { return asJSON(t, s) }
 	busy := tallied(record.Event{Kind: record.Begin}, record.Event{Kind: record.Call, Disposition: record.Hit})
 	for name, s := range map[string]record.Stats{"full": full, "empty": tallied().Stats(time.Time{}), "busy": busy.Stats(start)} {
@@ -88,6 +88,10 @@ func at(v map[string]any, path string) map[string]any {
 
 // fill sets each field that is in the JSON, and adds an element to each map.
 func fill(v reflect.Value) {
+	if _, is := v.Interface().(time.Time); is {
+		v.Set(reflect.ValueOf(start))
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for field, value := range v.Fields() {

@@ -22,6 +22,8 @@
 // answer, or how long a call would have taken that was never made.
 package record
 
+import "time"
+
 // Stats is the content of the resource mcpschedd://stats and of `mcpschedd stats --json`; its
 // JSON Schema is stats.schema.json. A ratio whose denominator is 0 is 0.
 type Stats struct {
@@ -42,9 +44,9 @@ type Stats struct {
 
 // Config describes the configuration in force.
 type Config struct {
-	Path     string `json:"path" jsonschema:"Path of the configuration; empty if the built-in defaults are used."`
-	LoadedAt string `json:"loaded_at,omitempty" jsonschema:"When it came into force (RFC 3339)."`
-	Error    string `json:"error,omitempty" jsonschema:"Why a newer configuration is not in force."`
+	Path     string    `json:"path" jsonschema:"Path of the configuration; empty if the built-in defaults are used."`
+	LoadedAt time.Time `json:"loaded_at,omitzero" jsonschema:"When it came into force (RFC 3339)."`
+	Error    string    `json:"error,omitempty" jsonschema:"Why a newer configuration is not in force."`
 }
 
 // Part is the figures of one tool or upstream, or of all together. It has more than 15 fields

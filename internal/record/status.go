@@ -16,8 +16,8 @@ import (
 type Status struct {
 	Process     string           `json:"process" jsonschema:"Name of the process in the record."`
 	PID         int              `json:"pid" jsonschema:"Process ID."`
-	Since       string           `json:"since" jsonschema:"Start time (RFC 3339)."`
-	Updated     string           `json:"updated" jsonschema:"Time of writing (RFC 3339)."`
+	Since       time.Time        `json:"since" jsonschema:"Start time (RFC 3339)."`
+	Updated     time.Time        `json:"updated" jsonschema:"Time of writing (RFC 3339)."`
 	Program     string           `json:"program" jsonschema:"Version of the program."`
 	Transport   string           `json:"transport" jsonschema:"stdio, http, or daemon for one workplace of the daemon."`
 	Dir         string           `json:"dir" jsonschema:"Working directory."`
@@ -38,17 +38,17 @@ const Daemon = "daemon"
 
 // UpstreamStatus is the status of an upstream.
 type UpstreamStatus struct {
-	Name         string `json:"name" jsonschema:"Name in the configuration."`
-	State        string `json:"state" jsonschema:"idle (no session needs it), starting, ready or down."`
-	Since        string `json:"since,omitempty" jsonschema:"Time since which it is in that state (RFC 3339)."`
-	Error        string `json:"error,omitempty" jsonschema:"Why its last connection ended or could not be made."`
-	Restarts     int64  `json:"restarts,omitempty" jsonschema:"Number of restarts."`
-	MemoryKB     int64  `json:"memory_kb,omitempty" jsonschema:"Resident memory of its processes in KiB, if available."`
-	Tools        int    `json:"tools" jsonschema:"Tools that it offers to clients."`
-	Cacheable    int    `json:"cacheable" jsonschema:"Of those, tools whose results may be cached."`
-	Prefetchable int    `json:"prefetchable" jsonschema:"Of those, tools that may be prefetched."`
-	Why          string `json:"why,omitempty" jsonschema:"Why not more of them are cacheable or prefetchable."`
-	Change       string `json:"change,omitempty" jsonschema:"Configuration line that would change it, and the condition for adding it."`
+	Name         string    `json:"name" jsonschema:"Name in the configuration."`
+	State        string    `json:"state" jsonschema:"idle (no session needs it), starting, ready or down."`
+	Since        time.Time `json:"since,omitzero" jsonschema:"Time since which it is in that state (RFC 3339)."`
+	Error        string    `json:"error,omitempty" jsonschema:"Why its last connection ended or could not be made."`
+	Restarts     int64     `json:"restarts,omitempty" jsonschema:"Number of restarts."`
+	MemoryKB     int64     `json:"memory_kb,omitempty" jsonschema:"Resident memory of its processes in KiB, if available."`
+	Tools        int       `json:"tools" jsonschema:"Tools that it offers to clients."`
+	Cacheable    int       `json:"cacheable" jsonschema:"Of those, tools whose results may be cached."`
+	Prefetchable int       `json:"prefetchable" jsonschema:"Of those, tools that may be prefetched."`
+	Why          string    `json:"why,omitempty" jsonschema:"Why not more of them are cacheable or prefetchable."`
+	Change       string    `json:"change,omitempty" jsonschema:"Configuration line that would change it, and the condition for adding it."`
 }
 
 // PinnedTool is a tool that is listed because of how it is used, although tool search is on.
@@ -131,14 +131,6 @@ func (s *Stats) pool() (sum PoolBudget) {
 }
 
 const statusSuffix = ".status.json"
-
-// FormatTime formats a time for a Status (RFC 3339, UTC). The zero time becomes "".
-func FormatTime(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339)
-}
 
 // ReadStatuses returns the statuses of the running processes, ordered by start. It skips files
 // that it cannot read: the process is ending, or is of another version.

@@ -33,7 +33,7 @@ func TestStatus(t *testing.T) {
 			}
 			return all[0]
 		}
-		if s := settle(); s.Process != l.Process() || s.PID != os.Getpid() || s.Transport != "stdio" || s.Dir != "/p" || s.Since == "" || s.MemoryKB != 1 {
+		if s := settle(); s.Process != l.Process() || s.PID != os.Getpid() || s.Transport != "stdio" || s.Dir != "/p" || s.Since.IsZero() || s.MemoryKB != 1 {
 			t.Errorf("at first: got %+v", s)
 		}
 		file := filepath.Join(dir, l.Process()+".status.json")

@@ -42,10 +42,10 @@ func (k toolKey) String() string { return strings.TrimPrefix(k.upstream+"/"+k.to
 
 // SessionInfo describes a session.
 type SessionInfo struct {
-	Session string `json:"session"`
-	Client  string `json:"client,omitempty"`   // name and version that the client reports
-	Dir     string `json:"dir,omitempty"`      // working directory, if known
-	BeginUS int64  `json:"begin_us,omitempty"` // time of its first event, in microseconds since 1970
+	Session string    `json:"session"`
+	Client  string    `json:"client,omitempty"` // name and version that the client reports
+	Dir     string    `json:"dir,omitempty"`    // working directory, if known
+	Begin   time.Time `json:"begin,omitzero"`   // time of its first event
 }
 
 // session is the state of one session.
@@ -72,7 +72,7 @@ func (t *Tally) Add(e *Event) {
 	switch e.Kind {
 	case Begin:
 		if !e.At.Before(t.began) {
-			t.began, t.config = e.At, Config{Path: e.Config, LoadedAt: FormatTime(e.At)}
+			t.began, t.config = e.At, Config{Path: e.Config, LoadedAt: e.At}
 		}
 	case End:
 		t.end(e)
@@ -126,7 +126,7 @@ func (t *Tally) observeSession(e *Event) {
 	}
 	if !known {
 		s = &session{process: e.Process}
-		s.Session, s.Dir, s.BeginUS = strings.Clone(e.Session), t.running[e.Process], micros(e.At)
+		s.Session, s.Dir, s.Begin = strings.Clone(e.Session), t.running[e.Process], e.At
 		t.sessions.Add(s.Session, s)
 		t.begun++
 	}
@@ -206,11 +206,7 @@ func (t *Tally) View(now time.Time) View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a, v := &t.activity, View{Stats: t.statsLocked(now), Sessions: []SessionInfo{}}
-	if now.IsZero() {
-		now = t.last
-	}
-	v.NowUS, v.Problems = micros(now), a.problems.all()
-	v.Timeline, v.Decisions, v.Levels = a.timeline.all(), a.decisions.all(), a.levels.all()
+	v.Timeline, v.Decisions, v.Levels, v.Problems = a.timeline.all(), a.decisions.all(), a.levels.all(), a.problems.all()
 	slices.SortStableFunc(v.Timeline, func(a, b Event) int { return a.At.Compare(b.At) })
 	slices.Reverse(v.Decisions)
 	slices.Reverse(v.Levels)

@@ -93,8 +93,8 @@ func writeServers(b *strings.Builder, all []UpstreamStatus) {
 		if u.State != "ready" && u.Error != "" {
 			what = u.Error
 		}
-		if u.Since != "" {
-			state += " since " + localTime(u.Since, "15:04")
+		if !u.Since.IsZero() {
+			state += " since " + u.Since.Local().Format("15:04")
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", Printable(u.Name), Printable(state), Printable(what))
 		if u.Why != "" && u.Tools > 0 {
@@ -121,7 +121,7 @@ func writeProcesses(b *strings.Builder, running []Status) {
 		if i > 0 && running[i-1].PID == p.PID {
 			line("  and in %s", dir)
 		} else {
-			line("process %d since %s, %s in %s, configuration %s%s", p.PID, localTime(p.Since, time.DateTime),
+			line("process %d since %s, %s in %s, configuration %s%s", p.PID, p.Since.Local().Format(time.DateTime),
 				cmp.Or(p.Transport, "stdio"), dir, cmp.Or(p.Config, "built in"), memory(p.MemoryKB))
 		}
 		for _, c := range p.Clients {
@@ -211,15 +211,6 @@ func memory(kb int64) string {
 		return ""
 	}
 	return fmt.Sprintf(", %d MB", kb>>10)
-}
-
-// localTime formats a time of a status (RFC 3339) for people.
-func localTime(text, layout string) string {
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return "an unknown time"
-	}
-	return at.Local().Format(layout)
 }
 
 // largest returns the names of counts in descending order of the count.

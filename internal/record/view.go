@@ -11,8 +11,7 @@ import (
 )
 
 // View is what stats and the dashboard show: the figures and the recent events, live or
-// recorded. Times are microseconds since 1970, those of events RFC 3339. The events have no
-// arguments, results or hashes of them.
+// recorded. The events have no arguments, results or hashes of them.
 type View struct {
 	Period   string    `json:"-"`                  // end of the sentence on savings, such as "today"; may be empty
 	Recorded *Span     `json:"recorded,omitempty"` // period of recorded events; nil for a live view
@@ -23,7 +22,6 @@ type View struct {
 	Wrong   []Warning        `json:"wrong"`   // the most severe first
 	Servers []UpstreamStatus `json:"servers"` // of all processes
 
-	NowUS     int64         `json:"now_us"`
 	Stats     Stats         `json:"stats"`
 	Timeline  []Event       `json:"timeline"`  // last 400 calls and prefetches, in the order of their start
 	Decisions []Event       `json:"decisions"` // last 50 choices, newest first
@@ -31,10 +29,10 @@ type View struct {
 	Sessions  []SessionInfo `json:"sessions"`  // sessions of the timeline, decisions and levels
 }
 
-// Span is a period, in microseconds since 1970.
+// Span is a period.
 type Span struct {
-	FromUS int64 `json:"from_us"`
-	ToUS   int64 `json:"to_us"`
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 }
 
 // Summarize sets Saved, Wrong and Servers.
@@ -56,7 +54,7 @@ func ReadView(ctx context.Context, names []string) (View, error) {
 		err = fmt.Errorf("%s: no events", strings.Join(names, ", "))
 	}
 	v.Period = fmt.Sprintf("from %s to %s", t.first.Local().Format(time.DateTime), t.last.Local().Format(time.DateTime))
-	v.Recorded = &Span{micros(t.first), micros(t.last)}
+	v.Recorded = &Span{t.first, t.last}
 	return v, err
 }
 
@@ -132,12 +130,4 @@ func (a *activity) add(e *Event) {
 	case Level:
 		a.levels.add(c)
 	}
-}
-
-// micros returns a time in microseconds since 1970; 0 if it is not known.
-func micros(at time.Time) int64 {
-	if at.IsZero() {
-		return 0
-	}
-	return at.UnixMicro()
 }

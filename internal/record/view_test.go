@@ -108,8 +108,8 @@ func TestNamedSessions(t *testing.T) {
 		tally.Add(&e)
 	}
 	want := []record.SessionInfo{
-		{Session: "a", Client: "claude 2", Dir: "/home/me/api", BeginUS: start.Add(time.Second).UnixMicro()},
-		{Session: "b", Client: "cursor 1", BeginUS: start.Add(2 * time.Second).UnixMicro()},
+		{Session: "a", Client: "claude 2", Dir: "/home/me/api", Begin: start.Add(time.Second)},
+		{Session: "b", Client: "cursor 1", Begin: start.Add(2 * time.Second)},
 	}
 	if diff := gocmp.Diff(want, tally.View(start).Sessions); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)

@@ -29,7 +29,7 @@ func TestStatusText(t *testing.T) {
 	unknown := "its tools are unclassified, so each call counts as a write"
 	github := record.UpstreamStatus{Name: "github", State: "ready", Tools: 41, Cacheable: 38, Prefetchable: 35, MemoryKB: 50 << 10}
 	down := record.UpstreamStatus{Name: "pg", State: "down", Error: "no \x1b[2Jsuch file", Why: "its tools are not known yet: no session has used it"}
-	since, left := "2026-05-01T08:00:00Z", int64(7)
+	since, left := start, int64(7)
 	s := record.Stats{Running: []record.Status{
 		{PID: 1, Since: since, Transport: "stdio", Dir: "/a", MemoryKB: 20 << 10, Clients: []record.ClientStatus{{Client: "claude 2", Sessions: 1}}, Upstreams: []record.UpstreamStatus{
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}}},

@@ -189,7 +189,7 @@ func enemies(now time.Time) record.View {
 	processes[0].Hosts = hosts
 	v.Stats.SetRunning(processes)
 	for i := range hostile {
-		v.Stats.Running[0].Upstreams = append(v.Stats.Running[0].Upstreams, record.UpstreamStatus{Name: name(i), State: "down", Error: name(i + 1), Since: name(i + 2)}, record.UpstreamStatus{Name: name(i), State: name(i), Why: name(i + 3), Change: name(i + 4), Tools: 1})
+		v.Stats.Running[0].Upstreams = append(v.Stats.Running[0].Upstreams, record.UpstreamStatus{Name: name(i), State: "down", Error: name(i + 1)}, record.UpstreamStatus{Name: name(i), State: name(i), Why: name(i + 3), Change: name(i + 4), Tools: 1})
 		v.Stats.Running[0].Clients = append(v.Stats.Running[0].Clients, record.ClientStatus{Client: name(i), Dir: name(i + 7), Sessions: i})
 	}
 	for i := range v.Levels {

@@ -54,13 +54,13 @@ func scenes(now time.Time) map[string]func() record.View {
 	}
 	down := running(now)
 	down[0].Upstreams = append(down[0].Upstreams, record.UpstreamStatus{
-		Name: "postgres", State: "down", Since: record.FormatTime(now.Add(-3 * time.Minute)), Restarts: 4,
+		Name: "postgres", State: "down", Since: now.Add(-3 * time.Minute), Restarts: 4,
 		Error: "exit status 1: connection to server at 10.0.0.7, port 5432 failed: Connection refused",
 	})
 	few := record.NewTally()
 	playSessions(3, now.Add(-4*time.Minute), now, 1, few.Add)
 	one := running(now)
-	one[0].Upstreams = []record.UpstreamStatus{{Name: "git", State: "ready", Since: record.FormatTime(now.Add(-9 * time.Minute)), Tools: 1, Cacheable: 1, Prefetchable: 1, MemoryKB: 18 << 10}}
+	one[0].Upstreams = []record.UpstreamStatus{{Name: "git", State: "ready", Since: now.Add(-9 * time.Minute), Tools: 1, Cacheable: 1, Prefetchable: 1, MemoryKB: 18 << 10}}
 	one[0].Clients[0].Sessions = 1
 	return map[string]func() record.View{
 		"nothing": view(record.NewTally(), nil),

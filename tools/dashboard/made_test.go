@@ -298,7 +298,7 @@ func (s *agent) begin(tool int, p float64) {
 // running is how processes stand that did what [busy] tells: two clients in two folders, and
 // servers in every state. down is the server that is.
 func running(now time.Time) []record.Status {
-	at := func(minutes int) string { return record.FormatTime(now.Add(time.Duration(-minutes) * time.Minute)) }
+	at := func(minutes int) time.Time { return now.Add(time.Duration(-minutes) * time.Minute) }
 	return []record.Status{{
 		Process: "20260102T080000-4711-beef", PID: 4711, Since: at(34), Transport: "stdio", Dir: "/home/ada/work/api", MemoryKB: 24 << 10,
 		Config: "/home/ada/.config/mcpschedd/pipeline_config.toml",

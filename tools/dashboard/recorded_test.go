@@ -27,7 +27,7 @@ func TestRecorded(t *testing.T) {
 	t.Parallel()
 	to := time.Date(2026, 1, 2, 9, 0, 0, 0, time.Local)
 	v := busy(to).View(to)
-	v.Recorded = &record.Span{FromUS: to.Add(-34 * time.Minute).UnixMicro(), ToUS: to.UnixMicro()}
+	v.Recorded = &record.Span{From: to.Add(-34 * time.Minute), To: to}
 	inner := dashboard.Handler(func() record.View { return v }, "")
 	var asked atomic.Int64
 	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -58,13 +58,13 @@ function decision(d) {
   const others = Object.entries(d.declined || {}).sort((a, b) => b[1] - a[1]).map(([k, n]) => `${reason(k)[0]} ${count(n)}`).join(", ");
   return el("article", { class: "decision" },
     el("div", null, el("h3", null, "After ", d.tool ? named(d.tool, 60) : "a result"),
-      el("p", { class: "note" }, clock(d.at_us) + ", ", named(sessionName(d.session), 48)),
+      el("p", { class: "note" }, clock(d.at) + ", ", named(sessionName(d.session), 48)),
       el("p", { class: "note" }, `${count(d.issued)} of ${count(d.candidates)} prefetched`)),
     el("div", null, el("ul", null, together(d.top || []).map(candidate)), others ? el("p", { class: "note" }, "Not prefetched: " + others) : ""));
 }
 
 function showDecisions(v) {
-  const list = v.decisions.toSorted((a, b) => b.at_us - a.at_us); // they arrive in the order in which their outcomes became known
+  const list = v.decisions.toSorted((a, b) => b.at - a.at); // they arrive in the order in which their outcomes became known
   moreDecisions.hidden = list.length <= MOST_DECISIONS;
   say(moreDecisions, allDecisions ? "Show fewer" : `Show all ${list.length} decisions`);
   if (!changed("why", list, allDecisions)) return;

@@ -40,17 +40,6 @@ function fits(text, pixels) {
   return letters.join("") + "…";
 }
 
-// ticks returns at most `most` round times between from and to, and their format.
-const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
-function ticks(from, to, most) {
-  const span = (to - from) / 1e6;
-  const step = STEPS.find((s) => span / s <= most) || 86400 * Math.ceil(span / 86400 / most);
-  const zone = new Date(to / 1000).getTimezoneOffset() * 60;
-  const out = [];
-  for (let s = Math.ceil((from / 1e6 - zone) / step) * step; s + zone <= to / 1e6; s += step) out.push((s + zone) * 1e6);
-  return { list: out, form: step < 60 ? clockOf : step < 43200 && span < 86400 ? minuteOf : dayOf };
-}
-
 // say sets a text only if it differs, so that screen readers do not repeat it and a selection
 // survives.
 function say(node, text) {

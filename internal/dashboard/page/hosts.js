@@ -22,7 +22,7 @@ const drawHosts = table($("hosts"), {
 const drawLevels = table($("levels"), {
   caption: "Level changes, newest first", most: 8, noun: "changes",
   columns: [
-    { title: "Time", cell: (l) => clock(l.at_us) },
+    { title: "Time", cell: (l) => clock(l.at) },
     { title: "Host or session", cell: (l) => named(l.host || sessionName(l.session), 48) },
     { title: "From", cell: (l) => level(l.from) },
     { title: "To", cell: (l) => (l.to > l.from ? "↑ " : "↓ ") + level(l.to) },

@@ -20,7 +20,7 @@ function showAbout(s) {
 // lately converts an event for the page; its JSON omits zero values.
 function lately(e) {
   return {
-    at_us: Date.parse(e.ts) * 1000, session: e.session || "", host: e.host, seq: e.seq || 0, what: e.kind, how: e.kind === "prefetch" ? e.fate : e.disposition,
+    at: Date.parse(e.ts), session: e.session || "", host: e.host, seq: e.seq || 0, what: e.kind, how: e.kind === "prefetch" ? e.fate : e.disposition,
     tool: e.upstream && e.tool ? e.upstream + "/" + e.tool : e.tool || "", trigger: e.after || 0, upstream: e.upstream, ms: e.latency_ms || 0, hidden_ms: e.hidden_ms || 0,
     prefetched: e.prefetched, use_of: e.use_of, p: e.predicted_p || 0, cause: e.cause, is_error: e.is_error, plan: e.plan, turn: e.turn,
     candidates: e.candidates || 0, issued: e.issued || 0, declined: e.declined, top: e.top,
@@ -79,7 +79,7 @@ async function ask() {
   goneSince = 0;
   for (const list of ["timeline", "decisions", "levels"]) view[list] = view[list].map(lately);
   show(view);
-  status(recorded ? "recorded" : "live", recorded ? "Recorded, " + fromTo(view.recorded.from_us, view.recorded.to_us) : "Live");
+  status(recorded ? "recorded" : "live", recorded ? "Recorded, " + fromTo(view.recorded.from, view.recorded.to) : "Live");
 }
 
 $("pause").addEventListener("click", () => {

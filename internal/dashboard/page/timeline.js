@@ -34,7 +34,7 @@ function mark(kind, x, y, long, high) {
 const drawLineTable = table($("line-table"), {
   caption: "Latest calls and prefetches", most: 20, noun: "lines",
   columns: [
-    { title: "Time", cell: (b) => clock(b.at_us) },
+    { title: "Time", cell: (b) => clock(b.at) },
     { title: "Session", cell: (b) => named(sessionName(b.session), 48) },
     { title: "Kind", cell: (b) => (b.what === "prefetch" ? "Prefetch" : b.plan ? "Call by a plan" : "Call") },
     { title: "Tool", cell: (b) => named(b.tool) },
@@ -54,35 +54,35 @@ function showTimeline(v) {
   pictureOr("line", shown.length > 0 ? drawTimeline(shown, width(box)) : null);
 }
 
-const end = (b) => b.at_us + b.ms * 1e3;
+const end = (b) => b.at + b.ms;
 
 // axisOf maps times to pixels. Longer idle periods are cut to a few pixels, so that activity
 // fills the width.
 function axisOf(bars, w) {
-  const cut = 44, sorted = bars.slice().sort((a, b) => a.at_us - b.at_us);
+  const cut = 44, sorted = bars.slice().sort((a, b) => a.at - b.at);
   let parts = [];
-  for (let pause = 4e6; ; pause *= 2) { // until the cuts take at most a quarter of the width
+  for (let pause = 4000; ; pause *= 2) { // until the cuts take at most a quarter of the width
     parts = [];
     for (const b of sorted) {
       const last = parts[parts.length - 1];
-      if (last && b.at_us - last.to <= pause) last.to = Math.max(last.to, end(b));
-      else parts.push({ from: b.at_us, to: end(b) });
+      if (last && b.at - last.to <= pause) last.to = Math.max(last.to, end(b));
+      else parts.push({ from: b.at, to: end(b) });
     }
     if ((parts.length - 1) * cut <= w / 4) break;
   }
-  const busy = parts.reduce((sum, p) => sum + Math.max(p.to - p.from, 1e5), 0);
-  const perUS = (w - 24 - (parts.length - 1) * cut) / busy;
+  const busy = parts.reduce((sum, p) => sum + Math.max(p.to - p.from, 100), 0);
+  const perMS = (w - 24 - (parts.length - 1) * cut) / busy;
   let x = 4;
   for (const p of parts) {
     p.x = x;
-    p.w = Math.max(p.to - p.from, 1e5) * perUS;
+    p.w = Math.max(p.to - p.from, 100) * perMS;
     x += p.w + cut;
   }
-  const at = (us) => {
-    const p = parts.findLast((p) => us >= p.from) || parts[0];
-    return p.x + Math.min(us - p.from, p.to - p.from) * perUS;
+  const at = (t) => {
+    const p = parts.findLast((p) => t >= p.from) || parts[0];
+    return p.x + Math.min(t - p.from, p.to - p.from) * perMS;
   };
-  return { parts, pixel: 1 / perUS, x: at };
+  return { parts, pixel: 1 / perMS, x: at };
 }
 
 // lanes groups bars by session, the latest session first, and assigns rows so that bars do not
@@ -92,17 +92,17 @@ function lanes(bars, pixel) {
   for (const b of bars) {
     if (!by.has(b.session)) by.set(b.session, { session: b.session, last: 0, calls: [], prefetches: [] });
     const lane = by.get(b.session);
-    lane.last = Math.max(lane.last, b.at_us);
+    lane.last = Math.max(lane.last, b.at);
     (b.what === "prefetch" ? lane.prefetches : lane.calls).push(b);
   }
   const list = [...by.values()].sort((a, b) => b.last - a.last);
   for (const lane of list) for (const part of [lane.calls, lane.prefetches]) {
     const free = [];
-    part.sort((a, b) => a.at_us - b.at_us);
+    part.sort((a, b) => a.at - b.at);
     for (const b of part) {
-      let row = free.findIndex((end) => end <= b.at_us);
+      let row = free.findIndex((end) => end <= b.at);
       if (row < 0) row = free.length < MOST_ROWS ? free.length : free.indexOf(Math.min(...free));
-      free[row] = Math.max(end(b), b.at_us + 11 * pixel) + pixel;
+      free[row] = Math.max(end(b), b.at + 11 * pixel) + pixel;
       b.row = row;
     }
     part.rows = Math.max(1, free.length);
@@ -127,10 +127,10 @@ function drawTimeline(bars, w) {
       svg("rect", { class: "lane", x: 0, y: y + title, width: w, height: high(lane), rx: 6 }));
     for (const [part, above, step] of [[lane.calls, y + title + pad, callH + 2], [lane.prefetches, y + title + pad + lane.calls.rows * (callH + 2) + 4, prefetchH + 2]]) {
       for (const b of part) {
-        const left = axis.x(b.at_us), right = axis.x(end(b)), middle = above + b.row * step + (step - 2) / 2;
+        const left = axis.x(b.at), right = axis.x(end(b)), middle = above + b.row * step + (step - 2) / 2;
         spots.set(spot(b, b.seq), { left, right: Math.max(left + 3, right), y: middle });
         const m = mark(kind(b), left, middle, right - left, step - 2);
-        const what = `${clock(b.at_us)} ${b.what === "prefetch" ? "prefetch" : "call"} of ${clean(b.tool)}: ${how(b)}`;
+        const what = `${clock(b.at)} ${b.what === "prefetch" ? "prefetch" : "call"} of ${clean(b.tool)}: ${how(b)}`;
         m.append(svg("title", null, joined(what, took(b.ms), b.hidden_ms > 0 && took(b.hidden_ms) + " hidden")));
         marks.append(m);
       }
@@ -147,30 +147,25 @@ function drawTimeline(bars, w) {
   return out;
 }
 
-// drawAxis labels the axis with times of day where they fit, and with the length of each cut.
+// drawAxis labels the ends of each part with their time of day where it fits, and each cut with
+// its length.
 function drawAxis(out, { parts, x }, y, w) {
   let free = 0; // right end of the last label
-  const label = (us, form) => {
-    const text = form.format(us / 1000), wide = measured(text, "11px"), at = Math.min(Math.max(x(us), wide / 2), w - wide / 2);
+  const label = (time) => {
+    const text = clock(time), wide = measured(text, "11px"), at = Math.min(Math.max(x(time), wide / 2), w - wide / 2);
     if (at - wide / 2 < free) return;
     free = at + wide / 2 + 12;
-    out.append(svg("path", { class: "axis", d: `M${round(x(us))} ${y}v4` }), svg("text", { x: round(at), y: y + 16, "text-anchor": "middle" }, text));
+    out.append(svg("path", { class: "axis", d: `M${round(x(time))} ${y}v4` }), svg("text", { x: round(at), y: y + 16, "text-anchor": "middle" }, text));
   };
   parts.forEach((p, i) => {
     out.append(svg("path", { class: "axis", d: `M${round(p.x)} ${y}h${round(Math.max(p.w, 1))}` }));
-    const { list, form } = ticks(p.from, p.to, Math.max(1, Math.floor(p.w / 110)));
-    for (const us of list.length > 0 ? list : [p.from]) label(us, list.length > 0 ? form : clockOf);
+    label(p.from);
+    label(p.to);
     if (i === 0) return;
-    const before = parts[i - 1], from = before.x + before.w, middle = (from + p.x) / 2;
+    const before = parts[i - 1], middle = (before.x + before.w + p.x) / 2;
     out.append(svg("path", { class: "cut", d: `M${round(middle)} 4V${y}` }),
-      svg("text", { x: round(middle), y: y + 30, "text-anchor": "middle" }, brief(p.from - before.to)));
+      svg("text", { x: round(middle), y: y + 30, "text-anchor": "middle" }, took(p.from - before.to)));
   });
-}
-
-// brief formats a duration in microseconds in one unit.
-function brief(us) {
-  const s = us / 1e6;
-  return s < 100 ? Math.round(s) + " s" : s < 6000 ? Math.round(s / 60) + " min" : s < 172800 ? Math.round(s / 3600) + " h" : Math.round(s / 86400) + " d";
 }
 
 function sumUpLine(bars, sessions) {

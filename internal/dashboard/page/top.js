@@ -139,7 +139,7 @@ function nameSessions(v) {
   const called = (s) => (s.client || "unknown client") + (s.dir ? " in " + s.dir.split(/[/\\]/).filter(Boolean).slice(-2).join("/") : "");
   const shared = new Map();
   for (const s of v.sessions || []) shared.set(called(s), (shared.get(called(s)) || 0) + 1);
-  sessionNames = new Map((v.sessions || []).map((s) => [s.session, called(s) + (shared.get(called(s)) > 1 && s.begin_us ? ", " + clock(s.begin_us) : "")]));
+  sessionNames = new Map((v.sessions || []).map((s) => [s.session, called(s) + (shared.get(called(s)) > 1 && s.begin ? ", " + clock(Date.parse(s.begin)) : "")]));
 }
 
 const sessionName = (session) => sessionNames.get(session) || session;

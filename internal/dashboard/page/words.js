@@ -29,11 +29,11 @@ const dateOf = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short"
 
 // fromTo formats a period, and repeats the date only if it differs.
 function fromTo(from, to) {
-  const [a, b] = [from, to].map((us) => dateOf.format(us / 1000)), [c, d] = [from, to].map((us) => minuteOf.format(us / 1000));
+  const [a, b] = [from, to].map((at) => dateOf.format(Date.parse(at))), [c, d] = [from, to].map((at) => minuteOf.format(Date.parse(at)));
   return `${a}, ${c} to ${a === b ? "" : b + ", "}${d}`;
 }
 
-const clock = (us) => clockOf.format(us / 1000);
+const clock = (at) => clockOf.format(at);
 
 // clean makes a name safe to show: names from servers and clients may contain control
 // characters, bidirectional overrides, invisible characters, or thousands of letters.
