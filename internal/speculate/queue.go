@@ -11,7 +11,7 @@ import (
 // order. Tasks beyond its limits are dropped and counted.
 type queue struct {
 	work   func(do func()) // runs one task
-	save   func(wait bool) // saves learned state; blocks if wait is set
+	save   func()          // saves learned state
 	pace   *rate.Limiter   // of observed calls
 	wake   chan struct{}   // receives a token when there is a task
 	urgent chan struct{}   // receives one when that task cannot wait for others
@@ -48,7 +48,7 @@ type Drops struct {
 	Results int64 `json:"results"` // observed, but not read
 }
 
-func newQueue(work func(do func()), save func(wait bool)) *queue {
+func newQueue(work func(do func()), save func()) *queue {
 	return &queue{
 		work: work, save: save, pace: rate.NewLimiter(callsPerSecond, callBurst),
 		wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
@@ -130,10 +130,10 @@ func (q *queue) run() {
 			case <-time.After(batchDelay):
 			}
 		case <-save.C:
-			q.save(false)
+			q.save()
 		}
 		if ended := q.runTasks(); ended {
-			q.save(true)
+			q.save()
 			return
 		}
 	}
@@ -168,7 +168,7 @@ func (q *queue) saveNow() {
 	}
 	saved := make(chan struct{})
 	q.add(task{urgent: true, required: true, do: func() { // a queue that has ended saves by itself
-		q.save(true)
+		q.save()
 		close(saved)
 	}})
 	select {

@@ -50,7 +50,7 @@ func NewWorker(s Setup) *Worker {
 	}
 	w.tools.byTool = make(map[toolKey]ToolState)
 	w.figures.Declined = make(map[enrich.Reason]int64)
-	w.queue = newQueue(w.run, func(wait bool) { w.Protect(func() { w.saveChanged(wait) }) })
+	w.queue = newQueue(w.run, func() { w.Protect(w.saveChanged) })
 	return w
 }
 
