@@ -79,12 +79,12 @@ func Find(text []byte, path []valuemodel.Step) (found []string, cut bool) {
 	for _, f := range l.found {
 		found = append(found, string(f.raw))
 	}
-	return found, l.cut
+	return found, l.left < 0 || len(l.found) == maxFound
 }
 
 // Said is what bindings of the text read of a text.
 func Said(text []byte) []byte {
-	out, _ := jsonrpc.AppendCanonical(nil, newAnswer(Result{Text: text}).text().value)
+	out, _ := jsonrpc.AppendCanonical(nil, newAnswer(Result{Text: text}).text())
 	return out
 }
 
@@ -92,7 +92,6 @@ func Said(text []byte) []byte {
 const (
 	MaxFound  = maxFound
 	MaxEffort = maxEffort
-	MostRead  = maxRead
 
 	MaxWeights = maxWeights
 )

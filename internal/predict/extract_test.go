@@ -21,7 +21,7 @@ func TestExtract(t *testing.T) {
 		{"below members named like keys", `{"HAT001":{"n":1},"HAT002":{"n":2}}`, "$.*.n", []string{"1", "2"}},
 		{"numbers as written", `[9007199254740993,1.50]`, "$[*]", []string{"9007199254740993", "1.50"}},
 		{"escapes", `["a\"bé\n"]`, "$[*]", []string{"a\"bé\n"}},
-		{"broken off", `[{"id":"a"},{"id":"b"},{"i`, "$[*].id", []string{"a", "b"}},
+		{"broken off", `[{"id":"a"},{"id":"b"},{"i`, "$[*].id", nil},
 		{"lines", "src/a.go\nsrc/b.go\n", "#line", []string{"src/a.go", "src/b.go"}},
 		{"grep", "src/a.go:12:func x()\nsrc/a.go:30:y\nb.go:1:z", "#grep", []string{"src/a.go", "b.go"}},
 		{"numbered lines", "    1→see docs/x.md\n    2\tand b.md", "#path", []string{"docs/x.md", "b.md"}},

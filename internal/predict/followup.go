@@ -118,12 +118,12 @@ func (s *Session) follow(e *event, a *answer) {
 	for _, f := range s.m.followUps(e.tool) {
 		to := s.m.opt.Tool(f.Target)
 		if f.foreign || to.Model == nil || to.Model.Upstream != s.m.upstream { // its bindings are never read
-			e.follows = append(e.follows, match{t: &f.template, e: e, size: 1, list: noCall})
+			e.follows = append(e.follows, match{t: &f.template, e: e, size: 1})
 			continue
 		}
 		calls, of := s.m.calls(f, e, a, to)
 		for rank, arguments := range calls {
-			e.follows = append(e.follows, match{t: &f.template, e: e, rank: rank, size: of, list: noList, arguments: arguments})
+			e.follows = append(e.follows, match{t: &f.template, e: e, rank: rank, size: of, arguments: arguments})
 		}
 	}
 	e.follows = e.follows[:min(len(e.follows), maxFollows)]
@@ -202,8 +202,7 @@ func retyped(raw []byte, wants []string) []byte {
 type list struct {
 	from  valuemodel.From
 	found []found
-	cut   bool // there may be more
-	left  int  // bytes that may still be walked over
+	left  int // bytes that may still be walked over
 }
 
 // found is a value that a path leads to.
@@ -214,18 +213,17 @@ type found struct {
 
 // resolve returns the values of a binding in their order, without nulls and empty texts.
 func (a *answer) resolve(e *event, b *binding) list {
-	var p part
+	l, root := list{from: b.From, left: maxWalked}, []byte(nil)
 	switch b.From {
 	case valuemodel.Args:
-		p.value = []byte(e.arguments)
+		root = []byte(e.arguments)
 	case valuemodel.Result:
-		p = a.result()
+		root = a.result()
 	case valuemodel.Text:
-		p = a.text()
+		root = a.text()
 	}
-	l := list{from: b.From, cut: p.cut, left: maxWalked}
-	if len(p.value) > 0 {
-		l.find(p.value, b.Path, nil)
+	if len(root) > 0 {
+		l.find(root, b.Path, nil)
 	}
 	return l
 }
@@ -233,12 +231,10 @@ func (a *answer) resolve(e *event, b *binding) list {
 // find collects the values that a path leads to from a value.
 func (l *list) find(raw []byte, path []valuemodel.Step, at []int) {
 	if l.left -= len(raw); l.left < 0 || len(at) > maxDepth || len(l.found) == maxFound {
-		l.cut = true
 		return
 	}
 	if len(path) == 0 {
-		whole := !l.cut || raw[0] != '{' && raw[0] != '['
-		if whole && string(raw) != "null" && string(raw) != `""` && len(raw) <= maxValue {
+		if string(raw) != "null" && string(raw) != `""` && len(raw) <= maxValue {
 			l.found = append(l.found, found{raw, at})
 		}
 		return
@@ -258,7 +254,7 @@ func (l *list) find(raw []byte, path []valuemodel.Step, at []int) {
 		return
 	}
 	elements := slices.Collect(jsonrpc.Elements(raw))
-	if step.Max > 0 && (len(elements) > step.Max || l.cut) { // a truncated list may be longer
+	if step.Max > 0 && len(elements) > step.Max {
 		return
 	}
 	for i, element := range elements {

@@ -40,16 +40,10 @@ func FuzzSession(f *testing.F) {
 			if canonical, ok := jsonrpc.AppendCanonical(nil, arguments); ok {
 				gives(given, canonical)
 			}
-			p.answer(predict.Result{Text: answer, Failed: moves&8 != 0 && moves&4 != 0, Unread: moves&12 == 8})
+			p.answer(predict.Result{Text: answer, Failed: moves&8 != 0 && moves&4 != 0})
 			guesses := p.guesses()
 			for _, g := range guesses {
 				lawful(t, &g, given)
-				for _, next := range p.s.Suppose(g, predict.Result{Structured: answer}, p.now) {
-					lawful(t, &next, given)
-					if next.Why.Depth != 1 || next.P > g.P {
-						t.Fatalf("after %+v: got %+v", g, next)
-					}
-				}
 			}
 			chosen, _ := choose(guesses, anything, enrich.Options{Budget: math.MaxInt32, Slots: 1000, DefaultLead: time.Second})
 			for _, g := range chosen {

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"bytes"
+	"encoding/json"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -65,57 +66,20 @@ func isNumber(s string) bool {
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // parse returns the object or array with which a text begins, and the text after it; nil if
-// there is none. If the text is truncated, cut is true and the value ends after its last whole
-// member or element, or with keep, within a string.
-func parse(in []byte, keep bool) (value, rest []byte, cut bool) {
-	in = bytes.TrimLeft(in, " \t\r\n")
-	if len(in) == 0 || in[0] != '{' && in[0] != '[' {
-		return nil, nil, false
+// there is none.
+func parse(in []byte) (value, rest []byte) {
+	if in = trim(in); len(in) == 0 || in[0] != '{' && in[0] != '[' {
+		return nil, nil
 	}
-	var open []byte // closing brackets of the open values
-	end, named, quoted := 0, false, false
-	for i := 0; i < len(in); i++ {
-		switch c := in[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			if quoted = !quoted; !quoted && (named || len(open) > 0 && open[len(open)-1] == ']') {
-				end = i + 1
-			}
-		case quoted:
-		case c == '{' || c == '[':
-			open, end, named = append(open, c+2), i+1, false // in ASCII, } and ] are two after { and [
-		case c == ',':
-			end, named = i, false
-		case c == ':':
-			named = true
-		case c == '}' || c == ']':
-			if end, open = i+1, open[:len(open)-1]; len(open) == 0 {
-				if value = in[:end]; !jsonrpc.Valid(value) {
-					value = nil
-				}
-				return value, bytes.TrimLeft(in[end:], " \t\r\n"), false
-			}
-		}
+	var first json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(in))
+	if d.Decode(&first) != nil {
+		return nil, nil
 	}
-	tail := open
-	for i, k := 0, len(tail)-1; i < k; i, k = i+1, k-1 {
-		tail[i], tail[k] = tail[k], tail[i]
-	}
-	if keep && quoted && (named || tail[0] == ']') {
-		const longest = len(`\ud83d\ude00`) // an escape or a character may be truncated
-		for drop := range longest {
-			value = append(append(bytes.Clone(in[:len(in)-drop]), '"'), tail...)
-			if jsonrpc.Valid(value) {
-				return value, nil, true
-			}
-		}
-	}
-	if value = append(bytes.Clone(in[:end]), tail...); len(value) <= 2 || !jsonrpc.Valid(value) {
-		return nil, nil, true
-	}
-	return value, nil, true
+	return first, trim(in[d.InputOffset():])
 }
+
+func trim(in []byte) []byte { return bytes.TrimLeft(in, " \t\r\n") }
 
 // slot is a scalar in the arguments of a call.
 type slot struct {

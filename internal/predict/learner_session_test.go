@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/call"
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 )
 
@@ -84,12 +82,6 @@ func TestLoneTeachesNothing(t *testing.T) {
 	if !predict.Same(before, play(true)) {
 		t.Error("a lone session taught something")
 	}
-}
-
-// suppose is what would follow if a certain call were answered so.
-func suppose(p *historyPlayer, tool, arguments, answer string) []predict.Candidate {
-	c := predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}, P: 1}}
-	return p.s.Suppose(c, predict.Result{Text: []byte(answer)}, p.now)
 }
 
 // Only what is stale was wrong.

@@ -23,16 +23,10 @@ type match struct {
 	e         *event
 	rank      int
 	size      int     // of the driving list
-	list      int     // index of the list in the trigger's result; noList or noCall
 	logit     float64 // logit of the match alone
 	arguments string  // of a configured match: arguments of its call
 	done      bool    // of a configured match: the call was made since, or is forbidden
 }
-
-const (
-	noList = -1
-	noCall = -2 // the tool belongs to another upstream or does not exist, so no call can be made
-)
 
 // candidate is a call that may come next, while it is being built.
 type candidate struct {
@@ -105,14 +99,6 @@ func (f *features) candidates() []*candidate {
 	return c.all
 }
 
-// following returns the candidates that follow one call.
-func (f *features) following(e *event) []*candidate {
-	var c collector
-	f.addConfigured(e, &c)
-	f.build(f.templateMatches(e, nil), &c)
-	return c.all
-}
-
 // addConfigured collects the configured follow-ups of a call that are not done.
 func (f *features) addConfigured(e *event, c *collector) {
 	for i := range e.follows {
@@ -140,9 +126,9 @@ func (f *features) templateMatches(e *event, out []match) []match {
 		if t.Support < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayUse(t, f.s.id) || !enrich.Speculatable(f.target(t.Target).Model) {
 			continue
 		}
-		list, size := t.list(e)
+		size := t.size(e)
 		for rank := range min(size, t.Deepest+3, maxRank) {
-			g := match{t: t, e: e, rank: rank, size: size, list: list}
+			g := match{t: t, e: e, rank: rank, size: size}
 			g.logit = m.learned.weights.logit(g.base(), f.appendMatch(space[:0], &g, false))
 			out = append(out, g)
 		}

@@ -13,7 +13,7 @@
 //	m := predict.New(predict.Options{Tool: known, Learn: true})
 //	s := m.Begin(rand.Uint64(), false)
 //	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list_issues", Arguments: `{"owner":"a"}`, At: now})
-//	text, structured := predict.Read(answer, false)
+//	text, structured := predict.Read(answer)
 //	s.Result(predict.Result{ID: 1, Text: text, Structured: structured, Size: len(answer), At: now})
 //	candidates := s.Candidates(now)
 //

@@ -90,17 +90,12 @@ func (t *template) derive() {
 	}
 }
 
-// list returns the index and the size of the driving list in a call's result; -1 and 1 if
-// the template has none.
-func (t *template) list(e *event) (place, size int) {
+// size returns the size of the driving list in a call's result; 1 if the template has none.
+func (t *template) size(e *event) int {
 	if t.Driver < 0 {
-		return noList, 1
+		return 1
 	}
-	i, ok := e.values.paths[t.Sources[t.Driver].Name]
-	if !ok {
-		return noList, 0
-	}
-	return i, e.values.lists[i].size()
+	return e.values.lookup(t.Sources[t.Driver].Name).size()
 }
 
 // learnTemplate learns that a template would have produced a call of a session.

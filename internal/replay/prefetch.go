@@ -90,7 +90,7 @@ func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refus
 	g := &prefetch{key: v.Query.Key}
 	g.ctx, g.cancel = context.WithCancel(s.ctx)
 	if s.chooser.Session != nil {
-		if g.claim, refused = s.slots.Start(g.ctx, theUpstream, g.key, v.Host, false); refused != "" {
+		if g.claim, refused = s.slots.Start(g.ctx, theUpstream, g.key, v.Host); refused != "" {
 			g.cancel()
 			return refused
 		}

@@ -33,7 +33,7 @@ func key(i int) call.Key {
 
 // start begins the bet, or returns why not.
 func (b *bet) start(ctx context.Context, s *speculate.Session) (refused string) {
-	if b.claim, refused = s.Start(ctx, up, b.key, b.host, false); refused == "" {
+	if b.claim, refused = s.Start(ctx, up, b.key, b.host); refused == "" {
 		b.claim.Begun(func() call.Fate { return call.Fate(b.fate.Load()) })
 	}
 	return refused

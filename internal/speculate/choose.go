@@ -59,11 +59,6 @@ func (c *Chooser) Offer(now time.Time, found []predict.Candidate, limits enrich.
 	}
 	c.DropWaiting(w)
 	c.foundAt, c.expectedCalls, c.budget = now, 0, limits.Budget
-	c.Add(found)
-}
-
-// Add adds waiting candidates under the same budget.
-func (c *Chooser) Add(found []predict.Candidate) {
 	for i := range found {
 		c.expectedCalls += found[i].P
 		c.waiting = append(c.waiting, waitingCandidate{Candidate: found[i], why: enrich.Cap})

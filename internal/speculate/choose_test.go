@@ -40,7 +40,7 @@ func (w *table) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 }
 
 func (w *table) Begin(c *predict.Candidate, v *speculate.Verdict) string {
-	claim, refused := w.session.Start(context.Background(), up, v.Query.Key, v.Host, false)
+	claim, refused := w.session.Start(context.Background(), up, v.Query.Key, v.Host)
 	if claim != nil {
 		claim.Begun(func() call.Fate { return call.Pending })
 		w.begun, w.claims = append(w.begun, c.Key.Arguments), append(w.claims, claim)

@@ -123,7 +123,7 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	got := ""
 	if begins {
 		got = b.start(context.Background(), s.Session)
-	} else if b.claim, got = s.Start(context.Background(), up, b.key, b.host, false); b.claim != nil {
+	} else if b.claim, got = s.Start(context.Background(), up, b.key, b.host); b.claim != nil {
 		b.claim.Refused()
 	}
 	if got != want {

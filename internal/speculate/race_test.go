@@ -115,7 +115,7 @@ func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
 
 func (c *crowd) prefetch(ctx context.Context, s *speculate.Session, k call.Key, host string, r *rand.Rand) {
 	kind, takes, good := r.IntN(30), time.Duration(r.IntN(200))*time.Millisecond, call.Fate(1+r.IntN(4)%3)
-	claim, _ := s.Start(ctx, upstreamOf(k), k, host, false)
+	claim, _ := s.Start(ctx, upstreamOf(k), k, host)
 	switch {
 	case claim == nil:
 		return

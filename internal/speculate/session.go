@@ -85,8 +85,8 @@ func (w *Worker) called(c *Call) {
 	p.decisions.settle(c.At, false, w.Decided)
 }
 
-// answered handles the end of a call, and decides what to prefetch. The result has the start of the
-// body, whose size is given.
+// answered handles the end of a call, and decides what to prefetch. The result has no body if it is
+// not read; size is that of the whole.
 func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement) {
 	s := w.session(c.Client)
 	if r.Comparison != dedup.NotCompared {
@@ -100,8 +100,8 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 		return
 	}
 	p := s.pair(c.Upstream)
-	result := read(r.Body, size)
-	result.ID, result.Failed, result.Delivered = c.ID, !r.Complete, r.At
+	result := predict.Result{ID: c.ID, Failed: !r.Complete, Size: size, Delivered: r.At}
+	result.Text, result.Structured = predict.Read(r.Body)
 	took := r.Took
 	if is, _ := w.Scheduler.Known(c.Upstream.Key); is == Serial && r.Unloaded > 0 {
 		took = r.Unloaded // without its wait for other calls
@@ -117,15 +117,6 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 	if reply != nil {
 		reply <- Announcement{begun, s.intentWords()}
 	}
-}
-
-// read parses an answer, or the start of one, into the text that the model reads.
-func read(result []byte, size int) predict.Result {
-	r := predict.Result{Size: size, Unread: result == nil}
-	if !r.Unread {
-		r.Text, r.Structured = predict.Read(result, len(result) < size)
-	}
-	return r
 }
 
 // compared handles the comparison of an answer with the prefetched one.
@@ -261,7 +252,7 @@ func (p *pair) Declined(c *predict.Candidate, why enrich.Reason) {
 // joined it.
 func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	w, up, g := p.w, p.lease, *c
-	claim, refused := p.slots.Start(p.client.Context, up, v.Query.Key, v.Host, c.Why.Depth > 0)
+	claim, refused := p.slots.Start(p.client.Context, up, v.Query.Key, v.Host)
 	if claim == nil {
 		return refused
 	}
@@ -297,8 +288,8 @@ func joinTimeout(g *predict.Candidate) time.Duration {
 	return 4 * g.Model.Cost.Latency
 }
 
-// fetched handles the result of a prefetch, on the goroutine that fetched it. The answer may lead to
-// a follow-up prefetch.
+// fetched handles the result of a prefetch, on the goroutine that fetched it. Candidates that wait for
+// its slot may then begin.
 func (p *pair) fetched(up *Upstream, g *predict.Candidate, host string, claim *Claim, r FetchResult) {
 	w, tool := p.w, g.Key.Tool
 	if r.Displaced {
@@ -315,32 +306,15 @@ func (p *pair) fetched(up *Upstream, g *predict.Candidate, host string, claim *C
 			"upstream", up.Name, "tool", tool)
 	}
 	claim.Done() // after the bar, as a candidate waiting for the slot may be of the same tool
-	var body []byte
-	if g.Why.Depth == 0 && r.Good {
-		body = w.keep(r.Body)
-	}
-	size := len(r.Body)
-	w.queue.add(task{bytes: len(body), do: func() { w.resume(p.session, up, g, body, size) }})
-}
-
-// resume continues after a prefetch has returned: with the candidates that wait for its slot, and
-// the follow-ups of its answer.
-func (w *Worker) resume(s *session, up *Upstream, g *predict.Candidate, body []byte, size int) {
-	if w.sessions[s.client] != s { // the session has ended
-		return
-	}
-	w.current = s.client
-	p, now := s.pair(up), time.Now()
-	if body != nil && p.decisions.newest != nil {
-		r := read(body, size)
-		r.At = now
-		follows := p.predict.Suppose(*g, r, now)
-		p.choose.Add(follows)
-		p.found(len(follows))
-	}
-	if p.choose.Open() > 0 {
-		p.decide(now)
-	}
+	w.queue.add(task{do: func() {
+		if w.sessions[p.client] != p.session { // the session has ended
+			return
+		}
+		w.current = p.client
+		if waits := p.session.pair(up); waits.choose.Open() > 0 {
+			waits.decide(time.Now())
+		}
+	}})
 }
 
 // found counts candidates of the newest decision.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
 )
 
 // Worker observes the calls of sessions and decides which calls to prefetch. Calls never wait
@@ -91,9 +93,6 @@ func (w *Worker) Called(c *Call) {
 	w.queue.add(task{bytes: len(c.Arguments), do: func() { w.called(c) }})
 }
 
-// maxRead is the number of bytes of a result that are read.
-const maxRead = 256 << 10
-
 // Answered reports the end of a call, and returns whether it will be handled. If reply is not nil,
 // the worker sends on it what it started because of the answer, and closes it. The result of a
 // comparison is always handled, as it may show that a tool must not be prefetched.
@@ -115,13 +114,12 @@ func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 	})
 }
 
-// keep returns a copy of the start of a body, or nil if there is no room for it.
+// keep returns a copy of a body, or nil if it is too long or there is no room for it.
 func (w *Worker) keep(body []byte) []byte {
-	n := min(len(body), maxRead)
-	if !w.queue.hasRoom(n) {
+	if len(body) > predict.MaxRead || !w.queue.hasRoom(len(body)) {
 		return nil
 	}
-	return append(make([]byte, 0, n), body[:n]...)
+	return slices.Clone(body)
 }
 
 // SessionEnded reports the end of a session and of its prefetches. It calls then after the last
