@@ -31,8 +31,8 @@ func TestSlotsArePartOfTheChoice(t *testing.T) {
 			c.Latency = enrich.Fixed(100 * time.Millisecond)
 		})))
 	}
-	s := enrich.Pick(all, options(nil))
-	if len(s.Choices) != 3 || s.Choices[0].Candidate != 0 || s.Tokens != 7120 {
+	s := pick(all, options(nil))
+	if len(s.chosen) != 3 || s.chosen[0] != 0 || s.tokens() != 7120 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -43,10 +43,10 @@ func TestEveryCallOfALinkIsPaidFor(t *testing.T) {
 	for _, a := range []string{"1", "2", "3"} {
 		all = append(all, guess("read", 0.5, both(sized(3000), func(c *candidate) { c.Key.Arguments = a })))
 	}
-	s := enrich.Pick(all, options(nil))
+	s := pick(all, options(nil))
 	expect(t, s, "0", "1", "2 budget")
-	if s.Tokens != 6000 {
-		t.Errorf("got %d tokens, want 6000", s.Tokens)
+	if s.tokens() != 6000 {
+		t.Errorf("got %d tokens, want 6000", s.tokens())
 	}
 }
 
@@ -55,12 +55,12 @@ func TestAuditOnlyIsFree(t *testing.T) {
 		c.Model = reading(func(m *model) { m.ValueClass = valuemodel.AuditOnly })
 		c.Bytes = 1 << 20
 	}
-	s := enrich.Pick(candidates{guess("todo", 0.9, audit), guess("a", 0.5, nil)}, options(func(o *enrich.Options) { o.Budget = 0 }))
+	s := pick(candidates{guess("todo", 0.9, audit), guess("a", 0.5, nil)}, options(func(o *enrich.Options) { o.Budget = 0 }))
 	expect(t, s, "0", "1 budget")
-	if s.Choices[0].Tokens != 0 {
-		t.Errorf("got %+v", s.Choices)
+	if s.all[s.chosen[0]].Tokens != 0 {
+		t.Errorf("got %+v", s)
 	}
 	// Free of tokens, not of waste.
-	s = enrich.Pick(candidates{guess("todo", 0.3, both(audit, lasting(time.Millisecond)))}, options(nil))
+	s = pick(candidates{guess("todo", 0.3, both(audit, lasting(time.Millisecond)))}, options(nil))
 	expect(t, s, "0 gate")
 }

@@ -6,12 +6,12 @@
 // their expected hidden time (the gate). Of the rest it chooses those that together hide
 // the most within the budget (the knapsack):
 //
-//	s := enrich.Pick([]enrich.Candidate{
-//		{Key: list, Model: m, P: 0.8, Latency: enrich.Point(400 * time.Millisecond)},
+//	chosen := enrich.Pick([]enrich.Candidate{
+//		{Key: list, Model: m, P: 0.8, Latency: enrich.Fixed(400 * time.Millisecond)},
 //		{Key: issue, Model: m, P: 0.2},
 //		{Key: page, Model: m, P: 0.6, Reason: enrich.Stored},
 //	}, enrich.Options{Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond})
-//	// s.Choices names the first, s.Declined the others: low_probability, stored
+//	// chosen is 0; the Reasons of the others are low_probability and stored
 //
 // Every declined candidate has exactly one reason. The gate ignores how much a result is
 // worth to the model (its value class, its past usefulness, the model's intent). That
@@ -68,7 +68,11 @@ type Candidate struct {
 	Bytes     int // size of the result, 90th percentile; zero means unknown
 	FileBytes int // size of the file that it reads; zero if it reads none
 
-	Reason Reason // why it must not be chosen, if the caller knows already
+	Reason Reason // why it must not be chosen, if the caller knows already; set by Pick if it is not chosen
+
+	// Set by Pick for a candidate that passes the gate.
+	Value  float64 // expected hidden time in ms: weighted, or net of waste if Silent
+	Tokens int     // expected size of its result, at its 90th percentile
 }
 
 // Options bound a choice. The zero value chooses nothing.
@@ -83,25 +87,4 @@ type Options struct {
 	Dollars        float64       // US dollars that may still be spent
 	Keywords       []string      // from the model's intent
 	DefaultLead    time.Duration // lead of candidates without one; default 3s
-}
-
-// Selection says which candidates were chosen. Of several candidates for the same call
-// only one appears: one without a reason if there is one, else the most probable.
-type Selection struct {
-	Choices  []Choice  // in start order
-	Declined []Decline // by index
-	Tokens   int       // expected for the choices, each at its 90th percentile
-}
-
-// Choice is a candidate to start.
-type Choice struct {
-	Candidate int     // index
-	Value     float64 // expected hidden time in ms: weighted, or net of waste if Silent
-	Tokens    int     // expected size of its result
-}
-
-// Decline is a candidate that was not chosen.
-type Decline struct {
-	Candidate int // index
-	Reason    Reason
 }

@@ -3,6 +3,7 @@ package enrich_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,19 +50,40 @@ func options(change func(*enrich.Options)) enrich.Options {
 	return o
 }
 
-// outcome is a selection as text: the choices in order, then what was declined.
-func outcome(s enrich.Selection) []string {
-	var lines []string
-	for _, c := range s.Choices {
-		lines = append(lines, fmt.Sprint(c.Candidate))
+// selection is what was picked of all candidates.
+type selection struct {
+	all    candidates
+	chosen []int
+}
+
+func pick(all candidates, o enrich.Options) selection {
+	s := selection{all: slices.Clone(all)}
+	s.chosen = enrich.Pick(s.all, o)
+	return s
+}
+
+func (s selection) tokens() (sum int) {
+	for _, i := range s.chosen {
+		sum += s.all[i].Tokens
 	}
-	for _, d := range s.Declined {
-		lines = append(lines, fmt.Sprintf("%d %s", d.Candidate, d.Reason))
+	return sum
+}
+
+// outcome is a selection as text: the choices in order, then what was declined.
+func outcome(s selection) []string {
+	var lines []string
+	for _, i := range s.chosen {
+		lines = append(lines, fmt.Sprint(i))
+	}
+	for i := range s.all {
+		if s.all[i].Reason != "" {
+			lines = append(lines, fmt.Sprintf("%d %s", i, s.all[i].Reason))
+		}
 	}
 	return lines
 }
 
-func expect(t *testing.T, s enrich.Selection, want ...string) {
+func expect(t *testing.T, s selection, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, outcome(s)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -113,37 +135,9 @@ func TestPick(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			expect(t, enrich.Pick(tt.all, options(tt.options)), tt.want...)
+			expect(t, pick(tt.all, options(tt.options)), tt.want...)
 		})
 	}
-}
-
-func TestPickMergesTheSameCall(t *testing.T) {
-	other := func(c *candidate) { c.Key.Arguments = `{"a":2}` }
-	t.Run("the most probable stands for it", func(t *testing.T) {
-		s := enrich.Pick(candidates{guess("a", 0.4, nil), guess("a", 0.8, nil), guess("a", 0.6, nil), guess("a", 0.5, other)}, options(nil))
-		expect(t, s, "1", "3")
-	})
-	t.Run("of equals the first", func(t *testing.T) {
-		expect(t, enrich.Pick(candidates{guess("a", 0.4, nil), guess("a", 0.4, nil)}, options(nil)), "0")
-	})
-	t.Run("one that may be made before one that is watched", func(t *testing.T) {
-		watched := guess("a", 0.9, func(c *candidate) { c.Reason = enrich.Shadow })
-		for _, all := range []candidates{{watched, guess("a", 0.5, nil)}, {guess("a", 0.5, nil), watched}} {
-			s := enrich.Pick(all, options(nil))
-			if len(s.Choices) != 1 || len(s.Declined) != 0 || all[s.Choices[0].Candidate].Reason != "" {
-				t.Errorf("got %v", outcome(s))
-			}
-		}
-	})
-	t.Run("another upstream or session is another call", func(t *testing.T) {
-		s := enrich.Pick(candidates{
-			guess("a", 0.5, nil),
-			guess("a", 0.5, func(c *candidate) { c.Key.Upstream = 2 }),
-			guess("a", 0.5, func(c *candidate) { c.Key.Scope = "t" }),
-		}, options(nil))
-		expect(t, s, "0", "1", "2")
-	})
 }
 
 // P·min(L, D) > (1−P)·C, at its edge: with C = 50 ms and P = 0.5 a call must hide
@@ -174,7 +168,7 @@ func TestGate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			expect(t, enrich.Pick(candidates{guess("a", tt.p, tt.change)}, options(nil)), tt.want)
+			expect(t, pick(candidates{guess("a", tt.p, tt.change)}, options(nil)), tt.want)
 		})
 	}
 }
@@ -202,7 +196,7 @@ func TestGatePricesDollars(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			expect(t, enrich.Pick(tt.all, options(tt.options)), tt.want...)
+			expect(t, pick(tt.all, options(tt.options)), tt.want...)
 		})
 	}
 }
@@ -215,9 +209,9 @@ func TestSlowToolsAreBetterTargets(t *testing.T) {
 			c.Latency, c.Lead = enrich.Fixed(latency), enrich.Fixed(20*time.Second)
 		}
 	}
-	s := enrich.Pick(candidates{guess("a", 0.5, slow(200*time.Millisecond)), guess("b", 0.5, slow(10*time.Second))}, options(nil))
+	s := pick(candidates{guess("a", 0.5, slow(200*time.Millisecond)), guess("b", 0.5, slow(10*time.Second))}, options(nil))
 	expect(t, s, "1", "0")
-	if got, want := s.Choices[0].Value/s.Choices[1].Value, 50.0; math.Abs(got-want) > 1e-9 {
+	if got, want := s.all[s.chosen[0]].Value/s.all[s.chosen[1]].Value, 50.0; math.Abs(got-want) > 1e-9 {
 		t.Errorf("got %v times the value, want %v", got, want)
 	}
 }
@@ -231,7 +225,7 @@ func TestHiddenTimeIsExpectedOverBothSpreads(t *testing.T) {
 	})
 	// lead 200: .3·100+.4·200+.3·200 = 170; lead 1000: .3·100+.4·400+.3·1000 = 490; lead 10000: 790
 	want := 0.3*170 + 0.4*490 + 0.3*790
-	if s := enrich.Pick(candidates{c}, options(nil)); len(s.Choices) != 1 || math.Abs(s.Choices[0].Value-want) > 1e-9 {
+	if s := pick(candidates{c}, options(nil)); len(s.chosen) != 1 || math.Abs(s.all[s.chosen[0]].Value-want) > 1e-9 {
 		t.Errorf("got %+v, want a value of %v", s, want)
 	}
 }
@@ -239,8 +233,8 @@ func TestHiddenTimeIsExpectedOverBothSpreads(t *testing.T) {
 func TestLeadDefaultsToThink(t *testing.T) {
 	slow := guess("a", 1, func(c *candidate) { c.Latency = enrich.Fixed(time.Hour) })
 	for think, want := range map[time.Duration]float64{0: 3000, time.Second: 1000} {
-		s := enrich.Pick(candidates{slow}, options(func(o *enrich.Options) { o.DefaultLead = think }))
-		if got := s.Choices[0].Value; math.Abs(got-want) > 1e-6 {
+		s := pick(candidates{slow}, options(func(o *enrich.Options) { o.DefaultLead = think }))
+		if got := s.all[s.chosen[0]].Value; math.Abs(got-want) > 1e-6 {
 			t.Errorf("think %v: got %v, want %v", think, got, want)
 		}
 	}
@@ -248,9 +242,9 @@ func TestLeadDefaultsToThink(t *testing.T) {
 
 func TestPickIsRepeatable(t *testing.T) {
 	all := many(64)
-	want := enrich.Pick(all, options(nil))
+	want := outcome(pick(all, options(nil)))
 	for range 20 {
-		if diff := cmp.Diff(want, enrich.Pick(all, options(nil))); diff != "" {
+		if diff := cmp.Diff(want, outcome(pick(all, options(nil)))); diff != "" {
 			t.Fatalf("-first +again:\n%s", diff)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,33 +13,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the candidates: each is chosen, declined for one known reason, or the
-// same as another; and the choices keep every limit.
+// Whatever the candidates: each is chosen once, or declined for one known reason; and the choices
+// keep every limit.
 func TestEveryCandidateIsAccountedFor(t *testing.T) {
 	seen := make(map[enrich.Reason]int)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "candidates")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		all, o := drawCandidates(r, n), drawOptions(r)
-		s := enrich.Pick(all, o)
-
-		fate := make([]string, n)
-		for _, c := range s.Choices {
-			fate[c.Candidate] += " chosen"
-		}
-		for _, d := range s.Declined {
-			fate[d.Candidate] += " " + string(d.Reason)
-			seen[d.Reason]++
-		}
-		for i, f := range fate {
-			same := 0 // of those that mean the same, exactly one is accounted for
-			for k, c := range all {
-				if c.Key == all[i].Key && fate[k] != "" {
-					same++
-				}
-			}
-			if same != 1 || len(strings.Fields(f)) > 1 {
-				t.Fatalf("%d: got %q; %d that mean the same are accounted for", i, f, same)
+		s := pick(all, o)
+		for i := range s.all {
+			seen[s.all[i].Reason]++
+			if chosen := slices.Contains(s.chosen, i); chosen != (s.all[i].Reason == "") {
+				t.Fatalf("%d: chosen %v, with the reason %q", i, chosen, s.all[i].Reason)
 			}
 		}
 		checkChoices(t, all, o, s)
@@ -56,24 +41,18 @@ func TestEveryCandidateIsAccountedFor(t *testing.T) {
 	t.Log(seen)
 }
 
-func checkChoices(t *rapid.T, all candidates, o enrich.Options, s enrich.Selection) {
+func checkChoices(t *rapid.T, all candidates, o enrich.Options, s selection) {
 	tokens, dollars := 0, 0.0
-	done := make(map[string]bool) // calls that stand before
-	for _, c := range s.Choices {
-		chosen := &all[c.Candidate]
-		key := fmt.Sprint(chosen.Key)
-		if done[key] {
-			t.Fatalf("%s is chosen twice", key)
+	for _, i := range s.chosen {
+		chosen := &s.all[i]
+		if all[i].Reason != "" || chosen.P < o.MinProbability || chosen.Tokens < 0 {
+			t.Fatalf("%d: chosen: %+v", i, chosen)
 		}
-		if chosen.Reason != "" || chosen.P < o.MinProbability || c.Tokens < 0 {
-			t.Fatalf("%d: chosen: %+v", c.Candidate, chosen)
-		}
-		done[key] = true
-		tokens += c.Tokens
+		tokens += chosen.Tokens
 		dollars += chosen.Model.Cost.Dollars
 	}
-	if tokens != s.Tokens || tokens > o.Budget || len(s.Choices) > o.Slots || dollars > o.Dollars {
-		t.Fatalf("got %d tokens of %d, %d calls of %d, %v dollars of %v: %+v", tokens, o.Budget, len(s.Choices), o.Slots, dollars, o.Dollars, s)
+	if tokens > o.Budget || len(s.chosen) > o.Slots || dollars > o.Dollars {
+		t.Fatalf("got %d tokens of %d, %d calls of %d, %v dollars of %v: %+v", tokens, o.Budget, len(s.chosen), o.Slots, dollars, o.Dollars, s)
 	}
 }
 

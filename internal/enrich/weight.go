@@ -21,8 +21,8 @@ func ClassWeight(c valuemodel.ValueClass) float64 {
 
 // weight returns how much a hidden millisecond of the call counts. An unknown usefulness
 // changes nothing, as it counts as 0.5.
-func (c *Candidate) weight(boost float64) float64 {
-	weight := ClassWeight(c.Model.ValueClass) * boost
+func (c *Candidate) weight(intent valuemodel.Intent) float64 {
+	weight := ClassWeight(c.Model.ValueClass) * intentBoost(c.Model, intent)
 	if c.Usefulness > 0 {
 		weight *= 2 * min(c.Usefulness, 1)
 	}

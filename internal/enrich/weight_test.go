@@ -9,18 +9,18 @@ import (
 )
 
 // alone is the choice of a candidate that nothing stands against.
-func alone(t *testing.T, c candidate, change func(*enrich.Options)) enrich.Choice {
+func alone(t *testing.T, c candidate, change func(*enrich.Options)) candidate {
 	t.Helper()
-	s := enrich.Pick(candidates{c}, options(func(o *enrich.Options) {
+	s := pick(candidates{c}, options(func(o *enrich.Options) {
 		o.Budget = math.MaxInt
 		if change != nil {
 			change(o)
 		}
 	}))
-	if len(s.Choices) != 1 {
+	if len(s.chosen) != 1 {
 		t.Fatalf("got %v", outcome(s))
 	}
-	return s.Choices[0]
+	return s.all[s.chosen[0]]
 }
 
 // What is hidden, 0.5 · 400 ms, times what it is worth.
@@ -61,7 +61,7 @@ func TestSilent(t *testing.T) {
 	}
 	all := candidates{guess("a", 0.35, class(valuemodel.Critical)), guess("b", 0.6, class(valuemodel.Supporting))}
 	for silent, want := range map[bool][]string{true: {"1", "0 cap"}, false: {"0", "1 cap"}} {
-		expect(t, enrich.Pick(all, options(func(o *enrich.Options) { o.Slots, o.Silent = 1, silent })), want...)
+		expect(t, pick(all, options(func(o *enrich.Options) { o.Slots, o.Silent = 1, silent })), want...)
 	}
 }
 
@@ -69,8 +69,8 @@ func TestSilent(t *testing.T) {
 // whether to bet.
 func TestErratum9UseDoesNotGate(t *testing.T) {
 	useless := guess("a", 0.5, func(c *candidate) { c.Usefulness = 0.01 })
-	expect(t, enrich.Pick(candidates{useless}, options(nil)), "0")
-	expect(t, enrich.Pick(candidates{useless, guess("b", 0.5, nil)}, options(func(o *enrich.Options) { o.Slots = 1 })), "1", "0 cap")
+	expect(t, pick(candidates{useless}, options(nil)), "0")
+	expect(t, pick(candidates{useless, guess("b", 0.5, nil)}, options(func(o *enrich.Options) { o.Slots = 1 })), "1", "0 cap")
 }
 
 func TestIntent(t *testing.T) {
@@ -121,8 +121,8 @@ func TestIntentDecidesBetweenBets(t *testing.T) {
 		})
 	})
 	all := candidates{guess("other", 0.6, nil), search}
-	expect(t, enrich.Pick(all, options(nil)), "0", "1")
-	expect(t, enrich.Pick(all, options(func(o *enrich.Options) { o.Keywords = []string{"snippets"} })), "1", "0")
+	expect(t, pick(all, options(nil)), "0", "1")
+	expect(t, pick(all, options(func(o *enrich.Options) { o.Keywords = []string{"snippets"} })), "1", "0")
 }
 
 func TestTokens(t *testing.T) {
@@ -159,8 +159,8 @@ func TestTokens(t *testing.T) {
 // What an answer counts is bounded, so that the largest is not left out for its size.
 func TestWhole(t *testing.T) {
 	large := candidates{guess("large", 0.9, func(c *enrich.Candidate) { c.Bytes = 1 << 20 })}
-	pick := func(budget, whole int) enrich.Selection {
-		return enrich.Pick(large, options(func(o *enrich.Options) { o.Budget, o.MaxTokens = budget, whole }))
+	pick := func(budget, whole int) selection {
+		return pick(large, options(func(o *enrich.Options) { o.Budget, o.MaxTokens = budget, whole }))
 	}
 	expect(t, pick(1000, 0), "0 budget")
 	expect(t, pick(1000, 1000), "0")

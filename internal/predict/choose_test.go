@@ -15,9 +15,8 @@ type around struct {
 }
 
 // choose asks about each guess that may be made and is likely enough, and picks.
-// The indices of the selection are those of the guesses.
-func choose(guesses []predict.Candidate, ask func(g *predict.Candidate) around, o enrich.Options) (chosen []predict.Candidate, s enrich.Selection) {
-	all := make([]enrich.Candidate, len(guesses))
+func choose(guesses []predict.Candidate, ask func(g *predict.Candidate) around, o enrich.Options) (chosen []predict.Candidate, all []enrich.Candidate) {
+	all = make([]enrich.Candidate, len(guesses))
 	for i := range guesses {
 		g := &guesses[i]
 		// A call that is not asked about is told apart by what it is alone.
@@ -34,9 +33,8 @@ func choose(guesses []predict.Candidate, ask func(g *predict.Candidate) around, 
 		}
 		c.WasteFactor, c.FileBytes = w.Caution, w.FileBytes
 	}
-	s = enrich.Pick(all, o)
-	for _, c := range s.Choices {
-		chosen = append(chosen, guesses[c.Candidate])
+	for _, i := range enrich.Pick(all, o) {
+		chosen = append(chosen, guesses[i])
 	}
-	return chosen, s
+	return chosen, all
 }

@@ -218,7 +218,7 @@ func TestChooseAsks(t *testing.T) {
 		guess("not a call", 0.9, ""), guess("not a call either", 0.9, ""),
 	}
 	var asked []string
-	chosen, s := choose(guesses, func(g *predict.Candidate) around {
+	chosen, all := choose(guesses, func(g *predict.Candidate) around {
 		asked = append(asked, g.Key.Arguments)
 		w := anything(g)
 		switch {
@@ -236,8 +236,8 @@ func TestChooseAsks(t *testing.T) {
 		t.Errorf("chosen: got %+v, want the likely one", chosen)
 	}
 	got := map[string]enrich.Reason{}
-	for _, d := range s.Declined {
-		got[guesses[d.Candidate].Key.Arguments] = d.Reason
+	for i := range all {
+		got[guesses[i].Key.Arguments] = all[i].Reason
 	}
 	for arguments, want := range map[string]enrich.Reason{
 		"unlikely": enrich.LowProbability, "forbidden": enrich.Origin, "watched": enrich.Shadow, "watched and stored": enrich.Stored,
@@ -266,12 +266,8 @@ func TestChooseWeighs(t *testing.T) {
 	} {
 		o := budget
 		o.Budget = 5000
-		_, s := choose(guesses, func(*predict.Candidate) around { return test.around }, o)
-		var got enrich.Reason
-		for _, d := range s.Declined {
-			got = d.Reason
-		}
-		if got != test.want {
+		_, all := choose(guesses, func(*predict.Candidate) around { return test.around }, o)
+		if got := all[0].Reason; got != test.want {
 			t.Errorf("%s: got the reason %q, want %q", test.name, got, test.want)
 		}
 	}

@@ -2,6 +2,7 @@ package speculate
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -15,16 +16,10 @@ type Chooser struct {
 	Session  *Session // nil to ignore slots, levels and concurrency
 	Upstream *Upstream
 
-	waiting       []waitingCandidate
-	foundAt       time.Time // when the last answer arrived, which the waiting candidates follow
-	expectedCalls float64   // sum of the probabilities of the candidates found then
-	budget        int       // tokens left for the answers to these candidates
-}
-
-// waitingCandidate is worth a prefetch and lacks only a slot.
-type waitingCandidate struct {
-	predict.Candidate
-	why enrich.Reason // why it was not begun at the last choice
+	waiting       []predict.Candidate // each with the reason why it was not begun at the last choice
+	foundAt       time.Time           // when the last answer arrived, which the waiting candidates follow
+	expectedCalls float64             // sum of the probabilities of the candidates found then
+	budget        int                 // tokens left for the answers to these candidates
 }
 
 // Environment checks and begins the candidates of a Chooser.
@@ -59,16 +54,16 @@ func (c *Chooser) Offer(now time.Time, found []predict.Candidate, limits enrich.
 	}
 	c.DropWaiting(w)
 	c.foundAt, c.expectedCalls, c.budget = now, 0, limits.Budget
+	c.waiting = slices.Clone(found)
 	for i := range found {
 		c.expectedCalls += found[i].P
-		c.waiting = append(c.waiting, waitingCandidate{Candidate: found[i], why: enrich.Cap})
 	}
 }
 
 // DropWaiting declines the waiting candidates, each for its last reason.
 func (c *Chooser) DropWaiting(w Environment) {
 	for i := range c.waiting {
-		w.Declined(&c.waiting[i].Candidate, c.waiting[i].why)
+		w.Declined(&c.waiting[i], cmp.Or(c.waiting[i].Reason, enrich.Cap))
 	}
 	c.waiting = nil
 }
@@ -91,15 +86,14 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) {
 	}
 	verdicts, all := make([]Verdict, len(c.waiting)), make([]enrich.Candidate, len(c.waiting))
 	for i := range c.waiting {
-		all[i] = c.evaluate(now, &c.waiting[i].Candidate, &verdicts[i], rooms, &o, w)
+		all[i] = c.evaluate(now, &c.waiting[i], &verdicts[i], rooms, &o, w)
 	}
-	picked := enrich.Pick(all, o.Options)
-	c.budget -= picked.Tokens
-	found := c.waiting
+	chosen, found := enrich.Pick(all, o.Options), c.waiting
 	c.waiting = nil
 	watched := make(map[string]bool) // hosts at level 0 that already have a watched candidate
-	for _, p := range picked.Choices {
-		g, v := &found[p.Candidate].Candidate, &verdicts[p.Candidate]
+	for _, i := range chosen {
+		g, v := &found[i], &verdicts[i]
+		c.budget -= all[i].Tokens
 		switch watch := rooms[v.Host].Watch; {
 		case watch && watched[v.Host]:
 			w.Declined(g, enrich.Throttled)
@@ -113,32 +107,37 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) {
 			}
 		}
 	}
-	for _, d := range picked.Declined {
-		g, v := &found[d.Candidate].Candidate, &verdicts[d.Candidate]
-		deferrable := d.Reason == enrich.Cap || d.Reason == enrich.Throttled
+	for i := range all {
+		g, v, why := &found[i], &verdicts[i], all[i].Reason
+		deferrable := isDeferrable(why)
 		switch {
+		case why == "": // chosen
 		case deferrable && rooms[v.Host].Watch: // level 1 would not begin it
 			w.Declined(g, enrich.Throttled)
 		case deferrable && g.Reason == "":
-			c.waiting = append(c.waiting, waitingCandidate{*g, d.Reason})
+			g.Reason = why
+			c.waiting = append(c.waiting, *g)
 		default:
-			w.Declined(g, d.Reason)
+			w.Declined(g, why)
 		}
 	}
 }
+
+// isDeferrable reports whether a candidate lacks only a slot.
+func isDeferrable(why enrich.Reason) bool { return why == enrich.Cap || why == enrich.Throttled }
 
 // evaluate returns a candidate with what is known about it now, as input for enrich.Pick.
 func (c *Chooser) evaluate(
 	now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]Room, o *ChooseOptions, w Environment,
 ) enrich.Candidate {
-	out := g.Candidate // has a key of its own if it is not checked
+	if isDeferrable(g.Reason) {
+		g.Reason = ""
+	}
+	out := g.Candidate
 	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 		return out
 	}
 	*v = w.MayPrefetch(g)
-	if v.Query.Key != (call.Key{}) { // empty for a candidate that cannot be called
-		out.Key = v.Query.Key
-	}
 	if v.Reason != "" {
 		out.Reason = v.Reason
 		return out
