@@ -65,14 +65,10 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 
 // arm returns the policy to replay and its rules.
 func arm(f *replayFlags, e *config.Enrichment, d *config.Dedup) replay.Arm {
-	rules := enrichment(e)
 	a := replay.Arm{
-		Name:    f.policy,
-		Pick:    rules.Pick(),
-		Dollars: rules.Dollars,
-		Slots:   rules.Slots(),
-		Store:   dedup.Options{MaxBytes: int64(d.MaxBytes), WriteSettle: time.Duration(d.WriteSettle), Settle: time.Duration(d.Settle)},
-		Watch:   e.Mode == "shadow",
+		Name:  f.policy,
+		Rules: enrichment(e),
+		Store: dedup.Options{MaxBytes: int64(d.MaxBytes), WriteSettle: time.Duration(d.WriteSettle), Settle: time.Duration(d.Settle)},
 	}
 	switch {
 	case f.policy == "off" || e.Mode == "off":

@@ -68,6 +68,7 @@ func (f *features) export(c *candidate) Candidate {
 	if c.configured != nil && out.Reason != "" {
 		c.configured.done = true // report a forbidden candidate only once
 	}
+	c.p, c.declined = out.P, out.Reason != ""
 	if out.Reason == "" && shadow {
 		out.Reason = enrich.Shadow
 	}

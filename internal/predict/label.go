@@ -34,6 +34,9 @@ type prediction struct {
 	tool      string
 	arguments string
 	samples   []sample
+
+	first    float64 // probability when it was first predicted
+	reported bool    // to Options.Labelled, or not to be
 }
 
 // pending are the predicted calls of a session without a label.
@@ -59,7 +62,7 @@ func (s *Session) addSample(c *candidate) {
 		return
 	}
 	if p == nil {
-		p = &prediction{call: c.key, tool: c.tool, arguments: c.arguments}
+		p = &prediction{call: c.key, tool: c.tool, arguments: c.arguments, first: c.p, reported: c.declined || s.m.opt.Labelled == nil}
 		s.pending.byCall[c.key] = p
 		s.pending.order = append(s.pending.order, p)
 	}
@@ -133,6 +136,10 @@ func (s *Session) labelSamples(p *prediction, is func(*sample) (settled, hit boo
 		settled, hit := is(k)
 		if !settled {
 			break
+		}
+		if !p.reported {
+			p.reported = true
+			s.m.opt.Labelled(p.first, hit)
 		}
 		if !s.m.opt.Learn {
 			continue

@@ -38,6 +38,8 @@ type candidate struct {
 	configured *match // newest configured match; nil if it is only learned
 	free       bool   // a configured match uses no result
 	logit      float64
+	p          float64
+	declined   bool // for another reason than that it is only observed
 	sample     sample
 }
 

@@ -41,6 +41,10 @@ type Options struct {
 	Learn        bool                   // false: only configured follow-ups, at their configured probability
 	ShadowLabels int                    // labels before a learned edge, or a tool declared read-only by annotation only, may prefetch; default 5
 	MaxAge       time.Duration          // how long a prefetched result may be served; zero means no limit
+
+	// Labelled, if not nil, is called for each call that might have been prefetched or was observed, once it
+	// is known whether it came in time; p is its probability when it was first predicted.
+	Labelled func(p float64, came bool)
 }
 
 // Tool describes a tool.

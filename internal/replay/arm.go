@@ -1,14 +1,12 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"strconv"
 	"time"
 
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/speculate"
 )
 
@@ -21,31 +19,24 @@ const (
 	Nothing                // no prefetches
 )
 
-// Arm is one configuration of prefetching, with a store, slots and throttles of its own.
+// Arm is one configuration of prefetching, with a store, slots and throttles of its own. What concerns
+// the learner and the age of answers is the same for all arms, as in Options.
 type Arm struct {
-	Name    string
-	Source  Source
-	Pick    enrich.Options    // Slots, Dollars, MaxTokens and DefaultLead are set by the replay
-	Dollars float64           // limit of the prefetches of one session, in US dollars
-	Slots   speculate.Options // Deadline is in recorded time; default 30 s
-	Store   dedup.Options     // Clock is set by the replay
-
-	Watch bool // choose prefetches but start none
+	Name   string
+	Source Source
+	Rules  speculate.Rules
+	Store  dedup.Options // Clock is set by the replay
 }
-
-// defaultDeadline ends a prefetch that no call waits for; the proxy has the same.
-const defaultDeadline = 30 * time.Second
 
 // noDeadline disables deadlines in real time, which do not apply here.
 const noDeadline = 1000 * time.Hour
 
 // arm is the state of an Arm.
 type arm struct {
-	rules     Arm
+	Arm
 	p         *Player
 	store     *dedup.Store
 	scheduler *speculate.Scheduler
-	deadline  time.Duration
 	now       time.Duration // time of the store's clock
 	report    *tally
 
@@ -54,14 +45,12 @@ type arm struct {
 	onPrefetch func(turns int, tool, arguments string) // called with each prefetch
 }
 
-func newArm(p *Player, rules Arm) *arm {
-	a := &arm{rules: rules, p: p, deadline: cmp.Or(max(rules.Slots.Deadline, 0), defaultDeadline), report: newTally()}
-	a.rules.Pick.DefaultLead = p.o.Think
-	a.rules.Pick.MaxTokens = rules.Pick.Budget / cmp.Or(max(rules.Slots.PerSession, 0), 3) // as in the proxy
-	store := rules.Store
-	store.Clock = func() age.Moment { return age.At(a.now, a.now) }
-	a.store = dedup.New(store)
-	slots := rules.Slots
+func newArm(p *Player, of Arm) *arm {
+	a := &arm{Arm: of, p: p, report: newTally()}
+	a.Rules.MaxAge, a.Rules.ExclusiveMaxAge = p.o.MaxAge, 0
+	a.Arm.Store.Clock = func() age.Moment { return age.At(a.now, a.now) }
+	a.store = dedup.New(a.Arm.Store)
+	slots := of.Rules.Slots()
 	slots.Deadline = noDeadline
 	a.scheduler = speculate.New(slots)
 	return a

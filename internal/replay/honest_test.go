@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/replay"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -61,9 +61,9 @@ func lively() []replay.Arm {
 	var all []replay.Arm
 	for i, source := range []replay.Source{replay.Forecast, replay.Forecast, replay.Oracle, replay.Nothing} {
 		a := usual(fmt.Sprint(i), source)
-		a.Pick.MinProbability, a.Pick.Waste = 0.01, 0
+		a.Rules.MinProbability, a.Rules.Waste = 0.01, 0
 		if i == 1 {
-			a.Slots.PerSession = 1
+			a.Rules.PerSession = 1
 		}
 		all = append(all, a)
 	}
@@ -229,7 +229,7 @@ func TestOracleIsTheCeiling(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		text := strings.NewReplacer("set_item", "get_item", "write", "get_item", "!", "").Replace(untimed(history(r, 8)))
 		ceiling := usual("oracle", replay.Oracle)
-		ceiling.Pick = enrich.Options{Budget: 1 << 30}
+		ceiling.Rules = speculate.Rules{Budget: 1 << 30, Delivery: "inline"}
 		all := play(t, o, text, ceiling, usual("learned", replay.Forecast))
 		if o := all[0]; o.Accuracy != 1 || o.Coverage < all[1].Coverage {
 			t.Errorf("seed %d: oracle: accuracy %v, coverage %v beside %v", seed, o.Accuracy, o.Coverage, all[1].Coverage)

@@ -20,12 +20,11 @@ type playback struct {
 	learner *predict.Session // nil if no arm uses it
 	classes map[callKey]*callClass
 	called  map[callKey]bool // calls made so far
-	scores  scores
 	arms    []*armSession
 }
 
 func newPlayback(p *Player, s *Session, arms []*arm) *playback {
-	t := &playback{p: p, s: s, classes: make(map[callKey]*callClass), called: make(map[callKey]bool), scores: newScores(p)}
+	t := &playback{p: p, s: s, classes: make(map[callKey]*callClass), called: make(map[callKey]bool)}
 	for i := range s.turns {
 		for _, m := range s.turns[i].calls {
 			m.class = t.class(m.callKey)
@@ -39,7 +38,7 @@ func newPlayback(p *Player, s *Session, arms []*arm) *playback {
 		s.spread()
 	}
 	t.began = p.startTime(s)
-	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.rules.Source == Forecast }) {
+	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.Source == Forecast }) {
 		t.learner = p.learner().Begin(s.learnerID, false)
 	}
 	for _, a := range arms {
@@ -87,13 +86,10 @@ func (t *playback) turn(turn *turn) {
 	var found []predict.Candidate
 	if t.learner != nil {
 		found = t.learner.Candidates(t.at())
-		if len(t.arms) > 0 {
-			t.scores.observe(t, found)
-		}
 	}
 	for _, s := range t.arms {
 		s.turn(turn)
-		switch s.arm.rules.Source {
+		switch s.arm.Source {
 		case Forecast:
 			s.consider(t.withoutImmediate(found, s))
 		case Oracle:
@@ -121,19 +117,14 @@ func (t *playback) withoutImmediate(found []predict.Candidate, s *armSession) []
 
 // beginCall passes a call to the learner.
 func (t *playback) beginCall(m *playedCall) {
-	if m.class.storable() && len(t.arms) > 0 {
-		t.scores.called(t, m)
-	}
 	t.called[m.callKey] = true
 	if t.learner != nil {
 		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.tool, Arguments: m.arguments, At: t.at()})
 	}
-	if m.class.effect.Changes() {
-		stale := func(c callKey) bool { return touches(m.class.effect, t.class(c).query.Places) }
-		t.scores.invalidate(stale)
-		if t.learner != nil {
-			t.learner.Invalidate(func(tool, arguments string) bool { return stale(callKey{tool, arguments}) })
-		}
+	if m.class.effect.Changes() && t.learner != nil {
+		t.learner.Invalidate(func(tool, arguments string) bool {
+			return touches(m.class.effect, t.class(callKey{tool, arguments}).query.Places)
+		})
 	}
 }
 
@@ -162,7 +153,6 @@ func (t *playback) nextReads() []predict.Candidate {
 
 // end ends the session.
 func (t *playback) end() {
-	t.scores.end()
 	if t.learner != nil {
 		t.learner.End()
 	}

@@ -43,7 +43,7 @@ func (m *playedCall) body() []byte { return []byte(m.recorded.Text) }
 // consider handles the candidates after a turn: it cancels prefetches that are no longer worth
 // it, and starts new ones.
 func (s *armSession) consider(found []predict.Candidate) {
-	s.chooser.Offer(s.at(), found, s.arm.rules.Pick, s)
+	s.chooser.Offer(s.at(), found, &s.arm.Rules, s)
 	s.endCancelled()
 	s.choose()
 }
@@ -54,14 +54,13 @@ func (s *armSession) choose() {
 		return
 	}
 	s.slots.Review(s.at())
-	o := speculate.ChooseOptions{Options: s.arm.rules.Pick, Host: s.t.p.o.Model("").Host, Shadow: s.arm.rules.Watch, Keep: s.t.p.o.MaxAge}
-	o.Dollars = s.arm.rules.Dollars - s.dollars
-	s.chooser.Choose(s.at(), o, s)
+	at := speculate.Situation{Host: s.t.p.o.Model("").Host, Spent: s.dollars, Think: s.t.p.o.Think}
+	s.chooser.Choose(s.at(), &s.arm.Rules, at, s)
 }
 
 // MayPrefetch returns the query for a candidate, and the reason if it must not be prefetched.
 func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
-	if s.arm.rules.Source == Forecast {
+	if s.arm.Source == Forecast {
 		if why := s.t.learner.Recheck(g); why != "" && why != enrich.Shadow {
 			return speculate.Verdict{Reason: why}
 		}
@@ -130,24 +129,7 @@ func (s *armSession) send(g *prefetch, cand *predict.Candidate) {
 	}
 	s.prefetches = append(s.prefetches, g)
 	s.arm.scheduler.Sent(&g.run, theUpstream, cand.Key.Tool, g.claim, s.at())
-	if g.claim != nil && takes > s.arm.deadline {
-		s.clock.after(s.arm.deadline, func() { s.overdue(g) })
-	}
 	s.clock.after(takes, func() { s.complete(g) })
-}
-
-// overdue handles the deadline of a prefetch: it cancels the prefetch, or if a call waits for
-// it, only frees its slot.
-func (s *armSession) overdue(g *prefetch) {
-	switch {
-	case g.ended:
-		return
-	case g.joined:
-		g.claim.Done()
-	default:
-		s.cancel(g)
-	}
-	s.choose()
 }
 
 // join marks the open prefetch of a key as joined by a call.

@@ -8,8 +8,8 @@
 //
 //	calls, err := replay.ReadFile("sessions.jsonl.gz")
 //	p := replay.New(replay.Options{Model: model, Learn: true, MaxAge: 10 * time.Second},
-//		replay.Arm{Name: "defaults", Pick: pick},
-//		replay.Arm{Name: "ceiling", Source: replay.Oracle, Pick: pick})
+//		replay.Arm{Name: "defaults", Rules: rules},
+//		replay.Arm{Name: "ceiling", Source: replay.Oracle, Rules: rules})
 //	p.Play(replay.Sessions(calls))
 //	fmt.Println(p.Reports()[0].Coverage)
 //
@@ -18,11 +18,8 @@
 // that follows earlier. Calls are answered from the recording, and so are prefetches of calls
 // that the session makes later; the answer of any other prefetch is empty and never used.
 //
-// Not simulated are rate limits of hosts (limit); calls slowed down by prefetches, which a
-// recording cannot show; intents stated by the model; inlined answers (deliver); and prefetches
-// that follow from prefetches. A recording has answers only for correct prefetches, so following
-// up on those alone would look ahead. Such prefetches save time but add no coverage, as their
-// calls are also predicted when the first call is made.
+// Not simulated are rate limits of hosts (limit); deadlines of prefetches; calls slowed down by prefetches, which a
+// recording cannot show; intents stated by the model; and inlined answers (deliver).
 package replay
 
 import (
@@ -69,7 +66,8 @@ type Player struct {
 
 	sessions int // played so far
 	wall     time.Time
-	untimed  int // calls played to arms that have no recorded duration
+	untimed  int  // calls played to arms that have no recorded duration
+	playing  bool // what is learned from now counts
 	deciles  [10]Decile
 }
 
@@ -109,7 +107,7 @@ func New(o Options, arms ...Arm) *Player {
 func (p *Player) NewLearner() *predict.Model {
 	o := predict.Options{
 		Tool:  func(name string) predict.Tool { return predict.Tool{Model: p.o.Model(name)} },
-		Learn: p.o.Learn, ShadowLabels: p.o.ShadowLabels, MaxAge: p.o.MaxAge,
+		Learn: p.o.Learn, ShadowLabels: p.o.ShadowLabels, MaxAge: p.o.MaxAge, Labelled: p.labelled,
 	}
 	return predict.New(o)
 }
@@ -132,6 +130,7 @@ func (p *Player) Play(all []*Session) {
 }
 
 func (p *Player) play(s *Session, arms []*arm) {
+	p.playing = len(arms) > 0
 	t := newPlayback(p, s, arms)
 	for i := range s.turns {
 		t.turn(&s.turns[i])

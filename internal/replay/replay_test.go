@@ -52,7 +52,7 @@ func leads(t testing.TB, probability float64) valuemodel.Rule {
 func usual(name string, source replay.Source) replay.Arm {
 	return replay.Arm{
 		Name: name, Source: source,
-		Pick:  enrich.Options{Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond, SecondWorth: 0.01},
+		Rules: speculate.Rules{Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond, SecondWorth: 0.01},
 		Store: dedup.Options{MaxBytes: 1 << 20, WriteSettle: time.Minute, Settle: 2 * time.Second},
 	}
 }
@@ -235,14 +235,14 @@ func TestBounds(t *testing.T) {
 	text := "list_items:abc\nget_item:a get_item:b get_item:c\n"
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	watch := usual("watch", replay.Forecast)
-	watch.Watch = true
+	watch.Rules.Mode = "shadow"
 	narrow := usual("narrow", replay.Forecast)
-	narrow.Pick.Budget = 10 // tokens; one prefetch always fits
-	narrow.Slots.PerSession = 1
+	narrow.Rules.Budget = 10 // tokens; one prefetch always fits
+	narrow.Rules.PerSession = 1
 	unlikely := usual("unlikely", replay.Forecast)
-	unlikely.Pick.MinProbability = 0.95
+	unlikely.Rules.MinProbability = 0.95
 	dear := usual("dear", replay.Forecast)
-	dear.Pick.Waste = time.Hour
+	dear.Rules.Waste = time.Hour
 	for i, r := range play(t, o, text, watch, narrow, unlikely, dear) {
 		want := []struct {
 			used   int
@@ -258,7 +258,7 @@ func TestBounds(t *testing.T) {
 func TestSlotTakenAgain(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	one := usual("one", replay.Forecast)
-	one.Slots = speculate.Options{PerSession: 1}
+	one.Rules.PerSession = 1
 	r := play(t, o, "list_items:abc\nget_item:a\nget_item:b\nget_item:c\n", one)[0]
 	if r.Used != 3 || r.Hidden != 3*450 {
 		t.Errorf("got %d used, %d ms hidden, want 3 and %d", r.Used, r.Hidden, 3*450)
@@ -325,28 +325,6 @@ func TestCallAtOnceIsNotPrefetched(t *testing.T) {
 	}
 }
 
-// A prefetch is cancelled at its deadline unless a call waits for it.
-func TestDeadline(t *testing.T) {
-	o := replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: time.Hour}
-	arm := usual("static", replay.Forecast)
-	if r := play(t, o, "list_items:a@100\n@@40 get_item:a@60000\n", arm)[0]; r.Issued != 1 || r.Used != 0 || r.Hidden != 0 {
-		t.Errorf("asked for too late: got %d used of %d issued, %d ms hidden, want 0 of 1", r.Used, r.Issued, r.Hidden)
-	}
-	if r := play(t, o, "list_items:a@100\n@@20 get_item:a@60000\n", arm)[0]; r.Used != 1 || r.Hidden != 20000 {
-		t.Errorf("asked for in time: got %d used of %d issued, %d ms hidden, want 1 and 20000", r.Used, r.Issued, r.Hidden)
-	}
-}
-
-// The server continues a cancelled prefetch, so the end of another call does not show whether it
-// worked on both at the same time.
-func TestGivenUpTellsNothing(t *testing.T) {
-	p := replay.New(replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: time.Hour}, usual("static", replay.Forecast))
-	p.Play(replay.Sessions(trace("get_other:p@10000\nget_other:q@10000\nlist_items:a@100\n@@25 get_other:y@10000\n@@40 get_item:a@60000\n")))
-	if r := p.Reports()[0]; r.Issued == 0 || p.Known(0) != speculate.Unknown {
-		t.Errorf("%d issued, and of the upstream is known %+v; want some, and nothing", r.Issued, p.Known(0))
-	}
-}
-
 // A failed prefetch serves no call, and delays a call that joined it. If the call fails too, it
 // is not prefetched again.
 func TestFailedGuess(t *testing.T) {
@@ -375,10 +353,10 @@ func TestArmsAlone(t *testing.T) {
 	text := sessions(30, "") + sessions(5, "write:x\n")
 	o := replay.Options{Learn: true}
 	low := usual("low", replay.Forecast)
-	low.Pick.MinProbability, low.Pick.Waste = 0.01, 0
+	low.Rules.MinProbability, low.Rules.Waste = 0.01, 0
 	both := play(t, o, text, usual("usual", replay.Forecast), low)
 	for i, alone := range []replay.Arm{usual("usual", replay.Forecast), low} {
-		if diff := cmp.Diff(play(t, o, text, alone)[0], both[i], cmp.AllowUnexported(replay.Counts{}, replay.Decile{})); diff != "" {
+		if diff := cmp.Diff(play(t, o, text, alone)[0], both[i], cmp.AllowUnexported(replay.Counts{})); diff != "" {
 			t.Errorf("%s: alone and beside another: %s", alone.Name, diff)
 		}
 	}

@@ -92,7 +92,7 @@ type Row struct {
 func (p *Player) Reports() []*Report {
 	var all []*Report
 	for _, a := range p.arms {
-		r := a.report.report(a.rules.Name)
+		r := a.report.report(a.Name)
 		r.Untimed, r.Think, r.Calibration = p.untimed, p.o.Think.Milliseconds(), p.calibration()
 		all = append(all, r)
 	}

@@ -39,11 +39,11 @@ func (c *Chooser) Open() int { return len(c.waiting) }
 // answers may take budget tokens. It cancels the prefetches in progress that are no longer worth
 // finishing: less than half as likely now as required to begin one, as part of their cost is already
 // spent.
-func (c *Chooser) Offer(now time.Time, found []predict.Candidate, limits enrich.Options, w Environment) {
+func (c *Chooser) Offer(now time.Time, found []predict.Candidate, rules *Rules, w Environment) {
 	type exact struct{ tool, arguments string }
 	likely := make(map[exact]bool)
 	for i := range found {
-		if g := &found[i]; g.P >= limits.MinProbability/2 {
+		if g := &found[i]; g.P >= rules.MinProbability/2 {
 			likely[exact{g.Key.Tool, g.Key.Arguments}] = true
 		}
 	}
@@ -53,7 +53,7 @@ func (c *Chooser) Offer(now time.Time, found []predict.Candidate, limits enrich.
 		})
 	}
 	c.DropWaiting(w)
-	c.foundAt, c.expectedCalls, c.budget = now, 0, limits.Budget
+	c.foundAt, c.expectedCalls, c.budget = now, 0, rules.Budget
 	c.waiting = slices.Clone(found)
 	for i := range found {
 		c.expectedCalls += found[i].P
@@ -68,27 +68,32 @@ func (c *Chooser) DropWaiting(w Environment) {
 	c.waiting = nil
 }
 
-// ChooseOptions limit one choice.
-type ChooseOptions struct {
-	enrich.Options               // Slots and Budget are set by Choose
-	Host           string        // default host of the upstream's calls
-	Shadow         bool          // chosen candidates are only watched
-	Keep           time.Duration // how long an answer is useful if its model does not say
+// Situation is what one choice depends on besides the rules.
+type Situation struct {
+	Host     string        // default host of the upstream's calls
+	Spent    float64       // US dollars that the session's prefetches have cost
+	Keywords []string      // of what the model is working on
+	Think    time.Duration // usual time between calls where it is not known; default 3 s
 }
 
+// defaultThink is the assumed time between calls if it is not known.
+const defaultThink = 3 * time.Second
+
 // Choose picks from the waiting candidates and begins the picked ones. At level 0 nothing is
-// begun, and it watches what level 1 would begin.
-func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) {
-	rooms := map[string]Room{o.Host: c.room(o.Host)}
-	o.Slots, o.Budget = rooms[o.Host].Slots, c.budget
-	if o.Shadow {
+// begun, and it watches what level 1 would begin; in the mode "shadow" it watches all that it picks.
+func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environment) {
+	rooms := map[string]Room{at.Host: c.room(at.Host)}
+	o, shadow := rules.Pick(), rules.Mode == "shadow"
+	o.Slots, o.Budget, o.DefaultLead = rooms[at.Host].Slots, c.budget, cmp.Or(at.Think, defaultThink)
+	o.Dollars, o.Keywords = rules.Dollars-at.Spent, at.Keywords
+	if shadow {
 		o.Slots = max(o.Slots, 1)
 	}
 	verdicts, all := make([]Verdict, len(c.waiting)), make([]enrich.Candidate, len(c.waiting))
 	for i := range c.waiting {
 		all[i] = c.evaluate(now, &c.waiting[i], &verdicts[i], rooms, &o, w)
 	}
-	chosen, found := enrich.Pick(all, o.Options), c.waiting
+	chosen, found := enrich.Pick(all, o), c.waiting
 	c.waiting = nil
 	watched := make(map[string]bool) // hosts at level 0 that already have a watched candidate
 	for _, i := range chosen {
@@ -97,9 +102,9 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) {
 		switch watch := rooms[v.Host].Watch; {
 		case watch && watched[v.Host]:
 			w.Declined(g, enrich.Throttled)
-		case watch || o.Shadow:
+		case watch || shadow:
 			watched[v.Host] = true
-			c.watch(now, g, v, o.Keep)
+			c.watch(now, g, v, rules.Age(c.Upstream.Exclusive))
 			w.Declined(g, enrich.Shadow)
 		default:
 			if refused := w.Begin(g, v); refused != "" {
@@ -128,7 +133,7 @@ func isDeferrable(why enrich.Reason) bool { return why == enrich.Cap || why == e
 
 // evaluate returns a candidate with what is known about it now, as input for enrich.Pick.
 func (c *Chooser) evaluate(
-	now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]Room, o *ChooseOptions, w Environment,
+	now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]Room, o *enrich.Options, w Environment,
 ) enrich.Candidate {
 	if isDeferrable(g.Reason) {
 		g.Reason = ""
@@ -171,7 +176,7 @@ func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now tim
 		return false
 	}
 	serial, busy := c.Session.serial(c.Upstream)
-	usual := enrich.Fixed(cmp.Or(think, defaultThink))
+	usual := enrich.Fixed(think)
 	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual)
 	if !busy { // a call in progress delays both the pause and the prefetch
 		pause = pause.Minus(now.Sub(c.foundAt))
@@ -195,9 +200,6 @@ func (s *Session) serial(up *Upstream) (p float64, busy bool) {
 		return 1 - i.parallel(), i.busy()
 	}
 }
-
-// defaultThink is the assumed time between calls if it is not known.
-const defaultThink = 3 * time.Second
 
 // watch records what would have been begun, for as long as its answer would be useful.
 func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Verdict, keep time.Duration) {

@@ -79,15 +79,16 @@ func nth(t *testing.T, n int) (all []predict.Candidate) {
 	return all
 }
 
-var usual = speculate.ChooseOptions{
-	Options: enrich.Options{MinProbability: 0.3, Waste: 50 * time.Millisecond, DefaultLead: time.Second, Silent: true}, Host: host, Keep: time.Minute,
-}
+var (
+	usual   = &speculate.Rules{MinProbability: 0.3, Waste: 50 * time.Millisecond, MaxAge: time.Minute}
+	thinker = speculate.Situation{Host: host, Think: time.Second}
+)
 
-// budget returns the limits of an offer.
-func budget(tokens int) enrich.Options {
-	o := usual.Options
+// budget returns the rules of an offer.
+func budget(tokens int) *speculate.Rules {
+	o := *usual
 	o.Budget = tokens
-	return o
+	return &o
 }
 
 // TestChooseGoesOn: candidates that lack a slot wait for one, and each is begun once, the likeliest
@@ -98,7 +99,7 @@ func TestChooseGoesOn(t *testing.T) {
 	all[5].P = 0.1
 	c.Offer(w.now, all, budget(1000), w)
 	for round, want := range []struct{ begun, open int }{{3, 2}, {5, 0}} {
-		c.Choose(w.now, usual, w)
+		c.Choose(w.now, usual, thinker, w)
 		if len(w.begun) != want.begun || c.Open() != want.open {
 			t.Fatalf("round %d: begun %v, %d wait, want %+v", round, w.begun, c.Open(), want)
 		}
@@ -116,7 +117,7 @@ func TestChooseBudget(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	c.Offer(w.now, nth(t, 5), budget(350), w) // each takes 150: 100 for its answer
 	for range 5 {
-		c.Choose(w.now, usual, w)
+		c.Choose(w.now, usual, thinker, w)
 	}
 	if len(w.begun) != 2 {
 		t.Errorf("got %v, want the two that the budget allows", w.begun)
@@ -143,7 +144,7 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 			all[i].P, all[i].Latency = tt.p, enrich.Fixed(tt.takes)
 		}
 		c.Offer(w.now, all, budget(1000), w)
-		c.Choose(w.now, usual, w)
+		c.Choose(w.now, usual, thinker, w)
 		if began := len(w.begun) == 1; began != (tt.why == "") {
 			t.Errorf("%v: begun %v, want declined %q", tt, w.begun, tt.why)
 		}
@@ -182,7 +183,7 @@ func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 				all[i].P, all[i].Latency, all[i].Lead, all[i].Pause = tt.p[i], enrich.Fixed(tt.takes), enrich.Fixed(tt.lead), enrich.Fixed(tt.pause)
 			}
 			c.Offer(w.now, all, budget(1000), w)
-			c.Choose(w.now, usual, w)
+			c.Choose(w.now, usual, thinker, w)
 			if len(w.begun) != tt.begun {
 				t.Errorf("begun %v, want %d", w.begun, tt.begun)
 			}
@@ -211,7 +212,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 			all[i].Key.Arguments = fmt.Sprintf(`{"turn":%d,"n":%d}`, turn, i)
 		}
 		c.Offer(w.now, all, budget(1000), w)
-		c.Choose(w.now, usual, w)
+		c.Choose(w.now, usual, thinker, w)
 		if !w.session.Room(host, up).Watch {
 			return
 		}
@@ -231,15 +232,15 @@ func TestChooseAtLevelZero(t *testing.T) {
 // be kept.
 func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
 	d, c, w := laid(speculate.Parallel)
-	shadow := usual
-	shadow.Shadow = true
+	shadow := *usual
+	shadow.Mode = "shadow"
 	for i, fresh := range []time.Duration{0, time.Hour} {
 		all := nth(t, 1)
 		m := *all[0].Model
 		m.Cost.Freshness = fresh
 		all[0].Model, all[0].Key.Arguments = &m, fmt.Sprint(i)
 		c.Offer(w.now, all, budget(1000), w)
-		c.Choose(w.now, shadow, w)
+		c.Choose(w.now, &shadow, thinker, w)
 	}
 	w.now = w.now.Add(10 * time.Minute)
 	for i := range 2 {

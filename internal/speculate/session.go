@@ -205,7 +205,7 @@ func (s *session) addIntent(arguments string) {
 func (p *pair) offer(now time.Time, c *Call) []Started {
 	rules := p.w.Rules()
 	found := p.predict.Candidates(now)
-	p.choose.Offer(now, found, rules.Pick(), p)
+	p.choose.Offer(now, found, rules, p)
 	p.decisions.begin(&Decision{
 		At: now, Session: p.client.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
 		until: now.Add(rules.Age(p.lease.Exclusive)),
@@ -225,11 +225,8 @@ func (p *pair) decide(now time.Time) []Started {
 	host := p.lease.Host()
 	w.Scheduler.Waited(host, w.Waited(host))
 	p.slots.Review(now)
-	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow"}
-	o.Keep = rules.Age(p.lease.Exclusive)
-	o.Keywords, o.Dollars = p.intentWords(), rules.Dollars-p.dollars
 	p.begun = nil
-	p.choose.Choose(now, o, p)
+	p.choose.Choose(now, rules, Situation{Host: host, Spent: p.dollars, Keywords: p.intentWords()}, p)
 	return p.begun
 }
 

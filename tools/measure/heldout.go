@@ -80,7 +80,7 @@ func (l *workload) play(o options) (*replay.Report, error) {
 		return learner
 	}
 	arm := s.arm
-	arm.Pick.MinProbability = usualGate
+	arm.Rules.MinProbability = usualGate
 	p = replay.New(options, arm)
 	p.Play(replay.Sessions(l.bench))
 	return p.Reports()[0], nil

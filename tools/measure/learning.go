@@ -30,7 +30,7 @@ func learning(w io.Writer, o options, set string) error {
 	}
 	all := slices.Concat(replay.Sessions(train), replay.Sessions(bench))
 	arm := s.arm
-	arm.Pick.MinProbability = usualGate
+	arm.Rules.MinProbability = usualGate
 
 	one := replay.New(s.options(model), arm)
 	one.Play(all)

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/replay"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 	"mcpschedd/tools/classes"
 )
@@ -44,7 +44,7 @@ const manyTokens = 1 << 40
 func underFloor() setting {
 	return setting{
 		name: "the floor's rule", classes: "classes-floor.toml", whole: true, keep: 10, gates: fine(),
-		arm: replay.Arm{Pick: enrich.Options{Budget: manyTokens}, Store: store()},
+		arm: replay.Arm{Rules: speculate.Rules{Delivery: "inline", Budget: manyTokens}, Store: store()},
 	}
 }
 
@@ -53,7 +53,7 @@ func asConfigured() setting {
 	return setting{
 		name: "the defaults", classes: "classes.toml", gates: []float64{0.9, 0.7, 0.5, usualGate, 0.2, 0.1, 0.05, 0.01},
 		arm: replay.Arm{
-			Pick:  enrich.Options{Budget: 8000, MaxTokens: 8000, Silent: true, Waste: 50 * time.Millisecond, SecondWorth: 0.01},
+			Rules: speculate.Rules{Budget: 8000, Waste: 50 * time.Millisecond, SecondWorth: 0.01},
 			Store: store(),
 		},
 	}
@@ -94,9 +94,9 @@ func (s setting) measure(w io.Writer, v *verdicts, o options, set string, f *flo
 	}
 	if o.wants("static") {
 		arm := s.arm
-		arm.Name, arm.Pick.MinProbability = "static", usualGate
+		arm.Name, arm.Rules.MinProbability = "static", usualGate
 		if s.keep > 0 {
-			arm.Pick.MinProbability = 0
+			arm.Rules.MinProbability = 0
 		}
 		r := s.play(o, model, false, []replay.Arm{arm}, train, bench).Reports()[0]
 		line(w, r)
@@ -112,14 +112,14 @@ func (s setting) arms(o options) []replay.Arm {
 	if o.wants("learned") {
 		for _, g := range s.gates {
 			arm := s.arm
-			arm.Name, arm.Pick.MinProbability = fmt.Sprintf("%.4f", g), g
+			arm.Name, arm.Rules.MinProbability = fmt.Sprintf("%.4f", g), g
 			all = append(all, arm)
 		}
 	}
 	for _, other := range []replay.Arm{{Name: "off", Source: replay.Nothing}, {Name: "oracle", Source: replay.Oracle}} {
 		if o.wants(other.Name) {
 			arm := s.arm
-			arm.Name, arm.Source, arm.Pick.MinProbability = other.Name, other.Source, usualGate
+			arm.Name, arm.Source, arm.Rules.MinProbability = other.Name, other.Source, usualGate
 			all = append(all, arm)
 		}
 	}
