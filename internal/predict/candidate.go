@@ -60,7 +60,7 @@ func (f *features) export(c *candidate) Candidate {
 	} else {
 		g = &c.matches[0]
 		out.Why = Why{Edge: edgeLabel(g.e.symbol, c.tool), Rank: g.rank}
-		shadow = shadow || m.onTrial(c.sample.edge)
+		shadow = shadow || g.t.Labels < m.opt.ShadowLabels
 	}
 	if out.Reason == "" {
 		out.Reason = m.refusal(&out, t)

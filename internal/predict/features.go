@@ -53,7 +53,7 @@ func (f *features) score(c *candidate) {
 		k.base = c.configured.base()
 	} else {
 		k.base = c.matches[0].base()
-		k.edge = edge{c.matches[0].t.Trigger, c.tool}
+		k.by = ranked{trigger: c.matches[0].t.Trigger, id: c.matches[0].t.id}
 	}
 	k.again = f.s.times(c.key) > 0
 	var space [matchFeatures]hash

@@ -12,7 +12,7 @@ const (
 type sample struct {
 	turn        int
 	at          time.Time
-	edge        edge // zero if it is configured
+	by          ranked // its most probable match; zero if it is configured
 	base        float64
 	features    []hash
 	logit       float64 // sum of base and weights at that time
@@ -128,7 +128,7 @@ func (s *Session) tooOld(tool string, k *sample, now time.Time) bool {
 }
 
 // labelSamples labels the oldest samples of a call until is reports one that is not settled.
-// A call that was predicted in several turns counts once for its edge, with the last sample.
+// A call that was predicted in several turns counts once for its template, with the last sample.
 func (s *Session) labelSamples(p *prediction, is func(*sample) (settled, hit bool)) {
 	n := 0
 	for ; n < len(p.samples); n++ {
@@ -148,11 +148,11 @@ func (s *Session) labelSamples(p *prediction, is func(*sample) (settled, hit boo
 		s.m.learn(func(l *state) { l.label(&label, hit) })
 	}
 	if n > 0 && n == len(p.samples) {
-		tool, edge := p.tool, p.samples[n-1].edge
+		tool, by := p.tool, p.samples[n-1].by
 		s.m.learn(func(l *state) {
 			l.toolFor(tool).Labels++
-			if edge.Trigger != "" && (l.edges[edge] > 0 || len(l.edges) < maxEdges) {
-				l.edges[edge]++
+			if t := l.template(by.trigger, by.id); t != nil {
+				t.Labels++
 			}
 		})
 	}

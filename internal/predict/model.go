@@ -39,7 +39,7 @@ import (
 type Options struct {
 	Tool         func(name string) Tool // returns the current tool; called often, so it must be fast; nil for no tools
 	Learn        bool                   // false: only configured follow-ups, at their configured probability
-	ShadowLabels int                    // labels before a learned edge, or a tool declared read-only by annotation only, may prefetch; default 5
+	ShadowLabels int                    // labels before a learned follow-up, or a tool declared read-only by annotation only, may prefetch; default 5
 	MaxAge       time.Duration          // how long a prefetched result may be served; zero means no limit
 
 	// Labelled, if not nil, is called for each call that might have been prefetched or was observed, once it

@@ -14,7 +14,7 @@ import (
 )
 
 // StateVersion is the version of the state format. Other versions are not read.
-const StateVersion = 8
+const StateVersion = 9
 
 // State is the encoded learned state: Server belongs to the server wherever it is used, and
 // Values, the values that its sessions used, to their working directory. Values that too few
@@ -27,9 +27,7 @@ func (s State) hash() uint64 { return xxhash.Sum64(s.Server) ^ xxhash.Sum64(s.Va
 type serverPart struct {
 	Weights     []byte // see pack
 	Templates   []*template
-	Edges       map[edge]int
 	Tools       map[string]*toolStats
-	Bars        map[string]string
 	Pauses      sketch
 	Concurrency Concurrency
 }
@@ -53,7 +51,7 @@ type savedSighting struct {
 
 // save encodes the state.
 func (m *state) save() State {
-	s := serverPart{Edges: m.edges, Tools: m.tools, Bars: m.bars, Pauses: m.pauses, Concurrency: m.concurrency}
+	s := serverPart{Tools: m.tools, Pauses: m.pauses, Concurrency: m.concurrency}
 	v := valuesPart{Arguments: m.arguments}
 	for _, symbol := range slices.Sorted(maps.Keys(m.templates)) {
 		for _, t := range m.templates[symbol] {
@@ -95,11 +93,7 @@ func (m *state) loadServer(saved []byte) error {
 		}
 	}
 	m.addTemplates(p.Templates)
-	maps.Copy(m.edges, p.Edges)
 	maps.Copy(m.tools, p.Tools)
-	for tool, why := range p.Bars {
-		m.bar(tool, why)
-	}
 	m.pauses, m.concurrency = p.Pauses, p.Concurrency
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 const (
 	maxTools    = 2048
 	maxTriggers = 4096
-	maxEdges    = 1 << 14
 	maxChanges  = 1 << 14 // since the last merge
 )
 
@@ -22,15 +21,10 @@ type state struct {
 	kept        int                             // number of templates
 	arguments   map[hash]*argument              // tool and argument → its values
 	seen        *simplelru.LRU[hash, *sighting] // value of an argument, or private template → sessions that used it
-	edges       map[edge]int                    // number of labelled candidates
 	tools       map[string]*toolStats
-	bars        map[string]string // tool → why it is never prefetched again
-	pauses      sketch            // seconds from a result to the session's next call
+	pauses      sketch // seconds from a result to the session's next call
 	concurrency Concurrency
 }
-
-// edge is a call of one tool after one of another.
-type edge struct{ Trigger, Target string }
 
 // Concurrency counts the observations that the server handles calls in parallel, and that it
 // handles them serially. Of several processes, the one with the most observations counts.
@@ -40,7 +34,7 @@ func newState() *state {
 	seen, _ := simplelru.NewLRU[hash, *sighting](maxSeen, nil) // fails only for size 0
 	return &state{
 		weights: weights{}, templates: map[string][]*template{}, arguments: map[hash]*argument{}, seen: seen,
-		edges: map[edge]int{}, tools: map[string]*toolStats{}, bars: map[string]string{},
+		tools: map[string]*toolStats{},
 	}
 }
 
@@ -93,8 +87,10 @@ func (m *Model) merged(stored State) (*state, error) {
 	for _, change := range m.changes {
 		change(next)
 	}
-	for tool, why := range m.learned.bars {
-		next.bar(tool, why)
+	for name, t := range m.learned.tools {
+		if t.Barred != "" {
+			next.bar(name, t.Barred)
+		}
 	}
 	for _, all := range m.learned.templates {
 		for _, t := range all {

@@ -28,6 +28,7 @@ type template struct {
 	Driver  int // index of the argument with a candidate per list value; -1 if none
 	Deepest int // highest rank that was correct
 
+	Labels  int      // labelled candidates of which it was the most probable match
 	Support float32  // decayed number of calls that it explained
 	Ranks   [4]share // its correct candidates by rank, in the turn after the trigger; the last one counts all higher ranks
 
@@ -103,9 +104,8 @@ func (m *Model) learnTemplate(t *template, rank int, session uint64) {
 	fresh := *t
 	if known := m.learned.template(t.Trigger, t.id); known != nil {
 		fresh = *known
-		fresh.Support, fresh.Ranks, fresh.Deepest = 0, [4]share{}, 0
+		fresh.Support, fresh.Ranks, fresh.Deepest, fresh.Labels = 0, [4]share{}, 0, 0
 	} else {
-		fresh.cloneStrings()
 		fresh.private, fresh.secret = t.holdsData(), t.maySecret()
 	}
 	m.learn(func(s *state) { s.support(fresh, min(rank, maxRank-1), session) })
@@ -169,15 +169,6 @@ func (t *template) retention() float32 {
 		right += r.Right
 	}
 	return t.Support + 4*right
-}
-
-// cloneStrings copies the template's strings, so that it does not retain the arguments of the
-// calls that it was derived from.
-func (t *template) cloneStrings() {
-	t.Sources, t.Names, t.Pieces = slices.Clone(t.Sources), slices.Clone(t.Names), slices.Clone(t.Pieces)
-	for _, s := range t.strings() {
-		*s = strings.Clone(*s)
-	}
 }
 
 // strings returns all strings of the template but the names of the tools.

@@ -16,6 +16,7 @@ type toolStats struct {
 	Useful  share  // whether a later argument used a value of the result
 	Agreed  int    // trials with equal results
 	Labels  int    // labelled candidates
+	Barred  string // why it is never prefetched again; "" if it is not barred
 }
 
 // share counts events and the positive ones among them. Older ones have less weight.
@@ -86,13 +87,18 @@ func (m *Model) Typical(tool string) Typical {
 // ObservedTools returns the tools with observed calls, in no particular order.
 func (m *Model) ObservedTools() []string { return slices.Collect(maps.Keys(m.learned.tools)) }
 
-// onTrial reports whether an edge is still only observed. It may prefetch once its candidates
-// have Options.ShadowLabels labels.
-func (m *Model) onTrial(e edge) bool { return m.learned.edges[e] < m.opt.ShadowLabels }
-
-// Demote puts every edge to a tool on trial again, after a prefetch of the tool did harm.
+// Demote makes every template of a tool's calls be only observed again, after a prefetch of the tool
+// did harm.
 func (m *Model) Demote(tool string) {
-	m.learn(func(s *state) { maps.DeleteFunc(s.edges, func(e edge, _ int) bool { return e.Target == tool }) })
+	m.learn(func(s *state) {
+		for _, all := range s.templates {
+			for _, t := range all {
+				if t.Target == tool {
+					t.Labels = 0
+				}
+			}
+		}
+	})
 }
 
 // AnswersDiffer is the reason for barring a tool whose prefetched result differed from the
@@ -118,9 +124,7 @@ func (m *Model) ProvenReadOnly() func(tool string) bool {
 	all, need := 0, 1
 	for _, t := range m.learned.tools {
 		all += t.Agreed
-	}
-	for _, why := range m.learned.bars {
-		if why == AnswersDiffer {
+		if t.Barred == AnswersDiffer {
 			need = m.opt.ShadowLabels
 		}
 	}
@@ -129,34 +133,31 @@ func (m *Model) ProvenReadOnly() func(tool string) bool {
 	}
 }
 
-// maxBars is the largest number of barred tools. Beyond it all tools are barred, as
-// forgetting a bar would allow a forbidden prefetch.
-const maxBars = 4096
-
 // Bar forbids all further prefetches of a tool. The first reason is kept and saved.
 func (m *Model) Bar(tool, why string) {
 	if why == "" {
 		why = "barred"
 	}
-	m.learned.bar(tool, why) // every snapshot contains all bars
+	m.learned.bar(tool, why) // every merge keeps all bars
 }
 
 func (m *state) bar(tool, why string) {
-	if _, barred := m.bars[tool]; !barred && len(m.bars) < maxBars {
-		m.bars[tool] = why
+	if t := m.toolFor(tool); t.Barred == "" {
+		t.Barred = why
 	}
 }
 
 // Barred returns why a tool is never prefetched; "" if it is not barred. AnswersDiffer only
 // disproves the server's annotation, so it no longer applies once the operator has declared
-// the tool read-only.
+// the tool read-only. Without space for another tool, unknown ones are barred, as a bar that was
+// not kept would allow a forbidden prefetch.
 func (m *Model) Barred(tool string) string {
-	why, barred := m.learned.bars[tool]
+	t := m.learned.tools[tool]
 	switch {
-	case !barred && len(m.learned.bars) >= maxBars:
-		return "too many tools are barred"
-	case why == AnswersDiffer && !m.opt.Tool(tool).UntrustedHint:
+	case t == nil && len(m.learned.tools) >= maxTools:
+		return "too many tools are known"
+	case t == nil, t.Barred == AnswersDiffer && !m.opt.Tool(tool).UntrustedHint:
 		return ""
 	}
-	return why
+	return t.Barred
 }
