@@ -61,7 +61,7 @@ func (c *upstreamCall) enrich(ctx context.Context, o outcome) outcome {
 
 // hint adds the names of the prefetches that have begun to result. called returns the
 // client's name for a tool, or "" if the client cannot call it.
-func hint(result []byte, begun []speculate.Started, called func(tool string) string) []byte {
+func hint(result []byte, begun []*speculate.Fetch, called func(tool string) string) []byte {
 	var names []string
 	for _, b := range begun {
 		if tool := called(b.Key.Tool); tool != "" && !b.Query.Reuse.CompareOnly { // else the prefetch is not served
@@ -84,8 +84,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 	defer cancel()
 	var additions []deliver.Addition
 	var queries []dedup.Query
-	for i := range a.Begun {
-		b := &a.Begun[i]
+	for _, b := range a.Begun {
 		tool := c.shownName(b.Key.Tool)
 		if u := &b.Query.Reuse; b.P < e.InlineFrom || tool == "" || u.CompareOnly || u.File != "" || c.lease.structured(b.Key.Tool) {
 			continue

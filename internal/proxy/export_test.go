@@ -75,22 +75,16 @@ func (s *Server) Stats() Stats {
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
-	f := s.prefetch.Figures()
 	out.Prefetch = PrefetchStats{
-		PrefetchStats: out.Store.Prefetch, Scheduler: s.prefetch.Scheduler.Stats(),
-		Candidates: f.Candidates, Declined: f.Declined, Dropped: f.Dropped, Panics: f.Panics,
+		PrefetchStats: out.Store.Prefetch, Scheduler: s.prefetch.Scheduler.Stats(), Declined: s.prefetch.Declined(),
 	}
 	return out
 }
 
 // PrefetchStats describes what became of prefetches.
 type PrefetchStats struct {
-	Candidates int64                   `json:"candidates"`
-	Declined   map[enrich.Reason]int64 `json:"declined"` // count by reason
+	Declined map[enrich.Reason]int64 `json:"declined"` // count by reason
 	dedup.PrefetchStats
-	Dropped speculate.Drops `json:"not_seen"` // calls and answers that the worker had no time for
-	Panics  int64           `json:"panics"`   // panics of the worker; each ends a session's predictions, except panics over saved state
-
 	Scheduler speculate.Stats `json:"speculation"`
 }
 

@@ -470,15 +470,13 @@ func within(function string) bool {
 // for, and nothing is left behind that could delay a call.
 func TestPanicInPrediction(t *testing.T) {
 	for _, tt := range []struct {
-		in     string // function under which something panics, once
-		gone   bool   // the panic ends the session's predictions
-		panics int64
+		in   string // function under which something panics, once
+		gone bool   // the panic ends the session's predictions
 	}{
-		{"speculate.(*Worker).called", true, 1},
-		{"speculate.(*Worker).answered", true, 1},
-		{"speculate.(*pair).decide", true, 1},
-		{"proxy.(*prefetchSource).Fetch", true, 1},
-		{"speculate.(*Worker).resume", true, 1},
+		{"speculate.(*Worker).called", true},
+		{"speculate.(*Worker).answered", true},
+		{"speculate.(*pair).decide", true},
+		{"proxy.(*prefetchSource).Fetch", true},
 	} {
 		t.Run(tt.in, func(t *testing.T) {
 			var armed atomic.Bool
@@ -495,14 +493,14 @@ func TestPanicInPrediction(t *testing.T) {
 			a, b := connect(t, s, handshake), connect(t, s, handshake)
 			armed.Store(true)
 			a.call("list", `{}`)
-			for range 3 { // resume runs after a prefetch
+			for range 3 {
 				if got := a.call("echo", `{"n":11}`); !strings.Contains(got, "11") {
 					t.Errorf("the session it was about: got %s", got)
 				}
 			}
 			until(t, s, "panicked", func(proxy.Stats) bool { return !armed.Load() })
 			st := until(t, s, "quiet", func(st proxy.Stats) bool {
-				return st.Prefetch.Panics == tt.panics && log.count("prediction panicked") == int(tt.panics) && st.Store.Flights == 0 && st.Store.UnderWay == 0
+				return log.count("prediction panicked") == 1 && st.Store.Flights == 0 && st.Store.UnderWay == 0
 			})
 			for _, h := range st.Hosts {
 				if h.InFlight+h.Prefetches+h.Waiting+h.WaitingPrefetches > 0 {

@@ -53,10 +53,10 @@ type decisions struct {
 	newest *Decision   // after the last answer; nil before the first
 }
 
-// begin begins the decision after an answer, which has candidates or not.
-func (b *decisions) begin(d *Decision, has bool) {
+// begin begins the decision after an answer.
+func (b *decisions) begin(d *Decision) {
 	d.Declined = make(map[string]int)
-	if b.newest = d; has {
+	if b.newest = d; d.Candidates > 0 {
 		b.open = append(b.open, d)
 	}
 }

@@ -99,7 +99,8 @@ func (w *Worker) save(o *learned) {
 	if _, evidence := w.Scheduler.Known(o.lease.Key); evidence != (predict.Concurrency{}) {
 		o.model.SetConcurrency(evidence)
 	}
-	unread, err := o.model.Save(o.storage)
+	var unread, err error
+	w.Protect(func() { unread, err = o.model.Save(o.storage) })
 	if unread != nil {
 		w.Log.Warn("learned state read in part", "upstream", o.lease.Name, "err", unread)
 	}
@@ -120,10 +121,9 @@ type toolKey struct{ upstream, tool string } // upstream is Upstream.Key
 
 // ToolState is what was learned of one tool.
 type ToolState struct {
-	Barred        bool            // must never be prefetched again
-	CrashesServer bool            // its server ended during a prefetch, in this process
-	Proven        bool            // comparisons have confirmed its read-only hint
-	Usual         predict.Typical // latency and size of its calls; zero if unknown
+	Barred bool            // must not be prefetched again, or not by this process
+	Proven bool            // comparisons have confirmed its read-only hint
+	Usual  predict.Typical // latency and size of its calls; zero if unknown
 }
 
 // Tool returns what was learned of a tool of the upstream with that key.

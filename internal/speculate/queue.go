@@ -8,7 +8,7 @@ import (
 )
 
 // queue holds the worker's tasks. Its goroutine, which starts with the first task, runs them in
-// order. Tasks beyond its limits are dropped and counted.
+// order. Tasks beyond its limits are dropped.
 type queue struct {
 	work   func(do func()) // runs one task
 	save   func()          // saves learned state
@@ -16,12 +16,11 @@ type queue struct {
 	wake   chan struct{}   // receives a token when there is a task
 	urgent chan struct{}   // receives one when that task cannot wait for others
 
-	mu      sync.Mutex
-	tasks   []task
-	bytes   int // held by the tasks
-	ended   bool
-	done    chan struct{} // closed when the goroutine has returned; nil if it was never started
-	dropped Drops
+	mu    sync.Mutex
+	tasks []task
+	bytes int // held by the tasks
+	ended bool
+	done  chan struct{} // closed when the goroutine has returned; nil if it was never started
 }
 
 // task is one event to handle.
@@ -42,12 +41,6 @@ const (
 	bytesPerCall   = 8 << 10 // of a result: reading that many costs about as much as a call
 )
 
-// Drops counts what the worker was too slow for.
-type Drops struct {
-	Calls   int64 `json:"calls"`   // not observed
-	Results int64 `json:"results"` // observed, but not read
-}
-
 func newQueue(work func(do func()), save func()) *queue {
 	return &queue{
 		work: work, save: save, pace: rate.NewLimiter(callsPerSecond, callBurst),
@@ -55,37 +48,25 @@ func newQueue(work func(do func()), save func()) *queue {
 	}
 }
 
-// hasTime reports whether one more call may be observed, and counts a dropped call otherwise.
+// hasTime reports whether one more call may be observed.
 func (q *queue) hasTime() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.tasks) < maxTasks && q.pace.Allow() {
-		return true
-	}
-	q.dropped.Calls++
-	return false
+	return len(q.tasks) < maxTasks && q.pace.Allow()
 }
 
-// hasRoom reports whether n bytes of a result may be queued, and counts a dropped result otherwise.
+// hasRoom reports whether n bytes of a result may be queued.
 func (q *queue) hasRoom(n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes+n <= maxQueuedBytes && q.pace.AllowN(time.Now(), n/bytesPerCall) {
-		return true
-	}
-	q.dropped.Results++
-	return false
+	return q.bytes+n <= maxQueuedBytes && q.pace.AllowN(time.Now(), n/bytesPerCall)
 }
 
 // add enqueues a task without blocking, and reports whether it will run.
 func (q *queue) add(t task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case q.ended:
-		return false
-	case !t.required && len(q.tasks) >= 2*maxTasks: // leaves space for the results of observed calls
-		q.dropped.Calls++
+	if q.ended || !t.required && len(q.tasks) >= 2*maxTasks { // twice, to leave space for the results of observed calls
 		return false
 	}
 	if q.done == nil {

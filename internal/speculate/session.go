@@ -32,7 +32,7 @@ type pair struct {
 	choose    Chooser // candidates after its last answer
 	trace     Trace   // of the last answered call
 	decisions decisions
-	begun     []Started // by the choice in progress
+	begun     []*Fetch // by the choice in progress
 }
 
 // session returns the state of a session, and creates it if needed; nil if the session is not
@@ -202,21 +202,21 @@ func (s *session) addIntent(arguments string) {
 }
 
 // offer predicts the next calls, and begins the prefetches that are worth it.
-func (p *pair) offer(now time.Time, c *Call) []Started {
+func (p *pair) offer(now time.Time, c *Call) []*Fetch {
 	rules := p.w.Rules()
 	found := p.predict.Candidates(now)
 	p.choose.Offer(now, found, rules, p)
 	p.decisions.begin(&Decision{
 		At: now, Session: p.client.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
-		until: now.Add(rules.Age(p.lease.Exclusive)),
-	}, len(found) > 0)
-	p.found(len(found))
+		until:      now.Add(rules.Age(p.lease.Exclusive)),
+		Candidates: len(found),
+	})
 	return p.decide(now)
 }
 
 // decide chooses from the waiting candidates and begins them. Candidates that lack only a slot wait
 // until the session's next prefetch has returned.
-func (p *pair) decide(now time.Time) []Started {
+func (p *pair) decide(now time.Time) []*Fetch {
 	w, rules := p.w, p.w.Rules()
 	if rules.Off() {
 		p.choose.DropWaiting(p)
@@ -241,7 +241,9 @@ func (p *pair) MayPrefetch(c *predict.Candidate) Verdict {
 
 // Declined counts a candidate that is dropped.
 func (p *pair) Declined(c *predict.Candidate, why enrich.Reason) {
-	p.w.count(func(f *Figures) { f.Declined[why]++ })
+	p.w.mu.Lock()
+	p.w.declined[why]++
+	p.w.mu.Unlock()
 	p.decisions.newest.consider(c, why)
 }
 
@@ -253,18 +255,19 @@ func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	if claim == nil {
 		return refused
 	}
-	ended := make(chan struct{})
-	fate, refused := up.Fetch(claim.Context, &Fetch{
-		Candidate: &g, JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.After,
+	f := &Fetch{
+		Candidate: &g, Query: v.Query, Ended: make(chan struct{}),
+		JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.After,
 		Call: &Call{
 			ID: w.ids.Add(1), Client: p.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Claim: claim,
 		},
 		ClientRequest: func(certain bool) { p.clientRequested(up, c.Key.Tool, certain) },
-		Done: func(r FetchResult) {
-			defer close(ended)
-			p.fetched(up, &g, v.Host, claim, r)
-		},
-	})
+	}
+	f.Done = func(r FetchResult) {
+		defer close(f.Ended)
+		p.fetched(f, r)
+	}
+	fate, refused := up.Fetch(claim.Context, f)
 	if fate == nil {
 		claim.Refused()
 		return refused
@@ -272,7 +275,7 @@ func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	claim.Begun(fate)
 	p.dollars += c.Model.Cost.Dollars
 	p.decisions.newest.consider(c, "")
-	p.begun = append(p.begun, Started{Candidate: g, Query: v.Query, Ended: ended})
+	p.begun = append(p.begun, f)
 	return ""
 }
 
@@ -287,8 +290,8 @@ func joinTimeout(g *predict.Candidate) time.Duration {
 
 // fetched handles the result of a prefetch, on the goroutine that fetched it. Candidates that wait for
 // its slot may then begin.
-func (p *pair) fetched(up *Upstream, g *predict.Candidate, host string, claim *Claim, r FetchResult) {
-	w, tool := p.w, g.Key.Tool
+func (p *pair) fetched(f *Fetch, r FetchResult) {
+	w, up, tool, host := p.w, f.Call.Upstream, f.Call.Tool, f.Call.Host
 	if r.Displaced {
 		w.harm(p.session, host, Eviction, 0)
 	}
@@ -298,11 +301,11 @@ func (p *pair) fetched(up *Upstream, g *predict.Candidate, host string, claim *C
 	case r.Bar != "":
 		p.bar(up, tool, r.Bar)
 	case r.Crashed:
-		w.updateTool(up.Key, tool, func(t *ToolState) { t.CrashesServer = true })
+		w.updateTool(up.Key, tool, func(t *ToolState) { t.Barred = true }) // by this process
 		w.Log.Warn("server ended during a prefetch; the tool is not prefetched any more",
 			"upstream", up.Name, "tool", tool)
 	}
-	claim.Done() // after the bar, as a candidate waiting for the slot may be of the same tool
+	f.Call.Claim.Done() // after the bar, as a candidate waiting for the slot may be of the same tool
 	w.queue.add(task{do: func() {
 		if w.sessions[p.client] != p.session { // the session has ended
 			return
@@ -312,12 +315,6 @@ func (p *pair) fetched(up *Upstream, g *predict.Candidate, host string, claim *C
 			waits.decide(time.Now())
 		}
 	}})
-}
-
-// found counts candidates of the newest decision.
-func (p *pair) found(candidates int) {
-	p.decisions.newest.Candidates += candidates
-	p.w.count(func(f *Figures) { f.Candidates += int64(candidates) })
 }
 
 // clientRequested records that the server of a prefetch sent the client a request, on any goroutine.

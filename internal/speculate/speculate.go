@@ -177,6 +177,8 @@ type Verdict struct {
 // those of its candidate.
 type Fetch struct {
 	*predict.Candidate
+	Query       dedup.Query
+	Ended       chan struct{} // closed when its answer has arrived, or will not
 	Call        *Call         // as the worker knows it
 	After       int64         // sequence number of the call whose answer it follows
 	Trace       Trace         // of that call
@@ -197,13 +199,6 @@ type FetchResult struct {
 
 // Announcement is what the worker started because of an answer.
 type Announcement struct {
-	Begun  []Started
+	Begun  []*Fetch
 	Intent []string // words for what the model is working on
-}
-
-// Started is a prefetch that was started.
-type Started struct {
-	predict.Candidate
-	Query dedup.Query
-	Ended <-chan struct{} // closed when its answer has arrived, or will not
 }

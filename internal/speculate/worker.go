@@ -27,8 +27,8 @@ type Worker struct {
 	queue *queue
 	tools tools
 
-	mu      sync.Mutex
-	figures Figures
+	mu       sync.Mutex
+	declined map[enrich.Reason]int64 // number of declined candidates by reason
 
 	// Used only by the worker's goroutine.
 	current  *Client // session whose event is being handled; nil if it belongs to none
@@ -51,7 +51,7 @@ func NewWorker(s Setup) *Worker {
 		Setup: s, Scheduler: New(Options{}), sessions: make(map[*Client]*session), learned: make(map[string]*learned),
 	}
 	w.tools.byTool = make(map[toolKey]ToolState)
-	w.figures.Declined = make(map[enrich.Reason]int64)
+	w.declined = make(map[enrich.Reason]int64)
 	w.queue = newQueue(w.run, func() { w.Protect(w.saveChanged) })
 	return w
 }
@@ -166,14 +166,13 @@ func (w *Worker) run(do func()) {
 }
 
 // Protect calls an optional function, on any goroutine, and reports whether it returned without a
-// panic. Prefetching is optional, so a panic in it never ends the proxy: it is counted and logged.
+// panic. Prefetching is optional, so a panic in it never ends the proxy: it is logged.
 func (w *Worker) Protect(what func()) (ok bool) {
 	defer func() {
 		if ok {
 			return
 		}
 		why := recover()
-		w.count(func(f *Figures) { f.Panics++ })
 		w.Log.Error("prediction panicked; calls continue, without prediction for the session",
 			"panic", fmt.Sprint(why), "stack", string(debug.Stack()))
 	}()
@@ -181,28 +180,9 @@ func (w *Worker) Protect(what func()) (ok bool) {
 	return true
 }
 
-// Figures are the worker's counts.
-type Figures struct {
-	Candidates int64
-	Declined   map[enrich.Reason]int64 // by reason
-	Dropped    Drops                   // calls and answers that were not handled
-	Panics     int64                   // each disables prediction for a session, except in saving
-}
-
-// Figures returns a snapshot of the counts.
-func (w *Worker) Figures() (out Figures) {
-	w.count(func(f *Figures) {
-		out = *f
-		out.Declined = maps.Clone(f.Declined)
-	})
-	w.queue.mu.Lock()
-	defer w.queue.mu.Unlock()
-	out.Dropped = w.queue.dropped
-	return out
-}
-
-func (w *Worker) count(do func(*Figures)) {
+// Declined returns how many candidates were declined, by reason.
+func (w *Worker) Declined() map[enrich.Reason]int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	do(&w.figures)
+	return maps.Clone(w.declined)
 }
