@@ -194,7 +194,7 @@ func (r *relay) resume(l *link) {
 
 // forward forwards the daemon's messages until the link is closed.
 func (r *relay) forward(ctx context.Context, l *link) {
-	for lines := jsonrpc.NewShortReader(l.In, 0); ; {
+	for lines := jsonrpc.NewReader(l.In, 0); ; {
 		line, err := lines.Borrow()
 		if err != nil {
 			return
@@ -278,7 +278,7 @@ func (r *relay) close() {
 // readClient forwards the client's messages until it closes its input, and then closes the
 // daemon's.
 func (r *relay) readClient(ctx context.Context, in io.Reader) {
-	lines := jsonrpc.NewShortReader(in, 0)
+	lines := jsonrpc.NewReader(in, 0)
 	for line, err := lines.Next(); err == nil; line, err = lines.Next() {
 		if to := r.send(line); to != nil {
 			_ = to.Drain(ctx, maxBacklog) // fails when the link is closed

@@ -102,12 +102,11 @@ func (p *pool) grow(b *Buffer, more int) *Buffer {
 	return next
 }
 
-// get returns a buffer with an empty line and room for size bytes. A nil pool always
-// allocates.
+// get returns a buffer with an empty line and room for size bytes.
 func (p *pool) get(size int) *Buffer {
 	size += headRoom + tailRoom
 	c := class(size)
-	if c > maxClass || p == nil {
+	if c > maxClass {
 		b := &Buffer{all: make([]byte, size)}
 		b.Line = b.all[headRoom:headRoom]
 		return b

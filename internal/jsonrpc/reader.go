@@ -9,31 +9,25 @@ import (
 )
 
 const (
-	readSize = 256 << 10 // bytes per read; also the size of pipes to our processes on Linux
-	longSize = 64 << 10  // bytes per read of a short reader after its first long line
-	headSize = 4 << 10   // bytes kept of the beginning of a line that is too long
-	tailSize = 256       // bytes kept of its end
+	firstSize = 32 << 10  // bytes per read until the first longer line
+	readSize  = 256 << 10 // bytes per read afterwards; also the size of pipes to our processes on Linux
+	headSize  = 4 << 10   // bytes kept of the beginning of a line that is too long
+	tailSize  = 256       // bytes kept of its end
 )
 
 // Reader splits a byte stream into lines, one message per line. A line ends in LF
 // or CRLF.
 type Reader struct {
 	in   *bufio.Reader
-	max  int   // bytes of a line without its end; zero means no limit
-	pool *pool // nil if every line is newly allocated
+	max  int // bytes of a line without its end; zero means no limit
+	pool pool
 	err  error // why the stream ended
 }
 
 // NewReader returns a Reader of the lines in r of up to max bytes; zero means no
 // limit.
 func NewReader(r io.Reader, max int) *Reader {
-	return &Reader{in: bufio.NewReaderSize(r, readSize), max: max, pool: new(pool)}
-}
-
-// NewShortReader is like [NewReader] for a stream of few lines: it has a small read
-// buffer and does not pool lines.
-func NewShortReader(r io.Reader, max int) *Reader {
-	return &Reader{in: bufio.NewReader(r), max: max}
+	return &Reader{in: bufio.NewReaderSize(r, firstSize), max: max}
 }
 
 // Next returns a copy of the next line that is not empty, without its end.
@@ -76,8 +70,8 @@ func (r *Reader) Borrow() (*Buffer, error) {
 			r.end(err, len(b.Line) > 0)
 			b.Release()
 			return nil, r.err
-		case r.in.Size() < longSize:
-			r.in = bufio.NewReaderSize(r.in, longSize) // the old buffer is empty
+		case r.in.Size() < readSize:
+			r.in = bufio.NewReaderSize(r.in, readSize) // the old buffer is empty
 		}
 	}
 }

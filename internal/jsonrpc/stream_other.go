@@ -2,7 +2,10 @@
 
 package jsonrpc
 
-import "os"
+import (
+	"io"
+	"os"
+)
 
-// nonblocking returns f: the runtime polls descriptors only on Unix.
-func nonblocking(f *os.File) (*os.File, error) { return f, nil }
+// OpenStream returns file: the runtime polls standard streams only on Unix.
+func OpenStream(file *os.File) (io.ReadWriteCloser, error) { return file, nil }

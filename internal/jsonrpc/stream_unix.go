@@ -4,29 +4,35 @@ package jsonrpc
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 )
 
-// nonblocking returns f as a descriptor that the runtime polls. A goroutine in a
-// blocking read can delay the garbage collector's stop-the-world by a minute (Go 1.26),
-// and a blocking write would delay its sender. A terminal or a file on disk is returned
-// unchanged: other processes share its flags, and it is not a client.
-func nonblocking(f *os.File) (*os.File, error) {
-	info, err := f.Stat()
+// OpenStream returns a standard stream as a stream that the runtime polls. A goroutine in a
+// blocking read can delay the garbage collector's stop-the-world by a minute (Go 1.26), and a
+// blocking write would delay its sender. The stream and file are closed separately. Other
+// processes may share file, so a pipe is reopened where the system can: they cannot then make it
+// block. A terminal or a file on disk is returned as it is: other processes share its flags, and
+// it is not a client.
+func OpenStream(file *os.File) (io.ReadWriteCloser, error) {
+	if own := reopen(file); own != nil {
+		return own, nil
+	}
+	info, err := file.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		return nil, fmt.Errorf("%s: %w", file.Name(), err)
 	}
 	if info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
-		return f, nil
+		return file, nil
 	}
-	fd, err := syscall.Dup(int(f.Fd()))
+	fd, err := syscall.Dup(int(file.Fd()))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		return nil, fmt.Errorf("%s: %w", file.Name(), err)
 	}
 	syscall.CloseOnExec(fd)
 	if err := syscall.SetNonblock(fd, true); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		return nil, fmt.Errorf("%s: %w", file.Name(), err)
 	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
+	return os.NewFile(uintptr(fd), file.Name()), nil
 }
