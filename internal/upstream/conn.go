@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 )
@@ -32,7 +30,7 @@ type link interface {
 	// read. When ctx ends, the answer is no longer needed. An error means that the message
 	// certainly did not reach the server.
 	send(ctx context.Context, m outgoing) error
-	// close closes the link and returns when its goroutines have ended.
+	// close begins to close the link. It calls conn.closed when its goroutines have ended.
 	close()
 }
 
@@ -52,44 +50,37 @@ type outgoing struct {
 type conn struct {
 	in      *instance
 	link    link
-	http    bool          // requests have headers, and a stateless request is cancelled by closing its stream
-	done    chan struct{} // closed when the link has ended
-	version atomic.Value  // negotiated revision; a string, "" during the handshake
-	invalid atomic.Int64  // number of lines or events that were not valid messages
-	served  atomic.Bool   // a client's request was answered
+	http    bool            // requests have headers, and a stateless request is cancelled by closing its stream
+	life    context.Context // done when the link has ended; its cause is the reason
+	end     context.CancelCauseFunc
+	version atomic.Value // negotiated revision; a string, "" during the handshake
+	invalid atomic.Int64 // number of lines or events that were not valid messages
+	served  atomic.Bool  // a client's request was answered
 
-	requests  *requests
+	requests  requests
 	questions questions
 	listening listenRequest
 
-	mu    sync.Mutex
-	err   error          // why the link ended; set before done is closed
-	level string         // the log level sent last; empty if none
-	work  sync.WaitGroup // the connection's goroutines, started with mu held
+	mu         sync.Mutex
+	level      string          // the log level sent last; empty if none
+	subscribed map[string]bool // resources that it was asked to report
+	work       sync.WaitGroup  // the connection's goroutines, started with mu held
 }
 
 // newConn returns a connection. Its link must be set before it receives messages.
 func newConn(in *instance) *conn {
-	c := &conn{in: in, done: make(chan struct{}), requests: newRequests()}
+	c := &conn{in: in, subscribed: make(map[string]bool)}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	c.requests.waiting, c.requests.late = make(map[int64]*pending), make(map[int64]func())
 	c.questions.c, c.questions.open = c, make(map[string]context.CancelFunc)
 	return c
-}
-
-// ended reports whether the connection has ended.
-func (c *conn) ended() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // spawn runs f on a goroutine that close waits for. It returns false if the connection has ended.
 func (c *conn) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
+	if c.life.Err() != nil {
 		return false
 	}
 	c.work.Go(f)
@@ -123,7 +114,7 @@ func (c *conn) failRequest(id int64, err error) {
 func (c *conn) notify(method string, params []byte) {
 	line := jsonrpc.AppendNotification(nil, method, params)
 	if err := c.link.send(context.Background(), outgoing{line: line}); err != nil {
-		c.in.up.log.Debug("notification not sent", "upstream", c.in.up.spec.Name, "method", method, "err", err)
+		c.in.up.log.Debug("notification not sent", "method", method, "err", err)
 	}
 }
 
@@ -141,12 +132,10 @@ func (c *conn) closed(err error) {
 		err = errEnded
 	}
 	c.in.noteInvalidated("exit")
-	c.mu.Lock()
-	c.err = err
-	c.mu.Unlock()
 	waiting := c.requests.close()
-	c.questions.close()
-	close(c.done) // before the requests fail, because they read stderr
+	c.mu.Lock()
+	c.end(err) // before the requests fail, because they read stderr
+	c.mu.Unlock()
 	for _, p := range waiting {
 		// %v, not %w: err may mean "not run", and these requests may have run.
 		p.finish(jsonrpc.Message{}, fmt.Errorf("%w: %v", errEnded, err))
@@ -156,7 +145,7 @@ func (c *conn) closed(err error) {
 // close closes the connection and returns when its goroutines have ended.
 func (c *conn) close() {
 	c.link.close()
-	<-c.done
+	<-c.life.Done()
 	c.work.Wait()
 }
 
@@ -169,8 +158,8 @@ func (c *conn) stderr() []string {
 }
 
 const (
-	// maxAbandoned is how many cancelled requests a connection remembers; the oldest are evicted.
-	maxAbandoned = 4096
+	// maxLater is how many later requests are sent before a cancelled one is forgotten.
+	maxLater = 4096
 	// writeSettle is the default of Options.WriteSettle.
 	writeSettle = time.Minute
 )
@@ -183,13 +172,8 @@ type requests struct {
 	closed       bool
 	newest       int64 // the highest id so far
 	waiting      map[int64]*pending
-	abandoned    *simplelru.LRU[int64, func()] // Request.Late by id
-	unclearUntil time.Time                     // until then messages may be about a request without a client
-}
-
-func newRequests() *requests {
-	lru, _ := simplelru.NewLRU[int64, func()](maxAbandoned, nil) // fails only for a size below 1
-	return &requests{waiting: make(map[int64]*pending), abandoned: lru}
+	late         map[int64]func() // id of a cancelled request → its Request.Late
+	unclearUntil time.Time        // until then messages may be about a request without a client
 }
 
 // unclear reports whether a message that names no request may concern another client than that of
@@ -224,21 +208,12 @@ func (r *requests) add(p *pending) bool {
 	r.newest++
 	p.id = r.newest
 	r.waiting[p.id] = p
+	delete(r.late, p.id-maxLater)
 	return true
-}
-
-// lastID returns the id of the most recent request.
-func (r *requests) lastID() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.newest
 }
 
 // find returns the pending request with this id, or nil.
 func (r *requests) find(id int64) *pending {
-	if id == 0 {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waiting[id]
@@ -263,20 +238,22 @@ func (r *requests) abandon(p *pending, mayAnswer bool) bool {
 	}
 	delete(r.waiting, p.id)
 	if mayAnswer && p.req.Late != nil {
-		r.abandoned.Add(p.id, p.req.Late)
+		r.late[p.id] = p.req.Late
 	}
 	return true
 }
 
-// lateAnswer handles the answer to a cancelled request.
-func (r *requests) lateAnswer(id int64) {
+// lateAnswer handles the answer to a request that is not pending. It returns false if there was
+// no such request.
+func (r *requests) lateAnswer(id int64) (known bool) {
 	r.mu.Lock()
-	late, ok := r.abandoned.Peek(id)
-	r.abandoned.Remove(id)
+	late, known := r.late[id], id > 0 && id <= r.newest
+	delete(r.late, id)
 	r.mu.Unlock()
-	if ok {
+	if late != nil {
 		late()
 	}
+	return known
 }
 
 // close removes and returns all pending requests, and rejects later ones.
@@ -285,6 +262,6 @@ func (r *requests) close() (waiting map[int64]*pending) {
 	defer r.mu.Unlock()
 	waiting = r.waiting
 	r.closed, r.waiting = true, nil
-	r.abandoned.Purge()
+	clear(r.late)
 	return waiting
 }

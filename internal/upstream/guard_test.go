@@ -202,7 +202,7 @@ func TestGuardCloseEndsWhatIsLeft(t *testing.T) {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
 	p := run(t, roleCommand("echo"), Options{Guard: guard}).process(t)
 	guard.Close()
-	<-p.done
+	<-p.c.life.Done()
 	if got := exitError(p.state).Error(); got != "killed by signal 15 (terminated)" {
 		t.Errorf("got %s", got)
 	}

@@ -80,7 +80,7 @@ func fatal(err error) bool {
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return revision.Modern(answer.Code)
 	}
-	return denied(err) || !mayBeSSE(err) && (errors.Is(err, errClosed) || errors.Is(err, errEnded))
+	return statusOf(err).denied || !statusOf(err).mayBeSSE && (errors.Is(err, errClosed) || errors.Is(err, errEnded))
 }
 
 // discover sends server/discover, the handshake of the stateless era.
@@ -179,7 +179,7 @@ func (in *instance) listen(c *conn) {
 	old := n.stop
 	n.stop = nil
 	if params := in.listenParams(); params != nil {
-		ctx, stop := context.WithCancel(context.Background())
+		ctx, stop := context.WithCancel(c.life)
 		sent := make(chan struct{})
 		if c.spawn(func() { keepListening(ctx, c, params, sync.OnceFunc(func() { close(sent) })) }) {
 			<-sent
@@ -231,11 +231,7 @@ func keepListening(ctx context.Context, c *conn, params []byte, sent func()) {
 		if time.Since(began) >= stableAfter {
 			pause.Reset()
 		}
-		select {
-		case <-time.After(pause.NextBackOff()):
-		case <-c.done:
-			return
-		case <-ctx.Done():
+		if sleep(ctx, pause.NextBackOff()) != nil {
 			return
 		}
 		if !refused {

@@ -79,7 +79,6 @@ type httpLink struct {
 	endpoint  string        // URL for POSTs; set before ready is closed
 	session   atomic.Value  // Mcp-Session-Id, a string; unset without a session
 	confirmed atomic.Bool   // the server has answered a POST as its transport requires
-	done      chan struct{} // closed when all exchanges have ended
 
 	posts         context.Context // parent context of messages and their answers
 	cancelPosts   context.CancelCauseFunc
@@ -93,7 +92,7 @@ type httpLink struct {
 
 // openHTTP opens the link of c. It does not wait for the server.
 func openHTTP(c *conn, sse bool) {
-	l := &httpLink{c: c, spec: &c.in.up.spec, sse: sse, ready: make(chan struct{}), done: make(chan struct{})}
+	l := &httpLink{c: c, spec: &c.in.up.spec, sse: sse, ready: make(chan struct{})}
 	l.posts, l.cancelPosts = context.WithCancelCause(context.Background())
 	l.streams, l.cancelStreams = context.WithCancel(l.posts)
 	c.link = l
@@ -136,7 +135,6 @@ func (l *httpLink) end(why error, grace time.Duration) {
 		timer.Stop()
 		l.cancelAll()
 		l.c.closed(why)
-		close(l.done)
 	}()
 }
 
@@ -148,8 +146,7 @@ func (l *httpLink) cancelAll() {
 	l.cancelPosts(fmt.Errorf("cut off before its answer: %v", l.err))
 }
 
-// close ends the HTTP session, if there is one, closes the link without a grace period and returns
-// when it has ended.
+// close ends the HTTP session, if there is one, and closes the link without a grace period.
 func (l *httpLink) close() {
 	l.mu.Lock()
 	open := l.err == nil
@@ -164,7 +161,6 @@ func (l *httpLink) close() {
 	}
 	l.end(errLinkClosed, 0)
 	l.cancelAll() // also if the link was already closing, with a grace period
-	<-l.done
 }
 
 // post is one message sent over HTTP.
@@ -208,7 +204,7 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 
 // report fails the request of a failed message, and closes the link if all others must fail.
 func (l *httpLink) report(ctx context.Context, p *post, err error) {
-	ends := !p.isolated && (denied(err) || errors.Is(err, errSessionLost))
+	ends := !p.isolated && (statusOf(err).denied || errors.Is(err, errSessionLost))
 	cut := ctx.Err() != nil && !ends
 	if cut {
 		err = context.Cause(ctx)

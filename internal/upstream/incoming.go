@@ -76,7 +76,7 @@ func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
 	m, err := jsonrpc.Parse(raw)
 	if err != nil && !utf8.Valid(raw) {
 		if whole, wholeErr := jsonrpc.Parse(repaired(raw)); wholeErr == nil {
-			c.in.up.log.Debug("upstream sent invalid UTF-8: it is replaced by U+FFFD", "upstream", c.in.up.spec.Name)
+			c.in.up.log.Debug("upstream sent invalid UTF-8: it is replaced by U+FFFD")
 			return whole, nil
 		}
 	}
@@ -107,7 +107,7 @@ func (c *conn) logInvalid(head []byte, err error) {
 		level = slog.LevelDebug
 	}
 	up := c.in.up
-	up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "upstream", up.spec.Name, "err", err, "head", up.mask.Head(head, invalidShown))
+	up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "err", err, "head", up.mask.Head(head, invalidShown))
 }
 
 // message handles one message from the link.
@@ -129,13 +129,10 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 func (c *conn) response(m jsonrpc.Message) {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
 	p := c.requests.remove(id)
-	switch {
-	case p != nil:
-	case err != nil || id <= 0 || id > c.requests.lastID():
-		c.logInvalid(m.Raw, errors.New("answer to an unknown request"))
-		return
-	default:
-		c.requests.lateAnswer(id)
+	if p == nil {
+		if err != nil || !c.requests.lateAnswer(id) {
+			c.logInvalid(m.Raw, errors.New("answer to an unknown request"))
+		}
 		return
 	}
 	if m.Error == nil && m.Result[0] != '{' {
@@ -278,9 +275,8 @@ const (
 type questions struct {
 	c *conn
 
-	mu     sync.Mutex
-	closed bool
-	open   map[string]context.CancelFunc // raw id → cancels the request; until its reply is delivered
+	mu   sync.Mutex
+	open map[string]context.CancelFunc // raw id → cancels the request; until its reply is delivered
 }
 
 // accept answers a request of the server on a new goroutine. p is our request whose response
@@ -296,7 +292,7 @@ func (q *questions) accept(m jsonrpc.Message, p *pending) {
 			ask = q.c.in.asker(q.c, p, m.Method)
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(q.c.life)
 	if !q.add(string(m.ID), cancel, limit) {
 		cancel()
 		q.c.in.up.counts.unanswered.Add(1)
@@ -334,7 +330,7 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 func (q *questions) add(id string, cancel context.CancelFunc, limit int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.open[id] != nil || q.closed || len(q.open) >= limit {
+	if q.open[id] != nil || q.c.life.Err() != nil || len(q.open) >= limit {
 		return false
 	}
 	q.open[id] = cancel
@@ -357,14 +353,4 @@ func (q *questions) waiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.open) > 0
-}
-
-// close cancels all requests of the server and drops later ones.
-func (q *questions) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	for _, cancel := range q.open {
-		cancel()
-	}
 }

@@ -98,12 +98,12 @@ func (in *instance) run(ctx context.Context) {
 		c := newConn(in)
 		lived, stderr, err := in.serve(ctx, c)
 		// Fall back to HTTP+SSE at once, and keep using it.
-		if ctx.Err() != nil || mayBeSSE(err) && in.up.sse.CompareAndSwap(false, true) {
+		if ctx.Err() != nil || statusOf(err).mayBeSSE && in.up.sse.CompareAndSwap(false, true) {
 			continue
 		}
-		if lived == 0 && (denied(err) || in.up.spec.Unusable != nil) {
+		if lived == 0 && (statusOf(err).denied || in.up.spec.Unusable != nil) {
 			in.up.noteEnd(err)
-			in.up.log.Error("upstream cannot be used", "upstream", in.up.spec.Name, "err", err)
+			in.up.log.Error("upstream cannot be used", "err", err)
 			in.setState(nil, err, nil)
 			<-ctx.Done() // it cannot work until its configuration changes
 			return
@@ -120,7 +120,7 @@ func (in *instance) run(ctx context.Context) {
 		}
 		in.up.counts.restarts.Add(1)
 		in.up.noteEnd(err)
-		if log := in.up.log.With("upstream", in.up.spec.Name, "err", err, "dur", wait); lived > 0 {
+		if log := in.up.log.With("err", err, "dur", wait); lived > 0 {
 			log.Warn("upstream ended; restarting")
 		} else {
 			log.Error("upstream cannot be started; retrying later", "path", in.up.spec.Command.searchPath())
@@ -143,30 +143,28 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 	}
 	defer func() { stderr = c.stderr() }() // after close, so that all of stderr has been read
 	defer c.close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })()
 	select {
 	case <-in.leased:
-	case <-c.done:
-		return 0, nil, c.err
 	case <-ctx.Done():
-		return 0, nil, ctx.Err()
+		return 0, nil, context.Cause(ctx)
 	}
 	if err := in.handshake(ctx, c); errors.Is(err, errClosed) {
-		<-c.done
-		return 0, nil, c.err // c.err has the reason
+		<-c.life.Done()
+		return 0, nil, context.Cause(c.life)
 	} else if err != nil {
 		return 0, nil, err
 	}
 	began := time.Now()
-	sent := in.restore(c, nil) // before any waiting call is sent
+	in.apply(c, false) // before any waiting call is sent
 	in.setState(c, nil, nil)
-	in.restore(c, sent) // settings that changed meanwhile
-	in.listen(c)        // before the lists are read, so that no change is missed
+	in.apply(c, false) // settings that changed meanwhile
+	in.listen(c)       // before the lists are read, so that no change is missed
 	in.serveLists(ctx, c)
 	in.disconnected(c)
-	if ended = ctx.Err(); c.ended() {
-		ended = c.err
-	}
-	return time.Since(began), nil, ended
+	return time.Since(began), nil, context.Cause(ctx)
 }
 
 // handshake performs the handshake and sets the new offer. Lists keep their last-known items
@@ -178,7 +176,7 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 	legacy := in.endsOnDiscover || last != nil && last.Legacy
 	offer, err := negotiate(ctx, c, legacy)
 	if err != nil {
-		if c.ended() { // perhaps caused by server/discover: use initialize next time
+		if c.life.Err() != nil { // perhaps caused by server/discover: use initialize next time
 			in.endsOnDiscover = !legacy && revision.Stateless(in.client.Version) && !c.http
 		}
 		return err

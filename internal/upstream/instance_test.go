@@ -192,7 +192,7 @@ func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
 		began := time.Now()
 		call := &Request{Method: "tools/call", Params: []byte(`{"name":"status","arguments":{"status":401}}`)}
 		for range 2 {
-			if _, err := l.Call(t.Context(), l.Turn(), call); !denied(err) {
+			if _, err := l.Call(t.Context(), l.Turn(), call); !statusOf(err).denied {
 				t.Errorf("got %v, want that the server wants other credentials", err)
 			}
 		}

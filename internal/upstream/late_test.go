@@ -102,16 +102,16 @@ func TestAnswerInTime(t *testing.T) {
 
 // A server that never answers cancelled requests costs bounded memory.
 func TestAbandonedRequestsAreBounded(t *testing.T) {
-	r := newRequests()
+	r := &newConn(nil).requests
 	late := make(map[int64]bool)
-	for range maxAbandoned + 1 {
+	for range maxLater + 1 {
 		p := new(pending)
 		p.req = &Request{Late: func() { late[p.id] = true }}
 		if !r.add(p) || !r.abandon(p, true) {
 			t.Fatal("not abandoned")
 		}
 	}
-	for id := range int64(maxAbandoned + 1) {
+	for id := range int64(maxLater + 1) {
 		if r.lateAnswer(id + 1); late[id+1] == (id == 0) {
 			t.Fatalf("of request %d: called late: %v, want that the oldest is forgotten", id+1, late[id+1])
 		}

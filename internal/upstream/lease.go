@@ -104,13 +104,10 @@ func (l *Lease) Close() {
 	in := l.in
 	in.mu.Lock()
 	in.leases = slices.DeleteFunc(slices.Clone(in.leases), func(other *Lease) bool { return other == l })
-	shared := len(in.leases) > 0
+	shared, watched := len(in.leases) > 0, len(l.uris) > 0
 	in.mu.Unlock()
 	if shared {
-		in.sendLevel(in.live())
-		for _, uri := range l.Watches() {
-			l.Unwatch(uri, true)
-		}
+		in.apply(in.live(), watched)
 	}
 	in.up.release(in)
 }
@@ -126,14 +123,12 @@ func KnownLevel(level string) bool {
 	return mcp.LoggingLevel(level).ShouldSendTo(mcp.LoggingLevelDebug)
 }
 
-// MostVerbose returns the most verbose of the levels, or "" if none is known.
-func MostVerbose(levels ...string) (most string) {
-	for _, level := range levels {
-		if KnownLevel(level) && (most == "" || mcp.LoggingLevel(most).ShouldSendTo(mcp.LoggingLevel(level))) {
-			most = level
-		}
+// moreVerbose returns the more verbose of two levels. a may be empty, b also unknown.
+func moreVerbose(a, b string) string {
+	if KnownLevel(b) && (a == "" || mcp.LoggingLevel(a).ShouldSendTo(mcp.LoggingLevel(b))) {
+		return b
 	}
-	return most
+	return a
 }
 
 // SetLevel requests log messages of this level and above, also after restarts. A shared server
@@ -143,7 +138,7 @@ func (l *Lease) SetLevel(level string) {
 		l.in.mu.Lock()
 		l.level = level
 		l.in.mu.Unlock()
-		l.in.sendLevel(l.in.live())
+		l.in.apply(l.in.live(), false)
 	}
 }
 
@@ -154,29 +149,57 @@ func Admits(level string, params []byte) bool {
 	return !KnownLevel(said) || !KnownLevel(level) || mcp.LoggingLevel(said).ShouldSendTo(mcp.LoggingLevel(level))
 }
 
-// sendLevel sends the most verbose level of all sessions, if there is one and it differs from the
-// last one sent. c may be nil.
-func (in *instance) sendLevel(c *conn) {
-	if c == nil || c.stateless() || !in.offer.Load().Has("logging") {
+// logLevel returns the log level for the server: the most verbose one that a session has
+// requested, or "" if none has.
+func (in *instance) logLevel() (level string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	asked := false
+	for _, l := range in.leases {
+		wanted := l.level
+		asked = asked || wanted != ""
+		if wanted == "" && !l.logsPerRequest {
+			wanted = defaultLevel
+		}
+		level = moreVerbose(level, wanted)
+	}
+	if !asked {
+		return ""
+	}
+	return level
+}
+
+// apply sends c the log level and the subscriptions of all sessions, as far as it has not been
+// sent them. A stateless server gets the level with each request, and the subscriptions, if they
+// have changed, in a new listen request. c may be nil.
+func (in *instance) apply(c *conn, changed bool) {
+	if c == nil {
+		return
+	}
+	if c.stateless() {
+		if changed {
+			in.listen(c)
+		}
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	level, unset := "", ""
-	in.mu.Lock()
-	for _, l := range in.leases {
-		level = MostVerbose(level, l.level)
-		if l.level == "" && !l.logsPerRequest {
-			unset = defaultLevel
-		}
-	}
-	in.mu.Unlock()
-	if level == "" {
-		return
-	}
-	if level = MostVerbose(level, unset); level != c.level {
+	if level := in.logLevel(); level != "" && level != c.level && in.offer.Load().Has("logging") {
 		c.level = level
 		c.set("logging/setLevel", "level", level)
+	}
+	wanted := in.watched(in.sessions()...)
+	for _, uri := range wanted {
+		if !c.subscribed[uri] {
+			c.subscribed[uri] = true
+			c.set("resources/subscribe", "uri", uri)
+		}
+	}
+	for uri := range c.subscribed {
+		if !slices.Contains(wanted, uri) {
+			delete(c.subscribed, uri)
+			c.set("resources/unsubscribe", "uri", uri)
+		}
 	}
 }
 
@@ -187,8 +210,8 @@ func (l *Lease) Watch(uri string, request bool) { l.watch(uri, true, request) }
 // Unwatch ends the subscription, and reports whether it was the last one of the instance.
 func (l *Lease) Unwatch(uri string, request bool) (last bool) { return l.watch(uri, false, request) }
 
-// watch updates the subscriptions and notifies the server of a change: a stateless server by a
-// new listen request, another one by a request if request is true.
+// watch updates the subscriptions, and tells the server of a change if request is true or it is
+// stateless.
 func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 	in := l.in
 	in.mu.Lock()
@@ -200,17 +223,17 @@ func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 		differs = differs && !slices.ContainsFunc(in.leases, func(other *Lease) bool { return other.uris[uri] })
 	}
 	in.mu.Unlock()
-	switch c := in.live(); {
-	case c == nil:
-	case c.stateless():
-		if differs {
-			in.listen(c)
+	c := in.live()
+	if c != nil && !request && differs { // the caller sends the request
+		c.mu.Lock()
+		if on {
+			c.subscribed[uri] = true
+		} else {
+			delete(c.subscribed, uri)
 		}
-	case request && on:
-		c.set("resources/subscribe", "uri", uri)
-	case request && differs:
-		c.set("resources/unsubscribe", "uri", uri)
+		c.mu.Unlock()
 	}
+	in.apply(c, differs)
 	return differs
 }
 
@@ -242,22 +265,6 @@ func (in *instance) watching(uri string) []*Lease {
 	})
 }
 
-// restore sends the log level and the subscriptions to a new connection, without the
-// subscriptions in sent. It returns all current subscriptions.
-func (in *instance) restore(c *conn, sent []string) (now []string) {
-	now = in.watched(in.sessions()...)
-	in.sendLevel(c)
-	if c.stateless() {
-		return now // sent in its listen request
-	}
-	for _, uri := range now {
-		if !slices.Contains(sent, uri) {
-			c.set("resources/subscribe", "uri", uri)
-		}
-	}
-	return now
-}
-
 // set sends a setting. It returns when the request was sent, so that later requests of the session
 // follow it.
 func (c *conn) set(method, member, value string) {
@@ -266,7 +273,7 @@ func (c *conn) set(method, member, value string) {
 	c.start(ctx, &Request{Method: method, Params: append(params, '}')}, func(_ []byte, err error) {
 		cancel()
 		if err != nil {
-			c.in.up.log.Debug("upstream rejected a setting", "upstream", c.in.up.spec.Name, "method", method, "err", err)
+			c.in.up.log.Debug("upstream rejected a setting", "method", method, "err", err)
 		}
 	})
 }

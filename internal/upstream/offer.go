@@ -206,7 +206,7 @@ func (u *Upstream) remember(offer *Offer) {
 		err = u.o.Store.Save(data)
 	}
 	if err != nil {
-		u.log.Warn("last-known offer not stored", "upstream", u.spec.Name, "err", err)
+		u.log.Warn("last-known offer not stored", "err", err)
 	}
 }
 
@@ -228,14 +228,12 @@ func (in *instance) markStale(l List) {
 	}
 }
 
-// serveLists reads stale lists, at most once per listInterval, until the connection or ctx ends.
+// serveLists reads stale lists, at most once per listInterval, until ctx ends.
 // It publishes each list as soon as it is read, so that a slow one does not delay the others.
 func (in *instance) serveLists(ctx context.Context, c *conn) {
 	for {
 		select {
 		case <-in.wake:
-		case <-c.done:
-			return
 		case <-ctx.Done():
 			return
 		}
@@ -248,11 +246,7 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 		}
 		in.up.remember(in.offer.Load())
 		in.change(func(s *state) { s.listed = true })
-		select {
-		case <-time.After(listInterval):
-		case <-c.done:
-			return
-		case <-ctx.Done():
+		if sleep(ctx, listInterval) != nil {
 			return
 		}
 	}
@@ -272,11 +266,8 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 		return nil // many servers have resources but no templates
 	}
 	if err != nil {
-		select {
-		case <-c.done:
-		case <-ctx.Done(): // the instance is closing
-		default:
-			in.up.log.Warn("list not read; the last-known one stays in use", "upstream", in.up.spec.Name, "list", l.Method(), "err", err)
+		if ctx.Err() == nil { // otherwise the connection has ended
+			in.up.log.Warn("list not read; the last-known one stays in use", "list", l.Method(), "err", err)
 			time.AfterFunc(listRetryDelay, func() { in.markStale(l) })
 		}
 		return old.Lists[l]
@@ -284,7 +275,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 	if l == Tools && c.http && c.stateless() {
 		var bad []string
 		if read, bad = withoutInvalidHeaders(read); len(bad) > 0 {
-			in.up.log.Warn("upstream tools omitted: invalid x-mcp-header", "upstream", in.up.spec.Name, "tools", bad)
+			in.up.log.Warn("upstream tools omitted: invalid x-mcp-header", "tools", bad)
 		}
 	}
 	return read

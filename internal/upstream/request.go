@@ -399,14 +399,14 @@ func (p *pending) retryOrFail(a Answer, err error) {
 	notRun := errors.Is(err, errClosed) || errors.Is(err, errSessionLost)
 	if !notRun || p.attempts == maxSends || p.req.Isolated {
 		var stderr []string
-		if p.c.ended() { // otherwise only this request failed, over HTTP
+		if p.c.life.Err() != nil { // otherwise only this request failed, over HTTP
 			stderr = p.c.stderr()
 		}
 		p.fail(a, p.lease.in.up.unavailable(err, stderr))
 		return
 	}
 	select { // wait for the connection to end, so that it is not used for the retry
-	case <-p.c.done:
+	case <-p.c.life.Done():
 		p.lease.in.disconnected(p.c)
 	case <-p.ctx.Done():
 	}

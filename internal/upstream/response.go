@@ -45,29 +45,24 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
-// denied reports whether the server rejects the credentials.
-func denied(err error) bool {
-	e, ok := errors.AsType[*statusError](err)
-	return ok && e.denied
-}
-
-// mayBeSSE reports whether the server may support only HTTP+SSE.
-func mayBeSSE(err error) bool {
-	e, ok := errors.AsType[*statusError](err)
-	return ok && e.mayBeSSE
+// statusOf returns the unexpected response that err describes, or an empty one.
+func statusOf(err error) statusError {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return *e
+	}
+	return statusError{}
 }
 
 // final reports whether a GET would fail again if retried.
 func final(err error) bool {
-	e, ok := errors.AsType[*statusError](err)
-	if !ok {
+	switch status := statusOf(err).status; status {
+	case 0:
 		return errors.Is(err, errSessionLost)
-	}
-	switch e.status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
+	default:
+		return status < 500 || status == http.StatusNotImplemented
 	}
-	return e.status < 500 || e.status == http.StatusNotImplemented
 }
 
 // badResponse returns an error for an unexpected response. Secrets that the server echoes are

@@ -55,7 +55,6 @@ type process struct {
 
 	exited chan struct{}    // closed when the leader has exited and its group was killed
 	state  *os.ProcessState // set before exited is closed
-	done   chan struct{}    // closed when the process and its goroutines have ended
 }
 
 // startProcess starts the upstream's command as the link of c. If it returns an error, it does
@@ -71,7 +70,7 @@ func startProcess(c *conn) error {
 		c: c, leader: leader, group: newGroup(leader),
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin)),
 		stdout: jsonrpc.NewPipe(stdout), stderr: stderr,
-		exited: make(chan struct{}), done: make(chan struct{}),
+		exited: make(chan struct{}),
 	}
 	p.stopping, p.stop = context.WithCancel(context.Background())
 	if to := c.in.up.o.Stderr; to != nil {
@@ -101,15 +100,11 @@ func (p *process) send(_ context.Context, m outgoing) error {
 	return err
 }
 
-// close stops the process and returns when it has ended. It must not be called from the reader.
-func (p *process) close() {
-	p.stop()
-	<-p.done
-}
+// close stops the process.
+func (p *process) close() { p.stop() }
 
 // run waits for the end of the process and cleans up.
 func (p *process) run() {
-	defer close(p.done)
 	var work sync.WaitGroup
 	outputClosed := make(chan struct{})
 	work.Go(p.reap)
@@ -134,9 +129,10 @@ func (p *process) run() {
 	}
 	for _, pipe := range []*os.File{p.stdout.File, p.stderr} { // Windows has no deadlines for pipes; killing the group closes them
 		_ = pipe.SetReadDeadline(time.Now().Add(p.grace(outputDrain)))
-		defer pipe.Close()
 	}
 	work.Wait()
+	p.stdout.Close()
+	p.stderr.Close()
 	p.group.close()
 	if why == nil {
 		why = exitError(p.state)

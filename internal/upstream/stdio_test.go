@@ -332,7 +332,7 @@ func TestProcessEndsDespiteGrandchild(t *testing.T) {
 			if _, err := fmt.Sscanf(got, "connection ended before the answer: exited with status 0\nits last lines on stderr:\n  pid %d", &pid); err != nil {
 				t.Fatalf("got %q: %v", got, err)
 			}
-			<-p.done
+			<-p.c.life.Done()
 			if role == "parent" {
 				wantGone(t, pid)
 				return

@@ -172,7 +172,7 @@ func (l *httpLink) listen() {
 				l.readOwn(resp.Body, &at)
 				gap()
 			case !final(err):
-			case opened && (denied(err) || errors.Is(err, errSessionLost)):
+			case opened && (statusOf(err).denied || errors.Is(err, errSessionLost)):
 				l.end(err, answerGrace)
 				return
 			case !opened || !resumable:

@@ -74,7 +74,7 @@ func New(spec Spec, o Options) *Upstream {
 	}
 	mask := spec.masker()
 	u := &Upstream{
-		spec: spec, o: o, log: slog.New(mask.Handler(o.Log.Handler())), mask: mask,
+		spec: spec, o: o, log: slog.New(mask.Handler(o.Log.Handler())).With("upstream", spec.Name), mask: mask,
 		instances: make(map[*instance]struct{}),
 	}
 	if u.spec.MaxMessage == 0 {
@@ -88,9 +88,9 @@ func New(spec Spec, o Options) *Upstream {
 	case err == nil:
 		u.known.Store(last)
 	case errors.Is(err, fs.ErrNotExist):
-		u.log.Debug("no last-known offer", "upstream", spec.Name, "err", err)
+		u.log.Debug("no last-known offer", "err", err)
 	default:
-		u.log.Warn("last-known offer not used", "upstream", spec.Name, "err", err)
+		u.log.Warn("last-known offer not used", "err", err)
 	}
 	return u
 }
@@ -127,7 +127,7 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 	in.mu.Lock()
 	in.leases = append(slices.Clone(in.leases), l)
 	in.mu.Unlock()
-	in.sendLevel(in.live()) // another session's level may be too terse for this session
+	in.apply(in.live(), false) // another session's level may be too terse for this session
 	return l
 }
 
