@@ -69,7 +69,7 @@ func Handler(view func() record.View, token string) *Page {
 		}
 	})
 	p.routes.HandleFunc("POST "+CodePath, func(w http.ResponseWriter, r *http.Request) {
-		if permits(w, p.guard.open || p.guard.bears(r)) { // a cookie is not enough to make a code
+		if permits(w, p.guard.bears(r)) { // a cookie is not enough to make a code
 			writeJSON(w, Link{p.Address()})
 		}
 	})

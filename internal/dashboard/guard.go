@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,32 +64,22 @@ func (g *guard) redeem(code string) bool {
 	return known && g.codes.Remove(sum) && age.Now().Since(issued) < codeLife
 }
 
-// isToken reports whether token is the token, or none is required.
-func (g *guard) isToken(token string) bool {
-	have := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return g.open || hmac.Equal(have[:], g.token[:])
-}
-
-// bears reports whether the request has the token in its Authorization header.
+// bears reports whether the request has the token in its Authorization header, or none is
+// required.
 func (g *guard) bears(r *http.Request) bool {
-	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	return ok && strings.EqualFold(scheme, "Bearer") && g.isToken(token)
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	have := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	return g.open || strings.EqualFold(scheme, "Bearer") && hmac.Equal(have[:], g.token[:])
 }
 
 // admits reports whether the request is authorised to read the view.
 func (g *guard) admits(r *http.Request) bool {
-	if g.open {
-		return true
-	}
-	if r.Header.Get("Authorization") != "" {
+	if g.open || r.Header.Get("Authorization") != "" {
 		return g.bears(r)
 	}
-	for _, c := range r.CookiesNamed(g.name) {
-		if hmac.Equal([]byte(c.Value), []byte(g.cookie)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.CookiesNamed(g.name), func(c *http.Cookie) bool {
+		return hmac.Equal([]byte(c.Value), []byte(g.cookie))
+	})
 }
 
 // admit sets the cookie, which lasts until the browser is closed, and redirects to the address

@@ -6,9 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io/fs"
+	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"mcpschedd/internal/record"
@@ -25,22 +24,21 @@ const noContent = "default-src 'none'; frame-ancestors 'none'"
 
 // document is a page ready to be sent.
 type document struct {
-	text   []byte
+	text   string
 	policy string // content security policy: only its own script and requests to its own origin
 }
 
 // newPage assembles the dashboard page.
 func newPage() *document {
-	var script strings.Builder
 	words, err := json.Marshal(record.Words()) // Marshal escapes "</script>"
 	if err != nil {
 		panic(err) // the input is part of the program
 	}
-	fmt.Fprintf(&script, "\"use strict\";\n(() => {\nconst WORDS = %s;\n", words) // in a function, so that names do not become properties of window
+	script := fmt.Sprintf("\"use strict\";\n(() => {\nconst WORDS = %s;\n", words) // in a function, so that names do not become properties of window
 	for _, name := range scripts {
-		script.WriteString(read(name))
+		script += read(name)
 	}
-	return newDocument(read("page.html"), script.String()+"})();\n")
+	return newDocument(read("page.html"), script+"})();\n")
 }
 
 // newDocument inserts the style and the script into a page. The policy names their hashes, so
@@ -48,17 +46,18 @@ func newPage() *document {
 // script cannot create markup from text.
 func newDocument(text, script string) *document {
 	style := read("style.css")
-	text = strings.NewReplacer("{{style}}", style, "{{script}}", script).Replace(text)
 	policy := noContent + "; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hash(style)
 	if script != "" {
 		policy += "; script-src " + hash(script) + "; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 	}
-	return &document{[]byte(text), policy}
+	return &document{strings.NewReplacer("{{style}}", style, "{{script}}", script).Replace(text), policy}
 }
 
 func (d *document) serve(w http.ResponseWriter, code int) {
 	w.Header().Set("Content-Security-Policy", d.policy)
-	send(w, code, "text/html; charset=utf-8", d.text)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	io.WriteString(w, d.text) // fails only if the client has disconnected
 }
 
 // writeJSON writes v as the response.
@@ -68,19 +67,13 @@ func writeJSON(w http.ResponseWriter, v any) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	send(w, http.StatusOK, "application/json", body)
-}
-
-func send(w http.ResponseWriter, code int, kind string, body []byte) {
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(code)
+	w.Header().Set("Content-Type", "application/json")
 	w.Write(body) // fails only if the client has disconnected
 }
 
 // read returns the content of an embedded file.
 func read(name string) string {
-	data, err := fs.ReadFile(files, "page/"+name)
+	data, err := files.ReadFile("page/" + name)
 	if err != nil {
 		panic(err) // the input is part of the program
 	}

@@ -24,15 +24,8 @@ func (s *Server) Report() record.Stats {
 	return out
 }
 
-// ReportAll returns Report with the figures of the other replicas added.
-func (s *Server) ReportAll() record.Stats {
-	out := s.Report()
-	s.common.addReplicas(&out)
-	return out
-}
-
-// View returns the data of the dashboard. Figures are those of all replicas; recent activity is
-// that of this replica.
+// View returns what /stats and the dashboard show. Figures are those of all replicas; recent
+// activity is that of this replica.
 func (s *Server) View() record.View {
 	s.recorder.record()
 	v := s.recorder.tally.View(time.Now())

@@ -228,7 +228,7 @@ func TestProxies(t *testing.T) {
 		return len(all.Replicas) == 3 && all.Totals.Calls == calls && all.Tools["service/put"].Calls == changes && len(all.Running) == 3 && all.Totals.LatencyMS.N == calls
 	})
 	cable.setCut(true)
-	if alone := b.s.ReportAll(); len(alone.Replicas) != 1 || alone.Totals.Calls != b.s.Report().Totals.Calls {
+	if alone := b.s.View().Stats; len(alone.Replicas) != 1 || alone.Totals.Calls != b.s.Report().Totals.Calls {
 		t.Errorf("a replica that is cut off has the figures of %q", alone.Replicas)
 	}
 }

@@ -57,7 +57,7 @@ function candidate(all) {
 function decision(d) {
   const others = Object.entries(d.declined || {}).sort((a, b) => b[1] - a[1]).map(([k, n]) => `${reason(k)[0]} ${count(n)}`).join(", ");
   return el("article", { class: "decision" },
-    el("div", null, el("h3", null, "After ", d.tool ? named(d.tool, 60) : "a result"),
+    el("div", null, el("h3", null, "After ", d.name ? named(d.name, 60) : "a result"),
       el("p", { class: "note" }, clock(d.at) + ", ", named(sessionName(d.session), 48)),
       el("p", { class: "note" }, `${count(d.issued)} of ${count(d.candidates)} prefetched`)),
     el("div", null, el("ul", null, together(d.top || []).map(candidate)), others ? el("p", { class: "note" }, "Not prefetched: " + others) : ""));

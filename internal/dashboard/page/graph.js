@@ -13,13 +13,13 @@ function sequences(events) {
     if (!pairs.has(key)) pairs.set(key, { from, to, n: 0, issued: 0, used: 0 });
     return pairs.get(key);
   };
-  for (const e of events.filter((e) => e.what === "call" && e.upstream)) {
-    called.set(spot(e, e.seq), e.tool);
+  for (const e of events.filter((e) => e.kind === "call" && e.upstream)) {
+    called.set(spot(e, e.seq), e.name);
     if (e.plan) continue;
     if (!sessions.has(e.session)) sessions.set(e.session, []);
     const turns = sessions.get(e.session), last = turns.at(-1);
-    if (last && e.turn && last.turn === e.turn) last.tools.add(e.tool);
-    else turns.push({ turn: e.turn, tools: new Set([e.tool]) });
+    if (last && e.turn && last.turn === e.turn) last.tools.add(e.name);
+    else turns.push({ turn: e.turn, tools: new Set([e.name]) });
   }
   for (const turns of sessions.values()) turns.slice(1).forEach(({ tools }, i) => {
     for (const from of turns[i].tools) {
@@ -27,17 +27,17 @@ function sequences(events) {
       for (const to of tools) pair(from, to).n++;
     }
   });
-  for (const e of events.filter((e) => e.what === "prefetch" && called.has(spot(e, e.trigger)))) {
-    const p = pair(called.get(spot(e, e.trigger)), e.tool);
+  for (const e of events.filter((e) => e.kind === "prefetch" && called.has(spot(e, e.after)))) {
+    const p = pair(called.get(spot(e, e.after)), e.name);
     p.issued++;
-    if (e.how === "used" || e.how === "late") p.used++;
+    if (e.outcome === "used" || e.outcome === "late") p.used++;
   }
   return [...pairs.values()].map((p) => ({ ...p, p: p.n / (followed.get(p.from) || 1) }));
 }
 
 // strongest returns the pairs to draw, by count times probability. A pair seen once is not a
 // habit.
-const strongest = (graph) => graph.filter((e) => e.n >= 2).sort((a, b) => b.n * b.p - a.n * a.p).slice(0, MOST_EDGES);
+const strongest = (graph) => graph.filter((e) => e.n >= 2).sort((a, b) => b.n * b.predicted_p - a.n * a.p).slice(0, MOST_EDGES);
 
 $("graph-legend").append(...[["ahead", "prefetched and used"], ["", "not yet"]].map(([c, text]) => el("li", null,
   svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, svg("path", { class: "edge-line " + c, d: "M0 6H22", "stroke-width": 2.4, "stroke-dasharray": c ? undefined : "4 3" })), text)));

@@ -17,16 +17,11 @@ function showAbout(s) {
   if (changed("about", text, config.path)) $("about").replaceChildren(text, s.processes === 0 ? "" : config.path ? named(config.path, 120) : "built-in defaults");
 }
 
-// lately converts an event for the page; its JSON omits zero values.
-function lately(e) {
-  return {
-    at: Date.parse(e.ts), session: e.session || "", host: e.host, seq: e.seq || 0, what: e.kind, how: e.kind === "prefetch" ? e.fate : e.disposition,
-    tool: e.upstream && e.tool ? e.upstream + "/" + e.tool : e.tool || "", trigger: e.after || 0, upstream: e.upstream, ms: e.latency_ms || 0, hidden_ms: e.hidden_ms || 0,
-    prefetched: e.prefetched, use_of: e.use_of, p: e.predicted_p || 0, cause: e.cause, is_error: e.is_error, plan: e.plan, turn: e.turn,
-    candidates: e.candidates || 0, issued: e.issued || 0, declined: e.declined, top: e.top,
-    from: e.from || 0, to: e.to || 0, why: e.why,
-  };
-}
+// lately adds to an event what the page needs, and the zeros that its JSON omits.
+const lately = (e) => ({
+  session: "", seq: 0, latency_ms: 0, hidden_ms: 0, predicted_p: 0, candidates: 0, issued: 0, from: 0, to: 0, ...e,
+  at: Date.parse(e.ts), outcome: e.fate || e.disposition, name: e.upstream && e.tool ? e.upstream + "/" + e.tool : e.tool || "",
+});
 
 // parts are the sections of the page; folded sections are not drawn.
 const parts = [

@@ -16,9 +16,9 @@ function showKinds(bars) {
 }
 
 function kind(b) {
-  if (b.what === "prefetch") return ["used", "late", "wasted", "compared"].includes(b.how) ? b.how : "open";
-  if (b.prefetched && (b.how === "hit" || b.how === "joined")) return "ahead";
-  return ["hit", "joined", "failed"].includes(b.how) ? b.how : "fetched";
+  if (b.kind === "prefetch") return ["used", "late", "wasted", "compared"].includes(b.outcome) ? b.outcome : "open";
+  if (b.prefetched && (b.outcome === "hit" || b.outcome === "joined")) return "ahead";
+  return ["hit", "joined", "failed"].includes(b.outcome) ? b.outcome : "fetched";
 }
 
 // SHAPES are the kinds that are no bars, drawn around the origin with a radius of 1.
@@ -36,11 +36,11 @@ const drawLineTable = table($("line-table"), {
   columns: [
     { title: "Time", cell: (b) => clock(b.at) },
     { title: "Session", cell: (b) => named(sessionName(b.session), 48) },
-    { title: "Kind", cell: (b) => (b.what === "prefetch" ? "Prefetch" : b.plan ? "Call by a plan" : "Call") },
-    { title: "Tool", cell: (b) => named(b.tool) },
+    { title: "Kind", cell: (b) => (b.kind === "prefetch" ? "Prefetch" : b.plan ? "Call by a plan" : "Call") },
+    { title: "Tool", cell: (b) => named(b.name) },
     { title: "Outcome", cell: how },
-    { title: "Probability", num: true, cell: (b) => (b.p > 0 ? share(b.p) : "–") },
-    { title: "Took", num: true, cell: (b) => took(b.ms) },
+    { title: "Probability", num: true, cell: (b) => (b.predicted_p > 0 ? share(b.predicted_p) : "–") },
+    { title: "Took", num: true, cell: (b) => took(b.latency_ms) },
     { title: "Hidden", num: true, cell: (b) => (b.hidden_ms > 0 ? took(b.hidden_ms) : "–") },
   ],
 });
@@ -54,7 +54,7 @@ function showTimeline(v) {
   pictureOr("line", shown.length > 0 ? drawTimeline(shown, width(box)) : null);
 }
 
-const end = (b) => b.at + b.ms;
+const end = (b) => b.at + b.latency_ms;
 
 // axisOf maps times to pixels. Longer idle periods are cut to a few pixels, so that activity
 // fills the width.
@@ -93,7 +93,7 @@ function lanes(bars, pixel) {
     if (!by.has(b.session)) by.set(b.session, { session: b.session, last: 0, calls: [], prefetches: [] });
     const lane = by.get(b.session);
     lane.last = Math.max(lane.last, b.at);
-    (b.what === "prefetch" ? lane.prefetches : lane.calls).push(b);
+    (b.kind === "prefetch" ? lane.prefetches : lane.calls).push(b);
   }
   const list = [...by.values()].sort((a, b) => b.last - a.last);
   for (const lane of list) for (const part of [lane.calls, lane.prefetches]) {
@@ -130,8 +130,8 @@ function drawTimeline(bars, w) {
         const left = axis.x(b.at), right = axis.x(end(b)), middle = above + b.row * step + (step - 2) / 2;
         spots.set(spot(b, b.seq), { left, right: Math.max(left + 3, right), y: middle });
         const m = mark(kind(b), left, middle, right - left, step - 2);
-        const what = `${clock(b.at)} ${b.what === "prefetch" ? "prefetch" : "call"} of ${clean(b.tool)}: ${how(b)}`;
-        m.append(svg("title", null, joined(what, took(b.ms), b.hidden_ms > 0 && took(b.hidden_ms) + " hidden")));
+        const what = `${clock(b.at)} ${b.kind === "prefetch" ? "prefetch" : "call"} of ${clean(b.name)}: ${how(b)}`;
+        m.append(svg("title", null, joined(what, took(b.latency_ms), b.hidden_ms > 0 && took(b.hidden_ms) + " hidden")));
         marks.append(m);
       }
     }
@@ -170,5 +170,5 @@ function drawAxis(out, { parts, x }, y, w) {
 
 function sumUpLine(bars, sessions) {
   const n = (f) => count(bars.filter(f).length);
-  return `Timeline of ${plural(sessions, "session")}: ${n((b) => b.what !== "prefetch")} calls, ${n((b) => kind(b) === "ahead")} of them from prefetches; ${n((b) => b.what === "prefetch")} prefetches, ${n((b) => b.how === "wasted" && b.what === "prefetch")} of them wasted. The table below has the latest.`;
+  return `Timeline of ${plural(sessions, "session")}: ${n((b) => b.kind !== "prefetch")} calls, ${n((b) => kind(b) === "ahead")} of them from prefetches; ${n((b) => b.kind === "prefetch")} prefetches, ${n((b) => b.outcome === "wasted" && b.kind === "prefetch")} of them wasted. The table below has the latest.`;
 }

@@ -62,8 +62,8 @@ const cause = (key) => (Object.hasOwn(WORDS.causes, key) ? WORDS.causes[key].wor
 
 // how returns the outcome of a call or prefetch in the timeline.
 function how(b) {
-  if (b.what === "prefetch") {
-    switch (b.how) {
+  if (b.kind === "prefetch") {
+    switch (b.outcome) {
       case "used": return "used";
       case "late": return "used, still in flight when called";
       case "wasted": return "wasted: " + cause(b.cause || "never_asked");
@@ -72,7 +72,7 @@ function how(b) {
     }
   }
   const bad = b.is_error ? ", error" : "";
-  switch (b.how) {
+  switch (b.outcome) {
     case "hit": return (b.prefetched ? "from a prefetch" : "from the cache") + bad;
     case "joined": return (b.prefetched ? "joined a prefetch" : "joined another call") + bad;
     case "failed": return "not answered";
