@@ -17,9 +17,10 @@ import (
 const stamp = "20060102T150405"
 
 // processFile matches the names of the files that a process writes: log parts, lock and status.
-var processFile = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:(\d{3,9})\.jsonl(?:\.gz)?|lock|status\.json)$`)
+var processFile = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:\d{3,9}\.jsonl(?:\.gz)?|lock|status\.json)$`)
 
-// File is one part of the log of a process.
+// File is a file in the folder of the logs: one part of the log of a process, its lock or its
+// status.
 type File struct {
 	Path     string
 	Process  string    // name of the process; the base name of a file that is not named by processFile
@@ -28,19 +29,24 @@ type File struct {
 	Modified time.Time // time of the last write
 }
 
+func (f *File) isLog() bool { return strings.HasSuffix(strings.TrimSuffix(f.Path, ".gz"), ".jsonl") }
+
 // Files lists the *.jsonl and *.jsonl.gz files of a folder by name, which is by the start of
 // their process and then by part. It lists only regular files and links to them, and none if the
 // folder does not exist.
-func Files(dir string) (files []File, err error) {
+func Files(dir string) ([]File, error) {
+	files, err := allFiles(dir)
+	return slices.DeleteFunc(files, func(f File) bool { return !f.isLog() }), err
+}
+
+// allFiles is Files with all other files.
+func allFiles(dir string) (files []File, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		if !strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
-			continue
-		}
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // a pipe might never end
 			files = append(files, newFile(path, info))
 		}
@@ -80,24 +86,21 @@ func filesNamed(name string) ([]File, error) {
 // removeOld removes logs older than keepAge, the oldest logs beyond keepBytes, and what killed
 // processes left. A process whose log is removed while it runs begins another.
 func removeOld(dir string, keepBytes int64, keepAge time.Duration) {
-	entries, _ := os.ReadDir(dir) // without a list there is nothing to remove
-	for _, entry := range entries {
-		m := processFile.FindStringSubmatch(entry.Name())
-		info, err := entry.Info()
-		if m == nil || m[2] != "" || err != nil || time.Since(info.ModTime()) < startTime || isRunning(dir, m[1]) {
-			continue // a process that starts may not hold the lock yet
-		}
-		_ = os.Remove(filepath.Join(dir, entry.Name())) // another process may have removed it already
-	}
-	files, _ := Files(dir)
+	files, _ := allFiles(dir) // without a list there is nothing to remove
 	slices.SortStableFunc(files, func(a, b File) int { return b.Modified.Compare(a.Modified) })
 	var kept int64
 	for _, f := range files {
-		if !processFile.MatchString(filepath.Base(f.Path)) {
-			continue // of another program
+		old, age := false, time.Since(f.Modified)
+		switch {
+		case !processFile.MatchString(filepath.Base(f.Path)): // of another program
+		case f.isLog():
+			kept += f.Size
+			old = kept > keepBytes || age > keepAge
+		default: // a process that starts may not hold the lock yet
+			old = age > startTime && !f.Running
 		}
-		if kept += f.Size; kept > keepBytes || time.Since(f.Modified) > keepAge {
-			_ = os.Remove(f.Path)
+		if old {
+			_ = os.Remove(f.Path) // another process may have removed it already
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -135,15 +134,14 @@ const statusSuffix = ".status.json"
 // ReadStatuses returns the statuses of the running processes, ordered by start. It skips files
 // that it cannot read: the process is ending, or is of another version.
 func ReadStatuses(dir string) (all []Status) {
-	entries, _ := os.ReadDir(dir) // an unreadable folder counts as empty
-	for _, entry := range entries {
-		process, is := strings.CutSuffix(entry.Name(), statusSuffix)
-		if !is || !isRunning(dir, process) {
+	files, _ := allFiles(dir) // an unreadable folder counts as empty
+	for _, f := range files {
+		if !f.Running || !strings.HasSuffix(f.Path, statusSuffix) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		text, err := os.ReadFile(f.Path)
 		var s Status
-		if err == nil && json.Unmarshal(text, &s) == nil && s.Process == process {
+		if err == nil && json.Unmarshal(text, &s) == nil && s.Process == f.Process {
 			all = append(all, s)
 		}
 	}

@@ -152,8 +152,7 @@ func (s *Stats) AddOpen(n int) {
 	p := &s.Totals.Prefetch
 	p.Open, p.Issued = p.Open+int64(n), p.Issued+int64(n)
 	s.Totals.UpstreamCalls += int64(n)
-	s.Totals.derive()
-	s.Report = s.ReportLine()
+	s.derive()
 }
 
 // Add adds the figures of another replica, which has counted other events. The longer uptime
@@ -172,6 +171,10 @@ func (s *Stats) Add(other *Stats) {
 		}
 	}
 	s.SetRunning(append(s.Running, other.Running...))
+	s.derive()
+}
+
+func (s *Stats) derive() {
 	s.Totals.derive()
 	s.Report = s.ReportLine()
 }

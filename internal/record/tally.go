@@ -57,7 +57,7 @@ type session struct {
 
 // NewTally returns an empty Tally.
 func NewTally() *Tally {
-	t := &Tally{tools: make(map[toolKey]*Totals), running: make(map[string]string), activity: newActivity()}
+	t := &Tally{tools: make(map[toolKey]*Totals), running: make(map[string]string), activity: activity{latest[Event]{limit: 400}, latest[Event]{limit: 50}, latest[Event]{limit: 50}, latest[string]{limit: 20}}}
 	t.sessions, _ = lru.New[string, *session](maxSessions) // fails only for a size below 1
 	return t
 }

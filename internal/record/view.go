@@ -93,10 +93,6 @@ type activity struct {
 	problems                    latest[string]
 }
 
-func newActivity() activity {
-	return activity{latest[Event]{limit: 400}, latest[Event]{limit: 50}, latest[Event]{limit: 50}, latest[string]{limit: 20}}
-}
-
 // latest holds the last values.
 type latest[T any] struct {
 	limit int
