@@ -256,7 +256,7 @@ func statsOfARunningProcess(t *testing.T, home string) {
 		t.Errorf("want the figures with -v alone; without got\n%s", text)
 	}
 	var s record.Stats
-	if err := json.Unmarshal([]byte(stats("--json")), &s); err != nil || s.Totals.Calls != 1 || s.Processes != 1 || s.Open != 1 || len(s.Running) != 1 {
+	if err := json.Unmarshal([]byte(stats("--json")), &s); err != nil || s.Totals.Calls != 1 || s.Processes != 1 || s.Open != 2 || len(s.Running) != 1 {
 		t.Errorf("got %+v, %v; want 1 call of 1 process", s, err)
 	}
 	if text := stats("--csv"); strings.Count(text, "\n") != 2 {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,13 +12,11 @@ import (
 	"mcpschedd/internal/record"
 )
 
-const aliveProcess = "20260102T090000-4711-beef"
-
 // alive is a process as its files show it: it holds its lock, and has an open session.
 // What is returned kills it: the lock is free, and there is no last line.
 func alive(t *testing.T, home string) (kill func()) {
 	t.Helper()
-	const process = aliveProcess
+	const process = "20260102T090000-4711-beef"
 	dir := filepath.Join(home, "mcpschedd", eventsFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -39,8 +35,14 @@ func alive(t *testing.T, home string) (kill func()) {
 	} {
 		text = appendLine(text, &e)
 	}
-	if err := os.WriteFile(filepath.Join(dir, process+".000.jsonl"), text, 0o600); err != nil {
+	status, err := json.Marshal(record.Status{Process: process, PID: 4711, Clients: []record.ClientStatus{{Client: "test", Sessions: 1}}})
+	if err != nil {
 		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{process + ".000.jsonl": text, process + ".status.json": status} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return func() { lock.Close() }
 }
@@ -85,29 +87,6 @@ func TestStatsOfAKilledProcess(t *testing.T) {
 	kill()
 	if got := lookAt(t, view).Stats; got.Open != 0 || got.Totals.Calls != 1 {
 		t.Errorf("when it was killed: got %d open sessions, %d calls; want 0 and 1", got.Open, got.Totals.Calls)
-	}
-}
-
-// Files of a process that runs are recorded events like others, and its sessions open.
-func TestStatsOfFilesOfARunningProcess(t *testing.T) {
-	home := homely(t)
-	kill := alive(t, home)
-	dir := filepath.Join(home, "mcpschedd", eventsFolder)
-	open := func(name string) string {
-		var stdout, stderr bytes.Buffer
-		if err := execute(t.Context(), []string{"stats", "-v", name}, &stdout, &stderr); err != nil || stderr.Len() > 0 {
-			t.Errorf("got %v, %s", err, &stderr)
-		}
-		return stdout.String()
-	}
-	for _, name := range []string{dir, filepath.Join(dir, "20260102T090000-4711-beef.000.jsonl")} {
-		if text := open(name); !strings.Contains(text, "\nsessions_open   1 ") {
-			t.Errorf("while it runs: got\n%s", text)
-		}
-	}
-	kill()
-	if text := open(dir); strings.Contains(text, "sessions_open") {
-		t.Errorf("when it was killed: got\n%s", text)
 	}
 }
 

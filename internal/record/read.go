@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -63,8 +62,7 @@ func Cause(err error) string {
 // is read only if it is named itself.
 //
 // The event passed to onEvent is valid until onEvent returns. Its numbers and names are within
-// the bounds of this package. For a process that neither runs nor wrote its end, Read adds an
-// End event. It passes what cannot be read to onProblem and continues. The error
+// the bounds of this package. Read passes what cannot be read to onProblem and continues. The error
 // is that of ctx, or says that none of the names could be opened.
 func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem func(Problem)) error {
 	var files []File
@@ -90,8 +88,7 @@ func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem f
 type Tail struct {
 	dir     string
 	since   time.Time
-	sources map[string]*source   // by path
-	live    map[string]time.Time // process without an end event → time of its last event
+	sources map[string]*source // by path
 	buf     *bufio.Reader
 }
 
@@ -100,7 +97,7 @@ type Tail struct {
 func NewTail(dir string, since time.Time) *Tail {
 	return &Tail{
 		dir: dir, since: since, buf: bufio.NewReaderSize(nil, maxLine),
-		sources: make(map[string]*source), live: make(map[string]time.Time),
+		sources: make(map[string]*source),
 	}
 }
 
@@ -117,10 +114,8 @@ func (t *Tail) Poll(onEvent func(*Event), onProblem func(Problem)) error {
 
 // read continues to read the files, and returns how many of them could be opened.
 func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onProblem func(Problem)) (opened int) {
-	running := make(map[string]bool)
 	for _, f := range files {
 		s := t.sources[f.Path]
-		running[f.Process] = running[f.Process] || f.Running
 		switch {
 		case s == nil && !f.Running && f.Modified.Before(t.since):
 			continue
@@ -132,7 +127,6 @@ func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onP
 		}
 		s.ended = !f.Running
 		s.onEvent, s.onProblem = func(e *Event) {
-			t.observe(e)
 			if e.At.IsZero() || !e.At.Before(t.since) || e.Kind == Begin || e.Kind == Session || e.Kind == End {
 				onEvent(e)
 			}
@@ -146,23 +140,7 @@ func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onP
 			return opened
 		}
 	}
-	for _, process := range slices.Sorted(maps.Keys(t.live)) {
-		if !running[process] {
-			onEvent(&Event{Kind: End, At: t.live[process], Process: process})
-			delete(t.live, process)
-		}
-	}
 	return opened
-}
-
-// observe tracks which processes have not ended.
-func (t *Tail) observe(e *Event) {
-	switch last, known := t.live[e.Process]; {
-	case e.Kind == End && e.Session == "":
-		delete(t.live, e.Process)
-	case e.At.After(last) || !known:
-		t.live[strings.Clone(e.Process)] = e.At
-	}
 }
 
 // source reads one file, at once or as it grows.

@@ -31,7 +31,7 @@ type Stats struct {
 	UptimeS       int64           `json:"uptime_s" jsonschema:"Seconds from the first event to the last, or to now while a process runs."`
 	Processes     int             `json:"processes" jsonschema:"Processes that have recorded events."`
 	Sessions      int             `json:"sessions" jsonschema:"Sessions so far." prom:"counter"`
-	Open          int             `json:"sessions_open" jsonschema:"Sessions that have not ended." prom:"gauge"`
+	Open          int             `json:"sessions_open" jsonschema:"Open sessions of the running processes." prom:"gauge"`
 	Config        Config          `json:"config" jsonschema:"Configuration of the process that started last."`
 	Totals        Totals          `json:"totals" jsonschema:"Sums over all events."`
 	Upstreams     map[string]Part `json:"upstreams" jsonschema:"Figures by name of the server."`

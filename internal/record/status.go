@@ -84,11 +84,14 @@ type ClientStatus struct {
 	Sessions int    `json:"sessions" jsonschema:"Number of open sessions."`
 }
 
-// SetRunning sets the running processes, and computes from them EventsLost and Hosts. If several
-// call a host, it has the figures of the one that prefetches least.
+// SetRunning sets the running processes, and computes from them Open, EventsLost and Hosts. If
+// several call a host, it has the figures of the one that prefetches least.
 func (s *Stats) SetRunning(running []Status) {
-	s.Running, s.Hosts, s.Totals.EventsLost = running, make(map[string]Host), 0
+	s.Running, s.Open, s.Hosts, s.Totals.EventsLost = running, 0, make(map[string]Host), 0
 	for _, p := range running {
+		for _, c := range p.Clients {
+			s.Open += c.Sessions
+		}
 		s.Totals.EventsLost += p.Lost
 		for _, h := range p.Hosts {
 			if other, known := s.Hosts[h.Host]; !known || h.Level < other.Level {

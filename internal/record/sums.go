@@ -159,7 +159,7 @@ func (s *Stats) AddOpen(n int) {
 // is kept.
 func (s *Stats) Add(other *Stats) {
 	s.UptimeS = max(s.UptimeS, other.UptimeS)
-	s.Processes, s.Sessions, s.Open = s.Processes+other.Processes, s.Sessions+other.Sessions, s.Open+other.Open
+	s.Processes, s.Sessions = s.Processes+other.Processes, s.Sessions+other.Sessions
 	s.Replicas = append(s.Replicas, other.Replicas...)
 	sumUp(&s.Totals, &other.Totals)
 	for _, parts := range []struct{ to, more map[string]Part }{{s.Upstreams, other.Upstreams}, {s.Tools, other.Tools}} {

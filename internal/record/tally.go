@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,11 +16,11 @@ import (
 // attributed to a prefetch if the call is its first use (UseOf), otherwise to a repeat.
 type Tally struct {
 	mu        sync.Mutex
-	tools     map[toolKey]*Totals          // those of the zero key belong to no tool
-	running   map[string]string            // process that has not ended → working directory of its client, if known
-	processes int                          // so far, ended ones included
-	sessions  *lru.Cache[string, *session] // the last ones to have an event
-	begun     int                          // sessions so far
+	tools     map[toolKey]*Totals             // those of the zero key belong to no tool
+	dirs      *lru.Cache[string, string]      // process → working directory of its client, if known
+	processes int                             // so far
+	sessions  *lru.Cache[string, SessionInfo] // the last ones to have an event
+	begun     int                             // sessions so far
 	config    Config
 	began     time.Time // start of the process that config belongs to
 	first     time.Time // of all events; zero if none had a time
@@ -31,8 +30,9 @@ type Tally struct {
 
 // Bounds of a tally: names come from clients, servers and files, which may send any number.
 const (
-	maxTools    = 4096
-	maxSessions = 1024 // whose client is known
+	maxTools     = 4096
+	maxSessions  = 1024 // whose client is known
+	maxProcesses = 1024 // whose directory is known; of more, one may be counted twice
 )
 
 // toolKey identifies a tool.
@@ -48,17 +48,12 @@ type SessionInfo struct {
 	Begin   time.Time `json:"begin,omitzero"`   // time of its first event
 }
 
-// session is the state of one session.
-type session struct {
-	SessionInfo
-	process string
-	ended   bool
-}
-
 // NewTally returns an empty Tally.
 func NewTally() *Tally {
-	t := &Tally{tools: make(map[toolKey]*Totals), running: make(map[string]string), activity: activity{latest[Event]{limit: 400}, latest[Event]{limit: 50}, latest[Event]{limit: 50}, latest[string]{limit: 20}}}
-	t.sessions, _ = lru.New[string, *session](maxSessions) // fails only for a size below 1
+	t := &Tally{tools: make(map[toolKey]*Totals)}
+	t.activity = activity{latest[Event]{limit: 400}, latest[Event]{limit: 50}, latest[Event]{limit: 50}, latest[string]{limit: 20}}
+	t.dirs, _ = lru.New[string, string](maxProcesses) // fails only for a size below 1
+	t.sessions, _ = lru.New[string, SessionInfo](maxSessions)
 	return t
 }
 
@@ -69,16 +64,7 @@ func (t *Tally) Add(e *Event) {
 	t.observeProcess(e)
 	t.observeSession(e)
 	t.tool(e).add(e)
-	switch e.Kind {
-	case Begin:
-		if !e.At.Before(t.began) {
-			t.began, t.config = e.At, Config{Path: e.Config, LoadedAt: e.At}
-		}
-	case End:
-		t.end(e)
-	default:
-		t.activity.add(e)
-	}
+	t.activity.add(e)
 }
 
 // tool returns the figures of an event's tool, and creates them if necessary. Tools beyond the
@@ -109,12 +95,15 @@ func (t *Tally) observeProcess(e *Event) {
 	if e.At.After(t.last) {
 		t.last = e.At
 	}
-	if _, known := t.running[e.Process]; !known {
+	if _, known := t.dirs.Get(e.Process); !known {
 		t.processes++
-		t.running[strings.Clone(e.Process)] = ""
+		t.dirs.Add(strings.Clone(e.Process), "")
 	}
 	if e.Transport == "stdio" || e.Transport == Daemon {
-		t.running[e.Process] = e.Dir
+		t.dirs.Add(e.Process, e.Dir)
+	}
+	if e.Kind == Begin && !e.At.Before(t.began) {
+		t.began, t.config = e.At, Config{Path: e.Config, LoadedAt: e.At}
 	}
 }
 
@@ -125,23 +114,13 @@ func (t *Tally) observeSession(e *Event) {
 		return
 	}
 	if !known {
-		s = &session{process: e.Process}
-		s.Session, s.Dir, s.Begin = strings.Clone(e.Session), t.running[e.Process], e.At
-		t.sessions.Add(s.Session, s)
 		t.begun++
+		s = SessionInfo{Session: strings.Clone(e.Session), Begin: e.At}
+		s.Dir, _ = t.dirs.Peek(e.Process)
 	}
-	s.Client = cmp.Or(s.Client, e.Client)
-}
-
-// end ends a session, or a process with all its sessions.
-func (t *Tally) end(e *Event) {
-	for _, s := range t.sessions.Values() {
-		if s.Session == e.Session || e.Session == "" && s.process == e.Process {
-			s.ended = true
-		}
-	}
-	if e.Session == "" {
-		delete(t.running, e.Process)
+	if !known || s.Client == "" && e.Client != "" {
+		s.Client = e.Client
+		t.sessions.Add(s.Session, s)
 	}
 }
 
@@ -153,8 +132,8 @@ func (t *Tally) Problem(p Problem) {
 	t.activity.problems.add(truncate(p.Error(), 500))
 }
 
-// Stats returns the figures so far. Processes without an end event count as running until now.
-// For recorded events pass the zero time: such processes then ended with the last event.
+// Stats returns the figures so far. Pass the zero time for recorded events, which end with the
+// last one.
 func (t *Tally) Stats(now time.Time) Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,7 +142,7 @@ func (t *Tally) Stats(now time.Time) Stats {
 
 func (t *Tally) statsLocked(now time.Time) Stats {
 	last := t.last
-	if len(t.running) > 0 && !last.IsZero() && now.After(last) {
+	if !last.IsZero() && now.After(last) {
 		last = now
 	}
 	s := Stats{
@@ -175,9 +154,6 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 		Upstreams:     make(map[string]Part),
 		Tools:         make(map[string]Part, len(t.tools)),
 		Hosts:         make(map[string]Host),
-	}
-	for _, session := range t.sessions.Values() {
-		s.Open += int(boolToInt(!session.ended))
 	}
 	all, upstreams := new(Totals), make(map[string]*Totals)
 	for key, tool := range t.tools {
@@ -214,7 +190,7 @@ func (t *Tally) View(now time.Time) View {
 	for _, e := range slices.Concat(v.Timeline, v.Decisions, v.Levels) {
 		if s, known := t.sessions.Peek(e.Session); known && !shown[e.Session] {
 			shown[e.Session] = true
-			v.Sessions = append(v.Sessions, s.SessionInfo)
+			v.Sessions = append(v.Sessions, s)
 		}
 	}
 	return v

@@ -54,13 +54,13 @@ func TestSessionsAndProcesses(t *testing.T) {
 		record.Event{Kind: record.End, Session: "a"},
 		record.Event{Kind: record.End, Session: "unknown"},
 	).Stats(start.Add(time.Minute))
-	if s.Sessions != 2 || s.Open != 1 || s.Processes != 1 || s.UptimeS != 60 || s.Config.Path != "/etc/pipeline.toml" || !s.Config.LoadedAt.Equal(start) {
-		t.Errorf("got %d sessions, %d open, %d processes, up %d s, config %+v", s.Sessions, s.Open, s.Processes, s.UptimeS, s.Config)
+	if s.Sessions != 2 || s.Processes != 1 || s.UptimeS != 60 || s.Config.Path != "/etc/pipeline.toml" || !s.Config.LoadedAt.Equal(start) {
+		t.Errorf("got %d sessions, %d processes, up %d s, config %+v", s.Sessions, s.Processes, s.UptimeS, s.Config)
 	}
 }
 
-// The uptime starts with the first event. It ends now if a process runs and now is given,
-// otherwise with the last event.
+// The uptime starts with the first event, and ends now if now is given, otherwise with the last
+// event.
 func TestUptime(t *testing.T) {
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	tally := tallied(
@@ -79,22 +79,12 @@ func TestUptime(t *testing.T) {
 	}
 }
 
-func TestProcessEndsItsSessions(t *testing.T) {
-	tally := tallied(
-		record.Event{Kind: record.Session, Process: "a", Session: "1"}, record.Event{Kind: record.Session, Process: "b", Session: "2"},
-		record.Event{Kind: record.End, Process: "a", At: start.Add(time.Hour)},
-		record.Event{Kind: record.End, Session: "3"}, // of which nothing else is known
-	)
-	if s := tally.Stats(time.Time{}); s.Sessions != 2 || s.Open != 1 {
-		t.Errorf("got %d sessions, %d open", s.Sessions, s.Open)
-	}
-}
-
-// The lost lines of the running processes are added up; of a host, the lowest level counts.
+// The sessions and lost lines of the running processes are added up; of a host, the lowest level
+// counts.
 func TestStand(t *testing.T) {
 	s := tallied().Stats(time.Time{})
 	s.SetRunning([]record.Status{
-		{Lost: 3, Hosts: []record.Host{{Host: "api.github.com", Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5, Tokens: 2}}},
+		{Lost: 3, Clients: []record.ClientStatus{{Sessions: 2}, {Sessions: 1}}, Hosts: []record.Host{{Host: "api.github.com", Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5, Tokens: 2}}},
 		{Lost: 4, Hosts: []record.Host{{Host: "api.github.com", Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, {Host: "new.example", Level: 3}}},
 	})
 	want := map[string]record.Host{
@@ -103,7 +93,7 @@ func TestStand(t *testing.T) {
 	if diff := cmp.Diff(want, s.Hosts); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
-	if wrong := s.Warnings(); s.Totals.EventsLost != 7 || len(wrong) != 1 || !strings.HasPrefix(wrong[0].Message, "7 lines of the event log") {
+	if wrong := s.Warnings(); s.Open != 3 || s.Totals.EventsLost != 7 || len(wrong) != 1 || !strings.HasPrefix(wrong[0].Message, "7 lines of the event log") {
 		t.Errorf("got %d lost, %+v", s.Totals.EventsLost, wrong)
 	}
 }

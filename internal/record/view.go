@@ -81,9 +81,13 @@ func (f *Follower) View() (View, error) {
 		f.day, f.tally, f.tail = day, NewTally(), NewTail(f.dir, day)
 	}
 	err := f.tail.Poll(f.tally.Add, f.tally.Problem)
+	running := ReadStatuses(f.dir)
+	if len(running) == 0 {
+		now = time.Time{}
+	}
 	v := f.tally.View(now)
 	v.Period = "today"
-	v.Stats.SetRunning(ReadStatuses(f.dir))
+	v.Stats.SetRunning(running)
 	return v, err
 }
 
