@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -223,12 +222,9 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	for _, k := range t.upstreams {
 		l.Upstreams = append(l.Upstreams, k.name())
 	}
-	unknown, err := l.Read(ctx, dir)
+	err := l.Read(ctx, dir)
 	if err != nil {
 		t.warn("%v", err)
-	}
-	for _, server := range slices.Sorted(maps.Keys(unknown)) {
-		t.note("%s: left out %d calls of server %q, which is not an upstream here", dir, unknown[server], server)
 	}
 	return err
 }

@@ -36,42 +36,38 @@ const (
 	maxSeenCalls  = 1 << 17   // ids of calls remembered, as a resumed session repeats them
 )
 
-// Read reads every .jsonl file below a folder in the order of their names. It returns the number
-// of calls to other servers by their name. It fails only if the folder cannot be read or ctx is
-// done.
+// Read reads every .jsonl file below a folder in the order of their names. Calls to other servers
+// are left out. It fails only if the folder cannot be read or ctx is done.
 //
 // The format of these files is undocumented and has changed before, so Read uses whatever parts
 // of a line it understands. Known facts: each line is one message; a response of the model is
 // spread over several lines with the same message id, one block each; a block may be repeated; a
 // resumed session begins with a copy of the previous one, with the same tool_use ids; messages
 // of subagents are in separate files.
-func (l ClaudeLogs) Read(ctx context.Context, dir string) (unknown map[string]int, err error) {
+func (l ClaudeLogs) Read(ctx context.Context, dir string) error {
 	if s, err := os.Stat(dir); err != nil || !s.IsDir() {
-		return nil, cmp.Or(err, fmt.Errorf("%s: want a folder", dir))
+		return cmp.Or(err, fmt.Errorf("%s: want a folder", dir))
 	}
 	seen, _ := lru.New[string, bool](maxSeenCalls) // fails only for a size below 1
-	unknown = make(map[string]int)
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			l.Bad(record.Problem{File: path, Text: record.Cause(err)})
 		} else if filepath.Ext(path) == ".jsonl" && d.Type().IsRegular() {
-			f := claudeFile{ClaudeLogs: l, path: path, seen: seen, unknown: unknown}
+			f := claudeFile{ClaudeLogs: l, path: path, seen: seen}
 			f.read(ctx)
 		}
 		return ctx.Err()
 	})
-	return unknown, err
 }
 
 // claudeFile extracts the calls of one file.
 type claudeFile struct {
 	ClaudeLogs
-	path    string
-	seen    *lru.Cache[string, bool] // tool_use ids of calls
-	unknown map[string]int
-	open    map[string]*replay.Call // tool_use id → call without an answer yet
-	turns   map[string]int          // session and message id → number of the turn
-	done    []replay.Call
+	path  string
+	seen  *lru.Cache[string, bool] // tool_use ids of calls
+	open  map[string]*replay.Call  // tool_use id → call without an answer yet
+	turns map[string]int           // session and message id → number of the turn
+	done  []replay.Call
 }
 
 // read passes the answered calls of the file to Each.
@@ -156,12 +152,8 @@ func (f *claudeFile) line(line []byte) error {
 // call adds a call. A subagent has a session of its own, since its calls follow from its own
 // answers only.
 func (f *claudeFile) call(m *claudeMessage, b *claudeBlock) {
-	tool, server := f.resolve(b.Name)
-	known, _ := f.seen.ContainsOrAdd(b.ID, true)
-	if tool == "" && server != "" && !known {
-		f.unknown[server]++
-	}
-	if tool == "" || known || b.ID == "" {
+	tool := f.resolve(b.Name)
+	if known, _ := f.seen.ContainsOrAdd(b.ID, true); tool == "" || known || b.ID == "" {
 		return
 	}
 	session := m.Session
@@ -227,25 +219,21 @@ const proxyName = "mcpschedd"
 
 // resolve returns the upstream/tool that a tool name in a client's log stands for, whether the
 // client used the server directly (mcp__github__get_issue) or through the proxy
-// (mcp__mcpschedd__github__get_issue, also if the proxy has another name). Otherwise tool is
-// empty, and server names the server; "" for the client's and the proxy's own tools. Names of
-// upstreams contain no "__".
-func (l *ClaudeLogs) resolve(name string) (tool, server string) {
+// (mcp__mcpschedd__github__get_issue, also if the proxy has another name); "" for all other tools.
+// Names of upstreams contain no "__".
+func (l *ClaudeLogs) resolve(name string) string {
 	rest, ok := strings.CutPrefix(name, "mcp__")
-	if !ok {
-		return "", ""
-	}
-	server, tool, _ = strings.Cut(rest, "__")
+	server, tool, _ := strings.Cut(rest, "__")
 	behind, inner, _ := strings.Cut(tool, "__")
 	switch {
-	case tool != "" && slices.Contains(l.Upstreams, server):
-		return server + "/" + tool, ""
+	case !ok || tool == "":
+		return ""
+	case slices.Contains(l.Upstreams, server):
+		return server + "/" + tool
 	case inner != "" && slices.Contains(l.Upstreams, behind):
-		return behind + "/" + inner, ""
-	case server != proxyName:
-		return "", server
-	case l.UpstreamOf(tool) != "":
-		return l.UpstreamOf(tool) + "/" + tool, ""
+		return behind + "/" + inner
+	case server == proxyName && l.UpstreamOf(tool) != "":
+		return l.UpstreamOf(tool) + "/" + tool
 	}
-	return "", ""
+	return ""
 }

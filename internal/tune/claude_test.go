@@ -71,13 +71,11 @@ func short(calls []replay.Call) []string {
 	return all
 }
 
-func readLogs(t *testing.T, dir string, l *tune.ClaudeLogs) (unknown map[string]int) {
+func readLogs(t *testing.T, dir string, l *tune.ClaudeLogs) {
 	t.Helper()
-	unknown, err := l.Read(t.Context(), dir)
-	if err != nil {
+	if err := l.Read(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	return unknown
 }
 
 func TestClaudeSession(t *testing.T) {
@@ -98,7 +96,7 @@ func TestClaudeSession(t *testing.T) {
 		"-p/memory.md":   "no log",
 		"-q/empty.jsonl": "",
 	})
-	unknown := readLogs(t, dir, l)
+	readLogs(t, dir, l)
 	want := []string{
 		`s1 1 github/list_issues {"owner":"o"} = {"n":7}` + "\nmore (12) 2500ms",
 		`s1 1 wiki/search {"q":"x"} = found (5) 1000ms`,
@@ -110,9 +108,6 @@ func TestClaudeSession(t *testing.T) {
 	}
 	if len(*bad) > 0 {
 		t.Errorf("bad lines %q, want none", *bad)
-	}
-	if len(unknown) > 0 {
-		t.Errorf("got calls of %v, want none of others", unknown)
 	}
 }
 
@@ -167,16 +162,13 @@ func TestClaudeNames(t *testing.T) {
 				}
 				return ""
 			}
-			unknown := readLogs(t, dir, l)
+			readLogs(t, dir, l)
 			got := "-"
 			if len(*calls) > 0 {
 				got = (*calls)[0].Tool
 			}
 			if got != want {
 				t.Errorf("got %s, want %s", got, want)
-			}
-			if of := unknown["jira"]; (of == 1) != strings.Contains(name, "jira") {
-				t.Errorf("got calls of other servers %v", unknown)
 			}
 		})
 	}
@@ -260,13 +252,13 @@ func TestClaudeLongLine(t *testing.T) {
 func TestClaudeFolder(t *testing.T) {
 	dir, l, _, _ := logs(t, map[string]string{"s.jsonl": "", "link-target.txt": "x"})
 	for _, name := range []string{"missing", "s.jsonl"} {
-		if _, err := l.Read(t.Context(), filepath.Join(dir, name)); err == nil {
+		if err := l.Read(t.Context(), filepath.Join(dir, name)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.Read(ctx, dir); !errors.Is(err, context.Canceled) {
+	if err := l.Read(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context has ended: %v", err)
 	}
 }
@@ -277,7 +269,7 @@ func FuzzClaude(f *testing.F) {
 		`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"1","content":"<persisted-output>\nOutput too large (9e99GB)"}]},"toolUseResult":"User rejected tool use"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir, l, calls, _ := logs(t, map[string]string{"f.jsonl": string(data)})
-		if _, err := l.Read(t.Context(), dir); err != nil {
+		if err := l.Read(t.Context(), dir); err != nil {
 			t.Fatal(err)
 		}
 		batch := make(map[string]int)
