@@ -218,7 +218,10 @@ func (t *tuning) add(calls []replay.Call) {
 
 // readLogs reads Claude Code's session logs.
 func (t *tuning) readLogs(ctx context.Context, dir string) error {
-	l := tune.ClaudeLogs{UpstreamOf: t.bare, Each: t.add, Bad: t.problem}
+	l := tune.ClaudeLogs{Each: t.add, Bad: t.problem, UpstreamOf: func(tool string) string {
+		k, _, _ := find(t.upstreams, tool) // without a name if there is none, or several
+		return k.name()
+	}}
 	for _, k := range t.upstreams {
 		l.Upstreams = append(l.Upstreams, k.name())
 	}
@@ -247,20 +250,6 @@ func (t *tuning) readLearned(k lastKnown) error {
 		return nil
 	}
 	return err
-}
-
-// bare returns the upstream of a tool listed under its bare name; "" if it is ambiguous.
-func (t *tuning) bare(tool string) string {
-	var owners []string
-	for _, k := range t.upstreams {
-		if k.has(tool) || len(t.upstreams) == 1 {
-			owners = append(owners, k.name())
-		}
-	}
-	if len(owners) != 1 {
-		return ""
-	}
-	return owners[0]
 }
 
 // upstream returns the configured upstream of a tool.
