@@ -248,7 +248,6 @@ type recorder struct {
 	tally   *record.Tally
 	notices throttle     // notifies clients that subscribed to the stats
 	begin   record.Event // start event of this process, as far as the program provides it
-	began   time.Time
 
 	lastRecorded atomic.Int64 // Unix time in ns of the last check for changes
 
@@ -265,7 +264,7 @@ const (
 
 // openLog opens the event log of the server.
 func (r *recorder) openLog(s *Server, o Options) {
-	r.srv, r.tally, r.begin, r.began = s, record.NewTally(), o.Record.Begin, time.Now()
+	r.srv, r.tally, r.begin = s, record.NewTally(), o.Record.Begin
 	r.notices.interval, r.notices.call = statsInterval, func() { announceStats(s.sessions.list()) }
 	recording := o.Record
 	recording.Log, recording.Status = o.Log, s.status

@@ -37,7 +37,6 @@ func (s *Server) View() record.View {
 
 // addCurrent adds the current state to out.
 func (s *Server) addCurrent(out *record.Stats) {
-	out.UptimeS = int64(time.Since(s.recorder.began).Seconds())
 	p := s.policy.Load()
 	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC(), Error: s.rejection()}
 	out.AddOpen(s.recorder.openPrefetches())
