@@ -145,7 +145,7 @@ func TestDashboardOfRecorded(t *testing.T) {
 	}
 	b := open(t, file)
 	b.get(b.address)
-	if _, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); !bytes.Contains(body, []byte(`"recorded":{"from":"2026-01-02T09:00:00Z","to":"2026-01-02T09:02:00Z"}`)) {
+	if _, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); !bytes.Contains(body, []byte(`"recorded":true`)) {
 		t.Errorf("it is not said that this is recorded: got %s", body)
 	}
 	v := b.view()

@@ -13,10 +13,10 @@ import (
 // View is what stats and the dashboard show: the figures and the recent events, live or
 // recorded. The events have no arguments, results or hashes of them.
 type View struct {
-	Period   string    `json:"-"`                  // end of the sentence on savings, such as "today"; may be empty
-	Recorded *Span     `json:"recorded,omitempty"` // period of recorded events; nil for a live view
-	Problems []string  `json:"-"`                  // of the record: lines that are invalid or cannot be read
-	Notes    []Warning `json:"-"`                  // further ones
+	Period   string    `json:"-"`        // end of the sentence on savings, such as "today"; may be empty
+	Recorded bool      `json:"recorded"` // or else live
+	Problems []string  `json:"-"`        // of the record: lines that are invalid or cannot be read
+	Notes    []Warning `json:"-"`        // further ones
 
 	Saved   string           `json:"saved"`   // set by Summarize, as are Wrong and Servers
 	Wrong   []Warning        `json:"wrong"`   // the most severe first
@@ -27,12 +27,6 @@ type View struct {
 	Decisions []Event       `json:"decisions"` // last 50 choices, newest first
 	Levels    []Event       `json:"levels"`    // last 50 changes of a level, newest first
 	Sessions  []SessionInfo `json:"sessions"`  // sessions of the timeline, decisions and levels
-}
-
-// Span is a period.
-type Span struct {
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
 }
 
 // Summarize sets Saved, Wrong and Servers.
@@ -54,7 +48,7 @@ func ReadView(ctx context.Context, names []string) (View, error) {
 		err = fmt.Errorf("%s: no events", strings.Join(names, ", "))
 	}
 	v.Period = fmt.Sprintf("from %s to %s", t.first.Local().Format(time.DateTime), t.last.Local().Format(time.DateTime))
-	v.Recorded = &Span{t.first, t.last}
+	v.Recorded = true
 	return v, err
 }
 

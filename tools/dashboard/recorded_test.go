@@ -27,7 +27,7 @@ func TestRecorded(t *testing.T) {
 	t.Parallel()
 	to := time.Date(2026, 1, 2, 9, 0, 0, 0, time.Local)
 	v := busy(to).View(to)
-	v.Recorded = &record.Span{From: to.Add(-34 * time.Minute), To: to}
+	v.Recorded, v.Period = true, "from 2026-01-02 08:26:00 to 2026-01-02 09:00:00"
 	inner := dashboard.Handler(func() record.View { return v }, "")
 	var asked atomic.Int64
 	srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,8 +38,8 @@ func TestRecorded(t *testing.T) {
 	}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isRecorded)
-	if got, want := ask[string](p, `document.getElementById("status").textContent`), "Recorded, 2 Jan 2026, 08:26 to 09:00"; got != want {
-		t.Errorf("got status %q, want %q", got, want)
+	if got, want := ask[string](p, `document.getElementById("saved").textContent`), v.Period+"."; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
 	}
 	if ask[bool](p, `document.getElementById("pause").checkVisibility()`) {
 		t.Error("what stands still can be paused")

@@ -30,7 +30,7 @@ function sequences(events) {
   for (const e of events.filter((e) => e.kind === "prefetch" && called.has(spot(e, e.after)))) {
     const p = pair(called.get(spot(e, e.after)), e.name);
     p.issued++;
-    if (e.outcome === "used" || e.outcome === "late") p.used++;
+    if (e.fate === "used" || e.fate === "late") p.used++;
   }
   return [...pairs.values()].map((p) => ({ ...p, p: p.n / (followed.get(p.from) || 1) }));
 }

@@ -20,7 +20,7 @@ function showAbout(s) {
 // lately adds to an event what the page needs, and the zeros that its JSON omits.
 const lately = (e) => ({
   session: "", seq: 0, latency_ms: 0, hidden_ms: 0, predicted_p: 0, candidates: 0, issued: 0, from: 0, to: 0, ...e,
-  at: Date.parse(e.ts), outcome: e.fate || e.disposition, name: e.upstream && e.tool ? e.upstream + "/" + e.tool : e.tool || "",
+  at: Date.parse(e.ts), name: e.upstream && e.tool ? e.upstream + "/" + e.tool : e.tool || "",
 });
 
 // parts are the sections of the page; folded sections are not drawn.
@@ -74,7 +74,7 @@ async function ask() {
   goneSince = 0;
   for (const list of ["timeline", "decisions", "levels"]) view[list] = view[list].map(lately);
   show(view);
-  status(recorded ? "recorded" : "live", recorded ? "Recorded, " + fromTo(view.recorded.from, view.recorded.to) : "Live");
+  status(recorded ? "recorded" : "live", recorded ? "Recorded" : "Live");
 }
 
 $("pause").addEventListener("click", () => {

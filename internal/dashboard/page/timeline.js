@@ -2,33 +2,23 @@
 
 const LATEST = 60, MOST_LANES = 6, MOST_ROWS = 4;
 
-// KINDS differ in shape and pattern as well as in colour.
-const KINDS = [
-  ["fetched", "call, fetched"], ["ahead", "call, from a prefetch"], ["hit", "call, from the cache"], ["joined", "call, joined another"], ["failed", "call, not answered"],
-  ["used", "prefetch, used"], ["late", "prefetch, used late"], ["wasted", "prefetch, wasted"], ["compared", "prefetch, compared"],
-];
-
-// showKinds draws the legend, with only the kinds that occur.
+// showKinds draws the legend, with only the outcomes that occur.
 function showKinds(bars) {
-  const shown = new Set(bars.map(kind));
-  $("line-legend").replaceChildren(...KINDS.filter(([k]) => shown.has(k)).map(([k, text]) => el("li", null,
-    svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, mark(k, SHAPES[k] ? 5 : 1, 6, 20, text.startsWith("call") ? 9 : 7)), text)));
+  const shown = new Set(bars.map(outcome));
+  const entries = (what, outcomes, high) => Object.entries(outcomes).filter(([o]) => shown.has(o)).map(([o, text]) => el("li", null,
+    svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, mark(o, SHAPES[o] ? 5 : 1, 6, 20, high)), `${what}, ${text}`));
+  $("line-legend").replaceChildren(...entries("call", CALLS, 9), ...entries("prefetch", PREFETCHES, 7));
 }
 
-function kind(b) {
-  if (b.kind === "prefetch") return ["used", "late", "wasted", "compared"].includes(b.outcome) ? b.outcome : "open";
-  if (b.prefetched && (b.outcome === "hit" || b.outcome === "joined")) return "ahead";
-  return ["hit", "joined", "failed"].includes(b.outcome) ? b.outcome : "fetched";
-}
-
-// SHAPES are the kinds that are no bars, drawn around the origin with a radius of 1.
+// SHAPES are the outcomes that are no bars, drawn around the origin with a radius of 1. Outcomes
+// differ in shape and pattern as well as in colour.
 const SHAPES = { ahead: "M-1 0L0-1L1 0L0 1z", hit: "M-.8 0a.8.8 0 1 1 1.6 0a.8.8 0 1 1-1.6 0z", failed: "M-.8-.8L.8.8M.8-.8L-.8.8" };
 
 // mark draws one call or prefetch, given its left end, vertical middle, length and height.
-function mark(kind, x, y, long, high) {
+function mark(outcome, x, y, long, high) {
   const r = high / 2 + 0.5;
-  return SHAPES[kind] ? svg("path", { class: "m-" + kind, d: SHAPES[kind], transform: `translate(${round(x + r)} ${y}) scale(${r})` })
-    : svg("rect", { class: "m-" + kind, x: round(x), y: round(y - high / 2), width: round(Math.max(3, long)), height: high, rx: 1.5 });
+  return SHAPES[outcome] ? svg("path", { class: "m-" + outcome, d: SHAPES[outcome], transform: `translate(${round(x + r)} ${y}) scale(${r})` })
+    : svg("rect", { class: "m-" + outcome, x: round(x), y: round(y - high / 2), width: round(Math.max(3, long)), height: high, rx: 1.5 });
 }
 
 const drawLineTable = table($("line-table"), {
@@ -129,7 +119,7 @@ function drawTimeline(bars, w) {
       for (const b of part) {
         const left = axis.x(b.at), right = axis.x(end(b)), middle = above + b.row * step + (step - 2) / 2;
         spots.set(spot(b, b.seq), { left, right: Math.max(left + 3, right), y: middle });
-        const m = mark(kind(b), left, middle, right - left, step - 2);
+        const m = mark(outcome(b), left, middle, right - left, step - 2);
         const what = `${clock(b.at)} ${b.kind === "prefetch" ? "prefetch" : "call"} of ${clean(b.name)}: ${how(b)}`;
         m.append(svg("title", null, joined(what, took(b.latency_ms), b.hidden_ms > 0 && took(b.hidden_ms) + " hidden")));
         marks.append(m);
@@ -170,5 +160,5 @@ function drawAxis(out, { parts, x }, y, w) {
 
 function sumUpLine(bars, sessions) {
   const n = (f) => count(bars.filter(f).length);
-  return `Timeline of ${plural(sessions, "session")}: ${n((b) => b.kind !== "prefetch")} calls, ${n((b) => kind(b) === "ahead")} of them from prefetches; ${n((b) => b.kind === "prefetch")} prefetches, ${n((b) => b.outcome === "wasted" && b.kind === "prefetch")} of them wasted. The table below has the latest.`;
+  return `Timeline of ${plural(sessions, "session")}: ${n((b) => b.kind !== "prefetch")} calls, ${n((b) => outcome(b) === "ahead")} of them from prefetches; ${n((b) => b.kind === "prefetch")} prefetches, ${n((b) => outcome(b) === "wasted")} of them wasted. The table below has the latest.`;
 }

@@ -23,11 +23,11 @@ const parted = (counts) => counts.filter(([n]) => n > 0).map(([n, word]) => coun
 
 // facts returns the figures below the sentence: key, name, figure, details, and whether the
 // figure is a bad one.
-function facts({ totals: t, sessions_open: open }) {
+function facts({ totals: t }) {
   const p = t.prefetch, h = t.harm, ended = p.issued - p.open; // open prefetches may still be used
   if (t.calls + t.plans + p.issued === 0) return [];
   const calls = parted([[t.served_stored, "from the cache"], [t.joined, "joined"], [t.fetched, "fetched"], [t.failed, "not answered"]]);
-  const rest = parted([[p.open, open > 0 ? "in flight" : "with an unknown outcome"]]);
+  const rest = parted([[p.open, "in flight"]]);
   const harm = parted([[h.rate_limited, "rate limit responses"], [h.evictions, "evictions"], [h.questions, "questions"]]);
   const all = [
     ["calls", "Calls", count(t.calls), calls],
@@ -122,7 +122,7 @@ const drawClients = table($("clients"), {
 
 function showServers(v) {
   const running = v.stats.running || [];
-  $("servers-section").hidden = Boolean(v.recorded); // server states are not recorded
+  $("servers-section").hidden = v.recorded; // server states are not recorded
   $("clients-part").hidden = running.length === 0;
   say($("pool"), running.map((p) => poolWords(p.budgets || {})).filter(Boolean).join(" "));
   drawServers(v.servers || [], empty("No servers.", running.length > 0

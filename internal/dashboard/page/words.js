@@ -25,13 +25,6 @@ function took(ms) {
 const clockOf = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const minuteOf = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const dayOf = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
-const dateOf = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
-
-// fromTo formats a period, and repeats the date only if it differs.
-function fromTo(from, to) {
-  const [a, b] = [from, to].map((at) => dateOf.format(Date.parse(at))), [c, d] = [from, to].map((at) => minuteOf.format(Date.parse(at)));
-  return `${a}, ${c} to ${a === b ? "" : b + ", "}${d}`;
-}
 
 const clock = (at) => clockOf.format(at);
 
@@ -60,22 +53,15 @@ const reason = (key) => {
 
 const cause = (key) => (Object.hasOwn(WORDS.causes, key) ? WORDS.causes[key].word : clean(key, 40));
 
-// how returns the outcome of a call or prefetch in the timeline.
-function how(b) {
-  if (b.kind === "prefetch") {
-    switch (b.outcome) {
-      case "used": return "used";
-      case "late": return "used, still in flight when called";
-      case "wasted": return "wasted: " + cause(b.cause || "never_asked");
-      case "compared": return "compared with a call's own result";
-      default: return "in flight";
-    }
-  }
-  const bad = b.is_error ? ", error" : "";
-  switch (b.outcome) {
-    case "hit": return (b.prefetched ? "from a prefetch" : "from the cache") + bad;
-    case "joined": return (b.prefetched ? "joined a prefetch" : "joined another call") + bad;
-    case "failed": return "not answered";
-    default: return "fetched" + bad;
-  }
+// CALLS and PREFETCHES are the outcomes of calls and prefetches.
+const CALLS = { fetched: "fetched", ahead: "from a prefetch", hit: "from the cache", joined: "joined another", failed: "not answered" };
+const PREFETCHES = { used: "used", late: "used late", wasted: "wasted", compared: "only compared" };
+
+function outcome(e) {
+  if (e.kind === "prefetch") return Object.hasOwn(PREFETCHES, e.fate) ? e.fate : "wasted";
+  if (e.prefetched && (e.disposition === "hit" || e.disposition === "joined")) return "ahead";
+  return Object.hasOwn(CALLS, e.disposition) ? e.disposition : "fetched";
 }
+
+// how describes the outcome of a call or prefetch.
+const how = (e) => joined(CALLS[outcome(e)] || PREFETCHES[outcome(e)], e.cause && cause(e.cause), e.is_error && "error");
