@@ -14,29 +14,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// block is an event in comparable form.
+// block is an event in comparable form, with the position after it.
 type block struct {
 	Kind, ID, Data string
-	HasID          bool
 	Retry          time.Duration
 }
 
 func allEvents(r io.Reader, max int) ([]block, error) {
 	s := newEventStream(r, max)
 	var got []block
-	for {
-		ev, err := s.next()
+	for at := new(cursor); ; {
+		kind, data, err := s.next(at)
 		if errors.Is(err, errTooLong) {
 			return append(got, block{Kind: "too long"}), nil
 		}
 		if err != nil {
 			return got, err
 		}
-		got = append(got, block{ev.kind, ev.id, string(ev.data), ev.hasID, ev.retry})
+		got = append(got, block{kind, at.id, string(data), at.retry})
 	}
 }
 
-func data(s string) block { return block{Kind: "message", Data: s, Retry: -1} }
+func data(s string) block { return block{Kind: "message", Data: s} }
 
 func TestEventStream(t *testing.T) {
 	tests := []struct {
@@ -51,19 +50,19 @@ func TestEventStream(t *testing.T) {
 		{"line ends mixed", "data: a\ndata: b\r\ndata: c\r\ndata: d\r\n\n", []block{data("a\nb\nc\nd")}},
 		{"several data lines", "data: a\ndata\ndata:\ndata: bcd\n\n", []block{data("a\n\n\nbcd")}},
 		{"other fields between data lines", "data: a\nid: 7\n:c\nxyz: 1\ndata: b\n\n",
-			[]block{{Kind: "message", Data: "a\nb", ID: "7", HasID: true, Retry: -1}}},
+			[]block{{Kind: "message", Data: "a\nb", ID: "7"}}},
 		{"comments only", ": ping\n\n:\n\n\n\ndata: a\n\n", []block{data("a")}},
 		{"comment before data", ": ping\ndata: a\n\n", []block{data("a")}},
 		{"byte order mark", "\xef\xbb\xbfdata: a\n\n", []block{data("a")}},
 		{"a second byte order mark is part of the name", "\n\xef\xbb\xbfdata: a\n\n", nil},
 		{"all fields", "event: endpoint\nid: 1\nretry: 250\ndata: /m\n\n",
-			[]block{{Kind: "endpoint", ID: "1", HasID: true, Retry: 250 * time.Millisecond, Data: "/m"}}},
+			[]block{{Kind: "endpoint", ID: "1", Retry: 250 * time.Millisecond, Data: "/m"}}},
 		{"the last of a field wins", "event: a\nevent: b\nid: 1\nid: 2\nevent:\ndata: x\n\n",
-			[]block{{Kind: "message", ID: "2", HasID: true, Retry: -1, Data: "x"}}},
+			[]block{{Kind: "message", ID: "2", Data: "x"}}},
 		{"fields last one event only", "event: a\ndata: x\n\ndata: y\n\n",
-			[]block{{Kind: "a", Data: "x", Retry: -1}, data("y")}},
-		{"id without data", "id: p\ndata:\n\n", []block{{Kind: "message", ID: "p", HasID: true, Retry: -1}}},
-		{"empty id", "id\ndata: x\n\n", []block{{Kind: "message", HasID: true, Retry: -1, Data: "x"}}},
+			[]block{{Kind: "a", Data: "x"}, data("y")}},
+		{"id without data", "id: p\ndata:\n\n", []block{{Kind: "message", ID: "p"}}},
+		{"empty id", "id\ndata: x\n\n", []block{{Kind: "message", Data: "x"}}},
 		{"id with NUL", "id: a\x00b\ndata: x\n\n", []block{data("x")}},
 		{"retry that is no number", "retry: 1s\nretry: -1\nretry:\ndata: x\n\n", []block{data("x")}},
 		{"retry beyond reason", "retry: 99999999999999999999999\n\n", []block{{Kind: "message", Retry: time.Hour}}},
@@ -99,9 +98,9 @@ func TestEventStreamDoesNotWaitForMore(t *testing.T) {
 	for _, in := range []string{"data: a\n\n", "data: a\r\n\r\n"} {
 		r, w := io.Pipe()
 		go func() { _, _ = io.WriteString(w, in) }()
-		ev, err := newEventStream(r, 100).next()
-		if err != nil || string(ev.data) != "a" {
-			t.Errorf("%q: got %q, %v", in, ev.data, err)
+		_, data, err := newEventStream(r, 100).next(new(cursor))
+		if err != nil || string(data) != "a" {
+			t.Errorf("%q: got %q, %v", in, data, err)
 		}
 		w.Close()
 	}
@@ -141,11 +140,11 @@ func TestEventStreamDataIsTheReceivers(t *testing.T) {
 	s := newEventStream(strings.NewReader(in.String()), 1<<20)
 	var got [][]byte
 	for {
-		ev, err := s.next()
+		_, data, err := s.next(new(cursor))
 		if err != nil {
 			break
 		}
-		got = append(got, ev.data)
+		got = append(got, data)
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %d events, want %d", len(got), len(want))
@@ -174,7 +173,7 @@ func wantEvents(in string) (want []block) {
 			if now.Data = strings.Join(text, "\n"); some {
 				want = append(want, now)
 			}
-			now, some, text = data(""), false, nil
+			now.Kind, some, text = "message", false, nil
 			continue
 		case name == "data":
 			text = append(text, value)
@@ -183,7 +182,7 @@ func wantEvents(in string) (want []block) {
 				now.Kind = "message"
 			}
 		case name == "id" && !strings.Contains(value, "\x00"):
-			now.ID, now.HasID = value, true
+			now.ID = value
 		case name == "retry" && value != "" && strings.Trim(value, "0123456789") == "":
 			now.Retry = maxRetryField
 			if ms, err := strconv.Atoi(value); err == nil && ms < int(maxRetryField.Milliseconds()) {
@@ -248,7 +247,7 @@ func BenchmarkEventStream(b *testing.B) {
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := newEventStream(bytes.NewReader(in), 64<<20).next(); err != nil {
+				if _, _, err := newEventStream(bytes.NewReader(in), 64<<20).next(new(cursor)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,22 +76,13 @@ func (l *httpLink) get(ctx context.Context, lastID string) (*http.Response, erro
 func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(kind string, data []byte) error) error {
 	defer body.Close()
 	for stream := newEventStream(body, l.spec.MaxMessage); ; {
-		ev, err := stream.next()
+		kind, data, err := stream.next(at)
+		if err == nil && len(data) > 0 {
+			jsonrpc.Flatten(data)
+			err = take(kind, data)
+		}
 		if err != nil {
 			return err
-		}
-		at.failures = 0
-		if ev.hasID {
-			at.id = ev.id
-		}
-		if ev.retry >= 0 {
-			at.retry = ev.retry
-		}
-		if len(ev.data) > 0 {
-			jsonrpc.Flatten(ev.data)
-			if err := take(ev.kind, ev.data); err != nil {
-				return err
-			}
 		}
 	}
 }
@@ -254,15 +246,6 @@ const (
 	maxRetryField = time.Hour // larger retry fields are reduced to this
 )
 
-// event is one event of a text/event-stream.
-type event struct {
-	kind  string        // the event field; "message" by default
-	id    string        // the id field, if hasID
-	hasID bool          // false leaves the last event id unchanged
-	retry time.Duration // the retry field; negative if absent
-	data  []byte        // data lines joined by LF, owned by the receiver; empty without data
-}
-
 // errTooLong means that an event exceeds the limit, and the stream cannot be read further.
 var errTooLong = errors.New("message too long")
 
@@ -280,10 +263,11 @@ func newEventStream(r io.Reader, max int) *eventStream {
 	return s
 }
 
-// next returns the next event that has a field. Its error is the reader's, or errTooLong. An
-// event cut off by the end of the stream is dropped, as the standard requires.
-func (s *eventStream) next() (event, error) {
-	ev := event{kind: "message", retry: -1}
+// next returns the next event that has a field: its kind, "message" by default, and its data, the
+// lines joined by LF, which the caller owns. It advances at. The error is the reader's, or
+// errTooLong. An event cut off by the end of the stream is dropped, as the standard requires.
+func (s *eventStream) next(at *cursor) (kind string, data []byte, err error) {
+	ev := event{kind: "message", cursor: *at}
 	for some := false; len(ev.data) <= s.max+1 && s.lines.Scan(); { // the event has a field
 		line := s.lines.Bytes()
 		if !s.begun {
@@ -294,17 +278,25 @@ func (s *eventStream) next() (event, error) {
 		case len(line) > 0:
 			some = ev.field(line) || some
 		case some:
-			ev.data = bytes.TrimSuffix(ev.data, []byte("\n"))
-			return ev, nil
+			*at = ev.cursor
+			at.failures = 0
+			return ev.kind, bytes.TrimSuffix(ev.data, []byte("\n")), nil
 		}
 	}
 	switch err := s.lines.Err(); {
 	case err == bufio.ErrTooLong || len(ev.data) > s.max+1:
-		return event{}, fmt.Errorf("%w: more than %d bytes", errTooLong, s.max)
+		return "", nil, fmt.Errorf("%w: more than %d bytes", errTooLong, s.max)
 	case err != nil:
-		return event{}, err
+		return "", nil, err
 	}
-	return event{}, io.EOF
+	return "", nil, io.EOF
+}
+
+// event is an event that is being read.
+type event struct {
+	cursor // after the event
+	kind   string
+	data   []byte // each line ends in LF
 }
 
 // field parses one line of an event. It returns false for comments and unknown fields.
@@ -315,14 +307,12 @@ func (ev *event) field(line []byte) bool {
 	case "data":
 		ev.data = append(append(ev.data, value...), '\n')
 	case "event":
-		if ev.kind = string(value); ev.kind == "" {
-			ev.kind = "message"
-		}
+		ev.kind = cmp.Or(string(value), "message")
 	case "id":
 		if bytes.IndexByte(value, 0) >= 0 {
 			return false
 		}
-		ev.id, ev.hasID = string(value), true
+		ev.id = string(value)
 	case "retry":
 		ms, err := strconv.ParseUint(string(value), 10, 64)
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
