@@ -65,16 +65,11 @@ type Stats struct {
 	Prefetch PrefetchStats     `json:"prefetch"`
 	Store    dedup.Stats       `json:"store"`
 	Hosts    []limit.HostStats `json:"hosts"`
-
-	Upstreams map[string]upstream.Stats `json:"upstreams"`
 }
 
 // Stats returns the server's internal state.
 func (s *Server) Stats() Stats {
-	out := Stats{Sessions: len(s.sessions.list()), Store: s.common.store.Stats(), Hosts: s.common.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
-	for _, m := range s.policy.Load().members {
-		out.Upstreams[m.Spec.Name] = m.up.Stats()
-	}
+	out := Stats{Sessions: len(s.sessions.list()), Store: s.common.store.Stats(), Hosts: s.common.limits.Stats()}
 	out.Prefetch = PrefetchStats{
 		PrefetchStats: out.Store.Prefetch, Scheduler: s.prefetch.Scheduler.Stats(), Declined: s.prefetch.Declined(),
 	}

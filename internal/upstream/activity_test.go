@@ -99,9 +99,6 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 							t.Errorf("after %v: %s answered", d, who)
 						}
 					}
-					if got, want := u.Stats(), (Stats{Dropped: 2, Refused: 2}); got != want {
-						t.Errorf("got %+v, want %+v", got, want)
-					}
 				}
 				b.heard.want(t)
 				time.Sleep(test.until - time.Since(ended))
@@ -179,8 +176,8 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 				synctest.Wait()
 			}
 			ping(1000)
-			if n := len(p.Replies); n != maxPings || u.Stats().Unanswered != 1000-maxPings {
-				t.Errorf("%d replies came at once, %d were dropped", n, u.Stats().Unanswered)
+			if n := len(p.Replies); n != maxPings {
+				t.Errorf("%d replies came at once, want %d", n, maxPings)
 			}
 			time.Sleep(replyTimeout)
 			synctest.Wait()

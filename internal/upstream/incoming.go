@@ -204,8 +204,6 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 	default:
 		if l := in.attribute(c, p); l != nil {
 			l.notify(method, params)
-		} else {
-			in.up.counts.dropped.Add(1)
 		}
 	}
 }
@@ -256,7 +254,6 @@ func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		in.up.o.Asked(in.id, method)
 		if ask == nil {
-			in.up.counts.refused.Add(1)
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": this server is shared by several sessions, and the one that is meant cannot be determined"}
 		}
 		return ask(ctx, method, params)
@@ -295,7 +292,6 @@ func (q *questions) accept(m jsonrpc.Message, p *pending) {
 	ctx, cancel := context.WithCancel(q.c.life)
 	if !q.add(string(m.ID), cancel, limit) {
 		cancel()
-		q.c.in.up.counts.unanswered.Add(1)
 		return
 	}
 	q.c.spawn(func() {

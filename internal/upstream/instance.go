@@ -118,7 +118,7 @@ func (in *instance) run(ctx context.Context) {
 			atOnce, wait = false, 0
 			pause.Reset()
 		}
-		in.up.counts.restarts.Add(1)
+		in.up.ends.count.Add(1)
 		in.up.noteEnd(err)
 		if log := in.up.log.With("err", err, "dur", wait); lived > 0 {
 			log.Warn("upstream ended; restarting")
@@ -287,33 +287,19 @@ type Health struct {
 	Processes []int // ids of the running processes
 }
 
-// Stats are the counters of one upstream.
-type Stats struct {
-	Dropped    int64 `json:"notifications_dropped"` // notifications without a single possible session
-	Refused    int64 `json:"questions_refused"`     // requests from the server without a single possible session
-	Unanswered int64 `json:"replies_dropped"`       // replies not sent because there were too many requests from the server
-}
-
-// counts are the counters behind Stats and Health.
-type counts struct {
-	dropped, refused, unanswered atomic.Int64 // see Stats
-	restarts                     atomic.Int64
-	last                         atomic.Pointer[string] // Health.Error
+// ends counts the ends of an upstream's connections.
+type ends struct {
+	count atomic.Int64
+	last  atomic.Pointer[string] // why the last one ended or failed
 }
 
 // noteEnd records why a connection ended or could not be made.
-func (u *Upstream) noteEnd(err error) { u.counts.last.Store(new(u.mask.Error(err).Error())) }
-
-// Stats returns the counters.
-func (u *Upstream) Stats() Stats {
-	c := &u.counts
-	return Stats{Dropped: c.dropped.Load(), Refused: c.refused.Load(), Unanswered: c.unanswered.Load()}
-}
+func (u *Upstream) noteEnd(err error) { u.ends.last.Store(new(u.mask.Error(err).Error())) }
 
 // Health returns the current state, the best of all instances.
 func (u *Upstream) Health() Health {
-	out := Health{State: "idle", Restarts: u.counts.restarts.Load()}
-	if last := u.counts.last.Load(); last != nil {
+	out := Health{State: "idle", Restarts: u.ends.count.Load()}
+	if last := u.ends.last.Load(); last != nil {
 		out.Error = *last
 	}
 	u.mu.Lock()

@@ -42,9 +42,6 @@ func (l List) Method() string { return listNames[l].method }
 // Member returns the member of the result that holds the list.
 func (l List) Member() string { return listNames[l].member }
 
-// Key returns the member that identifies an item.
-func (l List) Key() string { return listNames[l].key }
-
 // Capability returns the server capability that the list requires.
 func (l List) Capability() string { return listNames[l].capability }
 
@@ -104,7 +101,7 @@ func sameItems(a, b []Item) bool {
 func items(l List, array []byte) []Item {
 	var out []Item
 	for raw := range jsonrpc.Elements(array) {
-		if name, ok := jsonrpc.String(jsonrpc.Get(raw, l.Key())); ok {
+		if name, ok := jsonrpc.String(jsonrpc.Get(raw, listNames[l].key)); ok {
 			out = append(out, Item{Name: name, Raw: raw})
 		}
 	}

@@ -55,7 +55,6 @@ type Answer struct {
 	jsonrpc.Message        // unmodified, with a Result or an Error; the caller may release its Buffer
 	Stateless       bool   // the connection has a stateless revision
 	Sent            bool   // the server may have received the request
-	Sends           int    // number of times it was sent to the server
 	Limited         bool   // the HTTP status was a rate limit (429, or 503 with Retry-After)
 	RetryAfter      string // the Retry-After header if Limited; may be empty
 }
@@ -147,17 +146,6 @@ func (l *Lease) Start(ctx context.Context, turn Turn, req *Request, done func(An
 	go p.wait()
 }
 
-// Call is like Start but waits for the outcome.
-func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (answer Answer, err error) {
-	done := make(chan struct{})
-	l.Start(ctx, turn, req, func(a Answer, e error) {
-		answer, err = a, e
-		close(done)
-	})
-	<-done
-	return answer, err
-}
-
 // pending is a request that has no outcome yet. Each attempt has a pending of its own, so that
 // the timer and the context watch of an earlier attempt cannot affect a later one. It has more
 // than 15 fields because a second type would cost each call a second allocation.
@@ -169,7 +157,6 @@ type pending struct {
 	done     func(Answer, error) // called once
 	admitted bool                // Request.Admit has succeeded; not called again
 	attempts int                 // number of times it was passed to a connection
-	sends    int                 // number of times it was sent to the server
 
 	// Set by trySend.
 	c              *conn
@@ -186,7 +173,7 @@ type pending struct {
 func (p *pending) wait() {
 	c, err := p.await()
 	if err != nil {
-		p.fail(Answer{Sends: p.sends}, err)
+		p.fail(Answer{}, err)
 		return
 	}
 	p.send(c)
@@ -268,7 +255,7 @@ func (p *pending) send(c *conn) {
 		p.markSent() // HTTP does not preserve the order of requests
 	}
 	if err := p.trySend(c); err != nil {
-		go p.retryOrFail(Answer{Sends: p.sends}, err)
+		go p.retryOrFail(Answer{}, err)
 	}
 }
 
@@ -375,10 +362,6 @@ func (p *pending) finish(m jsonrpc.Message, err error) {
 	if after := p.limited.Load(); after != nil {
 		a.Limited, a.RetryAfter = true, *after
 	}
-	if a.Sent || errors.Is(err, errSessionLost) { // a lost session means the server received it
-		p.sends++
-	}
-	a.Sends = p.sends
 	if err != nil {
 		go p.retryOrFail(a, err)
 		return
@@ -412,7 +395,7 @@ func (p *pending) retryOrFail(a Answer, err error) {
 	}
 	retry := &pending{
 		lease: p.lease, ctx: p.ctx, turn: p.turn, req: p.req, done: p.done,
-		admitted: p.admitted, attempts: p.attempts, sends: p.sends,
+		admitted: p.admitted, attempts: p.attempts,
 	}
 	retry.wait()
 }

@@ -8,7 +8,7 @@
 //
 //	up := upstream.New(spec, upstream.Options{Log: log})
 //	lease := up.Attach(client, listener)
-//	answer, err := lease.Call(ctx, lease.Turn(), &upstream.Request{Method: "tools/call", Params: params})
+//	lease.Start(ctx, lease.Turn(), &upstream.Request{Method: "tools/call", Params: params}, func(answer upstream.Answer, err error) { … })
 //
 // The package does not deal with tool names, models, cached answers or plans. It only reports
 // when answers of a server may have changed.
@@ -46,7 +46,7 @@ type Upstream struct {
 	sse                atomic.Bool           // use only the HTTP+SSE transport of 2024-11-05
 	known              atomic.Pointer[Offer] // the latest offer to any client, of this process or an earlier one; may be nil
 	saving             sync.Mutex            // held while an offer is stored
-	counts             counts
+	ends               ends
 
 	mu        sync.Mutex
 	closed    bool
