@@ -45,9 +45,6 @@ func NewGuard(log *slog.Logger) *Guard { return &Guard{log: log, groups: make(ma
 
 // Close ends the guard process, which kills all groups that are still guarded.
 func (g *Guard) Close() {
-	if g == nil {
-		return
-	}
 	g.mu.Lock()
 	g.closed = true
 	if g.pipe != nil {
@@ -60,9 +57,6 @@ func (g *Guard) Close() {
 // start starts the guard process unless it runs. It returns when the process runs: a server that
 // starts afterwards is never without a guard.
 func (g *Guard) start() {
-	if g == nil {
-		return
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.pipe == nil {
@@ -116,9 +110,6 @@ func (g *Guard) wait(cmd *exec.Cmd) {
 
 // add guards a process group. The guard must have been started.
 func (g *Guard) add(pgid int) {
-	if g == nil {
-		return
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.groups[pgid] = struct{}{}
@@ -127,9 +118,6 @@ func (g *Guard) add(pgid int) {
 
 // remove stops guarding a process group. It must be called before the id can be reused.
 func (g *Guard) remove(pgid int) {
-	if g == nil {
-		return
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.groups, pgid)

@@ -72,6 +72,10 @@ func New(spec Spec, o Options) *Upstream {
 	if o.Asked == nil {
 		o.Asked = func(uint64, string) {}
 	}
+	if o.Guard == nil {
+		o.Guard = NewGuard(o.Log)
+		o.Guard.Close() // it never starts
+	}
 	mask := spec.masker()
 	u := &Upstream{
 		spec: spec, o: o, log: slog.New(mask.Handler(o.Log.Handler())).With("upstream", spec.Name), mask: mask,
@@ -207,7 +211,7 @@ const defaultMaxMessage = 64 << 20 // bytes
 // Options configures an upstream. The zero value works.
 type Options struct {
 	Log   *slog.Logger
-	Guard *Guard // kills the processes if the proxy is killed
+	Guard *Guard // kills the processes if the proxy is killed; nil means none
 	Store Store
 	// Stderr receives the stderr of the processes with secrets masked, one line per write. If
 	// nil, only the last lines are kept, for error messages.
