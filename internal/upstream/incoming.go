@@ -290,14 +290,13 @@ func (q *questions) accept(m jsonrpc.Message, p *pending) {
 		}
 	}
 	ctx, cancel := context.WithCancel(q.c.life)
-	if !q.add(string(m.ID), cancel, limit) {
-		cancel()
-		return
-	}
-	q.c.spawn(func() {
+	answer := func() {
 		defer cancel()
 		q.answer(ctx, m, ask)
-	})
+	}
+	if !q.add(string(m.ID), cancel, limit) || !q.c.spawn(answer) {
+		cancel()
+	}
 }
 
 // pong answers a ping.
@@ -326,7 +325,7 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 func (q *questions) add(id string, cancel context.CancelFunc, limit int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.open[id] != nil || q.c.life.Err() != nil || len(q.open) >= limit {
+	if q.open[id] != nil || len(q.open) >= limit {
 		return false
 	}
 	q.open[id] = cancel

@@ -24,7 +24,7 @@ const (
 	// stopGrace is the time a process has to exit after its stdin was closed, and again after
 	// SIGTERM.
 	stopGrace = 500 * time.Millisecond
-	// fastGrace replaces stopGrace and outputDrain once StopFast is closed.
+	// fastGrace replaces stopGrace once StopFast is closed.
 	fastGrace = 100 * time.Millisecond
 	// outputDrain is how long the output of a process is read after its exit: a grandchild may
 	// hold the pipe open for ever.
@@ -128,7 +128,7 @@ func (p *process) run() {
 		why = nil
 	}
 	for _, pipe := range []*os.File{p.stdout.File, p.stderr} { // Windows has no deadlines for pipes; killing the group closes them
-		_ = pipe.SetReadDeadline(time.Now().Add(p.grace(outputDrain)))
+		_ = pipe.SetReadDeadline(time.Now().Add(outputDrain))
 	}
 	work.Wait()
 	p.stdout.Close()
@@ -168,16 +168,6 @@ func (p *process) waitExit() bool {
 		case <-fast:
 			fast = nil
 		}
-	}
-}
-
-// grace returns wait, or fastGrace once StopFast is closed.
-func (p *process) grace(wait time.Duration) time.Duration {
-	select {
-	case <-p.c.in.up.o.StopFast:
-		return min(wait, fastGrace)
-	default:
-		return wait
 	}
 }
 
