@@ -10,6 +10,7 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/secret"
@@ -85,16 +86,20 @@ func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() 
 	return t, nil
 }
 
-// mount adds /metrics, /stats and the dashboard to the HTTP server.
-func mount(srv *proxy.Server, token string) {
-	srv.Mount("GET /metrics", record.Metrics(srv.Report, version()), false)
-	srv.Mount("GET /stats", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+// pages returns what is served beside MCP over HTTP: /metrics, /stats and the dashboard.
+func pages(srv *proxy.Server, token string) []front.Page {
+	stats := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		_ = json.NewEncoder(w).Encode(srv.View().Stats) // fails only if the client has disconnected
-	}), false)
+	}
+	all := []front.Page{
+		{Pattern: "GET /metrics", Handler: record.Metrics(srv.Report, version())},
+		{Pattern: "GET /stats", Handler: http.HandlerFunc(stats)},
+	}
 	page := dashboard.Handler(srv.View, token)
-	srv.Mount("/dashboard", page, true)
-	srv.Mount("/dashboard/view.json", page, true)
-	srv.Mount(dashboard.CodePath, page, true)
+	for _, path := range []string{"/dashboard", "/dashboard/view.json", dashboard.CodePath} {
+		all = append(all, front.Page{Pattern: path, Handler: page, OwnAuth: true})
+	}
+	return all
 }

@@ -192,8 +192,7 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	defer background.Wait()
 	defer cancel()
 	if s.flags.http != "" {
-		mount(s.srv, o.HTTP.Token)
-		return s.overHTTP(ctx)
+		return s.overHTTP(ctx, o.HTTP.Token)
 	}
 	s.srv.Prepare(s.flags.only)
 	return s.srv.ServeStdio(ctx, os.Stdin, os.Stdout, s.flags.only)
@@ -249,7 +248,7 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 	return nil
 }
 
-func (s *proxyProcess) overHTTP(ctx context.Context) error {
+func (s *proxyProcess) overHTTP(ctx context.Context, token string) error {
 	l, err := net.Listen("tcp", s.flags.http)
 	if _, taken := errors.AsType[syscall.Errno](err); taken {
 		return fmt.Errorf("--http: %w", err)
@@ -265,5 +264,5 @@ func (s *proxyProcess) overHTTP(ctx context.Context) error {
 		return hinted{misused{fmt.Errorf("--auth none: %s is not a loopback address", s.flags.http)}, "serve on 127.0.0.1, or leave the token on"}
 	}
 	s.log.Info("serving HTTP", "url", "http://"+l.Addr().String()+"/mcp", "token", where, "dashboard", page)
-	return s.srv.ServeListener(ctx, l)
+	return s.srv.HTTP(pages(s.srv, token)...).Serve(ctx, l)
 }

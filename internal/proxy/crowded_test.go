@@ -183,7 +183,7 @@ func TestSessionsChurn(t *testing.T) {
 	o.HTTP.MaxSessions = 24
 	goroutines := runtime.NumGoroutine()
 	s := proxy.New(o, nil)
-	web := httptest.NewServer(s.Handler())
+	web := httptest.NewServer(s.HTTP())
 	f := &httpClient{t: t, url: web.URL, client: web.Client()}
 	var ended, refused atomic.Int64
 	var all sync.WaitGroup

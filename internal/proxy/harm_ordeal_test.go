@@ -60,7 +60,7 @@ func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 	ended := make(chan error, 2)
 	go func() { ended <- behind.Serve(back) }()
 	ctx, stop := context.WithCancel(context.Background())
-	go func() { ended <- d.proxy.ServeListener(ctx, d.front) }()
+	go func() { ended <- d.proxy.HTTP().Serve(ctx, d.front) }()
 	transport := &http.Transport{DialContext: d.front.dial, MaxIdleConnsPerHost: 1000}
 	d.web = &http.Client{Transport: transport}
 	d.leave = func() {

@@ -143,7 +143,7 @@ const patience = 20 * time.Second
 func serveTCP(t *testing.T, o proxy.Options) *httpClient {
 	t.Helper()
 	s := proxy.New(o, nil)
-	web := httptest.NewServer(s.Handler())
+	web := httptest.NewServer(s.HTTP())
 	t.Cleanup(web.Close)
 	t.Cleanup(s.Close)
 	return &httpClient{t: t, url: web.URL, client: web.Client()}

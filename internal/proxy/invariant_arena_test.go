@@ -86,7 +86,7 @@ func newArena(t *testing.T) *arena {
 	}
 	a.proxy = proxy.New(a.ruled(0), nil)
 	at, serving := newPipes(), make(chan error, 1)
-	web := &http.Server{Handler: a.proxy.Handler()}
+	web := &http.Server{Handler: a.proxy.HTTP()}
 	go func() { serving <- web.Serve(at) }()
 	a.front = &httpClient{t: t, url: "http://localhost", client: &http.Client{Transport: &http.Transport{DialContext: at.dial, MaxIdleConnsPerHost: 100}}}
 	for i, era := range [bursting]string{handshake, handshake, stateless, handshake, handshake} {

@@ -47,7 +47,7 @@ func TestIDUsedAgainOverHTTP(t *testing.T) {
 	o := stored(t, []valuemodel.Rule{reading("one/echo", 0), reading("one/pid", time.Hour)}, up, proxy.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}})
 	o.Plans = proxy.Plans{Enabled: true}
 	s := start(t, o)
-	handler := s.Handler()
+	handler := s.HTTP()
 	session := ""
 	post := func(line []byte, wrote func()) string {
 		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://127.0.0.1/mcp", bytes.NewReader(line))

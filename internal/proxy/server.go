@@ -26,8 +26,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -100,7 +98,6 @@ type Server struct {
 	policy   livePolicy
 	connect  func(Upstream) *upstream.Upstream
 	stopFast func()       // makes upstream processes end quickly from now on
-	pages    []front.Page // served beside MCP
 
 	sessions set[*session]
 	names    *names
@@ -159,27 +156,19 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, on
 	return front.ServeStdio(ctx, in, out, only, s.front())
 }
 
-// ServeListener serves HTTP on ln until ctx is done. It then ends every session, sends open
-// requests and streams their last answer, and closes ln.
-func (s *Server) ServeListener(ctx context.Context, ln net.Listener) error {
-	return front.NewHTTP(s.front()).Serve(ctx, ln)
-}
-
-// Handler returns a handler that serves MCP over HTTP, see [front.HTTP]. Its sessions end
-// when they are idle for too long, or with the server.
-func (s *Server) Handler() http.Handler { return front.NewHTTP(s.front()) }
-
-// Mount serves h beside MCP at a [http.ServeMux] pattern. If asks is set, h checks the token
-// itself. Host and Origin are always checked. Mount must be called before the server serves.
-func (s *Server) Mount(pattern string, h http.Handler, asks bool) {
-	s.pages = append(s.pages, front.Page{Pattern: pattern, Handler: h, OwnAuth: asks})
+// HTTP returns a handler that serves MCP over HTTP, and the pages beside it; see [front.HTTP].
+// Its sessions end when they are idle for too long, or with the server.
+func (s *Server) HTTP(pages ...front.Page) *front.HTTP {
+	o := s.front()
+	o.Pages = pages
+	return front.NewHTTP(o)
 }
 
 // front returns the options of the client-facing transports.
 func (s *Server) front() front.Options {
 	p := s.policy.Load()
 	return front.Options{
-		NewSession: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.pages,
+		NewSession: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has,
 		MaxMessage: p.MaxMessage, DrainTimeout: p.DrainTimeout, Log: s.log, HTTP: p.HTTP,
 	}
 }
@@ -207,10 +196,12 @@ func (s *Server) PrepareStop() {
 // Save writes learned state and the event log to disk.
 func (s *Server) Save() {
 	s.prefetch.Save()
-	s.catalog.search.save(&s.policy.Load().Selection)
+	s.saveSearches()
 	s.recorder.record()
 	s.recorder.log.Flush()
 }
+
+func (s *Server) saveSearches() { s.catalog.search.save(&s.policy.Load().Selection) }
 
 // SaveAll saves learned state and the event log for a program that cannot wait for Close.
 // Nothing is recorded afterwards.
@@ -219,7 +210,7 @@ func (s *Server) SaveAll() {
 		session.endObservation()
 	}
 	s.prefetch.Close()
-	s.catalog.search.save(&s.policy.Load().Selection)
+	s.saveSearches()
 	s.recorder.close()
 }
 
@@ -242,7 +233,7 @@ func (s *Server) Close() {
 	}
 	ending.Wait()
 	s.prefetch.Close() // no more prefetches can begin
-	s.catalog.search.save(&s.policy.Load().Selection)
+	s.saveSearches()
 	s.running.Wait()
 	s.recorder.record()
 	s.common.servers.remove(s)

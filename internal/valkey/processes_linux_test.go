@@ -98,7 +98,7 @@ func serveReplica(which string) error {
 	if err != nil {
 		return err
 	}
-	return http.Serve(listener, s.Handler())
+	return http.Serve(listener, s.HTTP())
 }
 
 // stopping wraps the shared state, and stops this process at the last moment before a write is sent,

@@ -104,7 +104,7 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	peers.OnRefused(o.Common.Refused)
 	s := proxy.New(o, nil)
 	peers.Publish(o.Common.Figures)
-	web := httptest.NewServer(s.Handler())
+	web := httptest.NewServer(s.HTTP())
 	t.Cleanup(web.Close)
 	t.Cleanup(s.Close)
 	c, err := client.NewStreamableHttpClient(web.URL + "/mcp")
