@@ -19,9 +19,9 @@ import (
 // This file holds the path of a call from its arrival to its answer:
 //
 //	the client's reader:  Accept ──► admit ──► route (route.go) ──► bind ──► register
-//	any goroutine:        ask ──► fetch ──► the store: an answer, or another call's flight
-//	                               └──────► send: the turn, the server, the host's slot
-//	                      answer ◄── deliver ◄── complete ◄── endWrite ◄──┘
+//	any goroutine:        ask ──► run ──► fetch ──► the store: an answer, or another call's flight
+//	                                       └──────► send: the turn, the server, the host's slot
+//	                      answer ◄── deliver ◄── run ◄── endWrite ◄───────┘
 //
 // No step blocks its goroutine: each takes a callback that continues with the outcome.
 // With a goroutine that waits for each call instead, a call of 1 KB takes a third longer,
@@ -175,28 +175,45 @@ func (c *upstreamCall) register() {
 // suspending holds the methods of the requests that a stateless client can be asked to repeat.
 var suspending = []string{"tools/call", "prompts/get", "resources/read"}
 
-// ask makes the upstream request. It returns at once; done is called once with the outcome,
-// on any goroutine. If client and server are of different eras, the server's questions are
-// translated on the way: a server of the handshake era asks by requests, a stateless server
-// by a result.
+// ask makes the request's call. It returns at once; done is called once with the outcome, on
+// any goroutine.
 func (x *request) ask(done func(outcome)) {
-	c, req := x.call, x.upstreamRequest()
-	deliver := func(o outcome) { x.deliver(o, done) }
-	mayAsk := x.msg.Stateless() && !c.lease.Stateless() && slices.Contains(suspending, x.msg.Method)
-	switch {
-	case subscribes(x.msg.Method):
-		x.s.running.Go(func() { subscribe(x, req, deliver) })
-	case !mayAsk:
-		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, deliver) })
-	case x.step == nil:
+	mayBeAsked := x.msg.Stateless() && !x.call.lease.Stateless() && slices.Contains(suspending, x.msg.Method)
+	if mayBeAsked && x.step == nil {
 		x.s.running.Go(func() {
 			w := newWork(x)
-			w.startCall(req)
+			w.startCall()
 			done(w.serve(x))
 		})
-	default: // a step of a plan; the plan outlives the request
-		x.fetchBridged(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, deliver) })
+		return
 	}
+	x.run(x.ctx, func(o outcome) { x.deliver(o, done) })
+}
+
+// run makes the call until ctx ends, lets the client answer the server's questions, and calls
+// done once. If client and server are of different eras, the questions are translated on the
+// way: a server of the handshake era asks by requests, a stateless server by a result.
+func (x *request) run(ctx context.Context, done func(outcome)) {
+	c, req := x.call, x.upstreamRequest()
+	if subscribes(x.msg.Method) {
+		x.s.running.Go(func() { subscribe(x, req, done) })
+		return
+	}
+	if x.work != nil {
+		x.work.count(c.lease.Lease, 1)
+		c.lease.SetLevel(x.client.LogLevel)
+	}
+	c.fetch(ctx, req, func(o outcome) {
+		if x.work != nil {
+			x.work.count(c.lease.Lease, -1)
+		}
+		if o.kind != inputRequired || !o.answer.Stateless || x.msg.Stateless() && x.work == nil {
+			done(o)
+			return
+		}
+		questions := o.answer.Result // capturing o itself would move every outcome to the heap
+		x.s.running.Go(func() { done(resolveInput(ctx, x, req, questions)) })
+	})
 }
 
 // upstreamRequest returns the request to send to the upstream.
@@ -208,7 +225,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 		Timeout: l.member.Timeout,
 		Token:   x.msg.Index.Token() != nil || x.step != nil && l.member.Timeout > 0, // progress restarts the timeout
 	}
-	if !x.msg.Stateless() {
+	if !x.msg.Stateless() || x.work != nil {
 		req.Ask = x.askClient
 	}
 	return req
@@ -393,16 +410,6 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 		}
 	}
 	write.End()
-}
-
-// complete calls done with the outcome, after the client has answered any questions in it.
-func (x *request) complete(ctx context.Context, req *upstream.Request, o outcome, done func(outcome)) {
-	if o.kind != inputRequired || !o.answer.Stateless || x.msg.Stateless() && x.work == nil {
-		done(o)
-		return
-	}
-	questions := o.answer.Result // capturing o itself would move every outcome to the heap
-	x.s.running.Go(func() { done(resolveInput(ctx, x, req, questions)) })
 }
 
 // deliver calls done with the outcome, enriched if hints or inlined answers are on.

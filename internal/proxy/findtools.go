@@ -345,7 +345,7 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 			w.end(refused(fmt.Errorf("not called: %w", err)))
 			return
 		}
-		w.startCall(x.upstreamRequest())
+		w.startCall()
 	})
 	return w.serve(x)
 }

@@ -97,7 +97,7 @@ type Server struct {
 	log      *slog.Logger
 	policy   livePolicy
 	connect  func(Upstream) *upstream.Upstream
-	stopFast func()       // makes upstream processes end quickly from now on
+	stopFast func() // makes upstream processes end quickly from now on
 
 	sessions set[*session]
 	names    *names

@@ -299,7 +299,7 @@ func (c *questions) calling(l *upstream.Lease) (all []*work) {
 	return all
 }
 
-// count adds n to the number of the work's open calls to l.
+// count adds n to the number of the work's open calls to a server.
 func (w *work) count(l *upstream.Lease, n int) {
 	w.questions.mu.Lock()
 	defer w.questions.mu.Unlock()
@@ -307,38 +307,16 @@ func (w *work) count(l *upstream.Lease, n int) {
 	w.questions.wakeLocked()
 }
 
-// startCall makes the upstream request of the work's call, which ends the work.
-func (w *work) startCall(req *upstream.Request) {
+// startCall makes the call of the work's request, which ends the work.
+func (w *work) startCall() {
 	x := w.first
 	x.s.running.Add(1)
-	x.fetchBridged(w.ctx, req, func(o outcome) {
-		x.complete(w.ctx, req, o, func(o outcome) {
-			defer x.s.running.Done()
-			x.call.release()
-			x.call.noteResult(o)
-			x.call.observeResult(w.ctx, o)
-			w.end(o)
-		})
-	})
-}
-
-// fetchBridged is fetch for a stateless client's call to a server of the handshake era,
-// which may ask questions until the call has ended.
-func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done func(outcome)) {
-	req.Ask = func(asking context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-		asking, cancel := context.WithCancel(asking)
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		return x.askClient(asking, method, params)
-	}
-	l := x.call.lease
-	x.work.count(l.Lease, 1)
-	if x.client.LogLevel != "" {
-		l.SetLevel(x.client.LogLevel)
-	}
-	x.call.fetch(ctx, req, func(o outcome) {
-		x.work.count(l.Lease, -1)
-		done(o)
+	x.run(w.ctx, func(o outcome) {
+		defer x.s.running.Done()
+		x.call.release()
+		x.call.noteResult(o)
+		x.call.observeResult(w.ctx, o)
+		w.end(o)
 	})
 }
 
