@@ -50,7 +50,7 @@ type SessionInfo struct {
 
 // NewTally returns an empty Tally.
 func NewTally() *Tally {
-	t := &Tally{tools: make(map[toolKey]*Totals)}
+	t := &Tally{tools: map[toolKey]*Totals{{}: new(Totals)}}
 	t.activity = activity{latest[Event]{limit: 400}, latest[Event]{limit: 50}, latest[Event]{limit: 50}, latest[string]{limit: 20}}
 	t.dirs, _ = lru.New[string, string](maxProcesses) // fails only for a size below 1
 	t.sessions, _ = lru.New[string, SessionInfo](maxSessions)
