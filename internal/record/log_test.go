@@ -228,10 +228,9 @@ func TestRotation(t *testing.T) {
 
 // follow polls a folder until ctx is done, and once more.
 func follow(t *testing.T, ctx context.Context, dir string) (all []record.Event) {
-	tail := record.NewTail(dir, time.Time{})
+	tail := record.NewTail(dir, time.Time{}, func(e *record.Event) { all = append(all, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
 	poll := func() {
-		err := tail.Poll(func(e *record.Event) { all = append(all, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
-		if err != nil {
+		if err := tail.Poll(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -27,7 +27,8 @@ func TestKilled(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		tail := record.NewTail(dir, time.Time{})
+		var tailed []record.Event
+		tail := record.NewTail(dir, time.Time{}, func(e *record.Event) { tailed = append(tailed, *e) }, halfLine(t))
 		lines := bufio.NewScanner(out)
 		for n := 0; n < 5+9*round && lines.Scan(); n++ {
 		}
@@ -35,9 +36,8 @@ func TestKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var tailed []record.Event
 		poll := func() {
-			if err := tail.Poll(func(e *record.Event) { tailed = append(tailed, *e) }, halfLine(t)); err != nil {
+			if err := tail.Poll(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -94,11 +94,10 @@ func halfLine(t *testing.T) func(record.Problem) {
 // Eight processes write into one folder while readers read it repeatedly and follow it.
 func TestManyProcesses(t *testing.T) {
 	dir := t.TempDir()
-	tail := record.NewTail(dir, time.Time{})
 	var tailed []record.Event
+	tail := record.NewTail(dir, time.Time{}, func(e *record.Event) { tailed = append(tailed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
 	poll := func() {
-		err := tail.Poll(func(e *record.Event) { tailed = append(tailed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
-		if err != nil {
+		if err := tail.Poll(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -77,7 +77,7 @@ func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem f
 		return cmp.Or(cmp.Compare(filepath.Base(a.Path), filepath.Base(b.Path)), cmp.Compare(a.Path, b.Path))
 	})
 	files = slices.CompactFunc(files, func(a, b File) bool { return a.Path == b.Path })
-	opened := NewTail("", time.Time{}).read(ctx, files, onEvent, onProblem)
+	opened := NewTail("", time.Time{}, onEvent, onProblem).read(ctx, files)
 	if ctx.Err() == nil && opened == 0 {
 		return errors.New(strings.Join(names, ", ") + ": nothing that can be read")
 	}
@@ -86,53 +86,47 @@ func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem f
 
 // Tail follows the logs of the processes of a folder.
 type Tail struct {
-	dir     string
-	since   time.Time
-	sources map[string]*source // by path
-	buf     *bufio.Reader
+	dir       string
+	since     time.Time
+	onEvent   func(*Event)
+	onProblem func(Problem)
+	sources   map[string]*source // by path
+	buf       *bufio.Reader
 }
 
 // NewTail returns a Tail of a folder, which need not exist yet. It skips what is before since:
-// files of ended processes, and events other than those of processes and sessions.
-func NewTail(dir string, since time.Time) *Tail {
-	return &Tail{
-		dir: dir, since: since, buf: bufio.NewReaderSize(nil, maxLine),
-		sources: make(map[string]*source),
-	}
+// files of ended processes, and events other than those of processes and sessions. For onEvent
+// and onProblem see [Read].
+func NewTail(dir string, since time.Time, onEvent func(*Event), onProblem func(Problem)) *Tail {
+	return &Tail{dir, since, onEvent, onProblem, make(map[string]*source), bufio.NewReaderSize(nil, maxLine)}
 }
 
 // Poll reads the lines written since the last Poll, or all lines the first time. An incomplete
-// last line is left to the next Poll. For onEvent and onProblem see [Read]. Poll returns an
-// error only if the folder cannot be listed.
-func (t *Tail) Poll(onEvent func(*Event), onProblem func(Problem)) error {
+// last line is left to the next Poll. It returns an error only if the folder cannot be listed.
+func (t *Tail) Poll() error {
 	files, err := Files(t.dir)
 	if err == nil {
-		t.read(context.Background(), files, onEvent, onProblem)
+		t.read(context.Background(), files)
 	}
 	return err
 }
 
 // read continues to read the files, and returns how many of them could be opened.
-func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onProblem func(Problem)) (opened int) {
+func (t *Tail) read(ctx context.Context, files []File) (opened int) {
 	for _, f := range files {
 		s := t.sources[f.Path]
 		switch {
 		case s == nil && !f.Running && f.Modified.Before(t.since):
 			continue
 		case s == nil:
-			s = &source{file: f.Path, process: f.Process}
+			s = &source{tail: t, file: f.Path, process: f.Process}
 			t.sources[f.Path] = s
 		case s.ended || f.Running && f.Size <= s.offset:
 			continue
 		}
 		s.ended = !f.Running
-		s.onEvent, s.onProblem = func(e *Event) {
-			if e.At.IsZero() || !e.At.Before(t.since) || e.Kind == Begin || e.Kind == Session || e.Kind == End {
-				onEvent(e)
-			}
-		}, onProblem
 		if err := s.read(ctx, t.buf); err != nil {
-			onProblem(Problem{File: f.Path, Text: Cause(err)})
+			t.onProblem(Problem{File: f.Path, Text: Cause(err)})
 		} else {
 			opened++
 		}
@@ -145,10 +139,9 @@ func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onP
 
 // source reads one file, at once or as it grows.
 type source struct {
-	file      string
-	process   string // in a file not named like a process's log, each Begin event sets it
-	onEvent   func(*Event)
-	onProblem func(Problem)
+	tail    *Tail
+	file    string
+	process string // in a file not named like a process's log, each Begin event sets it
 
 	offset int64 // end of the last line that was read
 	line   int   // number of that line
@@ -211,9 +204,9 @@ func (s *source) read(ctx context.Context, buf *bufio.Reader) error {
 	return nil
 }
 
-func (s *source) problem(text string) { s.onProblem(Problem{s.file, s.line, text}) }
+func (s *source) problem(text string) { s.tail.onProblem(Problem{s.file, s.line, text}) }
 
-// parse parses a line and passes its event to onEvent.
+// parse parses a line and passes on its event.
 func (s *source) parse(text []byte) error {
 	if len(text) == 0 {
 		return nil
@@ -242,7 +235,9 @@ func (s *source) parse(text []byte) error {
 	}
 	e.clamp()
 	e.Process = s.process
-	s.onEvent(e)
+	if e.At.IsZero() || !e.At.Before(s.tail.since) || e.Kind == Begin || e.Kind == Session {
+		s.tail.onEvent(e)
+	}
 	return nil
 }
 

@@ -213,11 +213,13 @@ func TestReadIsCancelled(t *testing.T) {
 func TestTail(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "events")
 	var got, problems []string
-	tail := record.NewTail(dir, time.Time{})
+	tell := func(e *record.Event) { got = append(got, fmt.Sprint(e.Kind, e.Seq)) }
+	complain := func(p record.Problem) { problems = append(problems, p.Text) }
+	tail := record.NewTail(dir, time.Time{}, tell, complain)
 	poll := func(want ...string) {
 		t.Helper()
 		got = nil
-		err := tail.Poll(func(e *record.Event) { got = append(got, fmt.Sprint(e.Kind, e.Seq)) }, func(p record.Problem) { problems = append(problems, p.Text) })
+		err := tail.Poll()
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
@@ -233,7 +235,7 @@ func TestTail(t *testing.T) {
 	if err := os.Chtimes(old, before, before); err != nil {
 		t.Fatal(err)
 	}
-	tail = record.NewTail(dir, before.Add(time.Minute))
+	tail = record.NewTail(dir, before.Add(time.Minute), tell, complain)
 	poll() // what had ended before that
 
 	l := record.Open(record.Options{Dir: dir})
@@ -276,7 +278,7 @@ func TestTail(t *testing.T) {
 	}
 	poll()
 	write(t, dir, "a file")
-	if err := tail.Poll(func(*record.Event) {}, func(record.Problem) {}); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if err := tail.Poll(); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want that this is no folder", err)
 	}
 }

@@ -215,7 +215,7 @@ func TestPipesInTheFolder(t *testing.T) {
 		t.Errorf("Read: got calls %v, %q, %v, want those of the files and links", seqs, problems, err)
 	}
 	var tailed []record.Event
-	err = record.NewTail(dir, time.Now().Add(time.Hour)).Poll(func(e *record.Event) { tailed = append(tailed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
+	err = record.NewTail(dir, time.Now().Add(time.Hour), func(e *record.Event) { tailed = append(tailed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) }).Poll()
 	if err != nil || len(tailed) != 2 {
 		t.Errorf("Poll: got %v, %v, want what the running process has written", tailed, err)
 	}

@@ -14,7 +14,7 @@ import (
 // recorded. The events have no arguments, results or hashes of them.
 type View struct {
 	Period   string    `json:"-"`        // end of the sentence on savings, such as "today"; may be empty
-	Recorded bool      `json:"recorded"` // or else live
+	Recorded bool      `json:"recorded"` // of recorded events; otherwise live
 	Problems []string  `json:"-"`        // of the record: lines that are invalid or cannot be read
 	Notes    []Warning `json:"-"`        // further ones
 
@@ -72,9 +72,10 @@ func (f *Follower) View() (View, error) {
 	defer f.mu.Unlock()
 	now := time.Now()
 	if day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()); !day.Equal(f.day) {
-		f.day, f.tally, f.tail = day, NewTally(), NewTail(f.dir, day)
+		f.day, f.tally = day, NewTally()
+		f.tail = NewTail(f.dir, day, f.tally.Add, f.tally.Problem)
 	}
-	err := f.tail.Poll(f.tally.Add, f.tally.Problem)
+	err := f.tail.Poll()
 	running := ReadStatuses(f.dir)
 	if len(running) == 0 {
 		now = time.Time{}
