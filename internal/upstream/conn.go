@@ -128,9 +128,6 @@ func (c *conn) gap() {
 
 // closed ends the connection and fails all pending requests. The link calls it once, last.
 func (c *conn) closed(err error) {
-	if err == nil {
-		err = errEnded
-	}
 	c.in.noteInvalidated("exit")
 	waiting := c.requests.close()
 	c.mu.Lock()

@@ -101,7 +101,7 @@ func openHTTP(c *conn, sse bool) {
 		close(l.ready)
 		return
 	}
-	l.confirmed.Store(true)                                // by being a fallback
+	l.confirmed.Store(true)                                // no other transport is tried
 	_ = l.spawn(func() { l.end(l.readSSE(l.streams), 0) }) // cannot fail on a new link
 }
 
@@ -110,7 +110,7 @@ func (l *httpLink) spawn(f func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return errLinkClosed
+		return errClosed
 	}
 	l.work.Go(f)
 	return nil
@@ -159,7 +159,7 @@ func (l *httpLink) close() {
 			resp.Body.Close()
 		}
 	}
-	l.end(errLinkClosed, 0)
+	l.end(errStopped, 0)
 	l.cancelAll() // also if the link was already closing, with a grace period
 }
 

@@ -16,13 +16,9 @@ const (
 	shownBytes  = 200             // bytes of the body shown in the error
 )
 
-var (
-	// errSessionLost means that the server no longer knows the session. Requests that fail with
-	// it did not run.
-	errSessionLost = errors.New("session lost: the server no longer knows it")
-	// errLinkClosed means that the proxy closed the link.
-	errLinkClosed = errors.New("link closed")
-)
+// errSessionLost means that the server no longer knows the session. Requests that fail with it did
+// not run.
+var errSessionLost = errors.New("session lost: the server no longer knows it")
 
 // unsentError means that a message was not sent, or not completely.
 type unsentError struct{ error }

@@ -36,7 +36,7 @@ const (
 var (
 	// errNotReading rejects messages to a process that has left too much unread.
 	errNotReading = errors.New("it does not read its input")
-	// errStopped fails the pending calls of a process that the proxy stops.
+	// errStopped fails the pending calls of a connection that the proxy ends.
 	errStopped = errors.New("ended by the proxy")
 )
 
