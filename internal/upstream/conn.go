@@ -36,7 +36,7 @@ type link interface {
 
 // outgoing is one message to a server.
 type outgoing struct {
-	line     []byte       // the message without a line end; not modified or reused after send
+	line     []byte       // without a line end; not modified after send
 	done     func()       // called once after send succeeded, when the message was delivered or dropped; may be nil
 	id       int64        // the request id; 0 for a notification or a response
 	isolated bool         // Request.Isolated
@@ -170,7 +170,7 @@ type requests struct {
 	newest       int64 // the highest id so far
 	waiting      map[int64]*pending
 	late         map[int64]func() // id of a cancelled request → its Request.Late
-	unclearUntil time.Time        // until then messages may be about a request without a client
+	unclearUntil time.Time        // until then a message may be about a request without a client
 }
 
 // unclear reports whether a message that names no request may concern another client than that of

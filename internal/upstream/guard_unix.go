@@ -72,7 +72,7 @@ func (g *Guard) startLocked() {
 	if err == nil {
 		defer r.Close()
 		g.pipe = w
-		for pgid := range g.groups { // before it starts: the proxy may be killed at any time
+		for pgid := range g.groups { // before it starts: the proxy may be killed
 			g.writeLocked("+%d\n", pgid)
 		}
 		var cmd *exec.Cmd
@@ -157,7 +157,7 @@ func startGuardProcess(stdin *os.File, own bool) (*exec.Cmd, error) {
 
 func guardProcess(program string, stdin *os.File) *exec.Cmd {
 	cmd := exec.Command(program, guard.Command)
-	cmd.Dir, cmd.Env = "/", []string{} // needs neither our working directory nor our secrets
+	cmd.Dir, cmd.Env = "/", []string{} // it needs neither our folder nor our secrets
 	cmd.Stdin = stdin
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // survives signals to our process group and terminal
 	return cmd

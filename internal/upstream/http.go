@@ -101,7 +101,7 @@ func openHTTP(c *conn, sse bool) {
 		close(l.ready)
 		return
 	}
-	l.confirmed.Store(true)                                // no other transport is tried
+	l.confirmed.Store(true)
 	_ = l.spawn(func() { l.end(l.readSSE(l.streams), 0) }) // cannot fail on a new link
 }
 
@@ -169,7 +169,7 @@ type post struct {
 	cancel    context.CancelCauseFunc
 	release   func() bool // stops watching the sender's context
 	answered  bool
-	linger    *time.Timer // ends the exchange some time after the answer; nil before the answer
+	linger    *time.Timer // ends the exchange after the answer; nil before
 	maybeSent atomic.Bool // part of it may have been written to the connection
 }
 

@@ -141,7 +141,7 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 	if err := in.up.dial(c); err != nil {
 		return 0, nil, err
 	}
-	defer func() { stderr = c.stderr() }() // after close, so that all of stderr has been read
+	defer func() { stderr = c.stderr() }() // after close, to have all of it
 	defer c.close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -176,7 +176,7 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 	legacy := in.endsOnDiscover || last != nil && last.Legacy
 	offer, err := negotiate(ctx, c, legacy)
 	if err != nil {
-		if c.life.Err() != nil { // perhaps caused by server/discover: use initialize next time
+		if c.life.Err() != nil { // perhaps because of server/discover
 			in.endsOnDiscover = !legacy && revision.Stateless(in.client.Version) && !c.http
 		}
 		return err

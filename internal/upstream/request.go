@@ -55,7 +55,7 @@ type Answer struct {
 	jsonrpc.Message        // unmodified, with a Result or an Error; the caller may release its Buffer
 	Stateless       bool   // the connection has a stateless revision
 	Sent            bool   // the server may have received the request
-	Limited         bool   // the HTTP status was a rate limit (429, or 503 with Retry-After)
+	Limited         bool   // the HTTP status was 429, or 503 with Retry-After
 	RetryAfter      string // the Retry-After header if Limited; may be empty
 }
 
@@ -166,7 +166,7 @@ type pending struct {
 	sending        sync.Mutex              // held while sending, so that the outcome is reported afterwards
 	stopWatch      func() bool             // stops watching ctx; nil if not sent; guarded by sending
 
-	limited atomic.Pointer[string] // the Retry-After header if the HTTP status was a rate limit
+	limited atomic.Pointer[string] // Retry-After, if the HTTP status was a rate limit
 }
 
 // wait sends the request once it has its turn, a live connection and admission.

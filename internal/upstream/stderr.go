@@ -11,7 +11,7 @@ import (
 
 const (
 	tailLines = 50
-	tailWidth = 1 << 10 // bytes shown of a line; one more is stored to detect longer lines
+	tailWidth = 1 << 10 // bytes shown of a line; one more is stored
 )
 
 // tail is a writer that keeps the last lines. Its zero value is empty. Secrets are masked when

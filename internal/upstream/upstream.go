@@ -43,7 +43,7 @@ type Upstream struct {
 	// cancelled at that moment, the later one fails with the earlier one's error. Responses to
 	// requests have a body, so requests use a client of their own.
 	client, sideClient *http.Client
-	sse                atomic.Bool           // use only the HTTP+SSE transport of 2024-11-05
+	sse                atomic.Bool           // use only HTTP+SSE of 2024-11-05
 	known              atomic.Pointer[Offer] // the latest offer to any client, of this process or an earlier one; may be nil
 	saving             sync.Mutex            // held while an offer is stored
 	ends               ends
@@ -197,12 +197,12 @@ type Spec struct {
 	Command        Command       // for a process; Path is empty for a server over HTTP
 	URL            string        // for a server over HTTP; empty for a process
 	Header         http.Header   // sent with every HTTP request; secret
-	SSE            bool          // use HTTP+SSE of 2024-11-05 without trying streamable HTTP
+	SSE            bool          // use only HTTP+SSE of 2024-11-05
 	Shared         bool          // one instance serves all sessions
 	NoCapabilities bool          // declare no client capabilities, because sessions on the shared instance differ in theirs
 	StartTimeout   time.Duration // how long a call waits for a server that is starting
 	MaxMessage     int           // bytes in one message from the server; zero means 64 MiB
-	Secrets        []string      // environment values to mask, in addition to Header and URL
+	Secrets        []string      // values to mask, in addition to Header and URL
 	Unusable       error         // why it can never be started (e.g. an unset variable), or nil
 }
 
