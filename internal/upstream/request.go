@@ -147,8 +147,7 @@ func (l *Lease) Start(ctx context.Context, turn Turn, req *Request, done func(An
 }
 
 // pending is a request that has no outcome yet. Each attempt has a pending of its own, so that
-// the timer and the context watch of an earlier attempt cannot affect a later one. It has more
-// than 15 fields because a second type would cost each call a second allocation.
+// the timer and the context watch of an earlier attempt cannot affect a later one.
 type pending struct {
 	lease    *Lease // session for messages about the request; nil for a request of the proxy itself, which is sent at once and never retried
 	ctx      context.Context

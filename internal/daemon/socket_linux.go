@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -62,3 +64,12 @@ func receiveStream(c conn) (stream, error) {
 
 // closeWrite closes the sending direction.
 func (s stream) closeWrite() error { return s.Out.Close() }
+
+// peerOf returns the user id of the process at the other end of a socket.
+func peerOf(fd int) (uid int, err error) {
+	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return -1, err
+	}
+	return int(c.Uid), nil
+}
