@@ -149,7 +149,7 @@ func (c *conn) close() {
 // stderr returns the last lines of the process's stderr, or nil for a server over HTTP.
 func (c *conn) stderr() []string {
 	if p, ok := c.link.(*process); ok {
-		return p.tail.list(c.in.up.mask)
+		return p.tail.list()
 	}
 	return nil
 }

@@ -14,23 +14,28 @@ const (
 	tailWidth = 1 << 10 // bytes shown of a line; one more is stored
 )
 
-// tail is a writer that keeps the last lines. Its zero value is empty. Secrets are masked when
-// lines are read, which is rare.
+// tail is a writer that keeps the last lines, with secrets masked. Its zero value is empty.
 type tail struct {
-	mu     sync.Mutex
-	lines  [][]byte // oldest first
-	part   []byte   // the unfinished line
-	armor  secret.Armor
-	onLine func(line []byte) // called for every finished line; may be nil
+	mask   *secret.Masker
+	onLine func(line string) // called for every finished line; may be nil
+
+	mu    sync.Mutex
+	lines []string // oldest first
+	part  []byte   // the unfinished line
+	armor secret.Armor
 }
 
 func (t *tail) Write(b []byte) (int, error) {
-	var ended [][]byte
-	defer func() {
-		for _, line := range ended {
+	for _, line := range t.add(b) {
+		if t.onLine != nil {
 			t.onLine(line)
 		}
-	}()
+	}
+	return len(b), nil
+}
+
+// add adds what was written, and returns the lines that it finished.
+func (t *tail) add(b []byte) (finished []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for line := range bytes.Lines(b) {
@@ -40,31 +45,26 @@ func (t *tail) Write(b []byte) (int, error) {
 			break
 		}
 		if len(bytes.TrimSpace(t.part)) > 0 && !t.armor.Body(t.part) {
-			if len(t.lines) == tailLines {
-				t.lines = slices.Delete(t.lines, 0, 1)
-			}
-			t.lines = append(t.lines, bytes.Clone(t.part))
-			if t.onLine != nil {
-				ended = append(ended, t.lines[len(t.lines)-1])
-			}
+			finished = append(finished, masked(t.part, true, t.mask))
 		}
 		t.part = t.part[:0]
 	}
-	return len(b), nil
+	t.lines = lastLines(append(t.lines, finished...))
+	return finished
 }
 
-// list returns the lines with secrets masked, oldest first. The last line may be unfinished.
-func (t *tail) list(mask *secret.Masker) (list []string) {
+// list returns the lines, oldest first. The last one may be unfinished.
+func (t *tail) list() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, line := range t.lines {
-		list = append(list, masked(line, true, mask))
-	}
+	list := slices.Clone(t.lines)
 	if armor := t.armor; !armor.Body(t.part) && len(bytes.TrimSpace(t.part)) > 0 {
-		list = append(list, masked(t.part, false, mask))
+		list = append(list, masked(t.part, false, t.mask))
 	}
-	return list[max(0, len(list)-tailLines):]
+	return lastLines(list)
 }
+
+func lastLines(list []string) []string { return list[max(0, len(list)-tailLines):] }
 
 // masked returns a line with secrets masked. In an unfinished line the beginning of a secret is
 // masked too. In a line that is cut off the last word is dropped, because half a secret may not

@@ -73,9 +73,10 @@ func startProcess(c *conn) error {
 		exited: make(chan struct{}),
 	}
 	p.stopping, p.stop = context.WithCancel(context.Background())
+	p.tail.mask = c.in.up.mask
 	if to := c.in.up.o.Stderr; to != nil {
-		p.tail.onLine = func(line []byte) {
-			_, _ = fmt.Fprintf(to, "%s [%d] %s\n", time.Now().UTC().Format(time.RFC3339), leader.Pid, masked(line, true, c.in.up.mask))
+		p.tail.onLine = func(line string) {
+			_, _ = fmt.Fprintf(to, "%s [%d] %s\n", time.Now().UTC().Format(time.RFC3339), leader.Pid, line)
 		}
 	}
 	c.link = p
