@@ -40,7 +40,7 @@ it, - for standard input.`,
 		}
 		return nil
 	})
-	c.Flags().BoolVar(&f.watch, "watch", false, "print again every second, until interrupted; if the output is\nnot a terminal, only when something has changed")
+	c.Flags().BoolVar(&f.watch, "watch", false, "print again when something has changed, until interrupted")
 	as := func(name, short, help string) {
 		c.Flags().BoolFuncP(name, short, help, func(string) error { f.as = name; return nil })
 	}
@@ -132,9 +132,8 @@ func warnOfProblems(v *record.View, stderr io.Writer) {
 // watchEvery is the interval of --watch.
 const watchEvery = time.Second
 
-// watchFigures prints the figures until ctx ends: on a terminal each time, replacing the previous
-// ones; elsewhere only after a change of totals. The first read must succeed. Later errors are
-// printed, and reading continues.
+// watchFigures prints the figures whenever they have changed until ctx ends, on a terminal in place
+// of the previous ones. The first read must succeed. Later errors are printed, and reading continues.
 func (f *statsFlags) watchFigures(ctx context.Context, read func(context.Context) (record.View, error), stdout, stderr io.Writer) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -151,13 +150,13 @@ func (f *statsFlags) watchFigures(ctx context.Context, read func(context.Context
 			say(stderr, "warning: %s", gone)
 		case err == nil:
 			gone = ""
+			now := fmt.Sprintf("%d %+v %s", v.Stats.Open, v.Stats.Totals, v.Text(false))
+			if now == last {
+				break
+			}
+			last = now
 			if isTerminal(stdout) {
 				io.WriteString(stdout, "\x1b[H\x1b[J") // clears the screen; print returns the error, if any
-				stderr = io.Discard                    // it would disturb the display
-			} else if now := fmt.Sprintf("%d %+v %s", v.Stats.Open, v.Stats.Totals, v.Text(false)); now != last {
-				last = now
-			} else {
-				break
 			}
 			if err := f.print(&v, stdout, stderr); err != nil {
 				return err

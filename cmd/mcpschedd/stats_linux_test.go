@@ -47,21 +47,23 @@ func pseudoTerminal(t *testing.T, width, height uint16) (terminal, shown *os.Fil
 	return terminal, shown
 }
 
-// On a terminal the picture is drawn anew each second, though nothing changes.
+// On a terminal new figures take the place of the previous ones.
 func TestStatsWatchOnATerminal(t *testing.T) {
 	terminal, shown := pseudoTerminal(t, 20, 10)
 	f := &statsFlags{watch: true}
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		same := record.View{Period: "today", Notes: []record.Warning{{Message: "mcpschedd is not running."}}}
-		l := looks{[]any{same, same}, cancel}
+		more := same
+		more.Stats.Totals.Plans, more.Period = 1, ""
+		l := looks{[]any{same, same, more}, cancel}
 		if err := f.watchFigures(ctx, l.look, terminal, io.Discard); err != nil {
 			t.Error(err)
 		}
 	})
 	r := bufio.NewReader(shown)
-	for range 2 {
-		want := "\x1b[H\x1b[JNo calls today.\r\nmcpschedd is not running.\r\n"
+	for _, saved := range []string{"No calls today.", "Saved 0s of 0s waiting."} {
+		want := "\x1b[H\x1b[J" + saved + "\r\nmcpschedd is not running.\r\n"
 		picture := make([]byte, len(want))
 		if _, err := io.ReadFull(r, picture); err != nil || string(picture) != want {
 			t.Errorf("got %q, %v, want %q", picture, err, want)
