@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"golang.org/x/time/rate"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
@@ -249,22 +250,18 @@ type recorder struct {
 	notices throttle     // notifies clients that subscribed to the stats
 	begin   record.Event // start event of this process, as far as the program provides it
 
-	lastRecorded atomic.Int64 // Unix time in ns of the last check for changes
+	soon   rate.Sometimes // when a call starts record in the background
+	status rate.Sometimes // when record triggers a new status, which contains the state of hosts
 
-	mu         sync.Mutex
-	open       []*openPrefetch     // in the order in which they began
-	lastStatus time.Time           // when a call last triggered a new status
-	harm       speculate.HarmStats // totals that have been recorded
+	mu   sync.Mutex
+	open []*openPrefetch     // in the order in which they began
+	harm speculate.HarmStats // totals that have been recorded
 }
-
-const (
-	recordInterval = time.Second      // minimum interval between records that calls trigger
-	statusInterval = 10 * time.Second // the same for statuses, which contain the state of hosts
-)
 
 // openLog opens the event log of the server.
 func (r *recorder) openLog(s *Server, o Options) {
 	r.srv, r.tally, r.begin = s, record.NewTally(), o.Record.Begin
+	r.soon.Interval, r.status.Interval = time.Second, 10*time.Second
 	r.notices.interval, r.notices.call = statsInterval, func() { announceStats(s.sessions.list()) }
 	recording := o.Record
 	recording.Log, recording.Status = o.Log, s.status
@@ -310,7 +307,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		e.HiddenMS, e.NotResent = 0, 0
 	}
 	r.log.Add(e)
-	r.recordSoon(now)
+	r.soon.Do(func() { r.srv.running.Go(r.record) })
 	if s.endSpan != nil {
 		ended := e // capturing e itself would move every event to the heap
 		s.endSpan(&ended)
@@ -386,15 +383,6 @@ func (r *recorder) recordPrefetchesLocked(last bool) {
 	})
 }
 
-// recordSoon starts record in the background, at most once per recordInterval. Every call
-// triggers it; it does not block.
-func (r *recorder) recordSoon(now time.Time) {
-	last := r.lastRecorded.Load()
-	if now.UnixNano()-last >= int64(recordInterval) && r.lastRecorded.CompareAndSwap(last, now.UnixNano()) {
-		r.srv.running.Go(r.record)
-	}
-}
-
 // record records prefetches, levels and harm since it was last called.
 func (r *recorder) record() {
 	r.mu.Lock()
@@ -423,10 +411,7 @@ func (r *recorder) record() {
 		}
 	}
 	r.harm = harm
-	if now.Sub(r.lastStatus) >= statusInterval {
-		r.lastStatus = now
-		r.log.Changed()
-	}
+	r.status.Do(r.log.Changed)
 }
 
 // recordDecision records a prefetch decision once its value is known.
