@@ -43,7 +43,7 @@ func FuzzInline(f *testing.F) {
 	model := groups(map[string][]string{"-debug": {"url", "*_url"}})
 	model.Cost.MaxKB = 0.1
 	f.Fuzz(func(t *testing.T, result, added []byte, arguments string, budget int, keyword string) {
-		if !jsonrpc.Valid(result) || !jsonrpc.Valid(added) {
+		if !jsonrpc.Valid(result) || !jsonrpc.Valid(added) || !jsonrpc.Valid([]byte(arguments)) || arguments[0] != '{' || strings.Contains(arguments, "\n") {
 			return
 		}
 		add := []deliver.Addition{{"one", arguments, added, model}, {"two", arguments, added, nil}}

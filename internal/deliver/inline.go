@@ -15,17 +15,14 @@ import (
 // Addition is a prefetched answer that may be added.
 type Addition struct {
 	Tool      string            // the tool's name at the client
-	Arguments string            // a JSON object; "" means an empty one
+	Arguments string            // a JSON object on one line
 	Result    []byte            // the server's answer: a valid JSON text
 	Model     *valuemodel.Model // the tool's model; may be nil
 }
 
 const (
-	// bytesPerToken exceeds that of any useful text: a longer text is over the budget and need
-	// not be counted.
-	bytesPerToken = 16
-	maxHeading    = 240     // maximum bytes of a call's name in the heading
-	maxAnswer     = 4 << 20 // maximum bytes of an answer
+	maxHeading = 240       // maximum bytes of a call's name in the heading
+	maxAnswer  = 256 << 10 // maximum bytes of an answer; counting the tokens of a longer one takes long
 )
 
 // Inline appends answers to a result, each as text blocks under a heading that names its call,
@@ -43,19 +40,17 @@ func Inline(result []byte, add []Addition, budget int, keywords []string) (out [
 	var blocks []byte
 	for i := range add {
 		a := &add[i]
-		arguments, ok := oneLine(a.Arguments)
-		if !ok {
-			continue
+		texts, tokens := a.texts(intent), 0
+		for _, text := range texts {
+			tokens += Tokens([]byte(text))
 		}
-		texts := a.texts(arguments, intent)
-		tokens, ok := countWithin(texts, budget)
-		if !ok {
+		if len(texts) == 0 || tokens > budget {
 			continue
 		}
 		budget -= tokens
 		added = append(added, i)
 		for _, text := range texts {
-			blocks = a.appendBlock(blocks, arguments, text)
+			blocks = a.appendBlock(blocks, text)
 		}
 	}
 	if len(added) == 0 {
@@ -64,37 +59,9 @@ func Inline(result []byte, add []Addition, budget int, keywords []string) (out [
 	return appendContent(result, blocks), added
 }
 
-// oneLine returns arguments without line ends, which a message must not contain. It returns false
-// if they are not a JSON object.
-func oneLine(arguments string) ([]byte, bool) {
-	if arguments == "" {
-		arguments = "{}"
-	}
-	line := []byte(strings.TrimSpace(arguments))
-	if len(line) == 0 || line[0] != '{' || !jsonrpc.Valid(line) {
-		return nil, false
-	}
-	jsonrpc.Flatten(line)
-	return line, true
-}
-
-// countWithin counts the tokens of texts. It returns false if there are no texts or too many
-// tokens.
-func countWithin(texts []string, budget int) (tokens int, ok bool) {
-	for _, text := range texts {
-		if len(text)/bytesPerToken > budget-tokens {
-			return 0, false
-		}
-		if tokens += Tokens([]byte(text)); tokens > budget {
-			return 0, false
-		}
-	}
-	return tokens, len(texts) > 0
-}
-
 // texts returns the text of each block of an answer, the first with a heading, or nil if the
 // answer contains anything that is not text for the model.
-func (a *Addition) texts(arguments []byte, intent valuemodel.Intent) (texts []string) {
+func (a *Addition) texts(intent valuemodel.Intent) (texts []string) {
 	if len(a.Result) > maxAnswer || !Plain(a.Result) {
 		return nil
 	}
@@ -110,7 +77,7 @@ func (a *Addition) texts(arguments []byte, intent valuemodel.Intent) (texts []st
 	if len(texts) == 0 {
 		return nil
 	}
-	heading := "[answer to " + name(a.Tool, arguments, maxHeading) + ", fetched ahead"
+	heading := "[answer to " + name(a.Tool, []byte(a.Arguments), maxHeading) + ", fetched ahead"
 	if len(fields.dropped) > 0 {
 		heading += "; without " + strings.Join(slices.Compact(slices.Sorted(slices.Values(fields.dropped))), ", ")
 	}
@@ -132,12 +99,12 @@ func forModel(block []byte) bool {
 	return false
 }
 
-func (a *Addition) appendBlock(blocks, arguments []byte, text string) []byte {
+func (a *Addition) appendBlock(blocks []byte, text string) []byte {
 	if len(blocks) > 0 {
 		blocks = append(blocks, ',')
 	}
 	return fmt.Appendf(blocks, `{"type":"text","text":%s,"annotations":{"audience":["assistant"]},"_meta":{"mcpschedd/inlined":{"tool":%s,"arguments":%s}}}`,
-		jsonrpc.AppendString(nil, text), jsonrpc.AppendString(nil, a.Tool), arguments)
+		jsonrpc.AppendString(nil, text), jsonrpc.AppendString(nil, a.Tool), a.Arguments)
 }
 
 // maxTrimDepth limits the levels of nesting: each is scanned again by the level around it.

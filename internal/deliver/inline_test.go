@@ -17,8 +17,8 @@ const shown = `{"content":[{"type":"text","text":"a list"}]}`
 
 func TestInline(t *testing.T) {
 	out, added := deliver.Inline([]byte(shown), []deliver.Addition{
-		{Tool: "get_issue", Arguments: "{\"number\":\n7}", Result: []byte(`{"content":[{"type":"text","text":"{\"title\":\"ä\",\"n\":1.0}"},{"type":"text","text":"more"}]}`)},
-		{Tool: "read", Result: answer("two\nlines")},
+		{Tool: "get_issue", Arguments: "{\"number\": 7}", Result: []byte(`{"content":[{"type":"text","text":"{\"title\":\"ä\",\"n\":1.0}"},{"type":"text","text":"more"}]}`)},
+		{Tool: "read", Arguments: "{}", Result: answer("two\nlines")},
 	}, 1000, nil)
 	want := strings.TrimSuffix(shown, "]}") +
 		`,{"type":"text","text":"[answer to get_issue(7), fetched ahead]\n{\"title\":\"ä\",\"n\":1.0}","annotations":{"audience":["assistant"]},"_meta":{"mcpschedd/inlined":{"tool":"get_issue","arguments":{"number": 7}}}}` +
@@ -56,8 +56,6 @@ func TestInlineLeavesOut(t *testing.T) {
 			a.Result = []byte(`{"content":[{"type":"text","text":"x","annotations":{"audience":["user"]}}]}`)
 		}},
 		{"nothing", func(a *deliver.Addition) { a.Result = []byte(`{"content":[]}`) }},
-		{"arguments that are no object", func(a *deliver.Addition) { a.Arguments = `["a"]` }},
-		{"arguments that are no JSON", func(a *deliver.Addition) { a.Arguments = `{"path":` }},
 		{"more than is looked at", func(a *deliver.Addition) {
 			a.Result = answer(strings.Repeat("x", 5<<20))
 			a.Model = &valuemodel.Model{Layer: valuemodel.Layer{Cost: valuemodel.Cost{MaxKB: 1}}}
@@ -79,7 +77,7 @@ func TestInlineLeavesOut(t *testing.T) {
 }
 
 func TestInlineNotPlain(t *testing.T) {
-	fine := []deliver.Addition{{Tool: "read", Result: answer("body")}}
+	fine := []deliver.Addition{{Tool: "read", Arguments: "{}", Result: answer("body")}}
 	for _, result := range []string{
 		`{"content":[],"isError":true}`,
 		`{"content":[{"type":"text","text":"1"}],"structuredContent":1}`,

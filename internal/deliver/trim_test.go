@@ -29,7 +29,7 @@ func groups(all map[string][]string) *valuemodel.Model {
 // trimmed returns the text of an answer as shown, and the patterns that matched.
 func trimmed(t *testing.T, text string, m *valuemodel.Model, keywords []string) (string, []string) {
 	t.Helper()
-	out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: "get", Result: answer(text), Model: m}}, 1<<30, keywords)
+	out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: "get", Arguments: "{}", Result: answer(text), Model: m}}, 1<<30, keywords)
 	added := textsAdded(t, out, shown)
 	if len(added) != 1 {
 		t.Fatalf("%q: got %d texts, want one", text, len(added))

@@ -68,9 +68,6 @@ func hint(result []byte, begun []*speculate.Fetch, called func(tool string) stri
 			names = append(names, deliver.Name(tool, []byte(b.Key.Arguments)))
 		}
 	}
-	if len(names) == 0 {
-		return result
-	}
 	return deliver.Hint(result, names)
 }
 

@@ -26,9 +26,8 @@ type sessionLease struct {
 // leases holds a session's leases. They are replaced as a whole when the session opens and
 // when a new policy takes effect.
 type leases struct {
-	mu     sync.Mutex // held while now is replaced
-	closed bool
-	now    atomic.Pointer[[]*sessionLease] // nil until the session opens
+	mu  sync.Mutex                      // held while now is replaced
+	now atomic.Pointer[[]*sessionLease] // nil until the session opens
 }
 
 // current returns the leases in the order of the configuration. Callers must not change the
@@ -63,11 +62,10 @@ func filterLeases(leases []*sessionLease, fits func(*sessionLease) bool) (found 
 	return found
 }
 
-// close prevents further leases and returns the current ones for the caller to close.
-func (ls *leases) close() []*sessionLease {
+// take returns the leases of a session that has ended, for the caller to close.
+func (ls *leases) take() []*sessionLease {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.closed = true
 	last := ls.current()
 	ls.now.Store(new([]*sessionLease))
 	return last
@@ -80,7 +78,7 @@ func (s *session) adoptPolicy() {
 		return
 	}
 	s.leases.mu.Lock()
-	if s.leases.closed {
+	if s.ctx.Err() != nil { // the leases have been taken, or will be
 		s.leases.mu.Unlock()
 		return
 	}
@@ -95,10 +93,8 @@ func (s *session) adoptPolicy() {
 	}
 	s.leases.now.Store(&next)
 	s.leases.mu.Unlock()
-	if level := s.client.facts().LogLevel; level != "" { // setLevel passes later levels to the leases itself
-		for _, l := range next {
-			l.SetLevel(level)
-		}
+	for _, l := range next {
+		l.SetLevel(s.client.facts().LogLevel) // setLevel passes later levels to the leases itself
 	}
 	for _, l := range old {
 		if !slices.ContainsFunc(next, func(n *sessionLease) bool { return n.Lease == l.Lease }) {

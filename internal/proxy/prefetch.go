@@ -333,5 +333,5 @@ func (s *Server) serverAsked(instance uint64, method string) {
 // hasOpenCall reports whether the session has a call of its own at that upstream, running or
 // suspended.
 func (s *session) hasOpenCall(l *sessionLease) bool {
-	return len(s.requests.callsTo(l, true)) > 0 || len(s.questions.calling(l.Lease)) > 0
+	return len(s.requests.callsTo(l)) > 0 || len(s.questions.calling(l.Lease)) > 0
 }

@@ -167,8 +167,6 @@ func (x *request) send(method string, params []byte) {
 // requests is the set of a session's requests that are being served. Each has a key that no
 // other request has while its client may wait for the answer.
 type requests struct {
-	serving *sync.WaitGroup // the session's, which waits for its requests
-
 	mu   sync.Mutex          // held while the session's context is cancelled
 	open map[string]*request // request.key → the request
 	seq  uint64              // number of requests with unique keys
@@ -190,7 +188,7 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
 	}
 	r.open[x.key] = x
-	r.serving.Add(1)
+	x.s.running.Add(1)
 	return nil
 }
 
@@ -208,7 +206,7 @@ func (r *requests) done(x *request) {
 	if !x.answered.Load() { // else write has called forget
 		r.forget(x)
 	}
-	r.serving.Done()
+	x.s.running.Done()
 }
 
 // find returns the request with the given key, or nil.
@@ -225,23 +223,22 @@ func (r *requests) bind(x *request, c *upstreamCall) {
 	x.call = c
 }
 
-// callsTo returns the unanswered requests with a call at l. If awaited is set, it returns only
-// those whose call the upstream still works on.
-func (r *requests) callsTo(l *sessionLease, awaited bool) (found []*request) {
+// callsTo returns the requests with a call that l's upstream still works on.
+func (r *requests) callsTo(l *sessionLease) (found []*request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.open {
-		if c := x.call; c != nil && c.lease.Lease == l.Lease && !(awaited && c.answered.Load()) && !x.answered.Load() {
+		if c := x.call; c != nil && c.lease.Lease == l.Lease && !c.answered.Load() {
 			found = append(found, x)
 		}
 	}
 	return found
 }
 
-// only returns the only open request at l, or any of them if all belong to one plan. It
+// only returns the only request with a call at l, or any of them if all belong to one plan. It
 // returns nil if there are none or several.
 func (r *requests) only(l *sessionLease) *request {
-	all := r.callsTo(l, false)
+	all := r.callsTo(l)
 	if len(all) == 0 || slices.ContainsFunc(all[1:], func(x *request) bool { return !x.step.samePlan(all[0].step) }) {
 		return nil
 	}

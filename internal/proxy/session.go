@@ -74,7 +74,7 @@ func (s *Server) newSession(c front.Client) *session {
 	n.lists = newShownLists(n)
 	n.questions.s, n.questions.ready = n, make(chan struct{})
 	n.questions.works = make(map[*work]struct{})
-	n.requests.open, n.requests.serving = make(map[string]*request), &n.running
+	n.requests.open = make(map[string]*request)
 	if !s.sessions.add(n) {
 		cancel(front.ErrShutdown)
 	}
@@ -127,7 +127,7 @@ func (s *session) End(why error) {
 		s.requests.mu.Unlock()
 		s.lists.changes.stop()
 		s.questions.endSuspended(why)
-		leases := s.leases.close()
+		leases := s.leases.take()
 		var closing sync.WaitGroup
 		for _, l := range leases {
 			closing.Go(l.Close)
