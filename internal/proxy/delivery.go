@@ -73,7 +73,8 @@ func hint(result []byte, begun []*speculate.Fetch, called func(tool string) stri
 
 // inline adds the results of near-certain prefetches that arrive within the wait time.
 func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Announcement, e *speculate.Rules) []byte {
-	tokens := min(e.Budget, c.room(result))
+	used := c.s.srv.common.meter.Tokens(c.lease.Name()+"/"+c.tool, result)
+	tokens := min(e.Budget, c.s.room(c.policy).Extras-used)
 	if tokens <= 0 {
 		return result
 	}
@@ -191,15 +192,6 @@ func (s *session) room(p *policy) budget.Room {
 		return budget.Unlimited
 	}
 	return s.join().Room(s.observed.turns.current())
-}
-
-// room returns the number of tokens that may be added to the call's result.
-func (c *upstreamCall) room(result []byte) int {
-	room := c.s.room(c.policy).Extras
-	if room == budget.Unbounded {
-		return room
-	}
-	return room - c.s.srv.common.meter.Tokens(c.lease.Name()+"/"+c.tool, result)
 }
 
 // planLimits returns the limits of a plan of the session.
