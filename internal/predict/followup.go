@@ -240,30 +240,24 @@ func (l *list) find(raw []byte, path []valuemodel.Step, at []int) {
 		return
 	}
 	step, i := path[0], 0
-	for m := range jsonrpc.Members(raw) {
-		inside := append(slices.Clip(at), i)
-		if step.Name != "" && string(m.Name) == step.Name {
-			l.find(m.Value, path[1:], inside)
+	descend := func(child []byte, place int, is bool) {
+		inside := append(slices.Clip(at), place)
+		if is {
+			l.find(child, path[1:], inside)
 		}
 		if step.Deep {
-			l.find(m.Value, path, inside)
+			l.find(child, path, inside)
 		}
 		i++
 	}
-	if step.Name != "" && !step.Deep {
+	for m := range jsonrpc.Members(raw) {
+		descend(m.Value, i, step.Name != "" && string(m.Name) == step.Name)
+	}
+	if step.Max > 0 && len(slices.Collect(jsonrpc.Elements(raw))) > step.Max {
 		return
 	}
-	elements := slices.Collect(jsonrpc.Elements(raw))
-	if step.Max > 0 && len(elements) > step.Max {
-		return
-	}
-	for i, element := range elements {
-		inside := append(slices.Clip(at), ^i)
-		if step.Deep {
-			l.find(element, path, inside)
-		} else if step.All || step.Index == i {
-			l.find(element, path[1:], inside)
-		}
+	for element := range jsonrpc.Elements(raw) {
+		descend(element, ^i, step.Name == "" && (step.All || step.Index == i))
 	}
 }
 

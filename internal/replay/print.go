@@ -20,7 +20,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	head, total := columns(&r.Figures)
 	out.Write(append([]string{"session"}, head...)) // Error below returns the first error
 	for i := range r.Rows {
-		_, values := columns(&r.Rows[i].Figures)
+		_, values := columns(&r.Rows[i])
 		out.Write(append([]string{r.Rows[i].Session}, values...))
 	}
 	out.Write(append([]string{"total"}, total...))
@@ -33,7 +33,7 @@ func columns(f *Figures) (names, values []string) {
 	v := reflect.ValueOf(*f)
 	for _, field := range reflect.VisibleFields(v.Type()) {
 		name := field.Tag.Get("json")
-		if name == "" {
+		if name == "" || name == "-" {
 			continue
 		}
 		text := fmt.Sprint(v.FieldByIndex(field.Index))

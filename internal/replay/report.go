@@ -38,9 +38,10 @@ func (c *Counts) add(o *Counts) {
 	c.after += o.after
 }
 
-// Figures are counts and the ratios derived from them. Figures, Report and Row are output
-// formats of `mcpschedd replay`: an object of JSON, a line of CSV.
+// Figures are counts and the ratios derived from them. Figures and Report are output formats of
+// `mcpschedd replay`: an object of JSON, a line of CSV.
 type Figures struct {
+	Session string `json:"-"` // of a row
 	Counts
 	IssuedPerCall float64 `json:"issued_per_call"`
 	Accuracy      float64 `json:"accuracy"`       // Used / Issued; 0 if none was issued
@@ -79,13 +80,7 @@ type Report struct {
 	Declined    map[enrich.Reason]int `json:"declined"` // declined candidates by reason, counted once after each turn
 	Calibration []Decile              `json:"calibration"`
 	Tools       map[string]Figures    `json:"tools"`
-	Rows        []Row                 `json:"-"` // by session, in the order in which they were played
-}
-
-// Row is the result of one session.
-type Row struct {
-	Session string
-	Figures
+	Rows        []Figures             `json:"-"` // by session, in the order in which they were played
 }
 
 // Reports returns the results of the arms so far.
@@ -103,7 +98,7 @@ func (p *Player) Reports() []*Report {
 type tally struct {
 	tools    map[string]*Counts
 	declined map[enrich.Reason]int
-	rows     []Row
+	rows     []Figures
 }
 
 func newTally() *tally {
@@ -131,7 +126,9 @@ func (t *tally) sum() *Counts {
 
 // session adds a session that has ended.
 func (t *tally) session(id string, session *tally) {
-	t.rows = append(t.rows, Row{id, session.sum().figures()})
+	row := session.sum().figures()
+	row.Session = id
+	t.rows = append(t.rows, row)
 	for name, c := range session.tools {
 		t.tool(name).add(c)
 	}

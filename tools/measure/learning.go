@@ -70,7 +70,7 @@ type sums struct {
 	Issued             int
 }
 
-func sumOf(rows []replay.Row) sums {
+func sumOf(rows []replay.Figures) sums {
 	var all replay.Counts
 	for _, r := range rows {
 		all.Issued += r.Issued
