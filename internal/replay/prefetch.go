@@ -87,24 +87,26 @@ func (s *armSession) Declined(_ *predict.Candidate, why enrich.Reason) { s.count
 // Begin starts a prefetch, or returns the reason why it was refused.
 func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refused string) {
 	g := &prefetch{key: v.Query.Key}
-	g.ctx, g.cancel = context.WithCancel(s.ctx)
-	if s.chooser.Session != nil {
-		if g.claim, refused = s.slots.Start(g.ctx, theUpstream, g.key, v.Host); refused != "" {
-			g.cancel()
-			return refused
+	begin := func(claim *speculate.Claim) (func() call.Fate, string) {
+		ctx := s.ctx
+		if g.claim = claim; claim != nil {
+			ctx = claim.Context
 		}
-		g.ctx = g.claim.Context
+		g.ctx, g.cancel = context.WithCancel(ctx)
+		begun, refused := s.arm.store.Prefetch(g.ctx, v.Query, func(fetching context.Context, f *dedup.Flight) { g.flight, g.fetching = f, fetching })
+		if begun == nil {
+			g.cancel()
+			return nil, refused
+		}
+		return begun.Fate, ""
 	}
-	begun, refused := s.arm.store.Prefetch(g.ctx, v.Query, func(fetching context.Context, f *dedup.Flight) { g.flight, g.fetching = f, fetching })
-	switch {
-	case begun == nil && g.claim != nil:
-		g.claim.Refused()
-		fallthrough
-	case begun == nil:
-		g.cancel()
+	if s.chooser.Session == nil {
+		_, refused = begin(nil)
+	} else {
+		refused = s.slots.Start(s.ctx, theUpstream, g.key, v.Host, begin)
+	}
+	if refused != "" {
 		return refused
-	case g.claim != nil:
-		g.claim.Begun(begun.Fate)
 	}
 	s.dollars += cand.Model.Cost.Dollars
 	c := s.count.tool(cand.Key.Tool)

@@ -33,10 +33,10 @@ func key(i int) call.Key {
 
 // start begins the bet, or returns why not.
 func (b *bet) start(ctx context.Context, s *speculate.Session) (refused string) {
-	if b.claim, refused = s.Start(ctx, up, b.key, b.host); refused == "" {
-		b.claim.Begun(func() call.Fate { return call.Fate(b.fate.Load()) })
-	}
-	return refused
+	return s.Start(ctx, up, b.key, b.host, func(c *speculate.Claim) (func() call.Fate, string) {
+		b.claim = c
+		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
+	})
 }
 
 // ended returns the cause with which the prefetch's context has ended, or nil.

@@ -40,12 +40,10 @@ func (w *table) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 }
 
 func (w *table) Begin(c *predict.Candidate, v *speculate.Verdict) string {
-	claim, refused := w.session.Start(context.Background(), up, v.Query.Key, v.Host)
-	if claim != nil {
-		claim.Begun(func() call.Fate { return call.Pending })
+	return w.session.Start(context.Background(), up, v.Query.Key, v.Host, func(claim *speculate.Claim) (func() call.Fate, string) {
 		w.begun, w.claims = append(w.begun, c.Key.Arguments), append(w.claims, claim)
-	}
-	return refused
+		return func() call.Fate { return call.Pending }, ""
+	})
 }
 
 func (w *table) Declined(c *predict.Candidate, why enrich.Reason) {

@@ -96,11 +96,36 @@ func (s *Session) roomLocked(h *host) int {
 	)
 }
 
-// Start claims a slot for a prefetch, which the caller begins and reports with Begun, or with Refused.
-// If there is none, it returns why not: "closed" after End, "in_flight" while the session has a call of
-// the same key that has not returned, "throttled" if nothing may start or another prefetch must end
-// first, or "cap".
-func (s *Session) Start(ctx context.Context, up *Upstream, key call.Key, host string) (c *Claim, refused string) {
+// Start claims a slot for a prefetch and begins it. begin returns its fate, a function that returns the
+// outcome so far and takes no lock, or why it did not begin. If there is no slot, Start returns why not:
+// "closed" after End, "in_flight" while the session has a call of the same key that has not returned,
+// "throttled" if nothing may start or another prefetch must end first, or "cap".
+func (s *Session) Start(
+	ctx context.Context, up *Upstream, key call.Key, host string, begin func(c *Claim) (fate func() call.Fate, refused string),
+) (refused string) {
+	c, refused := s.claim(ctx, up, key, host)
+	if c == nil {
+		return refused
+	}
+	fate, refused := begin(c)
+	d := s.scheduler
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if fate == nil {
+		c.freeLocked()
+		s.open = slices.DeleteFunc(s.open, func(o *Claim) bool { return o == c })
+		c.cancel(nil)
+		return refused
+	}
+	c.fate = fate
+	d.counts.Issued++
+	s.throttle.started()
+	c.host.started()
+	return ""
+}
+
+// claim takes a slot, or returns why there is none.
+func (s *Session) claim(ctx context.Context, up *Upstream, key call.Key, host string) (c *Claim, refused string) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,27 +158,6 @@ func (s *Session) addLocked(c *Claim) {
 	}
 	c.generations = [2]int{s.throttle.generation, c.host.generation}
 	s.open = append(s.open, c)
-}
-
-// Begun records that the call has begun. fate returns its outcome so far, and takes no lock.
-func (c *Claim) Begun(fate func() call.Fate) {
-	d := c.session.scheduler
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c.fate = fate
-	d.counts.Issued++
-	c.session.throttle.started()
-	c.host.started()
-}
-
-// Refused records that the call was not begun.
-func (c *Claim) Refused() {
-	s := c.session
-	s.scheduler.mu.Lock()
-	defer s.scheduler.mu.Unlock()
-	c.freeLocked()
-	s.open = slices.DeleteFunc(s.open, func(o *Claim) bool { return o == c })
-	c.cancel(nil)
 }
 
 // Done records that the call has returned, and frees its slot.

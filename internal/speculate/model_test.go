@@ -123,8 +123,8 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	got := ""
 	if begins {
 		got = b.start(context.Background(), s.Session)
-	} else if b.claim, got = s.Start(context.Background(), up, b.key, b.host); b.claim != nil {
-		b.claim.Refused()
+	} else if got = s.Start(context.Background(), up, b.key, b.host, notBegun); got == "not begun" {
+		got = ""
 	}
 	if got != want {
 		d.fail("start: got %q, want %q", got, want)
@@ -141,6 +141,8 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 		h.all = append(h.all, event{kind: 's'})
 	}
 }
+
+func notBegun(*speculate.Claim) (func() call.Fate, string) { return nil, "not begun" }
 
 // label records the outcome of a prefetch.
 func (d *modelScheduler) label(s *modelSession, host string, hostEra, era int, kind rune) {

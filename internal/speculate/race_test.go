@@ -115,29 +115,28 @@ func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
 
 func (c *crowd) prefetch(ctx context.Context, s *speculate.Session, k call.Key, host string, r *rand.Rand) {
 	kind, takes, good := r.IntN(30), time.Duration(r.IntN(200))*time.Millisecond, call.Fate(1+r.IntN(4)%3)
-	claim, _ := s.Start(ctx, upstreamOf(k), k, host)
-	switch {
-	case claim == nil:
+	switch kind {
+	case 0:
+		s.Start(ctx, upstreamOf(k), k, host, notBegun)
 		return
-	case kind == 0:
-		claim.Refused()
-		return
-	case kind == 1:
+	case 1:
 		takes = time.Hour // hangs, and minds its context
 	}
-	var fate atomic.Int64
-	run := new(speculate.Run)
-	c.scheduler.Sent(run, upstreamOf(k), k.Tool, claim, time.Now())
-	c.calls.Go(func() {
-		select {
-		case <-time.After(takes):
-			fate.Store(int64(good))
-		case <-claim.Context.Done():
-			time.Sleep(2 * time.Second) // it takes its time to give up
-			fate.Store(int64(call.Wasted))
-		}
-		c.scheduler.Answered(run, time.Now())
-		claim.Done()
+	s.Start(ctx, upstreamOf(k), k, host, func(claim *speculate.Claim) (func() call.Fate, string) {
+		var fate atomic.Int64
+		run := new(speculate.Run)
+		c.scheduler.Sent(run, upstreamOf(k), k.Tool, claim, time.Now())
+		c.calls.Go(func() {
+			select {
+			case <-time.After(takes):
+				fate.Store(int64(good))
+			case <-claim.Context.Done():
+				time.Sleep(2 * time.Second) // it takes its time to give up
+				fate.Store(int64(call.Wasted))
+			}
+			c.scheduler.Answered(run, time.Now())
+			claim.Done()
+		})
+		return func() call.Fate { return call.Fate(fate.Load()) }, ""
 	})
-	claim.Begun(func() call.Fate { return call.Fate(fate.Load()) })
 }

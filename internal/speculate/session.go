@@ -251,15 +251,11 @@ func (p *pair) Declined(c *predict.Candidate, why enrich.Reason) {
 // joined it.
 func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	w, up, g := p.w, p.lease, *c
-	claim, refused := p.slots.Start(p.client.Context, up, v.Query.Key, v.Host)
-	if claim == nil {
-		return refused
-	}
 	f := &Fetch{
 		Candidate: &g, Query: v.Query, Ended: make(chan struct{}),
 		JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.After,
 		Call: &Call{
-			ID: w.ids.Add(1), Client: p.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Claim: claim,
+			ID: w.ids.Add(1), Client: p.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host,
 		},
 		ClientRequest: func(certain bool) { p.clientRequested(up, c.Key.Tool, certain) },
 	}
@@ -267,12 +263,12 @@ func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 		defer close(f.Ended)
 		p.fetched(f, r)
 	}
-	fate, refused := up.Fetch(claim.Context, f)
-	if fate == nil {
-		claim.Refused()
+	if refused := p.slots.Start(p.client.Context, up, v.Query.Key, v.Host, func(claim *Claim) (func() call.Fate, string) {
+		f.Call.Claim = claim
+		return up.Fetch(claim.Context, f)
+	}); refused != "" {
 		return refused
 	}
-	claim.Begun(fate)
 	p.dollars += c.Model.Cost.Dollars
 	p.decisions.newest.consider(c, "")
 	p.begun = append(p.begun, f)
