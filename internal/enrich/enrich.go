@@ -14,7 +14,7 @@
 //	// chosen is 0; the Reasons of the others are low_probability and stored
 //
 // Every declined candidate has exactly one reason. The gate ignores how much a result is
-// worth to the model (its value class, its past usefulness, the model's intent). That
+// worth to the model (its value class, the model's intent). That
 // weight ranks the candidates that pass the gate when results are inlined into other
 // results. When results only go into the cache, the expected net gain ranks them.
 //
@@ -60,7 +60,6 @@ type Candidate struct {
 	Model *valuemodel.Model // of its tool; nil if unknown, and then never chosen
 
 	P           float64     // probability that exactly this call is made while the result may be served
-	Usefulness  float64     // share of the tool's results that were used, 0 to 1; zero means unknown and counts as 0.5
 	Latency     Percentiles // of the call; zero means the model's latency
 	Lead        Percentiles // time until the client makes the call; zero means Options.DefaultLead
 	WasteFactor float64     // multiplies the cost of waste if the host is throttled; zero means 1

@@ -75,7 +75,7 @@ func drawCandidates(r *rand.Rand, n int) candidates {
 	for i := range all {
 		which := r.IntN(len(models))
 		c := guess(fmt.Sprint(which), r.Float64()*1.1, nil)
-		c.Key.Arguments, c.Model, c.Usefulness = fmt.Sprint(r.IntN(20)), models[which], r.Float64()
+		c.Key.Arguments, c.Model = fmt.Sprint(r.IntN(20)), models[which]
 		if r.IntN(6) == 0 {
 			c.Reason = []enrich.Reason{enrich.Stored, enrich.Shadow, enrich.RateLimited}[r.IntN(3)]
 		}

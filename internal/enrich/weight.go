@@ -19,14 +19,9 @@ func ClassWeight(c valuemodel.ValueClass) float64 {
 	return 0.2 // optional, audit_only
 }
 
-// weight returns how much a hidden millisecond of the call counts. An unknown usefulness
-// changes nothing, as it counts as 0.5.
+// weight returns how much a hidden millisecond of the call counts.
 func (c *Candidate) weight(intent valuemodel.Intent) float64 {
-	weight := ClassWeight(c.Model.ValueClass) * intentBoost(c.Model, intent)
-	if c.Usefulness > 0 {
-		weight *= 2 * min(c.Usefulness, 1)
-	}
-	return weight
+	return ClassWeight(c.Model.ValueClass) * intentBoost(c.Model, intent)
 }
 
 // maxBoost bounds intentBoost.

@@ -28,7 +28,6 @@ func TestValue(t *testing.T) {
 	class := func(v valuemodel.ValueClass) func(*candidate) {
 		return func(c *candidate) { c.Model = reading(func(m *model) { m.ValueClass = v }) }
 	}
-	useful := func(u float64) func(*candidate) { return func(c *candidate) { c.Usefulness = u } }
 	tests := []struct {
 		name   string
 		change func(*candidate)
@@ -39,9 +38,6 @@ func TestValue(t *testing.T) {
 		{"optional", class(valuemodel.Optional), 40},
 		{"audit only", class(valuemodel.AuditOnly), 40},
 		{"no class", class(""), 40},
-		{"always useful", useful(1), 400},
-		{"useful or not", useful(0.5), 200},
-		{"seldom useful", useful(0.1), 40},
 		{"more than certain", func(c *candidate) { c.P = 7 }, 400},
 	}
 	for _, tt := range tests {
@@ -63,14 +59,6 @@ func TestSilent(t *testing.T) {
 	for silent, want := range map[bool][]string{true: {"1", "0 cap"}, false: {"0", "1 cap"}} {
 		expect(t, pick(all, options(func(o *enrich.Options) { o.Slots, o.Silent = 1, silent })), want...)
 	}
-}
-
-// Usefulness is not probability (erratum 9): it decides between bets and never
-// whether to bet.
-func TestErratum9UseDoesNotGate(t *testing.T) {
-	useless := guess("a", 0.5, func(c *candidate) { c.Usefulness = 0.01 })
-	expect(t, pick(candidates{useless}, options(nil)), "0")
-	expect(t, pick(candidates{useless, guess("b", 0.5, nil)}, options(func(o *enrich.Options) { o.Slots = 1 })), "1", "0 cap")
 }
 
 func TestIntent(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 func timed(t testing.TB) plan.Options {
 	o := parsing(t)
 	o.Find = func(name string) *plan.Tool {
-		tool := &plan.Tool{Name: name, Tokens: 100, Value: 1, Probability: 0.5, Writes: func([]byte) bool { return name[0] == 'w' }}
+		tool := &plan.Tool{Name: name, Tokens: 100, Value: 1, Writes: func([]byte) bool { return name[0] == 'w' }}
 		switch name[0] {
 		case 'w':
 			tool.Domains = []string{"d"}

@@ -173,7 +173,7 @@ func (p *parser) readStep(at place) {
 	s.arguments = object{}
 	value, probability := defaultValue, defaultProbability
 	if s.Tool != nil {
-		value, probability = s.Tool.Value, cmp.Or(s.Tool.Probability, probability)
+		value = s.Tool.Value
 	}
 	for name, raw := range s.written {
 		v := at.below(name, raw)

@@ -97,7 +97,6 @@ type Tool struct {
 	Mean, P90    time.Duration          // duration of a call; 0 if not known
 	Tokens       int                    // tokens of a typical result
 	Value        float64                // value of a result
-	Probability  float64                // that a result is useful; 0 if not known
 	Discloses    func() bool            // whether it sends its arguments to third parties named in them; nil means no
 	Unclassified bool                   // it is not known whether it may have side effects
 	Replaced     func() bool            // whether the name belongs to another server now; nil means no

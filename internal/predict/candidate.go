@@ -36,7 +36,7 @@ func (m *Model) target(tool string) *target {
 	return &target{
 		t, t.UntrustedHint && known.Labels < m.opt.ShadowLabels, m.Barred(tool) != "",
 		Candidate{Candidate: enrich.Candidate{
-			Key: call.Key{Tool: tool}, Model: t.Model, Usefulness: known.useful(),
+			Key: call.Key{Tool: tool}, Model: t.Model,
 			Latency: known.Latency.percentiles(), Lead: known.Lead.percentiles(), Bytes: known.Size.bytes(0.9),
 		}, Pause: m.learned.pauses.percentiles()},
 	}

@@ -17,7 +17,6 @@ type event struct {
 	turn        int
 	at          time.Time
 	values      *values // nil until the result is known
-	used        bool    // a later argument used a value of its result
 	follows     []match // configured follow-ups
 }
 
@@ -38,18 +37,9 @@ func (s *Session) remember(e *event) {
 	s.events = append(s.events, e)
 	drop := 0
 	for len(s.events)-drop > maxEvents || s.events[drop].turn < s.turn-maxTurns {
-		s.forget(s.events[drop])
 		drop++
 	}
 	s.events = slices.Delete(s.events, 0, drop)
-}
-
-// forget learns from a dropped call whether its result was used.
-func (s *Session) forget(e *event) {
-	if e.values != nil && s.m.opt.Learn && !s.multiplexed {
-		tool, used := e.tool, e.used
-		s.m.learn(func(l *state) { l.toolFor(tool).Useful.add(used) })
-	}
 }
 
 // times returns how often the session has made a call.

@@ -183,9 +183,8 @@ func (e *event) resultSources(v scalar) (out []valueSource) {
 	return out
 }
 
-// source returns the list that contains a value, and marks the result as used.
+// source returns the list that contains a value.
 func (e *event) source(at position) valueSource {
-	e.used = true
 	s := valueSource{From: fromResult, Name: e.values.lists[at.list].path}
 	if s.Name[0] == '#' || strings.Contains(s.Name, "*") || strings.Contains(s.Name, "{key}") {
 		s.Pick = every // the path can lead to several values

@@ -49,9 +49,6 @@ func (m *Model) Begin(id uint64, lone bool) *Session {
 // End labels the pending candidates and discards the session.
 func (s *Session) End() {
 	s.Invalidate(nil)
-	for _, e := range s.events {
-		s.forget(e)
-	}
 	s.events, s.open = nil, nil
 }
 

@@ -13,7 +13,6 @@ type toolStats struct {
 	Latency sketch // seconds
 	Size    sketch // KB
 	Lead    sketch // seconds from the first prediction of a call to the call
-	Useful  share  // whether a later argument used a value of the result
 	Agreed  int    // trials with equal results
 	Labels  int    // labelled candidates
 	Barred  string // why it is never prefetched again; "" if it is not barred
@@ -50,10 +49,6 @@ func (m *state) lookupTool(name string) *toolStats {
 	return &toolStats{}
 }
 
-// useful returns the share of results from which a later argument was taken. It measures the
-// value of a result, not the probability of the call.
-func (t *toolStats) useful() float64 { return float64(t.Useful.Right+2) / float64(t.Useful.Of+4) }
-
 // measure learns the latency and the result size of a call, unless it failed, as failures
 // may end early.
 func (m *Model) measure(e *event, r *Result) {
@@ -73,15 +68,14 @@ func (m *Model) measure(e *event, r *Result) {
 
 // Typical describes typical calls of a tool.
 type Typical struct {
-	Latency    enrich.Percentiles // zero if unknown
-	Bytes      int                // median size of a result; zero if unknown
-	Usefulness float64            // share of results that later arguments used; 0.5 if unknown
+	Latency enrich.Percentiles // zero if unknown
+	Bytes   int                // median size of a result; zero if unknown
 }
 
 // Typical returns a summary of a tool's calls.
 func (m *Model) Typical(tool string) Typical {
 	t := m.learned.lookupTool(tool)
-	return Typical{Latency: t.Latency.percentiles(), Bytes: t.Size.bytes(0.5), Usefulness: t.useful()}
+	return Typical{Latency: t.Latency.percentiles(), Bytes: t.Size.bytes(0.5)}
 }
 
 // ObservedTools returns the tools with observed calls, in no particular order.

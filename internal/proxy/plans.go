@@ -208,7 +208,7 @@ func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.To
 	}
 	spread, bytes := enrich.Fixed(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
 	if u := s.srv.prefetch.Tool(l.member.key, t.name).Usual; u.Latency.P50 > 0 { // learned
-		spread, bytes, out.Probability = u.Latency, u.Bytes, u.Usefulness
+		spread, bytes = u.Latency, u.Bytes
 	}
 	out.Mean, out.P90, out.Tokens = spread.Mean(), spread.P90, bytes/bytesPerToken
 	return out
