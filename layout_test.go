@@ -32,10 +32,10 @@ var module = sync.OnceValue(func() string {
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
 		"internal/budget", "internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/jsonrpc", "internal/limit",
-		"internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
+		"internal/nearest", "internal/paths", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/tune", "internal/upstream", "internal/valkey", "internal/valuemodel",
 	},
-	"cmd/mcpschedd-small": {"internal/config", "internal/daemon"},
+	"cmd/mcpschedd-small": {"internal/daemon", "internal/paths"},
 	"cmd/mcpschedd-guard": {"internal/guard"},
 	"internal/proxy": {
 		"internal/budget",
@@ -69,12 +69,16 @@ var allowed = map[string][]string{
 		"internal/age", "internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/record", "internal/speculate",
 		"internal/valuemodel",
 	},
-	"internal/schedule":   {},
-	"internal/upstream":   {"internal/guard", "internal/jsonrpc", "internal/revision", "internal/secret"},
-	"internal/guard":      {}, // the process that outlives the proxy; apart so that it links none of the rest
-	"internal/revision":   {"internal/jsonrpc"},
-	"internal/jsonrpc":    {},
-	"internal/config":     {"internal/nearest", "internal/tomlblock"},
+	"internal/schedule": {},
+	"internal/upstream": {"internal/guard", "internal/jsonrpc", "internal/revision", "internal/secret"},
+	"internal/guard":    {}, // the process that outlives the proxy; apart so that it links none of the rest
+	"internal/revision": {"internal/jsonrpc"},
+	"internal/jsonrpc":  {},
+	"internal/config": { // the sections of the file are types of the packages that they configure
+		"internal/budget", "internal/dedup", "internal/front", "internal/limit", "internal/nearest", "internal/paths", "internal/plan",
+		"internal/speculate", "internal/tomlblock", "internal/valuemodel",
+	},
+	"internal/paths":      {},                                       // where a user's configuration and state are; apart so that the small program links none of the rest
 	"internal/daemon":     {"internal/jsonrpc"},                     // how clients find the process that serves them all, and what they say to each other
 	"internal/hook":       {"internal/classify", "internal/daemon"}, // what clients report of themselves, and whether a folder is quiet by it
 	"internal/state":      {},

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,8 +12,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/paths"
 )
 
 func main() {
@@ -75,20 +74,15 @@ func hook(args []string) {
 
 // state returns the path of the configuration that the command line names, and its state directory.
 func state(file string) (path, dir string, err error) {
-	path, found, err := config.Search(file, os.Getenv)
+	path, found, err := paths.Search(file, os.Getenv)
 	if err != nil {
 		return "", "", err
 	}
-	c := config.Default()
 	if found {
-		c, err = config.LoadUntuned(path)                          // tuned.toml cannot set the state directory
-		if mistakes, ok := errors.AsType[*config.Error](err); ok { // the daemon starts despite mistakes, as serve does
-			c, err = mistakes.Salvage(nil), nil
-		}
-		if err != nil {
+		if dir, err = paths.ConfiguredStateDir(path); err != nil {
 			return "", "", err
 		}
 	}
-	dir, err = c.StateDir(os.Getenv)
+	dir, err = paths.StateDir(dir, os.Getenv)
 	return path, dir, err
 }

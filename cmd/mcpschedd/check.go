@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/paths"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -59,7 +59,7 @@ that do not exist.`,
 
 // check validates the configuration and, with --connect, starts every upstream.
 func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
-	path, found, err := config.Search(f.config, os.Getenv)
+	path, found, err := paths.Search(f.config, os.Getenv)
 	if err != nil {
 		return hinted{misused{err}, "mcpschedd help lists where the configuration is searched for"}
 	}
@@ -67,7 +67,10 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", path, toBegin)
 		return err
 	}
-	c, err := config.Load(path, toolProblems, storeProblems)
+	c, err := config.Load(path)
+	if err == nil {
+		err = storeProblem(c)
+	}
 	if mistakes, ok := errors.AsType[*config.Error](err); ok {
 		fmt.Fprintln(stdout, mistakes)
 		return hinted{misused{errors.New("the configuration cannot be used")}, "each line above names file, line and key"}
@@ -96,7 +99,7 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 	for i := range o.Upstreams { // the offers are saved, for explain
 		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Server.StartTimeout))
+	ctx, cancel := context.WithTimeout(ctx, c.Server.StartTimeout)
 	defer cancel()
 	var found []proxy.Surveyed
 	withProxy(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
@@ -209,7 +212,7 @@ func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Survey
 	var b strings.Builder
 	for _, p := range models.Unmatched(names) {
 		if owner, _, full := strings.Cut(p.Pattern, "/"); p.Rule < len(c.Tools) && (everyone || full && asked[owner]) { // tune rewrites the other rules
-			problem := ruleProblem(c, p)
+			problem := c.RuleProblem(p)
 			problem.Message = "warning: " + problem.Message
 			fmt.Fprintln(&b, problem)
 		}

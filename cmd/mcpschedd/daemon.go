@@ -74,7 +74,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	defer end()
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: common,
-		proxies: make(map[string]*workplaceProxy), idle: time.Duration(base.config.Daemon.Idle),
+		proxies: make(map[string]*workplaceProxy), idle: base.config.Daemon.Idle,
 	}
 	d.hooks = hook.New(hook.Effects{
 		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },

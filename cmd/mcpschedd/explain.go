@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +78,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	}
 	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
 	verdict := o.Models.Verdict(u, tool, hints, valuemodel.PrefetchSettings{
-		Prefetch: c.Enrichment.Mode, MaxAge: time.Duration(c.Enrichment.MaxAge), Dollars: c.Enrichment.MaxDollars, Exclusive: at.Exclusive,
+		Prefetch: c.Enrichment.Mode, MaxAge: c.Enrichment.MaxAge, Dollars: c.Enrichment.Dollars, Exclusive: at.Exclusive,
 	})
 	m := o.Models.Resolve(u, tool, hints)
 	m.Sources = maps.Clone(m.Sources)
@@ -111,7 +110,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 // source is the layer: the line of its block, a key of an upstream, or no place in the file.
 func sourceLine(c *config.Config, source, field string) string {
 	for _, t := range c.Tools {
-		if block := config.Key("tools", t.Name); c.Where(block) == source {
+		if block := config.Key("tools", t.Pattern); c.Where(block) == source {
 			list, _, _ := strings.Cut(field, ".")
 			return cmp.Or(c.Where(block+"."+field), c.Where(block+"."+list), source)
 		}

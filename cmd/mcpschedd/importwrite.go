@@ -121,7 +121,7 @@ func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
 		return nil, nil
 	}
 	text := p.m.appended(file.Text, blocks)
-	if _, err := config.Parse(p.have.Path, text, toolProblems); err != nil {
+	if _, err := config.Parse(p.have.Path, text); err != nil {
 		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", p.have.Path, err)
 	}
 	var changes []clients.Change

@@ -12,6 +12,7 @@ import (
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/nearest"
+	"mcpschedd/internal/paths"
 	"mcpschedd/internal/state"
 )
 
@@ -19,8 +20,8 @@ import (
 func load(file string) (*config.Config, error) { return loadBy(file, config.Load) }
 
 // loadBy is load with a function that reads the file.
-func loadBy(file string, read func(string, ...config.Validator) (*config.Config, error)) (*config.Config, error) {
-	path, found, err := config.Search(file, os.Getenv)
+func loadBy(file string, read func(string) (*config.Config, error)) (*config.Config, error) {
+	path, found, err := paths.Search(file, os.Getenv)
 	if err != nil {
 		return nil, hinted{misused{err}, "mcpschedd help lists where the configuration is searched for"}
 	}
@@ -29,7 +30,7 @@ func loadBy(file string, read func(string, ...config.Validator) (*config.Config,
 		c.Path = path
 		return c, nil
 	}
-	return read(path, toolProblems)
+	return read(path)
 }
 
 func stateDir(c *config.Config) (state.Dir, error) {
@@ -78,7 +79,7 @@ func loadServed(file string) (c *config.Config, mistakes *config.Error, err erro
 	}
 	var good *config.Config
 	if data, err := dir.Read(lastGoodPath(c.Path)); err == nil {
-		good, _ = config.Parse(c.Path, data, toolProblems) // a copy of an older version may be invalid now
+		good, _ = config.Parse(c.Path, data) // a copy of an older version may be invalid now
 	}
 	return mistakes.Salvage(good), mistakes, nil
 }
@@ -95,7 +96,7 @@ func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 	if kept, err := dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, data) {
 		return
 	}
-	if _, err = config.Parse(c.Path, data, toolProblems); err == nil { // else changed meanwhile
+	if _, err = config.Parse(c.Path, data); err == nil { // else changed meanwhile
 		err = dir.Write(lastGoodPath(c.Path), data)
 	}
 	if err != nil {

@@ -41,7 +41,7 @@ func (s *proxyProcess) watch(ctx context.Context, applyConfig func(*config.Confi
 		applyConfig(&applied, nil)
 		saveLastGood(next, s.dir, s.log)
 		s.log.Info("configuration reloaded", "path", next.Path)
-	}, toolProblems)
+	})
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		s.log.Warn("configuration not watched", "err", err)
 	}

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/replay"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -31,15 +31,13 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 	}
 	over := func(next *config.Config, err error) error {
 		if err == nil {
-			more, _ := rules(next) // its problems would have failed the load
-			c, list = next, append(list, more...)
+			c, list = next, append(list, next.Rules()...)
 		}
 		return err
 	}
 	for _, file := range files {
-		if err := over(loadBy(file, func(path string, validators ...config.Validator) (*config.Config, error) {
-			return config.LoadOver(c, path, validators...)
-		})); err != nil {
+		read := func(path string) (*config.Config, error) { return config.LoadOver(c, path) }
+		if err := over(loadBy(file, read)); err != nil {
 			return o, a, err
 		}
 	}
@@ -57,18 +55,18 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 		Model: func(tool string) *valuemodel.Model {
 			return models.Resolve(recordedTools(), tool, valuemodel.Hints{})
 		},
-		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: time.Duration(e.MaxAge),
+		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: e.MaxAge,
 		KeepTurns: f.keepTurns, Think: f.think,
 	}
-	return o, arm(f, e, &c.Dedup), nil
+	return o, arm(f, e, c.Dedup.Options), nil
 }
 
 // arm returns the policy to replay and its rules.
-func arm(f *replayFlags, e *config.Enrichment, d *config.Dedup) replay.Arm {
+func arm(f *replayFlags, e *speculate.Rules, store dedup.Options) replay.Arm {
 	a := replay.Arm{
 		Name:  f.policy,
-		Rules: enrichment(e),
-		Store: dedup.Options{MaxBytes: int64(d.MaxBytes), WriteSettle: time.Duration(d.WriteSettle), Settle: time.Duration(d.Settle)},
+		Rules: *e,
+		Store: store,
 	}
 	switch {
 	case f.policy == "off" || e.Mode == "off":
@@ -90,9 +88,9 @@ func setting(base *config.Config, text string) (*config.Config, error) {
 	if played := []string{"enrichment", "dedup", "tools"}; !slices.Contains(played, section) {
 		return nil, fmt.Errorf("%s: want a key of enrichment, dedup or tools: others have no effect on a replay", key)
 	}
-	c, err := config.ParseOver(base, "--set", []byte(key+" = "+value), toolProblems)
+	c, err := config.ParseOver(base, "--set", []byte(key+" = "+value))
 	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Problems[0].Column > 0 {
-		c, err = config.ParseOver(base, "--set", []byte(key+" = "+strconv.Quote(value)), toolProblems)
+		c, err = config.ParseOver(base, "--set", []byte(key+" = "+strconv.Quote(value)))
 	}
 	if bad, ok := errors.AsType[*config.Error](err); ok {
 		p := bad.Problems[0]

@@ -43,14 +43,14 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	return common, func() { common.Close(); peers.Close() }, nil
 }
 
-// storeProblems finds a mistake in dedup.store, with which serve refuses to start.
-func storeProblems(c *config.Config) []config.Problem {
+// storeProblem finds a mistake in dedup.store, with which serve refuses to start.
+func storeProblem(c *config.Config) error {
 	url, err := c.StoreURL(os.LookupEnv)
 	if url == "" || err != nil { // an unset variable is only missing here: see [config.Config.Unusable]
 		return nil
 	}
 	if err := valkey.CheckURL(url); err != nil {
-		return []config.Problem{c.Problem("dedup.store", "%v; want such as %s", err, storeExample)}
+		return &config.Error{Problems: []config.Problem{c.Problem("dedup.store", "%v; want such as %s", err, storeExample)}}
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ func newCommon(o proxy.Options, c *config.Config, _ workplace) (common *proxy.Co
 	return common, common.Close, nil
 }
 
-// storeProblems leaves the check of dedup.store to the full program, which has its parser.
-func storeProblems(c *config.Config) []config.Problem {
+// storeProblem leaves the check of dedup.store to the full program, which has its parser.
+func storeProblem(c *config.Config) error {
 	if c.Dedup.Store != "" {
 		become(full)
 	}

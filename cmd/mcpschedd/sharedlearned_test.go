@@ -5,12 +5,12 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"testing"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/valuemodel"
 )
 
 // together is what replicas keep together in a test.
@@ -108,23 +108,22 @@ func TestLearnedByReplicaCutOff(t *testing.T) {
 // Replicas share what they learn of a server as one principal, under the same rules.
 func TestLearnedAs(t *testing.T) {
 	server := config.Resolved{URL: "https://wiki.example/mcp", Headers: config.Secrets{"Authorization": "Bearer a"}}
-	rules := func(tools ...config.Tool) *config.Config { return &config.Config{Tools: tools} }
-	as := learnedAs(rules(config.Tool{Name: "wiki/get"}), "wiki", server)
+	rules := func(tools ...valuemodel.Rule) *config.Config { return &config.Config{Tools: tools} }
+	as := learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get"}), "wiki", server)
 	other := server
 	other.Headers = config.Secrets{"Authorization": "Bearer b"}
 	no := false
 	for what, got := range map[string]string{
-		"another tool's rule": learnedAs(rules(config.Tool{Name: "wiki/put"}), "wiki", server),
-		"another rule":        learnedAs(rules(config.Tool{Name: "wiki/get", Speculate: &no}), "wiki", server),
-		"another principal":   learnedAs(rules(config.Tool{Name: "wiki/get"}), "wiki", other),
-		"another name":        learnedAs(rules(config.Tool{Name: "wiki/get"}), "w", server),
+		"another tool's rule": learnedAs(rules(valuemodel.Rule{Pattern: "wiki/put"}), "wiki", server),
+		"another rule":        learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get", Layer: valuemodel.Layer{Speculate: &no}}), "wiki", server),
+		"another principal":   learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get"}), "wiki", other),
+		"another name":        learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get"}), "w", server),
 	} {
 		if got == as {
 			t.Errorf("%s makes no difference", what)
 		}
 	}
-	nan := config.Tool{Name: "wiki/get", FollowUp: []config.FollowUp{{Args: map[string]any{"n": math.NaN()}}}}
-	if got := learnedAs(rules(nan), "wiki", server); got != "" {
-		t.Errorf("rules that cannot be compared: got %q", got)
+	if got := learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get", Source: "/elsewhere.toml:3"}), "wiki", server); got != as {
+		t.Error("the place of a rule makes a difference")
 	}
 }

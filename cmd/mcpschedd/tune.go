@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -127,8 +126,8 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 		Missing:        t.missing,
 		Secret:         func(arguments []byte) bool { return !bytes.Equal(secret.JSON(arguments), arguments) },
 		MinProbability: c.Enrichment.MinProbability,
-		Waste:          span(c.Enrichment.WasteMS, time.Millisecond),
-		MaxAge:         time.Duration(c.Enrichment.MaxAge),
+		Waste:          c.Enrichment.Waste,
+		MaxAge:         c.Enrichment.MaxAge,
 	})
 	return t, nil
 }

@@ -12,13 +12,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
-	"mcpschedd/internal/budget"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
-	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/secret"
@@ -39,63 +35,32 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 	o := proxy.Options{
 		Version:      version(),
 		NameStyle:    c.Server.NameStyle,
-		StartupWait:  time.Duration(c.Server.StartupWait),
-		DrainTimeout: time.Duration(c.Server.DrainTimeout),
-		MaxMessage:   int(c.Server.MaxMessageBytes),
+		StartupWait:  c.Server.StartupWait,
+		DrainTimeout: c.Server.DrainTimeout,
+		MaxMessage:   c.Server.MaxMessageBytes,
 		Log:          log,
-		HTTP: front.HTTPOptions{
-			AllowedOrigins: c.HTTP.AllowedOrigins,
-			Hosts:          c.HTTP.AllowedHosts,
-			SessionIdle:    cmp.Or(time.Duration(c.HTTP.SessionIdle), math.MaxInt64), // 0 means never
-			MaxSessions:    c.HTTP.MaxSessions,
+		HTTP:         c.HTTP.HTTPOptions,
+		Models:       c.Models,
+		Dedup:        c.Dedup.Options,
+		Limits:       c.Limits,
+		Repeat:       c.Dedup.Repeat,
+		Enrichment:   c.Enrichment,
+		Budgets:      c.Budgets,
+		Selection:    selection(at, c, dir),
+		Plans: proxy.Plans{
+			Enabled: c.Plan.Enabled, Mutations: c.Plan.Mutations, Limits: c.Plan.Limits, Named: c.Plans,
+			KeepFor: cmp.Or(c.Plan.HandleTTL, -1), // 0 means not at all
 		},
-		Dedup: dedup.Options{
-			MaxBytes:    int64(c.Dedup.MaxBytes),
-			WriteSettle: time.Duration(c.Dedup.WriteSettle),
-			Settle:      time.Duration(c.Dedup.Settle),
-		},
-		Limits: limits(c),
-		Repeat: c.Dedup.Repeat,
-
-		Enrichment: enrichment(&c.Enrichment),
-		Plans:      plans(c),
-		Selection:  selection(at, c, dir),
-		Budgets:    budgets(&c.Budgets),
-
 		ConfigPath: c.Path,
 		Record:     record.Options{Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off"},
 	}
-	o.Models, _ = models(c) // its problems would have failed the load
+	o.HTTP.SessionIdle = cmp.Or(o.HTTP.SessionIdle, math.MaxInt64) // 0 means never
 	for _, u := range c.Upstreams {
 		if u.Enabled {
 			o.Upstreams = append(o.Upstreams, wire(at, c, u, dir))
 		}
 	}
 	return o
-}
-
-// enrichment converts the [enrichment] block.
-func enrichment(e *config.Enrichment) speculate.Rules {
-	r := speculate.Rules{
-		Mode: e.Mode, Delivery: e.Delivery, Wait: time.Duration(e.PrefetchTimeoutMS) * time.Millisecond,
-		MaxAge:     time.Duration(e.MaxAge),
-		PerSession: e.MaxParallel, Total: e.MaxParallelTotal,
-		Budget: e.BudgetTokens, MinProbability: e.MinProbability, InlineFrom: e.InlineMinProbability,
-		Waste: span(e.WasteMS, time.Millisecond), SecondWorth: e.SecondWorthUSD, Dollars: e.MaxDollars,
-		ShadowLabels: e.ShadowLabels, Learn: e.Learn,
-	}
-	if e.MaxAge == config.Default().Enrichment.MaxAge {
-		r.ExclusiveMaxAge = exclusiveMaxAge
-	}
-	return r
-}
-
-// budgets converts the [budgets] block.
-func budgets(b *config.Budgets) budget.Rules {
-	return budget.Rules{
-		Context: b.ContextTokens, PerTurn: b.PerTurn, Reserve: b.Reserve,
-		Pool: b.PoolTokens, Window: time.Duration(b.Window), Weights: b.Weights,
-	}
 }
 
 // selection converts the settings of tool selection. What is learned from searches is kept for each
@@ -112,9 +77,6 @@ func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
 	}
 	return s
 }
-
-// exclusiveMaxAge is the default of max_age for exclusive upstreams.
-const exclusiveMaxAge = 5 * time.Minute
 
 // wire resolves one upstream.
 func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
@@ -139,8 +101,8 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		URL:          r.URL,
 		SSE:          u.Transport == "sse",
 		Shared:       u.Instances == "shared",
-		StartTimeout: time.Duration(c.Server.StartTimeout),
-		MaxMessage:   int(c.Server.MaxMessageBytes),
+		StartTimeout: c.Server.StartTimeout,
+		MaxMessage:   c.Server.MaxMessageBytes,
 		Secrets:      secrets(at, r),
 		Unusable:     err,
 	}
@@ -158,7 +120,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 	wired := proxy.Upstream{
 		Spec:        spec,
 		Fingerprint: fingerprint(r.Command, r.Args, r.Cwd, r.URL, map[string]string(r.Env), map[string]string(r.Headers), spec.SSE, spec.Shared, spec.StartTimeout, err != nil),
-		Timeout:     time.Duration(u.Timeout),
+		Timeout:     u.Timeout,
 		Allows:      u.Tools.Allows,
 		Model: valuemodel.Upstream{
 			Name: u.Name, URL: cmp.Or(r.URL, u.URL), // even unresolved, a URL distinguishes HTTP from a process
@@ -215,12 +177,12 @@ func learned(at workplace, dir state.Dir, name string, r config.Resolved) specul
 }
 
 // learnedAs returns a key that is equal for replicas that reach a server as the same principal with
-// the same rules for tools; "" if it cannot be computed.
+// the same rules for tools.
 func learnedAs(c *config.Config, name string, r config.Resolved) string {
 	parts := []any{speculate.LearnedVersion, name, r.Command, r.Args, r.Cwd, r.URL}
-	parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers), c.Enrichment, c.Tools)
-	if _, err := json.Marshal(parts); err != nil {
-		return "" // an argument of a follow-up is NaN or infinite
+	parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers), c.Enrichment)
+	for _, rule := range c.Tools {
+		parts = append(parts, rule.Pattern, rule.Layer)
 	}
 	return fingerprint(parts...)
 }
@@ -241,7 +203,7 @@ func secrets(at workplace, r config.Resolved) []string {
 func fingerprint(parts ...any) string {
 	data, err := json.Marshal(parts)
 	if err != nil {
-		panic(err) // strings, numbers and maps of them always marshal
+		panic(err) // strings, numbers, rules and maps of them always marshal
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

@@ -40,14 +40,15 @@ const Unbounded = math.MaxInt
 // With less left, its optional steps are skipped.
 const minExcerpt = 500
 
-// Rules are the budgets. A zero value means no bound.
+// Rules are the budgets. A zero value means no bound. The tags are the keys of [budgets] in the
+// configuration.
 type Rules struct {
-	Context int                // tokens per session
-	PerTurn int                // tokens per turn of a session's model
-	Reserve float64            // part of each bound that extras must leave, 0 to 1
-	Pool    int                // tokens of all sessions per window
-	Window  time.Duration      // of the pool; 0 for one that never ends
-	Weights map[string]float64 // client → its weight, and the highest it may declare; default 1
+	Context int                `toml:"context_tokens" min:"0"`                 // tokens per session
+	PerTurn int                `toml:"per_turn" min:"0"`                       // tokens per turn of a session's model
+	Reserve float64            `toml:"reserve" default:"0.25" min:"0" max:"1"` // part of each bound that extras must leave
+	Pool    int                `toml:"pool_tokens" min:"0"`                    // tokens of all sessions per window
+	Window  time.Duration      `toml:"window" default:"5h"`                    // of the pool; 0 for one that never ends
+	Weights map[string]float64 `toml:"weights" min:"0.001" max:"1000"`         // client → its weight, and the highest it may declare; default 1
 }
 
 // Enabled reports whether any budget is set.

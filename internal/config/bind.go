@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"encoding"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
 
 	"mcpschedd/internal/nearest"
 )
@@ -19,11 +21,11 @@ import (
 // report values that do not fit. The decoder could fill structs itself, but it stops at the first
 // value of a wrong type and ignores the case of keys.
 
-// fields returns the fields of a struct type by their toml keys.
+// fields returns the fields of a struct type, and of the structs embedded in it, by their toml keys.
 func fields(t reflect.Type) map[string]reflect.StructField {
 	known := map[string]reflect.StructField{} // key → field
-	for field := range t.Fields() {
-		if key := field.Tag.Get("toml"); key != "" {
+	for _, field := range reflect.VisibleFields(t) {
+		if key := field.Tag.Get("toml"); key != "" && key != "-" {
 			known[key] = field
 		}
 	}
@@ -36,21 +38,21 @@ func setDefaults(dst reflect.Value) {
 	for _, f := range fields(dst.Type()) {
 		field := dst.FieldByIndex(f.Index)
 		text, ok := f.Tag.Lookup("default")
-		var value any = text
-		switch {
-		case field.Kind() == reflect.Struct:
+		if field.Kind() == reflect.Struct {
 			setDefaults(field)
-			continue
-		case !ok:
-			continue
-		case field.Kind() == reflect.Bool:
-			value = text == "true"
-		case field.Kind() == reflect.Int:
-			value, _ = strconv.ParseInt(text, 10, 64) // a test parses every tag
-		case field.Kind() == reflect.Float64:
-			value, _ = strconv.ParseFloat(text, 64)
 		}
-		new(findings).bind("", value, field, "")
+		if !ok {
+			continue
+		}
+		var value any = text
+		if whole, err := strconv.ParseInt(text, 10, 64); err == nil {
+			value = whole
+		} else if number, err := strconv.ParseFloat(text, 64); err == nil {
+			value = number
+		} else if truth, err := strconv.ParseBool(text); err == nil {
+			value = truth
+		}
+		new(findings).bind("", value, field, f.Tag) // a test checks the default of every tag
 	}
 }
 
@@ -74,10 +76,9 @@ func (f *findings) table(key string, tree map[string]any, dst reflect.Value) {
 // bind binds one value, checks it against the tag, and reports whether it fits.
 func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
 	before := len(f.problems)
-	if text, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		s, isText := v.(string)
-		if err := text.UnmarshalText([]byte(s)); err != nil || !isText { // if v is not a string, s is "", which is an error too
-			f.problem(key, "%v, have %s", err, show(v))
+	if own, ok := dst.Addr().Interface().(toml.Unmarshaler); ok {
+		if err := own.UnmarshalTOML(v); err != nil {
+			f.problem(key, "%v", err)
 		}
 	} else if dst.Kind() == reflect.Pointer {
 		target := reflect.New(dst.Type().Elem())
@@ -93,7 +94,7 @@ func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.Struct
 		f.problem(key, "want %s", want)
 	}
 	if len(f.problems) == before {
-		f.bounds(key, dst, tag)
+		f.bounds(key, v, dst, tag)
 	}
 	return len(f.problems) == before
 }
@@ -101,22 +102,39 @@ func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.Struct
 // set sets dst to v if v is of the right type, and reports whether it is. It reports problems inside
 // v itself.
 func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
+	switch unit := tag.Get("unit"); {
+	case unit == "bytes":
+		s, _ := v.(string)
+		n, ok := parseSize(s)
+		dst.SetInt(n)
+		return ok
+	case unit != "":
+		unit, _ := time.ParseDuration(unit)
+		number, ok := toFloat(v)
+		dst.SetInt(int64(span(number, unit)))
+		return ok
+	case dst.Type() == reflect.TypeFor[time.Duration]():
+		s, _ := v.(string)
+		d, err := time.ParseDuration(s)
+		return err == nil && d >= 0 && assign(dst, d)
+	case dst.Type() == reflect.TypeFor[json.RawMessage]():
+		text, err := json.Marshal(v)
+		dst.SetBytes(text)
+		_, isList := v.([]any)
+		_, isTable := v.(map[string]any)
+		return err == nil && (isList && tag.Get("holds") == "list" || isTable && tag.Get("holds") == "table")
+	}
 	switch dst.Kind() {
 	case reflect.Float64:
-		if i, whole := v.(int64); whole {
-			v = float64(i)
-		}
-		number, ok := v.(float64)
-		return ok && !math.IsNaN(number) && !math.IsInf(number, 0) && assign(dst, v)
+		number, ok := toFloat(v)
+		return ok && assign(dst, number)
 	case reflect.Int:
 		i, ok := v.(int64)
 		return ok && assign(dst, int(i))
 	case reflect.String:
 		s, ok := v.(string)
-		return ok && !strings.ContainsRune(s, 0) && assign(dst, v)
-	case reflect.Interface:
-		_, err := json.Marshal(v)
-		return err == nil && assign(dst, v)
+		dst.SetString(s)
+		return ok && !strings.ContainsRune(s, 0)
 	case reflect.Struct:
 		if short, ok := shortField(dst.Type()); ok {
 			if _, isText := v.(string); isText {
@@ -132,15 +150,15 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 		for name, item := range tree {
 			f.form(join(key, name), tag.Get("keys"), name)
 			target := reflect.New(dst.Type().Elem()).Elem()
-			if f.bind(join(key, name), item, target, tag) {
+			if f.bind(join(key, name), item, target, tag) || target.Kind() == reflect.Struct {
 				dst.SetMapIndex(reflect.ValueOf(name), target)
 			}
 		}
 		return ok
 	case reflect.Slice:
-		if named, ok := nameOf(dst.Type()); ok {
+		if name, ok := nameOf(dst.Type()); ok {
 			tree, ok := v.(map[string]any)
-			f.named(key, tree, dst, named)
+			f.named(key, tree, dst, name)
 			return ok
 		}
 		items, ok := v.([]any)
@@ -151,6 +169,15 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 		return ok
 	}
 	return assign(dst, v)
+}
+
+// toFloat returns a number of the file that is neither infinite nor NaN.
+func toFloat(v any) (number float64, ok bool) {
+	if whole, ok := v.(int64); ok {
+		return float64(whole), true
+	}
+	number, ok = v.(float64)
+	return number, ok && !math.IsNaN(number) && !math.IsInf(number, 0)
 }
 
 // assign sets dst to v if it can hold it.
@@ -173,13 +200,17 @@ func shortField(t reflect.Type) (reflect.StructField, bool) {
 	return reflect.StructField{}, false
 }
 
-// nameOf returns the field Name of a slice's elements, if they have one. The file then has a table of
-// tables instead of an array.
+// nameOf returns the field with the tag block of a slice's elements, if they have one. The file then
+// has a table of tables instead of an array, and the field is the name of the block.
 func nameOf(slice reflect.Type) (reflect.StructField, bool) {
-	if slice.Elem().Kind() != reflect.Struct {
-		return reflect.StructField{}, false
+	if slice.Elem().Kind() == reflect.Struct {
+		for f := range slice.Elem().Fields() {
+			if _, ok := f.Tag.Lookup("block"); ok {
+				return f, true
+			}
+		}
 	}
-	return slice.Elem().FieldByName("Name")
+	return reflect.StructField{}, false
 }
 
 // named appends the blocks of a table of tables to dst, in the order of the file.
@@ -189,7 +220,7 @@ func (f *findings) named(key string, tree map[string]any, dst reflect.Value, nam
 		return cmp.Or(cmp.Compare(line(x), line(y)), cmp.Compare(x, y))
 	})
 	for _, name := range names {
-		f.form(join(key, name), nameField.Tag.Get("form"), name)
+		f.form(join(key, name), nameField.Tag.Get("block"), name)
 		item := reflect.New(dst.Type().Elem()).Elem()
 		setDefaults(item)
 		item.FieldByIndex(nameField.Index).SetString(name)
@@ -198,9 +229,9 @@ func (f *findings) named(key string, tree map[string]any, dst reflect.Value, nam
 	}
 }
 
-// bounds checks a bound value against its form, enum, min and max tags. "" means that a key is not
+// bounds checks the value v, bound to dst, against its form, enum, min and max tags. "" means that a key is not
 // set, but not in an array.
-func (f *findings) bounds(key string, dst reflect.Value, tag reflect.StructTag) {
+func (f *findings) bounds(key string, v any, dst reflect.Value, tag reflect.StructTag) {
 	if enum, closed := tag.Lookup("enum"); closed {
 		if s := dst.String(); !slices.Contains(strings.Split(enum, "|"), s) {
 			f.problem(key, "want %s, have %q", wanted(dst.Type(), tag), s)
@@ -222,12 +253,12 @@ func (f *findings) bounds(key string, dst reflect.Value, tag reflect.StructTag) 
 	low, high := tag.Get("min"), tag.Get("max")
 	lowest, _ := strconv.ParseFloat(low, 64)
 	if highest, err := strconv.ParseFloat(high, 64); err == nil && (n < lowest || n > highest) {
-		f.problem(key, "want %s to %s, have %v", low, high, dst.Interface())
+		f.problem(key, "want %s to %s, have %v", low, high, v)
 	} else if low != "" && n < lowest {
-		if _, size := dst.Interface().(Bytes); size {
-			low = Bytes(lowest).String()
+		if tag.Get("unit") == "bytes" {
+			low, v = formatSize(int64(lowest)), formatSize(dst.Int())
 		}
-		f.problem(key, "want at least %s, have %v", low, dst.Interface())
+		f.problem(key, "want at least %s, have %v", low, v)
 	}
 }
 
@@ -244,19 +275,27 @@ func wanted(t reflect.Type, tag reflect.StructTag) string {
 	if enum := strings.TrimPrefix(tag.Get("enum"), "|"); enum != "" {
 		return `"` + strings.ReplaceAll(enum, "|", `" or "`) + `"`
 	}
-	if t.Kind() == reflect.Slice {
+	switch {
+	case tag.Get("unit") == "bytes":
+		return `a size such as "64MiB", "512KB" or "0"`
+	case tag.Get("unit") != "":
+		return "a number"
+	case t == reflect.TypeFor[time.Duration]():
+		return `a time span such as "1.5s", "10m" or "0"`
+	case tag.Get("holds") != "":
+		return "a " + tag.Get("holds") + " of values that JSON can represent"
+	case t.Kind() == reflect.Slice:
 		if _, named := nameOf(t); named {
 			return "a table"
 		}
-	}
-	if t.Kind() == reflect.Struct {
+	case t.Kind() == reflect.Struct:
 		if _, ok := shortField(t); ok {
 			return "a string or a table"
 		}
 	}
 	return map[reflect.Kind]string{
 		reflect.String: "a quoted string without NUL characters", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Float64: "a number",
-		reflect.Slice: "a list", reflect.Interface: "a value that JSON can represent", reflect.Struct: "a table", reflect.Map: "a table",
+		reflect.Slice: "a list", reflect.Struct: "a table", reflect.Map: "a table",
 	}[t.Kind()]
 }
 

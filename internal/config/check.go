@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"mcpschedd/internal/nearest"
+	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/valuemodel"
 )
 
-// maxPrefetchWaitMS is the longest time that a result may wait for its prefetches. A longer wait
+// maxPrefetchWait is the longest time that a result may wait for its prefetches. A longer wait
 // costs more time than the prefetches save.
-const maxPrefetchWaitMS = 150
+const maxPrefetchWait = 150 * time.Millisecond
 
 // checker finds the problems between several keys, which the tags of the schema cannot express.
 type checker struct {
@@ -21,9 +24,9 @@ type checker struct {
 func (f checker) check(c *Config) {
 	f.checkPrefetchTimeout(&c.Enrichment)
 	switch b := &c.Budgets; {
-	case b.PoolTokens == 0 && len(b.Weights) > 0:
+	case b.Pool == 0 && len(b.Weights) > 0:
 		f.warn("budgets.weights", "has no effect without pool_tokens")
-	case b.PoolTokens > 0 && b.Window == 0 && !f.failed("budgets.window"):
+	case b.Pool > 0 && b.Window == 0 && !f.failed("budgets.window"):
 		f.problem("budgets.window", `want a time span above 0, such as "5h", with pool_tokens`)
 	}
 	for _, u := range c.Upstreams {
@@ -33,8 +36,8 @@ func (f checker) check(c *Config) {
 		}
 		f.checkUpstream(join("upstreams", u.Name), u)
 	}
-	for _, l := range c.Limits {
-		if key := join("limits", l.Name); l.Burst > 0 && l.Rate == 0 && !f.failed(join(key, "rate")) {
+	for host, l := range c.Limits {
+		if key := join("limits", host); l.Burst > 0 && l.Rate == 0 && !f.failed(join(key, "rate")) {
 			f.problem(join(key, "burst"), "has no meaning without rate")
 		}
 	}
@@ -42,66 +45,35 @@ func (f checker) check(c *Config) {
 		if !c.Plan.Enabled && !f.failed("plan.enabled") {
 			f.warn(join("plans", p.Name), "is not listed: set enabled = true in [plan]")
 		}
-		for name, schema := range p.Parameters {
-			f.checkSchema(join("plans", p.Name, "parameters", name), schema)
-		}
 	}
 	for _, t := range c.Tools {
-		f.checkTool(join("tools", t.Name), t)
+		f.checkTool(join("tools", t.Pattern), t)
 	}
 }
 
-func (f checker) checkPrefetchTimeout(e *Enrichment) {
+func (f checker) checkPrefetchTimeout(e *speculate.Rules) {
 	const key = "enrichment.prefetch_timeout_ms"
 	switch {
-	case e.PrefetchTimeoutMS > 0 && e.Delivery != "inline":
+	case e.Wait > 0 && e.Delivery != "inline":
 		f.warn(key, `has no effect unless delivery = "inline"`)
-	case e.PrefetchTimeoutMS > maxPrefetchWaitMS:
-		f.warn(key, "%d exceeds the maximum; %d is used", e.PrefetchTimeoutMS, maxPrefetchWaitMS)
+	case e.Wait > maxPrefetchWait:
+		f.warn(key, "%d exceeds the maximum; %d is used", e.Wait.Milliseconds(), maxPrefetchWait.Milliseconds())
 	}
-	e.PrefetchTimeoutMS = min(e.PrefetchTimeoutMS, maxPrefetchWaitMS)
-}
-
-// checkSchema checks the type of a JSON Schema, the keyword most often wrong. Package plan checks the
-// steps.
-func (f checker) checkSchema(key string, schema any) {
-	table, ok := schema.(map[string]any)
-	if _, always := schema.(bool); !ok && !always {
-		f.problem(key, "want a JSON Schema such as { type = \"string\" }, have %s", show(schema))
-	}
-	types, several := table["type"].([]any)
-	if !several && table["type"] != nil {
-		types = []any{table["type"]}
-	}
-	known := []any{"string", "number", "integer", "boolean", "array", "object", "null"}
-	for _, t := range types {
-		if _, text := t.(string); !text || !slices.Contains(known, t) {
-			f.problem(join(key, "type"), "want string, number, integer, boolean, array, object or null, have %s", show(t))
-		}
-	}
+	e.Wait = min(e.Wait, maxPrefetchWait)
 }
 
 // checkTool checks a layer of a tool's model. Package valuemodel checks the forms of tool names
 // when it compiles the layers.
-func (f checker) checkTool(key string, t Tool) {
-	f.checkToolUpstream(key, t.Name)
-	if m := t.CostModel; m.MaxKB > 0 && m.MaxKB < m.TypicalKB {
+func (f checker) checkTool(key string, t valuemodel.Rule) {
+	f.checkToolUpstream(key, t.Pattern)
+	if m := t.Cost; m.MaxKB > 0 && m.MaxKB < m.TypicalKB {
 		f.problem(join(key, "cost_model", "max_kb"), "want at least typical_kb, %v, have %v", m.TypicalKB, m.MaxKB)
 	}
 	for i, inv := range t.Invalidates {
 		f.checkToolUpstream(element(join(key, "invalidates"), i), inv.Tool)
 	}
-	for i, next := range t.FollowUp {
-		at := element(join(key, "follow_up"), i)
-		f.checkToolUpstream(join(at, "tool"), next.Tool)
-		switch {
-		case next.Projection != "" && len(next.Args) > 0:
-			f.problem(join(at, "projection"), "is the short form of args; keep one")
-		case next.ProjectionArg != "" && next.Projection == "":
-			f.problem(join(at, "projection_arg"), "has no meaning without projection")
-		case next.Projection != "" && next.ProjectionArg == "":
-			f.warn(join(at, "projection"), "has no effect without projection_arg")
-		}
+	for i, next := range t.FollowUps {
+		f.checkToolUpstream(join(element(join(key, "follow_up"), i), "tool"), next.Tool)
 	}
 }
 
@@ -111,18 +83,25 @@ func (f checker) checkToolUpstream(key, tool string) {
 	if !ok || upstream == "" || len(f.upstreams) == 0 || strings.ContainsAny(upstream, `*?[\`) || slices.Contains(f.upstreams, upstream) {
 		return
 	}
-	hint := ""
-	if like := nearest.New(f.upstreams).To(upstream); like != "" {
-		hint = "; did you mean \"" + like + "\"?"
+	f.warn(key, "no upstream is named %q here%s", upstream, suggestion(upstream, f.upstreams))
+}
+
+// suggestion returns the known name that is most similar to an unknown one, as the end of a message.
+func suggestion(name string, known []string) string {
+	if like := nearest.New(known).To(name); like != "" {
+		return "; did you mean \"" + like + "\"?"
 	}
-	f.warn(key, "no upstream is named %q here%s", upstream, hint)
+	return ""
 }
 
 // checkUpstream checks that the upstream has either command or url, with only the keys that belong
 // to it, and the syntax of every ${NAME}.
 func (f checker) checkUpstream(key string, u Upstream) {
-	if u.SharedIdentity && u.Instances != "shared" && !(u.Instances == "" && u.URL != "") {
+	if u.SharedIdentity && u.Instances != "shared" {
 		f.problem(join(key, "shared_identity"), `has no meaning without instances = "shared"`)
+	}
+	if known := valuemodel.ProviderNames(); u.Provider != "" && u.Provider != valuemodel.NoProvider && !slices.Contains(known, u.Provider) {
+		f.problem(join(key, "provider"), "no provider model is named %q%s", u.Provider, suggestion(u.Provider, known))
 	}
 	checkSyntax := func(name, s string) string {
 		if _, err := expand(s, placeholder); err != nil {

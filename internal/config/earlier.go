@@ -1,10 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
 
-// maxEarlierVersion is the last schema_version of the earlier format, which comes from the tool
-// whose annotations this proxy took over.
-const maxEarlierVersion = 4
+	"mcpschedd/internal/paths"
+)
 
 // ignoredKeys returns the keys of the earlier format that have no effect. They configure how one
 // result is encoded, which a proxy does not change.
@@ -18,12 +18,12 @@ func ignoredKeys() []string {
 }
 
 // convertEarlier rewrites the keys of the earlier format (schema_version 2 to 4) into current ones,
-// with warnings. [FollowUp] has the earlier short form of a follow_up. convertEarlier returns false
-// for an unknown version; other messages about such a file would mislead.
+// with warnings, and the earlier short form of a follow_up, which is no worse than the current one,
+// without. It returns false for an unknown version; other messages about such a file would mislead.
 func (f *findings) convertEarlier(tree map[string]any) bool {
 	switch v, _ := tree["schema_version"].(int64); {
-	case v > maxEarlierVersion:
-		f.problem("schema_version", "version %d is newer than this program supports: want 1, or 2 to %d of the earlier format", v, maxEarlierVersion)
+	case v > paths.MaxEarlierVersion:
+		f.problem("schema_version", "version %d is newer than this program supports: want 1, or 2 to %d of the earlier format", v, paths.MaxEarlierVersion)
 		return false
 	case v > 1:
 		f.warn("schema_version", "%d is the earlier format; read as 1", v)
@@ -42,7 +42,40 @@ func (f *findings) convertEarlier(tree map[string]any) bool {
 			f.warn(key, "a key of the earlier format; it has no effect")
 		}
 	}
+	tools, _ := tree["tools"].(map[string]any)
+	for name, tool := range tools {
+		block, _ := tool.(map[string]any)
+		all, _ := block["follow_up"].([]any)
+		for i, next := range all {
+			f.convertProjection(element(join("tools", name, "follow_up"), i), next)
+		}
+	}
 	return true
+}
+
+// convertProjection converts projection = "FIELD", projection_arg = "ARGUMENT" of a follow-up to
+// args = { ARGUMENT = "$result..FIELD" }.
+func (f *findings) convertProjection(key string, followUp any) {
+	table, _ := followUp.(map[string]any)
+	from, projects := table["projection"]
+	argument, fills := table["projection_arg"]
+	if !projects && !fills {
+		return
+	}
+	delete(table, "projection")
+	delete(table, "projection_arg")
+	field, ok := from.(string)
+	name, ok2 := argument.(string)
+	switch {
+	case table["args"] != nil:
+		f.problem(key, "projection is the short form of args; keep one")
+		return
+	case !ok || !ok2:
+		f.warn(key, `has no effect: want projection = "FIELD" and projection_arg = "ARGUMENT"`)
+		return
+	}
+	table["args"] = map[string]any{name: "$result.." + field}
+	f.pos[join(key, "args", name)] = f.pos.line(join(key, "projection_arg"))
 }
 
 // convertSwitch converts a boolean of the earlier format to "on" or "off" of the key that replaced

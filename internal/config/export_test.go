@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 
+	"mcpschedd/internal/valuemodel"
+
 	"github.com/fsnotify/fsnotify"
 )
 
@@ -15,7 +17,7 @@ func Schema() []string {
 	walk = func(key string, t reflect.Type) {
 		switch t.Kind() {
 		case reflect.Slice, reflect.Map:
-			if e := t.Elem(); e.Kind() == reflect.Struct {
+			if e := t.Elem(); e.Kind() == reflect.Struct && e != reflect.TypeFor[valuemodel.Binding]() {
 				walk(key+".*", e)
 				return
 			}
@@ -33,10 +35,16 @@ func Schema() []string {
 }
 
 // Follow is Watch with the test's own events.
-func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, changed func(*Config, error), validators ...Validator) error {
-	r := &reloader{path: c.Path, last: c.Digest, changed: changed, validators: validators, rewatch: func() error { return nil }}
+func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, changed func(*Config, error)) error {
+	r := &reloader{path: c.Path, last: c.Digest, changed: changed, rewatch: func() error { return nil }}
 	return r.run(ctx, events, errs)
 }
 
 // Expand exports expand for tests.
 var Expand = expand
+
+// ParseSize and FormatSize export parseSize and formatSize for tests.
+var (
+	ParseSize  = parseSize
+	FormatSize = formatSize
+)

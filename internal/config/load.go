@@ -6,103 +6,41 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/paths"
+	"mcpschedd/internal/valuemodel"
 )
-
-// maxSize is the largest accepted file in bytes. It also bounds the recursion of the decoder,
-// which has no limit of its own.
-const maxSize = 1 << 20
-
-// Search returns the path of the configuration file: flag if it is not "", else $MCPSCHEDD_CONFIG,
-// an absolute path, else mcpschedd/pipeline_config.toml in $XDG_CONFIG_HOME or ~/.config. A file
-// named by flag or $MCPSCHEDD_CONFIG must exist. If the last of these files does not exist, found
-// is false and the built-in defaults apply. Search never looks in the working directory, because a
-// cloned repository must not be able to start commands.
-func Search(flag string, env func(string) string) (path string, found bool, err error) {
-	switch {
-	case flag != "":
-		path, err = filepath.Abs(flag)
-	case env("MCPSCHEDD_CONFIG") != "":
-		if path = env("MCPSCHEDD_CONFIG"); !filepath.IsAbs(path) {
-			err = fmt.Errorf("MCPSCHEDD_CONFIG: want an absolute path, have %q", path)
-		}
-	default:
-		dir, err := userDir("XDG_CONFIG_HOME", ".config", env)
-		if err != nil {
-			return "", false, nil // without a home directory the defaults apply
-		}
-		path = filepath.Join(dir, "pipeline_config.toml")
-		_, err = os.Stat(path)
-		return path, !errors.Is(err, fs.ErrNotExist), nil
-	}
-	if err == nil {
-		if _, err = os.Stat(path); err != nil {
-			err = fmt.Errorf("config: %w", err)
-		}
-	}
-	if err != nil {
-		return "", false, err
-	}
-	return path, true, nil
-}
-
-// StateDir returns the state directory: server.state_dir if set, else mcpschedd in
-// $XDG_STATE_HOME or ~/.local/state.
-func (c *Config) StateDir(env func(string) string) (string, error) {
-	if c.Server.StateDir != "" {
-		return c.Server.StateDir, nil
-	}
-	return userDir("XDG_STATE_HOME", filepath.Join(".local", "state"), env)
-}
-
-// userDir returns $variable/mcpschedd, or HOME/below/mcpschedd if the variable is not set. As the
-// XDG specification requires, it ignores a relative path in the variable.
-func userDir(variable, below string, env func(string) string) (string, error) {
-	if base := env(variable); filepath.IsAbs(base) {
-		return filepath.Join(base, "mcpschedd"), nil
-	}
-	for _, name := range []string{"HOME", "USERPROFILE"} {
-		if home := env(name); filepath.IsAbs(home) {
-			return filepath.Join(home, below, "mcpschedd"), nil
-		}
-	}
-	return "", fmt.Errorf("neither %s nor HOME is an absolute path", variable)
-}
-
-// A Validator checks values that other packages interpret. Its problems, made with
-// [Config.Problem], are reported together with those of the file. It also runs if the file has
-// other problems; the Config then contains only the values that could be read.
-type Validator func(*Config) []Problem
 
 // Load reads and checks a file and the tuned.toml beside it. It returns an [*Error] if the
 // content of either is invalid.
-func Load(path string, validators ...Validator) (*Config, error) {
-	return LoadOver(Default(), path, validators...)
-}
+func Load(path string) (*Config, error) { return LoadOver(Default(), path) }
 
 // LoadOver is like [Load], but takes the sections of base as defaults. It ignores the named blocks
 // of base (upstreams, limits, plans and tools).
-func LoadOver(base *Config, path string, validators ...Validator) (*Config, error) {
+func LoadOver(base *Config, path string) (*Config, error) {
 	data, tuned, err := readBoth(path)
 	if err != nil {
 		return nil, err
 	}
-	return parse(base, path, data, tuned, validators)
+	return parse(base, path, data, tuned)
 }
 
 // LoadUntuned is like [Load], but does not read tuned.toml.
-func LoadUntuned(path string, validators ...Validator) (*Config, error) {
+func LoadUntuned(path string) (*Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data, validators...)
+	return Parse(path, data)
 }
 
 // readBoth reads a file and the tuned.toml beside it, which counts as empty if it does not exist.
@@ -116,28 +54,26 @@ func readBoth(path string) (data, tuned []byte, err error) {
 	return data, tuned, err
 }
 
-// read returns the content of the file, or its first maxSize+1 bytes, which decode rejects.
+// read returns the content of the file, or its first paths.MaxSize+1 bytes, which decode rejects.
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxSize+1))
+	return io.ReadAll(io.LimitReader(f, paths.MaxSize+1))
 }
 
 // Parse checks data as the content of the file name. Relative paths in it are relative to the
 // directory of name. Parse does not read tuned.toml. A non-nil error is always an [*Error].
-func Parse(name string, data []byte, validators ...Validator) (*Config, error) {
-	return ParseOver(Default(), name, data, validators...)
-}
+func Parse(name string, data []byte) (*Config, error) { return ParseOver(Default(), name, data) }
 
 // ParseOver is like [Parse], with base as in [LoadOver].
-func ParseOver(base *Config, name string, data []byte, validators ...Validator) (*Config, error) {
-	return parse(base, name, data, nil, validators)
+func ParseOver(base *Config, name string, data []byte) (*Config, error) {
+	return parse(base, name, data, nil)
 }
 
-func parse(base *Config, name string, data, tuned []byte, validators []Validator) (*Config, error) {
+func parse(base *Config, name string, data, tuned []byte) (*Config, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
@@ -149,12 +85,11 @@ func parse(base *Config, name string, data, tuned []byte, validators []Validator
 		c.Upstreams, c.Limits, c.Plans, c.Tools, c.Tuned = nil, nil, nil, nil, nil
 		c.Path, c.Digest, c.Positions = path, failed.digest, f.pos
 		f.table("", tree, reflect.ValueOf(c).Elem())
-		checker{findings: f}.check(c)
 		c.complete(filepath.Dir(path))
+		checker{findings: f}.check(c)
 		f.tuned(c, tuned)
-		for _, validate := range validators {
-			f.add(c, validate(c))
-		}
+		f.compile(c)
+		c.Limits = lowerHosts(c.Limits)
 		c.Warnings = sorted(f.warnings)
 		failed.partial = c
 	}
@@ -172,8 +107,8 @@ func (f *findings) decode(data []byte) (tree map[string]any, ok bool) {
 		f.problems = append(f.problems, Problem{File: f.file, Line: max(1, line), Column: max(1, column), Message: message})
 		return nil, false
 	}
-	if len(data) > maxSize {
-		return fail(1, 1, fmt.Sprintf("want a file of at most %v", Bytes(maxSize)))
+	if len(data) > paths.MaxSize {
+		return fail(1, 1, "want a file of at most "+formatSize(paths.MaxSize))
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	// locate runs first because its parser limits nesting, and the decoder does not.
@@ -214,11 +149,11 @@ func plain(v any) any {
 	return v
 }
 
-// complete makes paths absolute, relative to dir, and sets the defaults that depend on other keys.
+// complete makes paths absolute, relative to dir, and sets what depends on several keys.
 func (c *Config) complete(dir string) {
 	for _, p := range []*string{&c.Server.StateDir, &c.Log.File} {
 		if *p != "" {
-			*p = absolute(*p, dir)
+			*p = paths.Absolute(*p, dir)
 		}
 	}
 	for i := range c.Upstreams {
@@ -234,29 +169,63 @@ func (c *Config) complete(dir string) {
 			u.Tools.Allow = []string{"*"}
 		}
 	}
-	for i := range c.Limits {
-		l := &c.Limits[i]
-		if l.Burst == 0 && l.Rate > 0 {
-			l.Burst = int(math.Min(max(1, math.Ceil(l.Rate)), math.MaxInt32))
-		}
-		if l.SpeculativeShare == 0 {
-			l.SpeculativeShare = 0.5
-		}
+	for i := range c.Tools {
+		t := &c.Tools[i]
+		t.Host, t.Source = strings.ToLower(t.Host), c.Where(join("tools", t.Pattern))
 	}
 }
 
-// add appends the problems that a Validator found. It skips a problem of a key if that key, or a
-// key inside it, already has one.
-func (f *findings) add(c *Config, found []Problem) {
-	known := slices.Clone(f.problems)
-	for _, p := range found {
-		if !slices.ContainsFunc(known, func(k Problem) bool { return within(k.Key, p.Key) }) {
-			if p.File == c.Path {
-				p.File = f.file
-			}
-			f.problems = append(f.problems, p)
+// lowerHosts returns the limits with their hosts in lower case. The names of upstreams, which are local
+// processes, are case-sensitive.
+func lowerHosts(limits map[string]limit.Rule) map[string]limit.Rule {
+	out := make(map[string]limit.Rule, len(limits))
+	for _, host := range slices.Sorted(maps.Keys(limits)) {
+		name := host
+		if !strings.HasPrefix(name, "upstream:") {
+			name = strings.ToLower(name)
+		}
+		out[name] = limits[host]
+	}
+	return out
+}
+
+// compile compiles the rules of tools, and reports what is wrong with them and with the plans. It
+// omits a problem of a key if that key, or a key inside it, already has one.
+func (f *findings) compile(c *Config) {
+	var found []Problem
+	var wrong []valuemodel.Problem
+	c.Models, wrong = valuemodel.Compile(c.Rules())
+	for _, p := range wrong {
+		found = append(found, c.RuleProblem(p))
+	}
+	for _, p := range c.Plans {
+		for _, d := range p.Check(c.Plan.Limits) {
+			found = append(found, c.Problem(join("plans", p.Name)+d.Key, "%s", d.Text))
 		}
 	}
+	known := slices.Clone(f.problems)
+	for _, p := range found {
+		if slices.ContainsFunc(known, func(k Problem) bool { return within(k.Key, p.Key) }) {
+			continue
+		}
+		if p.File == c.Path {
+			p.File = f.file
+		}
+		f.problems = append(f.problems, p)
+	}
+}
+
+// RuleProblem returns a problem of one of c.Rules with its position.
+func (c *Config) RuleProblem(p valuemodel.Problem) Problem {
+	problem, rules := c.Problem, c.Rules()
+	if p.Rule >= len(c.Tools) {
+		problem = c.TunedProblem
+	}
+	key := join("tools", rules[p.Rule].Pattern)
+	if p.Key != "" {
+		key += "." + p.Key
+	}
+	return problem(key, "%s", p.Text)
 }
 
 // Problem returns a problem of the key, at the line of the key or, if the file does not set it, of

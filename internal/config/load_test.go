@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/paths"
 )
 
 func write(t *testing.T, path, text string) {
@@ -19,68 +20,6 @@ func write(t *testing.T, path, text string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestSearch(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	write(t, filepath.Join(dir, "pipeline_config.toml"), "") // a cloned repository's file, which Search must not find
-	write(t, filepath.Join(dir, "mcpschedd", "pipeline_config.toml"), "")
-	flag, named := filepath.Join(dir, "flag.toml"), filepath.Join(dir, "named.toml")
-	write(t, flag, "")
-	write(t, named, "")
-	xdg, home, empty := filepath.Join(dir, "xdg"), filepath.Join(dir, "home"), filepath.Join(dir, "empty")
-	inXDG := filepath.Join(xdg, "mcpschedd", "pipeline_config.toml")
-	inHome := filepath.Join(home, ".config", "mcpschedd", "pipeline_config.toml")
-	inEmpty := filepath.Join(empty, "mcpschedd", "pipeline_config.toml")
-	write(t, inXDG, "")
-	write(t, inHome, "")
-
-	for _, tt := range []struct {
-		name, flag string
-		env        map[string]string
-		want       string
-		found      bool
-		err        string
-	}{
-		{name: "flag first", flag: flag, env: map[string]string{"MCPSCHEDD_CONFIG": named, "HOME": home}, want: flag, found: true},
-		{name: "relative flag", flag: "flag.toml", want: flag, found: true},
-		{name: "missing flag", flag: "none.toml", env: map[string]string{"HOME": home}, err: "none.toml"},
-		{name: "variable", env: map[string]string{"MCPSCHEDD_CONFIG": named, "XDG_CONFIG_HOME": xdg}, want: named, found: true},
-		{name: "missing variable", env: map[string]string{"MCPSCHEDD_CONFIG": named + "x", "HOME": home}, err: "named.tomlx"},
-		{name: "relative variable", env: map[string]string{"MCPSCHEDD_CONFIG": "named.toml"}, err: "want an absolute path"},
-		{name: "xdg", env: map[string]string{"XDG_CONFIG_HOME": xdg, "HOME": home}, want: inXDG, found: true},
-		{name: "missing in xdg", env: map[string]string{"XDG_CONFIG_HOME": empty, "HOME": home}, want: inEmpty},
-		{name: "relative xdg", env: map[string]string{"XDG_CONFIG_HOME": ".", "HOME": home}, want: inHome, found: true},
-		{name: "home", env: map[string]string{"HOME": home}, want: inHome, found: true},
-		{name: "relative home", env: map[string]string{"HOME": "."}},
-		{name: "nothing"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, found, err := config.Search(tt.flag, func(name string) string { return tt.env[name] })
-			if got != tt.want || found != tt.found || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("got %q, %v, %v; want %q, %v, %q", got, found, err, tt.want, tt.found, tt.err)
-			}
-		})
-	}
-}
-
-func TestStateDir(t *testing.T) {
-	for _, tt := range []struct {
-		name, file string
-		env        map[string]string
-		want       string
-	}{
-		{"configured", "server.state_dir = \"/s\"", map[string]string{"HOME": "/h"}, "/s"},
-		{"xdg", "", map[string]string{"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/mcpschedd"},
-		{"home", "", map[string]string{"XDG_STATE_HOME": "x", "HOME": "/h"}, "/h/.local/state/mcpschedd"},
-		{"none", "", nil, ""},
-	} {
-		got, err := parse(t, tt.file).StateDir(func(name string) string { return tt.env[name] })
-		if got != tt.want || (err != nil) != (tt.want == "") {
-			t.Errorf("%s: got %q, %v; want %q", tt.name, got, err, tt.want)
-		}
 	}
 }
 
@@ -148,6 +87,27 @@ func TestSalvage(t *testing.T) {
 		}
 		if got := strings.Join(all, "; "); got != tt.want || c.Plan.Mutations != tt.mutations || c.Path != "/etc/mcp/c.toml" || c.Digest == [32]byte{} {
 			t.Errorf("%s: got %q, mutations %s, path %s", tt.name, got, c.Plan.Mutations, c.Path)
+		}
+	}
+}
+
+// TestStateDirWithoutConfig checks that the small program, which reads the state directory alone,
+// finds the daemon of a file with mistakes.
+func TestStateDirWithoutConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.toml")
+	for _, text := range []string{
+		"", "\ufeff[server]\nstate_dir = \"a\"", "server.state_dir = \"/a\"", "[server]\nState_Dir = \"a\"", "[Server]\nstate_dir = \"a\"",
+		"[server]\nstate_dir = 3", "server = 3", "[server]\nstate_dir = \"~/a\"", "[server]\nstate_dir = \"a\"\nname_style = 7\n[tools.x]\ny = 1",
+		"[server]\nstate_dir = \"a\"\n[upstreams", "schema_version = 4\n[server]\nstate_dir = \"a\"", "schema_version = 5\n[server]\nstate_dir = \"a\"",
+		"[server]\nstate_dir = \"a\"\n[upstreams.x]\nurl = 3", "[server]\nstate_dir = \"a\"\n#" + strings.Repeat("x", 1<<20),
+	} {
+		write(t, path, text)
+		c, err := config.Load(path)
+		if broken, ok := errors.AsType[*config.Error](err); ok {
+			c = broken.Salvage(nil)
+		}
+		if got, err := paths.ConfiguredStateDir(path); err != nil || got != c.Server.StateDir {
+			t.Errorf("%.60q: got %q, %v; want %q", text, got, err, c.Server.StateDir)
 		}
 	}
 }

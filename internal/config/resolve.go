@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"mcpschedd/internal/paths"
 )
 
 // Unresolved is the error for a key of an upstream that cannot be resolved.
@@ -36,7 +38,7 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	file, err := expand(u.EnvFile, env)
 	vars := Secrets{}
 	if err == nil && file != "" {
-		vars, err = readEnvFile(absolute(file, u.Dir))
+		vars, err = readEnvFile(paths.Absolute(file, u.Dir))
 	}
 	if err != nil {
 		fail("env_file", err.Error())
@@ -59,10 +61,10 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	out := Resolved{Name: u.Name, Command: expanded.Command, Args: expanded.Args, Cwd: expanded.Cwd, Env: vars, URL: expanded.URL, Headers: expanded.Headers}
 	// A command without a slash is looked up in PATH, never in u.Dir.
 	if strings.ContainsRune(filepath.ToSlash(out.Command), '/') {
-		out.Command = absolute(out.Command, u.Dir)
+		out.Command = paths.Absolute(out.Command, u.Dir)
 	}
 	if out.Cwd != "" {
-		out.Cwd = absolute(out.Cwd, u.Dir)
+		out.Cwd = paths.Absolute(out.Cwd, u.Dir)
 	}
 	return out, nil
 }
@@ -169,14 +171,6 @@ func readEnvFile(path string) (Secrets, error) {
 		rest = rest[len(m[0]):]
 	}
 	return vars, nil
-}
-
-// absolute returns path, joined to dir if it is relative.
-func absolute(path, dir string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
 }
 
 // urlProblem returns the problem of an upstream's URL, or "". The message does not contain the

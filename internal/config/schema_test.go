@@ -5,19 +5,23 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/valuemodel"
 )
 
 // source ignores the fields that describe the origin of a configuration.
-var source = cmpopts.IgnoreFields(config.Config{}, "Path", "Digest", "Positions", "TunedPositions", "Warnings")
+var source = cmpopts.IgnoreFields(config.Config{}, "Path", "Digest", "Positions", "TunedPositions", "Warnings", "Models")
 
 func parse(t *testing.T, text string) *config.Config {
 	t.Helper()
@@ -123,25 +127,12 @@ func TestEverythingStated(t *testing.T) {
 	if diff := cmp.Diff(wantUpstreams, c.Upstreams); diff != "" {
 		t.Errorf("upstreams (-want +got):\n%s", diff)
 	}
-	wantLimits := []config.Limit{{Name: "api.github.com", Rate: 10, Burst: 20, Concurrency: 4, SpeculativeShare: 0.5, SpeculativePerHour: 200}}
+	wantLimits := map[string]limit.Rule{"api.github.com": {Rate: 10, Burst: 20, Concurrency: 4, SpeculativeShare: 0.5, SpeculativePerHour: 200}}
 	if diff := cmp.Diff(wantLimits, c.Limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
-	wantTools := []config.Tool{{
-		Name:       "github/list_issues",
-		ValueClass: "supporting", SideEffectClass: "read_only", RateLimitHost: "api.github.com",
-		Speculate: new(true), Disclosure: "same_service", Volatile: new(false), FailFastAfterN: 3,
-		Invalidates:     []config.Invalidation{{Tool: "search_issues"}, {Tool: "get_issue", Match: []string{"owner", "repo", "issue_number"}}},
-		InvalidatesOnly: new(false),
-		CostModel:       config.CostModel{TypicalKB: 4, MaxKB: 40, LatencyMSP50: 450, FreshnessTTLS: 60},
-		FieldGroups:     map[string]config.FieldGroup{"debug": {Fields: []string{"node_id", "url", "*_url"}, EstimatedValue: new(0.1), DefaultInclude: new(false)}},
-		FollowUp: []config.FollowUp{
-			{Tool: "get_issue", Probability: 0.4, Max: 3, Args: map[string]any{"owner": "$args.owner", "repo": "$args.repo", "issue_number": "$result.items[*].number"}},
-			{Tool: "get_comments", Projection: "number", ProjectionArg: "issue_number"},
-		},
-	}}
-	if diff := cmp.Diff(wantTools, c.Tools); diff != "" {
-		t.Errorf("tools (-want +got):\n%s", diff)
+	if got := c.Tools[0]; got.Pattern != "github/list_issues" || got.Source == "" || len(got.FollowUps) != 2 || got.Cost.Freshness != time.Minute {
+		t.Errorf("got the rule %+v", got)
 	}
 	if got, err := json.Marshal(c.Plans[0].Steps); err != nil || string(got) != `[{"arguments":{"query":{"$ref":"params#/day"}},"id":"issues","tool":"github/search_issues"}]` {
 		t.Errorf("steps: got %s, %v", got, err)
@@ -162,21 +153,27 @@ func TestEarlierFormat(t *testing.T) {
 	}
 	want := config.Default()
 	want.Telemetry.Events = "off"
-	want.Enrichment.MaxParallel = 2
-	want.Enrichment.BudgetTokens = 4000
-	want.Enrichment.PrefetchTimeoutMS = 150
-	want.Tools = []config.Tool{{
-		Name: "Grep", ValueClass: "critical", SideEffectClass: "pure",
-		CostModel:   config.CostModel{TypicalKB: 2.5, MaxKB: 31, LatencyMSP50: 120, FreshnessTTLS: 15},
-		FieldGroups: map[string]config.FieldGroup{"must_have": {Fields: []string{"path", "line"}, EstimatedValue: new(0.9), DefaultInclude: new(true)}},
-		FollowUp:    []config.FollowUp{{Tool: "Read", Probability: 0.35, Projection: "match_path", ProjectionArg: "file_path"}},
+	want.Enrichment.PerSession = 2
+	want.Enrichment.Budget = 4000
+	want.Enrichment.Wait = 150 * time.Millisecond
+	want.Limits = map[string]limit.Rule{}
+	read := map[string]valuemodel.Binding{"file_path": {From: valuemodel.Result, Path: []valuemodel.Step{{Name: "match_path", Deep: true}}, Source: "$result..match_path"}}
+	want.Tools = []valuemodel.Rule{{
+		Pattern: "Grep", Source: c.Where("tools.Grep"), Layer: valuemodel.Layer{
+			ValueClass: "critical", Class: "pure",
+			Cost:        valuemodel.Cost{TypicalKB: 2.5, MaxKB: 31, Latency: 120 * time.Millisecond, Freshness: 15 * time.Second},
+			FieldGroups: map[string]valuemodel.FieldGroup{"must_have": {Fields: []string{"path", "line"}, EstimatedValue: new(0.9), DefaultInclude: new(true)}},
+			FollowUps:   []valuemodel.FollowUp{{Tool: "Read", Probability: 0.35, Args: read}},
+		},
 	}, {
-		Name: "update_issue", SideEffectClass: "mutates_external", RateLimitHost: "gitlab.example.com", Speculate: new(false),
-		Invalidates: []config.Invalidation{{Tool: "get_issue"}, {Tool: "get_issues"}},
+		Pattern: "update_issue", Source: c.Where("tools.update_issue"), Layer: valuemodel.Layer{
+			Class: "mutates_external", Host: "gitlab.example.com", Speculate: new(false),
+			Invalidates: []valuemodel.Edge{{Tool: "get_issue"}, {Tool: "get_issues"}},
+		},
 	}, {
-		Name: "ToolSearch", SideEffectClass: "read_only", FailFastAfterN: 2,
+		Pattern: "ToolSearch", Source: c.Where("tools.ToolSearch"), Layer: valuemodel.Layer{Class: "read_only", FailFastAfter: 2},
 	}, {
-		Name: "*", ValueClass: "supporting",
+		Pattern: "*", Source: c.Where(`tools."*"`), Layer: valuemodel.Layer{ValueClass: "supporting"},
 	}}
 	if diff := cmp.Diff(want, c, source); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -236,11 +233,103 @@ tools.allow = []
 	}
 }
 
-func TestLimitDefaults(t *testing.T) {
-	c := parse(t, "[limits.a]\nrate = 0.5\n[limits.b]\nrate = 2.5\n[limits.c]\nrate = 1e300\n[limits.d]\nconcurrency = 1")
-	for i, want := range []int{1, 3, math.MaxInt32, 0} {
-		if got := c.Limits[i].Burst; got != want {
-			t.Errorf("%s: got burst %d, want %d", c.Limits[i].Name, got, want)
+const everyField = `[tools."hub/a"]
+value_class = "critical"
+side_effect_class = "indeterminate"
+classify = "shell"
+rate_limit_host = "API.example"
+speculate = true
+disclosure = "third_party"
+volatile = true
+fail_fast_after_n = 4
+invalidates = ["b", { tool = "hub/c", match = ["id"] }]
+invalidates_only = true
+validate = { file = "path" }
+[tools."hub/a".cost_model]
+typical_kb = 1.5
+max_kb = 3
+latency_ms_p50 = 0.5
+dollars = 0.25
+freshness_ttl_s = 90
+[tools."hub/a".field_groups.debug]
+fields = ["*_url"]
+estimated_value = 0.1
+default_include = false
+[[tools."hub/a".follow_up]]
+tool = "b"
+probability = 0.4
+max = 3
+args = { owner = "$args.owner", n = 7 }
+[[tools."hub/a".follow_up]]
+tool = "hub/c"
+projection = "iid"
+projection_arg = "key"
+[tools."*"]
+cost_model.freshness_ttl_s = 1e300
+`
+
+// TestRules checks that every key of a block sets its field of the layer.
+func TestRules(t *testing.T) {
+	got := parse(t, everyField).Rules()
+	want := []valuemodel.Rule{{
+		Pattern: "hub/a", Source: "/etc/mcp/c.toml:1",
+		Layer: valuemodel.Layer{
+			ValueClass: valuemodel.Critical, Class: valuemodel.Indeterminate, Classify: valuemodel.Shell,
+			Host: "api.example", Speculate: new(true), Disclosure: valuemodel.ThirdParty, Volatile: new(true), FailFastAfter: 4,
+			Invalidates:     []valuemodel.Edge{{Tool: "b"}, {Tool: "hub/c", Match: []string{"id"}}},
+			InvalidatesOnly: new(true), Validate: valuemodel.Validate{File: "path"},
+			Cost:        valuemodel.Cost{TypicalKB: 1.5, MaxKB: 3, Latency: 500 * time.Microsecond, Dollars: 0.25, Freshness: 90 * time.Second},
+			FieldGroups: map[string]valuemodel.FieldGroup{"debug": {Fields: []string{"*_url"}, EstimatedValue: new(0.1), DefaultInclude: new(false)}},
+			FollowUps: []valuemodel.FollowUp{
+				{Tool: "b", Probability: 0.4, Max: 3, Args: map[string]valuemodel.Binding{
+					"owner": {From: valuemodel.Args, Path: []valuemodel.Step{{Name: "owner"}}, Source: "$args.owner"},
+					"n":     {Value: int64(7), Source: int64(7)},
+				}},
+				{Tool: "hub/c", Args: map[string]valuemodel.Binding{
+					"key": {From: valuemodel.Result, Path: []valuemodel.Step{{Name: "iid", Deep: true}}, Source: "$result..iid"},
+				}},
+			},
+		},
+	}, {
+		Pattern: "*", Source: "/etc/mcp/c.toml:32",
+		Layer: valuemodel.Layer{Cost: valuemodel.Cost{Freshness: math.MaxInt64}}, // as long as can be
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	for field, value := range reflect.ValueOf(got[0].Layer).Fields() {
+		if value.IsZero() && field.Name != "URLArgument" { // no key says it
+			t.Errorf("%s: got nothing; is a tag missing?", field.Name)
+		}
+	}
+}
+
+func TestLimits(t *testing.T) {
+	got := parse(t, `
+[limits."API.example:8443"]
+rate = 10
+burst = 20
+concurrency = 4
+speculative_share = 0.25
+speculative_per_hour = 7
+[limits."*"]
+concurrency = 2
+`).Limits
+	want := map[string]limit.Rule{
+		"api.example:8443": {Rate: 10, Burst: 20, Concurrency: 4, SpeculativeShare: 0.25, SpeculativePerHour: 7},
+		"*":                {Concurrency: 2},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
+// TestMaxAge checks that an age that is set holds for every upstream.
+func TestMaxAge(t *testing.T) {
+	for text, want := range map[string][2]time.Duration{"": {30 * time.Second, 5 * time.Minute}, `enrichment.max_age = "20s"`: {20 * time.Second, 20 * time.Second}} {
+		e := parse(t, text).Enrichment
+		if got := [2]time.Duration{e.Age(false), e.Age(true)}; got != want {
+			t.Errorf("%s: got %v, and for an exclusive upstream; want %v", text, got, want)
 		}
 	}
 }
@@ -270,7 +359,7 @@ args.e = "$args.e"
 [tools."a/b".cost_model]
 typical_kb = 1
 [plans.p]
-steps = [ { id = "a", arguments = { n = [
+steps = [ { id = "a", tool = "x", arguments = { n = [
    [1, 2],
    [ 3 ] ] } } ]
 `)

@@ -5,21 +5,24 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"time"
+
+	"mcpschedd/internal/valuemodel"
 )
 
 // tunedTool is a [tools.*] block of tuned.toml, a file that only mcpschedd tune writes. It has only
 // the keys that can be measured. The operator alone sets the side effects of a call, the time for
 // which its result may be reused, and the disclosure of its arguments.
 type tunedTool struct {
-	Name string // "upstream/tool"
+	Name string `block:""` // "upstream/tool"
 
 	Speculate *bool `toml:"speculate"` // false, or not set
-	CostModel struct {
-		TypicalKB    float64 `toml:"typical_kb" min:"0"`
-		MaxKB        float64 `toml:"max_kb" min:"0"`
-		LatencyMSP50 float64 `toml:"latency_ms_p50" min:"0"`
+	Cost      struct {
+		TypicalKB float64       `toml:"typical_kb" min:"0"`
+		MaxKB     float64       `toml:"max_kb" min:"0"`
+		Latency   time.Duration `toml:"latency_ms_p50" unit:"1ms" min:"0"`
 	} `toml:"cost_model"`
-	FollowUp []FollowUp `toml:"follow_up"`
+	FollowUps []valuemodel.FollowUp `toml:"follow_up"`
 }
 
 // TunedPath returns the path of the tuned.toml beside a configuration file, or "" if configuration
@@ -43,8 +46,9 @@ func (f *findings) tuned(c *Config, data []byte) {
 		if t.Speculate != nil && *t.Speculate {
 			own.problem(join("tools", t.Name, "speculate"), "want false: only the configuration can set true")
 		}
-		cost := CostModel{TypicalKB: t.CostModel.TypicalKB, MaxKB: t.CostModel.MaxKB, LatencyMSP50: t.CostModel.LatencyMSP50}
-		c.Tuned = append(c.Tuned, Tool{Name: t.Name, Speculate: t.Speculate, CostModel: cost, FollowUp: t.FollowUp})
+		cost := valuemodel.Cost{TypicalKB: t.Cost.TypicalKB, MaxKB: t.Cost.MaxKB, Latency: t.Cost.Latency}
+		layer := valuemodel.Layer{Speculate: t.Speculate, Cost: cost, FollowUps: t.FollowUps}
+		c.Tuned = append(c.Tuned, valuemodel.Rule{Pattern: t.Name, Layer: layer, Source: "tuned", Tuned: true})
 	}
 	f.problems = append(f.problems, own.problems...)
 	c.TunedPositions = own.pos

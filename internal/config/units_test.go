@@ -7,10 +7,10 @@ import (
 	"mcpschedd/internal/config"
 )
 
-func TestBytes(t *testing.T) {
+func TestSize(t *testing.T) {
 	for _, tt := range []struct {
 		text, print string
-		want        config.Bytes // -1: an error
+		want        int64 // -1: an error
 	}{
 		{"0", "0", 0},
 		{"512", "512B", 512},
@@ -30,26 +30,18 @@ func TestBytes(t *testing.T) {
 		{"inf", "", -1},
 		{"9000000TiB", "", -1},
 	} {
-		var got config.Bytes
-		err := got.UnmarshalText([]byte(tt.text))
-		if tt.want == -1 {
-			if err == nil {
-				t.Errorf("%q: got %d, want an error", tt.text, got)
-			}
-			continue
-		}
-		if err != nil || got != tt.want || got.String() != tt.print {
-			t.Errorf("%q: got %d (%v), %v; want %d (%s)", tt.text, got, got, err, tt.want, tt.print)
+		got, ok := config.ParseSize(tt.text)
+		if ok != (tt.want != -1) || ok && (got != tt.want || config.FormatSize(got) != tt.print) {
+			t.Errorf("%q: got %d, %v; want %d (%s; -1: an error)", tt.text, got, ok, tt.want, tt.print)
 		}
 	}
 }
 
 func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{"0": 0, "1.5s": 1500 * time.Millisecond, "2h30m": 150 * time.Minute, "-1s": -1, "5": -1, "": -1, "1 s": -1} {
-		var got config.Duration
-		err := got.UnmarshalText([]byte(text))
-		if (err != nil) != (want == -1) || err == nil && time.Duration(got) != want {
-			t.Errorf("%q: got %v, %v; want %v (-1: an error)", text, got, err, want)
+		c, err := config.Parse("f", []byte("daemon.idle = \""+text+"\""))
+		if (err != nil) != (want == -1) || err == nil && c.Daemon.Idle != want {
+			t.Errorf("%q: got %v; want %v (-1: an error)", text, err, want)
 		}
 	}
 }

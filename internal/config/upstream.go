@@ -9,35 +9,38 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"mcpschedd/internal/paths"
 )
 
 // Upstream is an [upstreams.*] block, with a field for each key: an MCP server that is either a
 // command, spoken to over its pipes, or a URL. [Upstream.Resolve] expands ${NAME} in its strings.
 type Upstream struct {
-	Name string `form:"upstream"`
+	Name string `block:"upstream"`
 	Dir  string // directory of the file; relative paths are relative to it
 
 	Err error // reason why [Error.Salvage] disabled the upstream; Resolve returns it
 
-	Command        string   `toml:"command" form:"path"`
-	Args           []string `toml:"args"`
-	Cwd            string   `toml:"cwd" form:"path"`      // working directory; default "": the client's
-	Env            Secrets  `toml:"env" keys:"variable"`  // added to the process's environment
-	EnvFile        string   `toml:"env_file" form:"path"` // file of NAME=value lines, overridden by Env
-	URL            string   `toml:"url"`
-	Transport      string   `toml:"transport" enum:"|sse"` // default "": tries streamable HTTP, then SSE
-	Headers        Secrets  `toml:"headers" keys:"header"`
-	Enabled        bool     `toml:"enabled" default:"true"`
-	Provider       string   `toml:"provider"`                         // value models to use; default "": detected; "none": no provider's models
-	Trust          bool     `toml:"trust"`                            // trust the server's name and its readOnlyHint
-	Domain         string   `toml:"domain"`                           // default "": the remote host, else "local"
-	Remote         *bool    `toml:"remote"`                           // default nil: derived from the URL, the provider or a host in Args and Env
-	Folders        []string `toml:"folders" form:"path"`              // directories whose sessions are offered the server; default: all
-	Exclusive      bool     `toml:"exclusive"`                        // only calls through this proxy change the data it reads
-	Instances      string   `toml:"instances" enum:"|session|shared"` // default: session for a command, shared for a URL
-	SharedIdentity bool     `toml:"shared_identity"`                  // with shared instances: all sessions are the same user there
-	Timeout        Duration `toml:"timeout"`                          // per call; default 0: none
-	Tools          Filter   `toml:"tools"`
+	Command        string        `toml:"command" form:"path"`
+	Args           []string      `toml:"args"`
+	Cwd            string        `toml:"cwd" form:"path"`      // working directory; default "": the client's
+	Env            Secrets       `toml:"env" keys:"variable"`  // added to the process's environment
+	EnvFile        string        `toml:"env_file" form:"path"` // file of NAME=value lines, overridden by Env
+	URL            string        `toml:"url"`
+	Transport      string        `toml:"transport" enum:"|sse"` // default "": tries streamable HTTP, then SSE
+	Headers        Secrets       `toml:"headers" keys:"header"`
+	Enabled        bool          `toml:"enabled" default:"true"`
+	Provider       string        `toml:"provider"`                         // value models to use; default "": detected; "none": no provider's models
+	Trust          bool          `toml:"trust"`                            // trust the server's name and its readOnlyHint
+	Domain         string        `toml:"domain"`                           // default "": the remote host, else "local"
+	Remote         *bool         `toml:"remote"`                           // default nil: derived from the URL, the provider or a host in Args and Env
+	Folders        []string      `toml:"folders" form:"path"`              // directories whose sessions are offered the server; default: all
+	Exclusive      bool          `toml:"exclusive"`                        // only calls through this proxy change the data it reads
+	Instances      string        `toml:"instances" enum:"|session|shared"` // default: session for a command, shared for a URL
+	SharedIdentity bool          `toml:"shared_identity"`                  // with shared instances: all sessions are the same user there
+	Timeout        time.Duration `toml:"timeout"`                          // per call; default 0: none
+	Tools          Filter        `toml:"tools"`
 }
 
 // mapStrings returns the upstream with every string that may hold ${NAME}, except EnvFile,
@@ -63,7 +66,7 @@ func (u Upstream) mapStrings(f func(key, s string) string) Upstream {
 // upstream. It resolves symbolic links, because a client may name a directory by a link.
 func (u Upstream) In(dir string) bool {
 	return len(u.Folders) == 0 || dir != "" && slices.ContainsFunc(u.Folders, func(folder string) bool {
-		below, err := filepath.Rel(resolveLinks(absolute(folder, u.Dir)), resolveLinks(dir))
+		below, err := filepath.Rel(resolveLinks(paths.Absolute(folder, u.Dir)), resolveLinks(dir))
 		return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
 	})
 }

@@ -26,24 +26,23 @@ const (
 // between truncating and writing, or a vanished mount, does not remove every upstream.
 //
 // Watch first compares the file with c.Digest, so it also reports a change made since c was loaded.
-// The file c.Path need not exist yet. validators are as for [Load].
-func Watch(ctx context.Context, c *Config, changed func(*Config, error), validators ...Validator) error {
+// The file c.Path need not exist yet.
+func Watch(ctx context.Context, c *Config, changed func(*Config, error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer w.Close()
-	r := &reloader{path: c.Path, last: c.Digest, changed: changed, validators: validators, rewatch: func() error { return watchDirs(w, c.Path) }}
+	r := &reloader{path: c.Path, last: c.Digest, changed: changed, rewatch: func() error { return watchDirs(w, c.Path) }}
 	return r.run(ctx, w.Events, w.Errors)
 }
 
 // reloader loads the configuration again after file system events.
 type reloader struct {
-	path       string
-	last       [32]byte             // digest of the last content or error
-	changed    func(*Config, error) // receives new content
-	validators []Validator          // as for [Load]
-	rewatch    func() error         // renews the watches; see watchDirs
+	path    string
+	last    [32]byte             // digest of the last content or error
+	changed func(*Config, error) // receives new content
+	rewatch func() error         // renews the watches; see watchDirs
 }
 
 // run reads the file after every burst of events in the watched directories. It does not check
@@ -100,7 +99,7 @@ func (r *reloader) reload() {
 	case len(bytes.TrimSpace(data)) == 0:
 		r.changed(nil, &Error{Problems: []Problem{{File: r.path, Line: 1, Message: "the file is empty; write a comment line to use the defaults"}}})
 	default:
-		r.changed(parse(Default(), r.path, data, tuned, r.validators))
+		r.changed(parse(Default(), r.path, data, tuned))
 	}
 }
 

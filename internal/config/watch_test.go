@@ -234,18 +234,10 @@ func follow(t *testing.T, ctx context.Context) *follower {
 				return
 			}
 			f.calls = append(f.calls, report{level: c.Log.Level})
-		}, noDebug)
+		})
 	}()
 	synctest.Wait()
 	return f
-}
-
-// noDebug is a Validator that rejects the log level debug.
-func noDebug(c *config.Config) []config.Problem {
-	if c.Log.Level != "debug" {
-		return nil
-	}
-	return []config.Problem{c.Problem("log.level", "not that")}
 }
 
 func (f *follower) touch() {
@@ -295,8 +287,8 @@ func TestWatchReportsEachContentOnce(t *testing.T) {
 			{toml("warn"), []string{}},
 			{bad, []string{"error"}},
 			{bad, []string{}},
-			{toml("debug"), []string{"error"}}, // rejected by the Validator
-			{toml("debug"), []string{}},
+			{"[tools.\"a/\"]\n", []string{"error"}}, // rejected when it is compiled
+			{"[tools.\"a/\"]\n", []string{}},
 			{"[log\n", []string{"error"}},
 			{toml("warn"), []string{"warn"}}, // corrected: no error
 			{bad, []string{"error"}},

@@ -34,12 +34,12 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Options configure a store.
+// Options configure a store. The tags are keys of [dedup] in the configuration.
 type Options struct {
-	MaxBytes    int64         // of all answers, with their overhead; 0 stores nothing
-	WriteSettle time.Duration // how long a write of unknown outcome stays pending; 0 for not at all
-	Settle      time.Duration // how long after a remote write answers may still be old; 0 for none
-	Peers       Peers         // the other replicas; nil for none. Fixed when the store is made
+	MaxBytes    int64         `toml:"max_bytes" unit:"bytes" default:"256MiB"` // of all answers, with their overhead; 0 stores nothing
+	WriteSettle time.Duration `toml:"write_settle" default:"60s"`              // how long a write of unknown outcome stays pending; 0 for not at all
+	Settle      time.Duration `toml:"settle" default:"2s"`                     // how long after a remote write answers may still be old; 0 for none
+	Peers       Peers         `json:"-"`                                       // the other replicas; nil for none. Fixed when the store is made
 
 	// Clock returns the time; nil means age.Now. Its monotonic time never goes back. It
 	// must not call the store, and must be safe on any goroutine. It is fixed when the
@@ -47,7 +47,7 @@ type Options struct {
 	// write may still land is monotonic time alone. Two checks also read the computer's
 	// clock: a file must not have changed just now, and the timer that ends a write of
 	// unknown outcome must have fired as well.
-	Clock func() age.Moment
+	Clock func() age.Moment `json:"-"`
 }
 
 // maxShare bounds one answer to MaxBytes/maxShare.

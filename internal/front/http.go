@@ -22,10 +22,10 @@ import (
 // upstream server.
 type HTTPOptions struct {
 	Token          string        // bearer token required by all paths except /healthz; "" means none
-	Hosts          []string      // values of Host accepted besides loopback and the local address; "0.0.0.0" or "::" accepts every address
-	AllowedOrigins []string      // web origins allowed besides the server's own and, with a token, those on loopback
-	SessionIdle    time.Duration // idle time after which a session ends; zero means 30 minutes
-	MaxSessions    int           // limit of sessions, including those still ending; a quarter of it per principal; zero means 256
+	Hosts          []string      `toml:"allowed_hosts" form:"listener"`      // values of Host accepted besides loopback and the local address; "0.0.0.0" or "::" accepts every address
+	AllowedOrigins []string      `toml:"allowed_origins" form:"origin"`      // web origins allowed besides the server's own and, with a token, those on loopback
+	SessionIdle    time.Duration `toml:"session_idle" default:"30m"`         // idle time after which a session ends; zero means 30 minutes
+	MaxSessions    int           `toml:"max_sessions" default:"256" min:"4"` // limit of sessions, including those still ending; a quarter of it per principal; zero means 256
 }
 
 const (

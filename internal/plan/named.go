@@ -10,14 +10,14 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// Named is a plan in the configuration, with parameters.
+// Named is a [plans.*] block of the configuration: a plan with parameters.
 type Named struct {
-	Name        string
-	Description string
-	Parameters  []byte   // JSON object: parameter → JSON Schema; nil if none
-	Steps       []byte   // JSON array
-	Outputs     []string // steps whose results are returned; nil means all
-	Budget      int      // tokens; 0 means Limits.Budget
+	Name        string          `block:"plan"`
+	Description string          `toml:"description"`
+	Parameters  json.RawMessage `toml:"parameters" holds:"table"` // parameter → JSON Schema; nil if none
+	Steps       json.RawMessage `toml:"steps" holds:"list"`
+	Outputs     []string        `toml:"output_steps"`          // steps whose results are returned; nil means all
+	Budget      int             `toml:"budget_tokens" min:"0"` // tokens; 0 means Limits.Budget
 }
 
 // Body returns the plan as arguments of execute_tool_plan.
@@ -43,7 +43,7 @@ func (n *Named) InputSchema() []byte {
 
 // schema returns the schema of the parameters.
 func (n *Named) schema(required []string) []byte {
-	properties := json.RawMessage(n.Parameters)
+	properties := n.Parameters
 	if properties == nil {
 		properties = json.RawMessage("{}")
 	}
@@ -91,10 +91,13 @@ type Problem struct {
 // Check returns the errors that can be found without the servers of the plan's tools.
 func (n *Named) Check(l Limits) []Problem {
 	var out []Problem
-	s, err := schema.Compile(n.schema([]string{}))
-	if err != nil {
-		out = append(out, Problem{".parameters", err.Error()})
+	for m := range jsonrpc.Members(n.Parameters) {
+		alone := Named{Parameters: jsonrpc.Marshal(map[string]json.RawMessage{string(m.Name): m.Value})}
+		if _, err := schema.Compile(alone.InputSchema()); err != nil {
+			out = append(out, Problem{".parameters." + string(m.Name), `want a JSON Schema such as { type = "string" }`})
+		}
 	}
+	s, _ := schema.Compile(n.schema([]string{}))
 	for _, f := range s.Faults(jsonrpc.Marshal(n.defaults()), nil) {
 		out = append(out, Problem{".parameters", "default of " + f.Error()})
 	}

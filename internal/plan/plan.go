@@ -105,15 +105,16 @@ type Tool struct {
 // discloses reports whether third parties see the tool's calls.
 func (t *Tool) discloses() bool { return t != nil && t.Discloses != nil && t.Discloses() }
 
-// Limits are the limits of a plan. Zero means no limit.
+// Limits are the limits of a plan. Zero means no limit. The tags are keys of [plan] in the
+// configuration.
 type Limits struct {
-	Steps    int           // maximum number of steps
-	Parallel int           // maximum concurrent calls
-	Depth    int           // maximum length of a dependency chain
-	Bytes    int           // bytes of results stored at a time, and of the arguments of one call
-	Budget   int           // tokens of the outputs, including the reserve
-	Reserve  float64       // share of the budget reserved for the model's answer
-	Timeout  time.Duration // duration of a plan
+	Steps    int           `toml:"max_steps" default:"100" min:"1"`                          // maximum number of steps
+	Parallel int           `toml:"max_parallel" default:"8" min:"1"`                         // maximum concurrent calls
+	Depth    int           `toml:"max_depth" default:"32" min:"1"`                           // maximum length of a dependency chain
+	Bytes    int           `toml:"max_result_bytes" unit:"bytes" default:"16MiB" min:"1024"` // bytes of results stored at a time, and of the arguments of one call
+	Budget   int           `toml:"budget_tokens" default:"10000" min:"1"`                    // tokens of the outputs, including the reserve
+	Reserve  float64       `toml:"reserve" default:"0.25" min:"0" max:"1"`                   // share of the budget reserved for the model's answer
+	Timeout  time.Duration `toml:"timeout"`                                                  // duration of a plan
 	ReadOnly bool          // reject plans with a step that may write
 
 	NoOptional bool // run no optional steps, because the client's budget is used up

@@ -47,7 +47,7 @@ type arm struct {
 
 func newArm(p *Player, of Arm) *arm {
 	a := &arm{Arm: of, p: p, report: newTally()}
-	a.Rules.MaxAge, a.Rules.ExclusiveMaxAge = p.o.MaxAge, 0
+	a.Rules.MaxAge = p.o.MaxAge
 	a.Arm.Store.Clock = func() age.Moment { return age.At(a.now, a.now) }
 	a.store = dedup.New(a.Arm.Store)
 	slots := of.Rules.Slots()

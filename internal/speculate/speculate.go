@@ -35,28 +35,33 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// Rules configure prefetching. With the zero value nothing is prefetched or learned.
+// Rules configure prefetching. With the zero value nothing is prefetched or learned. The tags are
+// the keys of [enrichment] in the configuration, with its defaults.
 type Rules struct {
-	Mode     string        // "off" (the default), "shadow" (predict and score only) or "on"
-	Delivery string        // "silent" (the default), "hint" or "inline"
-	Wait     time.Duration // how long an answer may wait for answers inlined in it
-	MaxAge   time.Duration // of a prefetched answer (see Age)
+	Mode     string        `toml:"mode" default:"on" enum:"off|shadow|on"`              // shadow: predict and score only
+	Delivery string        `toml:"delivery" default:"silent" enum:"silent|hint|inline"` // "" is "silent"
+	Wait     time.Duration `toml:"prefetch_timeout_ms" unit:"1ms" min:"0"`              // how long an answer may wait for answers inlined in it
+	MaxAge   time.Duration `toml:"max_age" default:"30s"`                               // of a prefetched answer (see Age)
 
-	ExclusiveMaxAge time.Duration // if the upstream is exclusive; 0 for MaxAge
+	PerSession int `toml:"max_parallel_prefetches" default:"3" min:"0"` // concurrent prefetches of a session
+	Total      int `toml:"max_parallel_total" default:"16" min:"0"`     // of the process
 
-	PerSession int // concurrent prefetches of a session; default 3
-	Total      int // of the process; default 16
+	Budget         int           `toml:"prefetch_budget_tokens" default:"8000" min:"0"`         // tokens that the answers of one choice, or one inlining, may take
+	MinProbability float64       `toml:"min_probability" default:"0.30" min:"0" max:"1"`        // minimum for any prefetch
+	InlineFrom     float64       `toml:"inline_min_probability" default:"0.80" min:"0" max:"1"` // minimum probability for inlining
+	Waste          time.Duration `toml:"waste_ms" unit:"1ms" default:"50" min:"0"`              // hidden latency that offsets one wasted call
+	SecondWorth    float64       `toml:"second_worth_usd" default:"0.01" min:"0"`               // US dollars per hidden second
+	Dollars        float64       `toml:"max_dollars_per_session" min:"0"`                       // US dollars that one session's prefetches may cost
 
-	Budget         int           // tokens that the answers of one choice, or one inlining, may take
-	MinProbability float64       // minimum for any prefetch
-	InlineFrom     float64       // minimum probability for inlining
-	Waste          time.Duration // hidden latency that offsets one wasted call
-	SecondWorth    float64       // US dollars per hidden second
-	Dollars        float64       // US dollars that one session's prefetches may cost
-
-	ShadowLabels int  // labels before a learned follow-up is prefetched
-	Learn        bool // learn follow-ups, besides the configured ones
+	ShadowLabels int  `toml:"shadow_labels" default:"5" min:"0"` // labels before a learned follow-up is prefetched
+	Learn        bool `toml:"learn" default:"true"`              // learn follow-ups, besides the configured ones
 }
+
+// The default of MaxAge, and what it means for an exclusive upstream.
+const (
+	defaultMaxAge   = 30 * time.Second
+	exclusiveMaxAge = 5 * time.Minute
+)
 
 // Off reports whether nothing is observed.
 func (r *Rules) Off() bool { return r.Mode != "on" && r.Mode != "shadow" }
@@ -64,8 +69,8 @@ func (r *Rules) Off() bool { return r.Mode != "on" && r.Mode != "shadow" }
 // Age is the maximum age of a prefetched answer whose tool has no freshness. exclusive says that
 // only calls through the proxy change what its upstream reads.
 func (r *Rules) Age(exclusive bool) time.Duration {
-	if exclusive && r.ExclusiveMaxAge > 0 {
-		return r.ExclusiveMaxAge
+	if exclusive && r.MaxAge == defaultMaxAge {
+		return exclusiveMaxAge
 	}
 	return r.MaxAge
 }

@@ -134,7 +134,7 @@ func TestFigures(t *testing.T) {
 }
 
 // again fails unless the proposal can be read as tuned.toml.
-func again(t *testing.T, p tune.Proposal) []config.Tool {
+func again(t *testing.T, p tune.Proposal) {
 	t.Helper()
 	path := t.TempDir() + "/c.toml"
 	for name, text := range map[string][]byte{path: []byte("# none\n"), config.TunedPath(path): p.TOML()} {
@@ -149,7 +149,6 @@ func again(t *testing.T, p tune.Proposal) []config.Tool {
 	if len(c.Tuned) != len(p.Blocks) {
 		t.Errorf("got %d tools, want %d", len(c.Tuned), len(p.Blocks))
 	}
-	return c.Tuned
 }
 
 // The proposal from any log can be loaded.

@@ -65,10 +65,10 @@ func (m *Model) HostOf(args Arguments) string {
 // "" if there is none. It returns false if the path cannot be determined; the result
 // must not be cached then.
 func (m *Model) File(args Arguments) (path string, ok bool) {
-	if m.ValidateFile == "" {
+	if m.Validate.File == "" {
 		return "", true
 	}
-	path, ok = classify.Text(args.raw(m.ValidateFile))
+	path, ok = classify.Text(args.raw(m.Validate.File))
 	if !ok || !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsFunc(path, unicode.IsControl) {
 		return "", false
 	}

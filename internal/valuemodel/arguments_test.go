@@ -134,9 +134,9 @@ func TestFile(t *testing.T) {
 		t.Errorf("without validate: got %q, %v", path, ok)
 	}
 	far := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code", URL: "https://a.example"}, "Read", valuemodel.Hints{},
-		rule("*", "c:1", valuemodel.Layer{ValidateFile: "path"}))
-	if far.ValidateFile != "" {
-		t.Errorf("a file of another machine: got validate %q", far.ValidateFile)
+		rule("*", "c:1", valuemodel.Layer{Validate: valuemodel.Validate{File: "path"}}))
+	if far.Validate.File != "" {
+		t.Errorf("a file of another machine: got validate %q", far.Validate.File)
 	}
 }
 

@@ -66,19 +66,9 @@ func ParseBinding(value any) (Binding, error) {
 	return Binding{}, fmt.Errorf("binding %q: want $args, $result or $text, or $$ for a literal $", s)
 }
 
-// ProjectionBinding parses a projection of the earlier format: the name of a member at
-// any depth of the result.
-func ProjectionBinding(projection string) (Binding, error) {
-	b, err := ParseBinding("$result.." + projection)
-	if err != nil {
-		return Binding{}, fmt.Errorf("projection %q: want the name of a field of the result", projection)
-	}
-	return b, nil
-}
-
-// UnmarshalText parses a binding of the built-in tables.
-func (b *Binding) UnmarshalText(text []byte) (err error) {
-	*b, err = ParseBinding(string(text))
+// UnmarshalTOML parses a binding of the configuration or the built-in tables.
+func (b *Binding) UnmarshalTOML(value any) (err error) {
+	*b, err = ParseBinding(value)
 	return err
 }
 

@@ -129,19 +129,6 @@ func TestBindingsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestShortBinding(t *testing.T) {
-	for projection, want := range map[string]string{"iid": "$result..iid", "user.login": "$result..user.login"} {
-		if b, err := valuemodel.ProjectionBinding(projection); err != nil || b.String() != want {
-			t.Errorf("%s: got %s, %v, want %s", projection, b, err, want)
-		}
-	}
-	for _, projection := range []string{"", ".", "a.", "[0]"} {
-		if b, err := valuemodel.ProjectionBinding(projection); err == nil || !strings.Contains(err.Error(), "projection") {
-			t.Errorf("%q: got %s, %v, want an error", projection, b, err)
-		}
-	}
-}
-
 func FuzzParseBinding(f *testing.F) {
 	for _, seed := range []string{"$args.a[0]", `$result..["a.b"][*].c`, "$$args", "$5", "$args.", "open", `$args["\u00e9."]`, "$result..a"} {
 		f.Add(seed)

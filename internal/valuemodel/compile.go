@@ -13,10 +13,10 @@ import (
 
 // Rule is a layer set by the operator for matching tools.
 type Rule struct {
-	Pattern string // "upstream/tool", a bare name (any upstream), or a glob of either
-	Source  string // position, as FILE:LINE
-	Layer   Layer
-	Tuned   bool // written by the tune command; every rule of the operator overrides it
+	Pattern string `block:""` // "upstream/tool", a bare name (any upstream), or a glob of either
+	Layer
+	Source string // position, as FILE:LINE
+	Tuned  bool   // written by the tune command; every rule of the operator overrides it
 }
 
 // Problem is a mistake in a rule.

@@ -37,7 +37,7 @@ func (m *Model) fields() []field {
 		{"disclosure", m.Disclosure},
 		{"volatile", isTrue(m.Volatile)},
 		{"fail_fast_after_n", m.FailFastAfter},
-		{"validate", m.ValidateFile},
+		{"validate", m.Validate.File},
 		{"cost_model.typical_kb", m.Cost.TypicalKB},
 		{"cost_model.max_kb", m.Cost.MaxKB},
 		{"cost_model.latency_ms_p50", float64(m.Cost.Latency) / float64(time.Millisecond)},

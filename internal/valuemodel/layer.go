@@ -13,7 +13,7 @@ func (m *Model) merge(l Layer, source string) {
 	setField(m, "disclosure", source, &m.Disclosure, l.Disclosure)
 	setField(m, "volatile", source, &m.Volatile, l.Volatile)
 	setField(m, "fail_fast_after_n", source, &m.FailFastAfter, l.FailFastAfter)
-	setField(m, "validate", source, &m.ValidateFile, l.ValidateFile)
+	setField(m, "validate", source, &m.Validate.File, l.Validate.File)
 	setField(m, "url_argument", source, &m.URLArgument, l.URLArgument)
 	setField(m, "cost_model.typical_kb", source, &m.Cost.TypicalKB, l.Cost.TypicalKB)
 	setField(m, "cost_model.max_kb", source, &m.Cost.MaxKB, l.Cost.MaxKB)

@@ -70,56 +70,62 @@ const (
 )
 
 // Layer is what one source says about a tool. A zero field is not set, so that a lower
-// layer applies. The tags are the keys of the built-in tables and of the configuration.
+// layer applies. The tags are the keys of the configuration, with their bounds; the
+// built-in tables write some of them differently.
 type Layer struct {
-	ValueClass      ValueClass            `toml:"value_class"`
-	Class           Class                 `toml:"-"`
-	Classify        Classify              `toml:"classify"`
-	Host            string                `toml:"rate_limit_host"` // lower case
-	Speculate       *bool                 `toml:"speculate"`       // false: a call is too costly, discloses too much or has side effects
-	Disclosure      Disclosure            `toml:"disclosure"`
-	Volatile        *bool                 `toml:"volatile"`          // true for status, logs, runs, notifications
-	FailFastAfter   int                   `toml:"fail_fast_after_n"` // identical results in a row
-	Invalidates     []Edge                `toml:"-"`
-	InvalidatesOnly *bool                 `toml:"-"`        // set by the operator only
-	ValidateFile    string                `toml:"validate"` // argument that names the one local file on which a result depends
-	Cost            Cost                  `toml:"-"`
-	FieldGroups     map[string]FieldGroup `toml:"-"` // name → group
-	FollowUps       []FollowUp            `toml:"-"`
+	ValueClass      ValueClass            `toml:"value_class" enum:"|critical|supporting|optional|audit_only"`
+	Class           Class                 `toml:"side_effect_class" enum:"|pure|read_only|mutates_local|mutates_external|indeterminate"`
+	Classify        Classify              `toml:"classify" enum:"|shell|sql"`
+	Host            string                `toml:"rate_limit_host" form:"host"`
+	Speculate       *bool                 `toml:"speculate"` // false: a call is too costly, discloses too much or has side effects
+	Disclosure      Disclosure            `toml:"disclosure" enum:"|same_service|third_party"`
+	Volatile        *bool                 `toml:"volatile"`                  // true for status, logs, runs, notifications
+	FailFastAfter   int                   `toml:"fail_fast_after_n" min:"0"` // identical results in a row
+	Invalidates     []Edge                `toml:"invalidates"`
+	InvalidatesOnly *bool                 `toml:"invalidates_only"` // set by the operator only
+	Validate        Validate              `toml:"validate"`
+	Cost            Cost                  `toml:"cost_model"`
+	FieldGroups     map[string]FieldGroup `toml:"field_groups"` // name → group
+	FollowUps       []FollowUp            `toml:"follow_up"`
 
-	URLArgument string `toml:"url_argument"` // argument whose URL names the host; set by the tables only
+	URLArgument string `toml:"-"` // argument whose URL names the host; set by the tables only
+}
+
+// Validate is the check of a cached result before it is served.
+type Validate struct {
+	File string `toml:"file"` // argument that names the one local file on which a result depends; "" for no check
 }
 
 // Cost is what one call costs. A zero field is not set.
 type Cost struct {
-	TypicalKB float64       // KiB of a result, median
-	MaxKB     float64       // KiB of a result
-	Latency   time.Duration // median
-	Dollars   float64       // US dollars
-	Freshness time.Duration // how long a cached result may be reused
+	TypicalKB float64       `toml:"typical_kb" min:"0"`                // KiB of a result, median
+	MaxKB     float64       `toml:"max_kb" min:"0"`                    // KiB of a result
+	Latency   time.Duration `toml:"latency_ms_p50" unit:"1ms" min:"0"` // median
+	Dollars   float64       `toml:"dollars" min:"0"`                   // US dollars
+	Freshness time.Duration `toml:"freshness_ttl_s" unit:"1s" min:"0"` // how long a cached result may be reused
 }
 
 // FieldGroup is a named part of a result.
 type FieldGroup struct {
-	Fields         []string `json:"fields"`          // names or globs, dots for nesting
-	EstimatedValue *float64 `json:"estimated_value"` // share of the result's value, 0 to 1; nil if not set
-	DefaultInclude *bool    `json:"default_include"` // nil if not set
+	Fields         []string `toml:"fields" form:"glob" json:"fields"`                       // names or globs, dots for nesting
+	EstimatedValue *float64 `toml:"estimated_value" min:"0" max:"1" json:"estimated_value"` // share of the result's value; nil if not set
+	DefaultInclude *bool    `toml:"default_include" json:"default_include"`                 // nil if not set
 }
 
 // Edge is an invalidation edge: a call makes cached results of the tools matching Tool
 // stale, either all of them or only those with the same values for the arguments in
 // Match.
 type Edge struct {
-	Tool  string   `json:"tool"`  // "upstream/tool", a glob of that form, or a bare name for any upstream
-	Match []string `json:"match"` // argument names; nil for all results
+	Tool  string   `toml:"tool" short:"" json:"tool"`          // "upstream/tool", a glob of that form, or a bare name for any upstream
+	Match []string `toml:"match" form:"argument" json:"match"` // argument names; nil for all results
 }
 
 // FollowUp is a call that often follows a call of the tool.
 type FollowUp struct {
-	Tool        string             `json:"tool"`        // "upstream/tool", or a bare name for the same upstream
-	Probability float64            `json:"probability"` // 0 to 1; zero if not set
-	Args        map[string]Binding `json:"args"`        // argument → source of its value
-	Max         int                `json:"max"`         // calls per result; zero if not set
+	Tool        string             `toml:"tool" json:"tool"`                               // "upstream/tool", or a bare name for the same upstream
+	Probability float64            `toml:"probability" min:"0" max:"1" json:"probability"` // zero if not set
+	Args        map[string]Binding `toml:"args" json:"args"`                               // argument → source of its value
+	Max         int                `toml:"max" min:"0" json:"max"`                         // calls per result; zero if not set
 }
 
 // Model is all layers of one tool merged, with values derived from them in advance, so

@@ -185,7 +185,7 @@ func TestValidatedFilesAreArguments(t *testing.T) {
 	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
 		for _, tool := range list.Tools {
 			layer := p.Tools[tool.Name]
-			for _, arg := range []string{layer.ValidateFile, layer.URLArgument} {
+			for _, arg := range []string{layer.Validate.File, layer.URLArgument} {
 				if arg != "" && !slices.Contains(tool.Args, arg) {
 					t.Errorf("%s has no argument %q", tool.Name, arg)
 				}

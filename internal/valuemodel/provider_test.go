@@ -62,7 +62,7 @@ func TestProvidersLeaveTheOperatorsWordToHim(t *testing.T) {
 		if tool != "*" && l.Class == "" {
 			t.Errorf("%s: no class", tool)
 		}
-		if tool == "*" && (l.Class.Reads() || l.Classify != "" || l.ValidateFile != "" || l.Cost.Freshness != 0) {
+		if tool == "*" && (l.Class.Reads() || l.Classify != "" || l.Validate.File != "" || l.Cost.Freshness != 0) {
 			t.Errorf(`"*" loosens: %+v`, l)
 		}
 	})
@@ -195,11 +195,11 @@ func TestFollowUpsLeadToReads(t *testing.T) {
 // call reads; with one, no time need be given.
 func TestValidatedToolsReadLocalFiles(t *testing.T) {
 	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
-		if l.ValidateFile == "" {
+		if l.Validate.File == "" {
 			return
 		}
 		if p.Host != "" || !l.Class.Reads() || l.Cost.Freshness != 0 {
-			t.Errorf("%s: validates %q, with host %q, class %s, freshness %s", tool, l.ValidateFile, p.Host, l.Class, l.Cost.Freshness)
+			t.Errorf("%s: validates %q, with host %q, class %s, freshness %s", tool, l.Validate.File, p.Host, l.Class, l.Cost.Freshness)
 		}
 	})
 }

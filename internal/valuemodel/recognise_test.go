@@ -150,8 +150,8 @@ func TestWhatARecognisedServerMayDo(t *testing.T) {
 	for _, tt := range tests {
 		tt.u.Name = "up"
 		m := resolve(t, tt.u, tt.tool, tt.h)
-		if m.Class != tt.class || m.Classify != tt.classify || m.ValidateFile != tt.validate {
-			t.Errorf("%s: got %s, classify %q, validate %q", tt.name, m.Class, m.Classify, m.ValidateFile)
+		if m.Class != tt.class || m.Classify != tt.classify || m.Validate.File != tt.validate {
+			t.Errorf("%s: got %s, classify %q, validate %q", tt.name, m.Class, m.Classify, m.Validate.File)
 		}
 	}
 	m := resolve(t, valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: path})

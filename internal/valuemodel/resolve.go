@@ -104,7 +104,7 @@ func (o origin) layer(tool string, h Hints) Layer {
 		l.Speculate, l.Classify = new(false), ""
 	}
 	if !o.mayLoosen(tool, h) {
-		l.Classify, l.ValidateFile, l.URLArgument, l.Cost.Freshness = "", "", "", 0
+		l.Classify, l.Validate.File, l.URLArgument, l.Cost.Freshness = "", "", "", 0
 	}
 	if o.trust == claimed {
 		l.Host = ""
@@ -232,7 +232,7 @@ func (m *Model) derive(u Upstream) {
 		m.InvalidatesOnly, m.OnlyIgnored = new(false), !m.Class.Reads()
 	}
 	if u.URL != "" { // the path names a file on another machine
-		m.ValidateFile = ""
+		m.Validate.File = ""
 		delete(m.Sources, "validate")
 	}
 }

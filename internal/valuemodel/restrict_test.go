@@ -87,12 +87,12 @@ func TestAnUnvouchedNameLoosensNothing(t *testing.T) {
 	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	files := valuemodel.Upstream{Name: "up", Server: "secure-filesystem-server"}
 	m := resolve(t, files, "read_file", valuemodel.Hints{}, reads)
-	if m.ValidateFile != "" || m.ValueClass != valuemodel.Critical {
-		t.Errorf("got validate %q, value %s", m.ValidateFile, m.ValueClass)
+	if m.Validate.File != "" || m.ValueClass != valuemodel.Critical {
+		t.Errorf("got validate %q, value %s", m.Validate.File, m.ValueClass)
 	}
 	files.Trust = true
-	if m := resolve(t, files, "read_file", valuemodel.Hints{}); m.ValidateFile != "path" {
-		t.Errorf("trusted: got validate %q", m.ValidateFile)
+	if m := resolve(t, files, "read_file", valuemodel.Hints{}); m.Validate.File != "path" {
+		t.Errorf("trusted: got validate %q", m.Validate.File)
 	}
 
 	base := valuemodel.Upstream{Name: "up", Server: "dbhub mcp server"}
@@ -140,7 +140,7 @@ func TestOnlyTheOperatorLoosens(t *testing.T) {
 		h := valuemodel.Hints{ReadOnly: hint.Draw(t, "readOnly"), Destructive: hint.Draw(t, "destructive")}
 		m := models.Resolve(u, tool, h)
 		args := func(string) []byte { return []byte(`"ls"`) }
-		if m.Class.Reads() || m.ClassOf(args, slices.Values([]string{"command"})).Reads() || *m.Speculate || *m.InvalidatesOnly || m.ValidateFile != "" || m.Cost.Freshness != 0 || m.Cost.Dollars != 0 ||
+		if m.Class.Reads() || m.ClassOf(args, slices.Values([]string{"command"})).Reads() || *m.Speculate || *m.InvalidatesOnly || m.Validate.File != "" || m.Cost.Freshness != 0 || m.Cost.Dollars != 0 ||
 			m.Host != "a.example" && m.Host != "upstream:up" {
 			t.Fatalf("got %+v", m.Layer)
 		}

@@ -49,8 +49,10 @@ type toolRow struct {
 	Names       []string
 	Set         string              // name of the set that the tools belong to
 	FreshnessS  float64             `toml:"freshness_ttl_s"`
+	Validate    string              `toml:"validate"` // Validate.File
+	URLArgument string              `toml:"url_argument"`
 	Chars       [2]float64          // size of a result in characters, from the corpus: median, maximum
-	Invalidates []string            // tools and sets
+	Invalidates []string            `toml:"invalidates"` // tools and sets
 	Same        map[string][]string // argument → tools whose results are stale only for the same value
 }
 
@@ -254,7 +256,7 @@ func (all tableSet) edges(provider string, r toolRow, class Class) []Edge {
 
 func (r toolRow) layer(class Class) Layer {
 	l := r.Layer
-	l.Class = class
+	l.Class, l.Validate.File, l.URLArgument = class, r.Validate, r.URLArgument
 	l.Cost = Cost{TypicalKB: r.Chars[0] / 1024, MaxKB: r.Chars[1] / 1024, Freshness: time.Duration(r.FreshnessS * float64(time.Second))}
 	return l
 }

@@ -105,13 +105,13 @@ func block(u Upstream, tool string) string { return "tools." + strconv.Quote(u.N
 
 // outlivesCall reports whether a result may be cached after its call has ended.
 func (m *Model) outlivesCall() bool {
-	return m.Class == Pure || m.ValidateFile != "" || m.Cost.Freshness > 0
+	return m.Class == Pure || m.Validate.File != "" || m.Cost.Freshness > 0
 }
 
 // changesNoticed reports whether every change of what the tool reads is detected, or
 // max_age bounds the age of results instead.
 func (m *Model) changesNoticed(use PrefetchSettings) bool {
-	return use.Exclusive || m.ValidateFile != "" || m.Class == Pure || m.Remote
+	return use.Exclusive || m.Validate.File != "" || m.Class == Pure || m.Remote
 }
 
 // Allows reports whether results of all or some calls may be cached, and whether calls
@@ -129,8 +129,8 @@ func (m *Model) verdict(use PrefetchSettings) Verdict {
 	switch {
 	case m.Class == Pure:
 		v.Cached = "indefinitely"
-	case m.ValidateFile != "":
-		v.Cached = "while the file that " + m.ValidateFile + " names is unchanged"
+	case m.Validate.File != "":
+		v.Cached = "while the file that " + m.Validate.File + " names is unchanged"
 	case m.Cost.Freshness > 0:
 		v.Cached = seconds(m.Cost.Freshness)
 	}

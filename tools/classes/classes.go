@@ -3,7 +3,6 @@
 package classes
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -35,9 +34,8 @@ func Read(name string) (func(tool string) *valuemodel.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rules []valuemodel.Rule
 	for _, t := range c.Tools {
-		block := config.Key("tools", t.Name)
+		block := config.Key("tools", t.Pattern)
 		for key, line := range c.Positions {
 			field, of := strings.CutPrefix(key, block+".")
 			field, _, _ = strings.Cut(field, "[")
@@ -45,20 +43,8 @@ func Read(name string) (func(tool string) *valuemodel.Model, error) {
 				return nil, fmt.Errorf("%s:%d: %s: not understood here", name, line, key)
 			}
 		}
-		l := valuemodel.Layer{
-			Class: valuemodel.Class(t.SideEffectClass), ValueClass: valuemodel.ValueClass(t.ValueClass),
-			Speculate: t.Speculate, InvalidatesOnly: t.InvalidatesOnly,
-		}
-		for _, i := range t.Invalidates {
-			l.Invalidates = append(l.Invalidates, valuemodel.Edge{Tool: i.Tool, Match: i.Match})
-		}
-		rules = append(rules, valuemodel.Rule{Pattern: t.Name, Source: c.Where(block), Layer: l})
-	}
-	models, problems := valuemodel.Compile(rules)
-	if len(problems) > 0 {
-		return nil, errors.New(name + ": " + problems[0].Text)
 	}
 	return func(tool string) *valuemodel.Model {
-		return models.Resolve(upstream(), tool, valuemodel.Hints{})
+		return c.Models.Resolve(upstream(), tool, valuemodel.Hints{})
 	}, nil
 }

@@ -1,0 +1,115 @@
+// Package paths finds a user's configuration file and state directory. It is apart from package
+// config so that the small program, which runs for every client, links neither the schema nor the
+// packages that it configures.
+package paths
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// Search returns the path of the configuration file: flag if it is not "", else $MCPSCHEDD_CONFIG,
+// an absolute path, else mcpschedd/pipeline_config.toml in $XDG_CONFIG_HOME or ~/.config. A file
+// named by flag or $MCPSCHEDD_CONFIG must exist. If the last of these files does not exist, found
+// is false and the built-in defaults apply. Search never looks in the working directory, because a
+// cloned repository must not be able to start commands.
+func Search(flag string, env func(string) string) (path string, found bool, err error) {
+	switch {
+	case flag != "":
+		path, err = filepath.Abs(flag)
+	case env("MCPSCHEDD_CONFIG") != "":
+		if path = env("MCPSCHEDD_CONFIG"); !filepath.IsAbs(path) {
+			err = fmt.Errorf("MCPSCHEDD_CONFIG: want an absolute path, have %q", path)
+		}
+	default:
+		dir, err := userDir("XDG_CONFIG_HOME", ".config", env)
+		if err != nil {
+			return "", false, nil // without a home directory the defaults apply
+		}
+		path = filepath.Join(dir, "pipeline_config.toml")
+		_, err = os.Stat(path)
+		return path, !errors.Is(err, fs.ErrNotExist), nil
+	}
+	if err == nil {
+		if _, err = os.Stat(path); err != nil {
+			err = fmt.Errorf("config: %w", err)
+		}
+	}
+	if err != nil {
+		return "", false, err
+	}
+	return path, true, nil
+}
+
+// MaxSize is the largest accepted configuration in bytes. It also bounds the recursion of the
+// decoder, which has no limit of its own.
+const MaxSize = 1 << 20
+
+// ConfiguredStateDir returns [server] state_dir of a configuration, absolute, or "" if it is not set
+// or the file is not valid TOML. Package config reads the same for the daemon, which starts despite
+// mistakes in the file.
+func ConfiguredStateDir(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
+	if err != nil || len(text) > MaxSize {
+		return "", err
+	}
+	var tree map[string]any // a struct would ignore the case of keys
+	if _, err := toml.Decode(string(text), &tree); err != nil {
+		return "", nil
+	}
+	if version, _ := tree["schema_version"].(int64); version > MaxEarlierVersion {
+		return "", nil
+	}
+	server, _ := tree["server"].(map[string]any)
+	if dir, _ := server["state_dir"].(string); dir != "" && !strings.ContainsRune(dir, 0) {
+		return Absolute(dir, filepath.Dir(path)), nil
+	}
+	return "", nil
+}
+
+// MaxEarlierVersion is the last schema_version of the earlier format of the configuration, which
+// comes from the tool whose annotations this proxy took over. A later version cannot be read.
+const MaxEarlierVersion = 4
+
+// StateDir returns the state directory: the configured one if it is not "", else mcpschedd in
+// $XDG_STATE_HOME or ~/.local/state.
+func StateDir(configured string, env func(string) string) (string, error) {
+	if configured != "" {
+		return configured, nil
+	}
+	return userDir("XDG_STATE_HOME", filepath.Join(".local", "state"), env)
+}
+
+// userDir returns $variable/mcpschedd, or HOME/below/mcpschedd if the variable is not set. As the
+// XDG specification requires, it ignores a relative path in the variable.
+func userDir(variable, below string, env func(string) string) (string, error) {
+	if base := env(variable); filepath.IsAbs(base) {
+		return filepath.Join(base, "mcpschedd"), nil
+	}
+	for _, name := range []string{"HOME", "USERPROFILE"} {
+		if home := env(name); filepath.IsAbs(home) {
+			return filepath.Join(home, below, "mcpschedd"), nil
+		}
+	}
+	return "", fmt.Errorf("neither %s nor HOME is an absolute path", variable)
+}
+
+// Absolute returns path, joined to dir if it is relative.
+func Absolute(path, dir string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
