@@ -62,13 +62,8 @@ func (d *document) serve(w http.ResponseWriter, code int) {
 
 // writeJSON writes v as the response.
 func writeJSON(w http.ResponseWriter, v any) {
-	body, err := json.Marshal(v)
-	if err != nil { // a figure is NaN or infinite
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(body) // fails only if the client has disconnected
+	_ = json.NewEncoder(w).Encode(v) // fails only if the client has disconnected
 }
 
 // read returns the content of an embedded file.

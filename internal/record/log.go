@@ -105,25 +105,21 @@ func (l *Log) Add(e Event) {
 		e.Top = l.withDiffers(e.Top)
 	}
 	l.o.Each(e)
-	if l.Writes() && !l.put(&e) {
-		l.lost.Add(1)
+	if !l.Writes() {
+		return
 	}
-}
-
-// put queues an event, unless there is no room, and reports whether it is not lost.
-func (l *Log) put(e *Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	size := len(e.RawArguments)
-	if len(l.queue) >= maxQueued || size > 0 && l.queued+size > maxQueuedArguments {
-		return false
-	}
-	if !l.closed {
-		l.queue = append(l.queue, *e)
+	switch {
+	case l.closed:
+	case len(l.queue) >= maxQueued || size > 0 && l.queued+size > maxQueuedArguments:
+		l.lost.Add(1)
+	default:
+		l.queue = append(l.queue, e)
 		l.queued += size
 		l.writeSoonLocked()
 	}
-	return true
 }
 
 func (l *Log) writeSoonLocked() {
