@@ -72,7 +72,7 @@ func becomeExporting(overHTTP bool) {
 // export starts the exports that the OTEL_* variables configure. It calls srv only after the proxy
 // has been created.
 func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() *proxy.Server) (*record.OTLP, error) {
-	t, err := record.StartOTLP(ctx, record.OTLPOptions{Version: version(), Log: log, Stats: func() record.Stats { return srv().Report() }})
+	t, err := record.StartOTLP(ctx, version(), func() record.Stats { return srv().Report() }, log)
 	if t == nil {
 		return nil, err
 	}

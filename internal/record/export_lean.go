@@ -4,6 +4,7 @@ package record
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 )
 
@@ -23,9 +24,9 @@ func Metrics(func() Stats, string) http.Handler {
 type OTLP struct{}
 
 // StartOTLP logs a warning if the environment requests an export.
-func StartOTLP(_ context.Context, o OTLPOptions) (*OTLP, error) {
+func StartOTLP(_ context.Context, _ string, _ func() Stats, log *slog.Logger) (*OTLP, error) {
 	if ExportRequested() {
-		o.Log.Warn("not exported over OTLP", "why", without)
+		log.Warn("not exported over OTLP", "why", without)
 	}
 	return nil, nil
 }

@@ -2,18 +2,10 @@ package record
 
 import (
 	"cmp"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
 )
-
-// OTLPOptions configure the export to an OpenTelemetry collector.
-type OTLPOptions struct {
-	Version string       // version of the program
-	Stats   func() Stats // called once for each export of metrics
-	Log     *slog.Logger
-}
 
 // Trace starts the trace of a tools/call when it arrives, given the W3C trace context of its
 // request, if any. It returns the trace context for the upstream request, empty if the client's

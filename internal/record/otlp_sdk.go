@@ -55,8 +55,9 @@ type OTLP struct {
 
 // StartOTLP starts the exports that the environment requests: OTEL_EXPORTER_OTLP_ENDPOINT, or
 // the endpoint of a single signal, must be set. It returns nil, nil if no export is requested.
-// It does not try to reach the collector.
-func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
+// It does not try to reach the collector. version is that of the program; stats is called once
+// for each export of metrics.
+func StartOTLP(ctx context.Context, version string, stats func() Stats, log *slog.Logger) (*OTLP, error) {
 	if !ExportRequested() {
 		return nil, nil
 	}
@@ -72,21 +73,21 @@ func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
 	if err := errors.Join(errTraces, errMetrics); err != nil {
 		return nil, err
 	}
-	return startExport(ctx, o, spans, figures), nil
+	return startExport(ctx, version, stats, log, spans, figures), nil
 }
 
 // startExport starts the export to the given exporters; nil for a signal that is off.
-func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
-	t := &OTLP{timeout: closeTimeout, warn: warner(o.Log)}
+func startExport(ctx context.Context, version string, stats func() Stats, log *slog.Logger, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
+	t := &OTLP{timeout: closeTimeout, warn: warner(log)}
 	t.spans, _ = lru.New[callKey, trace.SpanContext](maxSpans) // fails only for a size below 1
 	// By default both write to stderr in a format of their own.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))
-	otel.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
+	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(
 			attribute.String("service.name", serviceName),
-			attribute.String("service.version", o.Version),
+			attribute.String("service.version", version),
 			attribute.String("service.instance.id", rand.Text()), // keeps the counters of several processes apart
 		),
 		resource.WithFromEnv()) // last, so that it takes precedence
@@ -95,12 +96,12 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 	}
 	if spans != nil {
 		p := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(spans))
-		t.tracer = p.Tracer(serviceName, trace.WithInstrumentationVersion(o.Version))
+		t.tracer = p.Tracer(serviceName, trace.WithInstrumentationVersion(version))
 		t.shutdown = append(t.shutdown, p.Shutdown)
 	}
 	if figures != nil {
 		all := prometheus.NewRegistry()
-		all.MustRegister(&collector{o.Stats, o.Version})
+		all.MustRegister(&collector{stats, version})
 		producer := bridge.NewMetricProducer(bridge.WithGatherer(all))
 		reader := sdkmetric.NewPeriodicReader(figures, sdkmetric.WithProducer(producer))
 		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(reader))

@@ -57,7 +57,7 @@ func TestStartNothingAsked(t *testing.T) {
 		t.Run(strings.Join(env, " "), func(t *testing.T) {
 			var log logLines
 			setEnv(t, env...)
-			got, err := record.StartOTLP(t.Context(), record.OTLPOptions{Log: log.logger()})
+			got, err := record.StartOTLP(t.Context(), "", nil, log.logger())
 			if got != nil || err != nil || log.len() != 0 || record.ExportRequested() {
 				t.Fatalf("got %v, %v, %q; want nothing", got, err, log.all())
 			}
@@ -107,7 +107,7 @@ func (hanging) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error
 func TestOneWarningAMinute(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log logLines
-		tr := record.StartExport(t.Context(), record.OTLPOptions{Log: log.logger()}, failing{"503\n" + strings.Repeat("long page ", 1000)}, nil)
+		tr := record.StartExport(t.Context(), "", log.logger(), failing{"503\n" + strings.Repeat("long page ", 1000)}, nil)
 		for range 59 { // an export every 5 s
 			traced(tr, "", "", "x", time.Now()).end(anyCall())
 			time.Sleep(time.Second)
@@ -129,7 +129,7 @@ func TestOneWarningAMinute(t *testing.T) {
 func TestHangingCollector(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log logLines
-		tr := record.StartExport(t.Context(), record.OTLPOptions{Log: log.logger()}, hanging{}, nil)
+		tr := record.StartExport(t.Context(), "", log.logger(), hanging{}, nil)
 		begin := time.Now()
 		for range 10_000 { // more than fit into the queue
 			traced(tr, "", "", "x", time.Now()).end(&record.Event{Kind: record.Call, At: time.Now()})
@@ -166,7 +166,7 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 func spansOf(t *testing.T, run func(tr *record.OTLP)) tracetest.SpanStubs {
 	t.Helper()
 	memory := new(kept)
-	tr := record.StartExport(t.Context(), record.OTLPOptions{Version: "1.2.3"}, memory, nil)
+	tr := record.StartExport(t.Context(), "1.2.3", slog.New(slog.DiscardHandler), memory, nil)
 	run(tr)
 	tr.Close(t.Context())
 	return tracetest.SpanStubsFromReadOnlySpans(memory.spans)
@@ -411,15 +411,14 @@ func texts(attributes []*common.KeyValue) map[string]string {
 
 // collect starts an export to a real collector. The SDK reads the process's environment, so such
 // tests cannot run in parallel.
-func collect(t *testing.T, o record.OTLPOptions, env ...string) (*record.OTLP, *collector) {
+func collect(t *testing.T, env ...string) (*record.OTLP, *collector) {
 	t.Helper()
 	c := &collector{spans: map[string]*traces.Span{}, metrics: map[string]*metrics.Metric{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 	setEnv(t, env...)
-	o.Log = slog.New(slog.DiscardHandler)
-	tr, err := record.StartOTLP(t.Context(), o)
+	tr, err := record.StartOTLP(t.Context(), "1.2.3", figuresOf, slog.New(slog.DiscardHandler))
 	if err != nil || tr == nil {
 		t.Fatalf("got %v, %v", tr, err)
 	}
@@ -439,8 +438,7 @@ func figuresOf() record.Stats {
 
 // A real collector receives spans with the ids that were returned, and the figures.
 func TestCollector(t *testing.T) {
-	tr, c := collect(t, record.OTLPOptions{Version: "1.2.3", Stats: figuresOf},
-		"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test", "OTEL_EXPORTER_OTLP_HEADERS", "x-key=k")
+	tr, c := collect(t, "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test", "OTEL_EXPORTER_OTLP_HEADERS", "x-key=k")
 	span := traced(tr, clientSays, "", "github__list_issues", noon)
 	up := span.parent
 	span.end(&record.Event{Kind: record.Call, At: noon, Session: "s", Seq: 1, Upstream: "github", Tool: "list_issues", Disposition: record.Hit, LatencyMS: 2})
@@ -502,7 +500,7 @@ func received(t *testing.T, c *collector, name, of string, want float64) {
 
 // Traces can be turned off alone. The client's own trace context is then passed on.
 func TestMetricsAlone(t *testing.T) {
-	tr, c := collect(t, record.OTLPOptions{Stats: figuresOf}, "OTEL_TRACES_EXPORTER", "none")
+	tr, c := collect(t, "OTEL_TRACES_EXPORTER", "none")
 	if tr.Trace() != nil {
 		t.Error("calls are traced")
 	}
@@ -525,7 +523,7 @@ func TestCollectorRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var log logLines
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.server())
-			tr, err := record.StartOTLP(t.Context(), record.OTLPOptions{Log: log.logger(), Stats: figuresOf})
+			tr, err := record.StartOTLP(t.Context(), "", figuresOf, log.logger())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,11 +12,8 @@ import (
 )
 
 // StartExport is StartOTLP with these exporters.
-func StartExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return startExport(ctx, o, spans, figures)
+func StartExport(ctx context.Context, version string, log *slog.Logger, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
+	return startExport(ctx, version, nil, log, spans, figures)
 }
 
 // WaitFor sets how long Close waits for the last export.
