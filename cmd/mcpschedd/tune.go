@@ -70,7 +70,7 @@ type tuneFlags struct {
 
 // runTune proposes settings, and prints, diffs, writes or reverts them.
 func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error {
-	c, err := loadUntuned(f.config)
+	c, err := loadBy(f.config, config.LoadUntuned) // so that proposals do not depend on earlier ones
 	if err != nil {
 		return err
 	}
@@ -97,10 +97,6 @@ func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error 
 	io.WriteString(stderr, advice)
 	return t.put(path, p.TOML(), f.action == "write", stdout)
 }
-
-// loadUntuned reads a configuration without its tuned.toml, so that proposals do not depend on
-// earlier proposals.
-func loadUntuned(file string) (*config.Config, error) { return loadBy(file, config.LoadUntuned) }
 
 // tuning is one run of tune.
 type tuning struct {

@@ -118,9 +118,6 @@ func (a *activity) add(e *Event) {
 		a.timeline.add(c)
 	case Choice:
 		c.Reasons, c.Top = maps.Clone(e.Reasons), slices.Clone(e.Top)
-		for i := range c.Top {
-			c.Top[i].RawArguments = nil
-		}
 		a.decisions.add(c)
 	case Level:
 		a.levels.add(c)

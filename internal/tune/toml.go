@@ -23,39 +23,37 @@ func (p Proposal) TOML() []byte {
 	if len(p.Blocks) == 0 {
 		return nil
 	}
-	var b strings.Builder
-	b.WriteString(head)
+	text := head
 	for _, block := range p.Blocks {
-		b.WriteString("\n[tools." + key(block.Tool) + "]\n")
-		var follows []Line
-		for _, l := range block.Lines {
-			if l.Key == "follow_up" {
-				follows = append(follows, l)
-				continue
-			}
-			fmt.Fprintf(&b, "%s = %s # %s\n", l.Key, l.Value, l.Evidence)
-		}
-		if len(follows) > 0 {
-			b.WriteString("follow_up = [\n")
-			for _, l := range follows {
-				fmt.Fprintf(&b, "  %s, # %s\n", l.Value, l.Evidence)
-			}
-			b.WriteString("]\n")
-		}
+		text += "\n" + block.toml()
 	}
-	return []byte(b.String())
+	return []byte(text)
 }
 
 // AdviceTOML returns the advice as commented-out settings.
-func (p Proposal) AdviceTOML() string {
-	var b strings.Builder
+func (p Proposal) AdviceTOML() (text string) {
 	for _, block := range p.Advice {
-		fmt.Fprintf(&b, "# [tools.%s]\n", key(block.Tool))
-		for _, l := range block.Lines {
-			fmt.Fprintf(&b, "# %s = %s # %s\n", l.Key, l.Value, l.Evidence)
+		for line := range strings.Lines(block.toml()) {
+			text += "# " + line
 		}
 	}
-	return b.String()
+	return text
+}
+
+// toml formats a block, with the evidence as comments.
+func (b *Block) toml() string {
+	text, follows := "[tools."+toml.Key{b.Tool}.String()+"]\n", ""
+	for _, l := range b.Lines {
+		if l.Key == "follow_up" {
+			follows += fmt.Sprintf("  %s, # %s\n", l.Value, l.Evidence)
+		} else {
+			text += fmt.Sprintf("%s = %s # %s\n", l.Key, l.Value, l.Evidence)
+		}
+	}
+	if follows != "" {
+		text += "follow_up = [\n" + follows + "]\n"
+	}
+	return text
 }
 
 // followUp formats a follow-up as an inline table.
@@ -73,9 +71,6 @@ func encode(v any) string {
 	line, _ := toml.Marshal(map[string]any{"v": [][]any{{v}}}) // a configuration has only values that TOML can represent
 	return strings.TrimSuffix(strings.TrimPrefix(string(line), "v = [["), "]]\n")
 }
-
-// key returns a name, quoted if necessary.
-func key(name string) string { return toml.Key{name}.String() }
 
 // number formats a number as TOML.
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
