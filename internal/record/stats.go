@@ -2,7 +2,8 @@
 // them.
 //
 // Every figure is the sum over events, computed by one [Tally], whether the events come from the
-// running proxy or from files. The tags of a figure's field in [Stats] are the only place that
+// running proxy or from files; what is true only now, such as open sessions, comes from the
+// [Status] of each running process. The tags of a figure's field in [Stats] are the only place that
 // defines its names, meaning and outputs:
 //
 //	json  name in mcpschedd://stats and in `mcpschedd stats`, as text, JSON or CSV
@@ -15,7 +16,7 @@
 //	log.Add(record.Event{Kind: record.Call, Session: "1f00c2", …})
 //	log.Close()
 //
-//	err := record.Read(ctx, files, tally.Add, func(p record.Problem) { … })
+//	err := record.Read(ctx, files, tally.Add, tally.Problem)
 //	s := tally.Stats(time.Now())
 //
 // Quantities that cannot be observed are not counted, such as whether a model read an inlined
