@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -291,9 +292,10 @@ func TestWorkerSavesABarAtOnce(t *testing.T) {
 			return m
 		}
 		c := d.client(t, "one")
-		d.asks(c, up, "list", `{"page":1}`)
 		failure = errors.New("the disk is full")
+		d.asks(c, up, "list", `{"page":1}`)
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		failure = nil
 		differs := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
 		d.Called(differs)
@@ -317,6 +319,7 @@ func TestWorkerSavesABarAtOnce(t *testing.T) {
 func TestWorkersShareTrials(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var kept speculate.State
+		var locked sync.Mutex // as a file is
 		type process struct {
 			*fixture
 			up *speculate.Upstream
@@ -328,6 +331,8 @@ func TestWorkersShareTrials(t *testing.T) {
 			p := process{newFixture(), at1(s), nil}
 			p.rules.Learn, p.rules.ShadowLabels = true, 1
 			p.up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+				locked.Lock()
+				defer locked.Unlock()
 				kept, err = merge(kept)
 				return err
 			}
