@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,33 +33,6 @@ const (
 	callReadTool = "call_read_tool"
 	callTool     = "call_tool"
 )
-
-// searchTools returns the proxy's own tools for finding and calling tools that are not listed.
-func searchTools(o *Selection, members []*member) []*ownTool {
-	if !o.on() {
-		return nil
-	}
-	var names []string
-	for _, m := range members {
-		names = append(names, m.Spec.Name)
-	}
-	servers := shortened(strings.Join(names, ", "), 600)
-	called := []byte(`{"type":"object","properties":{"name":{"type":"string","description":"name from find_tools"},"arguments":{"type":"object","description":"as in the tool's inputSchema"}},"required":["name"]}`)
-	out := []*ownTool{
-		{name: findTool, search: true, serve: serveFind, item: ownItem(findTool,
-			"Search for tools that are not listed here. They belong to these servers: "+servers+
-				". The result has each tool's name, its arguments, its effect, and the tool to call it with.",
-			[]byte(`{"type":"object","properties":{"query":{"type":"string","description":"the task in a few words, or a tool's name"},"limit":{"type":"integer","minimum":1,"maximum":10,"default":5}},"required":["query"]}`),
-			nil, `{"readOnlyHint":true,"openWorldHint":false}`)},
-		{name: callReadTool, search: true, wrapper: true, item: ownItem(callReadTool,
-			"Call a tool that find_tools marks as read-only.", called, nil, `{"readOnlyHint":true}`)},
-	}
-	if !o.OnlyRead {
-		out = append(out, &ownTool{name: callTool, search: true, wrapper: true, item: ownItem(callTool,
-			"Call any tool that find_tools returns. The user confirms calls that may change something.", called, nil, `{"readOnlyHint":false,"destructiveHint":true}`)})
-	}
-	return out
-}
 
 // find_tools returns the best tool with its schema, and a short entry for each of the others.
 const (
@@ -158,46 +130,9 @@ func (s *session) describe(p *policy, chosen *choice, key string, best bool) (fo
 		found.Description, found.InputSchema = shortened(found.Description, maxBestDescription), schema
 	} else {
 		line, _, _ := strings.Cut(strings.TrimSpace(found.Description), "\n")
-		found.Description, found.Parameters = shortened(line, maxDescription), parametersOf(schema)
+		found.Description, found.Parameters = shortened(line, maxDescription), toolsearch.Parameters(schema)
 	}
 	return found, true
-}
-
-// parametersOf returns a schema's properties on one line: "path: string, limit?: integer".
-func parametersOf(schema []byte) string {
-	var required []string
-	json.Unmarshal(jsonrpc.Get(schema, "required"), &required) // if invalid, none is required
-	var all []string
-	for m := range jsonrpc.Members(jsonrpc.Get(schema, "properties")) {
-		name := string(m.Name)
-		if !slices.Contains(required, name) {
-			name += "?"
-		}
-		all = append(all, name+": "+typeOf(m.Value))
-	}
-	return shortened(strings.Join(all, ", "), maxParameters)
-}
-
-// maxParameters limits the line of parameters, in bytes.
-const maxParameters = 800
-
-// typeOf returns the type of a parameter's schema in a word, or the values of a short enum.
-func typeOf(schema []byte) string {
-	kind := func(of []byte) string {
-		text, _ := jsonrpc.String(jsonrpc.Get(of, "type"))
-		return cmp.Or(text, "any")
-	}
-	if values := jsonrpc.Get(schema, "enum"); len(values) > 0 && len(values) < maxDescription {
-		var all []string
-		for v := range jsonrpc.Elements(values) {
-			all = append(all, strings.ReplaceAll(string(v), `"`, "'"))
-		}
-		return strings.Join(all, "|")
-	}
-	if kind(schema) == "array" {
-		return kind(jsonrpc.Get(schema, "items")) + "[]"
-	}
-	return kind(schema)
 }
 
 // effectOf returns the effect of a tool's calls, for a model to read, and the wrapper tool to

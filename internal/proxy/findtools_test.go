@@ -287,7 +287,7 @@ func TestFoundIsShort(t *testing.T) {
 		t.Fatalf("got %+v, want ten, the first whole", got)
 	}
 	for _, tool := range got.Tools[1:] {
-		if want := "path: string, limit?: integer, of: 'a,b'|2, tags?: string[], odd?: any, any?: any"; tool.Parameters != want || len(tool.InputSchema) > 0 {
+		if want := "path: string, limit?: integer, of: 'a,b'|2, tags?: array, odd?: any, any?: any"; tool.Parameters != want || len(tool.InputSchema) > 0 {
 			t.Errorf("%s: got %q and schema %s, want %q and none", tool.Name, tool.Parameters, tool.InputSchema, want)
 		}
 		if len(tool.Description) > 150 || !strings.HasPrefix(tool.Description, "Get a thing.") {

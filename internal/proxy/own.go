@@ -1,34 +1,39 @@
 package proxy
 
 import (
-	"cmp"
-	"context"
+	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
-	"mcpschedd/internal/valuemodel"
 )
+
+// own.json has the entries of the proxy's own tools and resources in lists, by name or URI. What
+// depends on the configuration is set by newOwnTools.
+//
+//go:embed own.json
+var ownEntries []byte
 
 // ownTool is one of the proxy's own tools.
 type ownTool struct {
-	name    string
-	item    []byte // entry in tools/list
-	serve   func(x *request, arguments []byte) (outcome, error)
-	wrapper bool // the arguments describe the call to make instead; serve is nil
-	search  bool // offered only to sessions that search for tools
+	name   string
+	item   []byte // entry in tools/list
+	serve  ownHandler
+	search bool // offered only to sessions that search for tools
 }
+
+// An ownHandler serves a call of an own tool. It is nil for a wrapper tool, whose arguments
+// describe the call to make instead.
+type ownHandler func(x *request, arguments []byte) (outcome, error)
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
 const (
@@ -37,42 +42,50 @@ const (
 	planPrefix = "plan" + separator
 )
 
-// planTools returns the tools for plans, in the order of the list.
-func planTools(p *Plans) []*ownTool {
-	if !p.Enabled {
-		return nil
+// newOwnTools returns the proxy's own tools, in the order of the list.
+func newOwnTools(p *policy) (all []*ownTool) {
+	add := func(name string, search bool, serve ownHandler, item []byte) {
+		all = append(all, &ownTool{name, item, serve, search})
 	}
-	reads, runs := `{"readOnlyHint":true,"openWorldHint":false}`, `{"readOnlyHint":false,"destructiveHint":true}`
-	if p.Mutations == "deny" {
-		runs = `{"readOnlyHint":true,"openWorldHint":true}` // steps that disclose data to third parties are confirmed nevertheless
+	if p.Selection.on() {
+		var names []string
+		for _, m := range p.members {
+			names = append(names, m.Spec.Name)
+		}
+		quoted := jsonrpc.AppendString(nil, shortened(strings.Join(names, ", "), 600))
+		add(findTool, true, serveFind, bytes.Replace(ownEntry(findTool), []byte("SERVERS"), quoted[1:len(quoted)-1], 1))
+		add(callReadTool, true, nil, ownEntry(callReadTool))
+		if !p.Selection.OnlyRead {
+			add(callTool, true, nil, ownEntry(callTool))
+		}
 	}
-	out := []*ownTool{{name: planTool, item: ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs),
-		serve: func(x *request, arguments []byte) (outcome, error) { return servePlan(x, nil, arguments) }}}
-	if p.KeepFor > 0 {
-		out = append(out, &ownTool{name: readTool, item: ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), serve: serveReadResult})
+	if !p.Plans.Enabled {
+		return all
 	}
-	for i := range p.Named {
-		n := &p.Named[i]
-		out = append(out, &ownTool{
-			name:  planPrefix + n.Name,
-			serve: func(x *request, arguments []byte) (outcome, error) { return servePlan(x, n, arguments) },
-			item:  ownItem(planPrefix+n.Name, n.Description, n.InputSchema(), plan.OutputSchema(), runs),
-		})
+	annotations := `{"readOnlyHint":false,"destructiveHint":true}`
+	if p.Plans.Mutations == "deny" {
+		annotations = `{"readOnlyHint":true,"openWorldHint":true}` // steps that disclose data to third parties are confirmed nevertheless
 	}
-	return out
+	addPlan := func(name, description string, input []byte, n *plan.Named) {
+		item := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, name))
+		item = jsonrpc.Set(item, "description", jsonrpc.AppendString(nil, description))
+		item = jsonrpc.Set(jsonrpc.Set(item, "inputSchema", input), "outputSchema", plan.OutputSchema())
+		serve := func(x *request, arguments []byte) (outcome, error) { return servePlan(x, n, arguments) }
+		add(name, false, serve, jsonrpc.Set(item, "annotations", []byte(annotations)))
+	}
+	addPlan(planTool, plan.Description(p.Plans.Limits), plan.InputSchema(), nil)
+	if p.Plans.KeepFor > 0 {
+		add(readTool, false, serveReadResult, ownEntry(readTool))
+	}
+	for i := range p.Plans.Named {
+		n := &p.Plans.Named[i]
+		addPlan(planPrefix+n.Name, n.Description, n.InputSchema(), n)
+	}
+	return all
 }
 
-const readDescription = "Read the parts that a result of execute_tool_plan left out: pass its handle, and pointer and offset from left_out. Without a handle, lists the results that can be read."
-
-func ownItem(name, description string, input, output []byte, annotations string) []byte {
-	item := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, name))
-	item = jsonrpc.Set(item, "description", jsonrpc.AppendString(nil, description))
-	item = jsonrpc.Set(item, "inputSchema", input)
-	if output != nil {
-		item = jsonrpc.Set(item, "outputSchema", output)
-	}
-	return jsonrpc.Set(item, "annotations", []byte(annotations))
-}
+// ownEntry returns an entry of own.json.
+func ownEntry(name string) []byte { return jsonrpc.Get(ownEntries, name) }
 
 // offers reports whether the session is offered one of the proxy's own tools. It is not if a
 // server's tool took the name first.
@@ -148,24 +161,18 @@ const (
 
 // ownResource is one of the proxy's own resources or resource templates.
 type ownResource struct {
-	uri      string // for a template, the prefix of its resources' URIs
-	list     upstream.List
-	item     string // entry in the list
-	mimeType string
-	read     func(s *session, uri string) (string, error)
+	uri  string // for a template, the prefix of its resources' URIs
+	list upstream.List
+	read func(s *session, uri string) (string, error)
 }
 
 // ownResources returns all of the proxy's own resources.
 func ownResources() []ownResource {
 	return []ownResource{
-		{statsURI, upstream.Resources, `{"uri":"` + statsURI + `","name":"mcpschedd stats","description":"Statistics of this process: calls, results served from prefetches, hidden time, harm, limits. Can be subscribed to.","mimeType":"application/json"}`,
-			"application/json", func(s *session, _ string) (string, error) { return indented(s.srv.Report()) }},
-		{summaryURI, upstream.Resources, `{"uri":"` + summaryURI + `","name":"mcpschedd stats summary","description":"The same as text: time saved, status of the servers, and a table.","mimeType":"text/plain"}`,
-			"text/plain", readSummary},
-		{modelsURI, upstream.Templates, `{"uriTemplate":"` + modelsURI + `{+tool}","name":"mcpschedd value model","description":"The proxy's model of a tool (upstream/tool, or the tool's listed name), with the layer that set each field.","mimeType":"application/json"}`,
-			"application/json", readModel},
-		{plan.GuideURI, upstream.Resources, `{"uri":"` + plan.GuideURI + `","name":"mcpschedd plans","description":"The complete format of execute_tool_plan.","mimeType":"text/markdown"}`,
-			"text/markdown", func(*session, string) (string, error) { return plan.Guide, nil }},
+		{statsURI, upstream.Resources, func(s *session, _ string) (string, error) { return indented(s.srv.Report()) }},
+		{summaryURI, upstream.Resources, readSummary},
+		{modelsURI, upstream.Templates, readModel},
+		{plan.GuideURI, upstream.Resources, func(*session, string) (string, error) { return plan.Guide, nil }},
 	}
 }
 
@@ -196,7 +203,7 @@ func (s *session) ownItems(p *policy, l upstream.List) (items [][]byte) {
 	}
 	for _, r := range ownResources() {
 		if r.list == l && (r.uri != plan.GuideURI || p.Plans.Enabled) {
-			items = append(items, []byte(r.item))
+			items = append(items, ownEntry(r.uri))
 		}
 	}
 	return items
@@ -214,7 +221,7 @@ func serveOwnResource(x *request, uri string) outcome {
 		return outcome{err: invalidParams(uri + ": " + err.Error())}
 	}
 	out := jsonrpc.AppendString([]byte(`{"contents":[{"uri":`), uri)
-	out = jsonrpc.AppendString(append(out, `,"mimeType":`...), own.mimeType)
+	out = append(append(out, `,"mimeType":`...), jsonrpc.Get(ownEntry(own.uri), "mimeType")...)
 	out = jsonrpc.AppendString(append(out, `,"text":`...), text)
 	return ownOutcome(append(out, "}]}"...))
 }
@@ -257,97 +264,4 @@ func announceStats(sessions []*session) {
 			}
 		}
 	}
-}
-
-const (
-	// maxToolName is the length of a tool's name with clientPrefix above which some
-	// clients drop the tool: 64 is the lowest limit of the model APIs in use, Claude
-	// Code's own limit is 128.
-	maxToolName  = 64
-	clientPrefix = "mcp__mcpschedd__"
-)
-
-// Surveyed is the result of [Server.Survey] for one server.
-type Surveyed struct {
-	Upstream string
-	Offer    *upstream.Offer // nil if Problem is set
-	Problem  error           // why the server has no offer
-	Took     time.Duration   // from its start to its offer
-	Tools    []SurveyedTool  // in the server's order
-	Status   record.UpstreamStatus
-}
-
-// SurveyedTool is a tool with its model and the server's annotations.
-type SurveyedTool struct {
-	Model   *valuemodel.Model
-	Hints   valuemodel.Hints
-	Hidden  bool   // not allowed by the configuration
-	Listed  string // name that clients see; "" if it is not listed
-	Warning string // problem with the name; "" if there is none
-}
-
-// Survey starts all servers concurrently and returns the offer of each. It gives up on a
-// server that writes anything but MCP messages after Options.StartupWait.
-func (s *Server) Survey(ctx context.Context) []Surveyed {
-	n := s.newSession(front.Client{})
-	defer n.End(front.ErrEnded)
-	start := time.Now()
-	n.open(revision.Client{})
-	leases := n.leases.current()
-	all := make([]Surveyed, len(leases))
-	var wg sync.WaitGroup
-	for i, l := range leases {
-		wg.Go(func() {
-			bounded, cancel := context.WithTimeout(ctx, s.policy.Load().StartupWait)
-			defer cancel()
-			l.AwaitOffer(bounded)
-			if all[i].Upstream, all[i].Problem = l.Name(), l.Problem(); all[i].Problem == nil {
-				l.AwaitOffer(ctx)
-				all[i].Problem = cmp.Or(l.Problem(), fmt.Errorf("no answer: %w", context.Cause(ctx)))
-			}
-			if all[i].Took, all[i].Offer = time.Since(start), l.Offer(); all[i].Offer == nil {
-				return
-			}
-			all[i].Problem, all[i].Tools = nil, surveyTools(n, l, all[i].Offer)
-			all[i].Status = newToolStatus(s.policy.Load(), l.member.Upstream, all[i].Offer)
-		})
-	}
-	wg.Wait()
-	return all
-}
-
-// WithServerClaims returns u with the server's own name, and the server's annotations of a
-// tool. offer is the server's last offer, nil if the server was never connected.
-func WithServerClaims(u valuemodel.Upstream, offer *upstream.Offer, tool string) (valuemodel.Upstream, valuemodel.Hints) {
-	if offer == nil {
-		return u, valuemodel.Hints{}
-	}
-	u.Server, _ = jsonrpc.String(jsonrpc.Get(offer.Server, "name"))
-	item, _ := offer.Find(upstream.Tools, tool)
-	return u, toolHints(item.Raw)
-}
-
-// surveyTools returns a server's tools with the names that clients would see.
-func surveyTools(n *session, l *sessionLease, offer *upstream.Offer) (all []SurveyedTool) {
-	p := n.srv.policy.Load()
-	for _, item := range offer.Lists[upstream.Tools] {
-		t := SurveyedTool{Model: n.srv.catalog.model(p, l, item.Name), Hints: toolHints(item.Raw), Hidden: !l.member.allows(item.Name)}
-		if !t.Hidden {
-			t.Listed = n.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name})
-			t.Warning = nameWarning(item.Name, t.Listed)
-		}
-		all = append(all, t)
-	}
-	return all
-}
-
-// nameWarning returns a warning about the name under which a tool is listed, or "".
-func nameWarning(tool, name string) string {
-	switch {
-	case name == "":
-		return fmt.Sprintf("tool %q is not listed: another upstream has the name and name_style is \"never\", or the limit of names is reached", tool)
-	case len(clientPrefix)+len(name) > maxToolName:
-		return fmt.Sprintf("tool %q: %d characters with a client's prefix %q, but some clients accept only %d", name, len(clientPrefix)+len(name), clientPrefix, maxToolName)
-	}
-	return ""
 }

@@ -79,7 +79,7 @@ func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstre
 		p.members = append(p.members, m)
 	}
 	p.Plans.SetDefaults()
-	p.own = append(searchTools(&p.Selection, p.members), planTools(&p.Plans)...)
+	p.own = newOwnTools(p)
 	return p
 }
 

@@ -57,7 +57,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	if l == upstream.Tools && x.step == nil {
 		switch own := x.s.ownTool(p, name); {
 		case own == nil:
-		case own.wrapper:
+		case own.serve == nil: // a wrapper
 			if err := x.unwrap(); err != nil {
 				x.refuseTool(err)
 				return nil
