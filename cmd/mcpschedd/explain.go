@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -83,7 +82,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	m := o.Models.Resolve(u, tool, hints)
 	m.Sources = maps.Clone(m.Sources)
 	for field, source := range m.Sources {
-		m.Sources[field] = sourceLine(c, source, field)
+		m.Sources[field] = cmp.Or(c.Where(source), source) // the key of an upstream
 	}
 	if f.json {
 		members, err := withVerdict(m, verdict)
@@ -104,18 +103,6 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	}
 	_, err = m.WriteTo(stdout)
 	return err
-}
-
-// sourceLine returns FILE:LINE of the key that set a field, if its layer is in the configuration.
-// source is the layer: the line of its block, a key of an upstream, or no place in the file.
-func sourceLine(c *config.Config, source, field string) string {
-	for _, t := range c.Tools {
-		if block := config.Key("tools", t.Pattern); c.Where(block) == source {
-			list, _, _ := strings.Cut(field, ".")
-			return cmp.Or(c.Where(block+"."+field), c.Where(block+"."+list), source)
-		}
-	}
-	return cmp.Or(c.Where(source), source)
 }
 
 // withVerdict returns a model as JSON, with its verdict as one more member.

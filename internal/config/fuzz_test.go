@@ -87,7 +87,7 @@ func moved(t *testing.T, data []byte, c *config.Config, problems []config.Proble
 	if c == nil {
 		return
 	}
-	moved := cmp.Options{source, cmpopts.IgnoreFields(valuemodel.Rule{}, "Source")}
+	moved := cmp.Options{source, cmpopts.IgnoreFields(valuemodel.Rule{}, "Source", "Sources")}
 	if diff := cmp.Diff(c, below, moved); diff != "" {
 		t.Errorf("a line further down:\n%s", diff)
 	}

@@ -171,7 +171,13 @@ func (c *Config) complete(dir string) {
 	}
 	for i := range c.Tools {
 		t := &c.Tools[i]
-		t.Host, t.Source = strings.ToLower(t.Host), c.Where(join("tools", t.Pattern))
+		block := join("tools", t.Pattern)
+		t.Host, t.Source, t.Sources = strings.ToLower(t.Host), c.Where(block), make(map[string]string)
+		for key := range c.Positions {
+			if field, ok := strings.CutPrefix(key, block+"."); ok {
+				t.Sources[field] = c.Where(key)
+			}
+		}
 	}
 }
 

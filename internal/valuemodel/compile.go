@@ -15,9 +15,13 @@ import (
 type Rule struct {
 	Pattern string `block:""` // "upstream/tool", a bare name (any upstream), or a glob of either
 	Layer
-	Source string // position, as FILE:LINE
-	Tuned  bool   // written by the tune command; every rule of the operator overrides it
+	Source  string            // position, as FILE:LINE
+	Sources map[string]string // configuration key of a field → its position; of an absent key Source counts
+	Tuned   bool              // written by the tune command; every rule of the operator overrides it
 }
+
+// source returns the position of a field's key.
+func (r *Rule) source(key string) string { return cmp.Or(r.Sources[key], r.Source) }
 
 // Problem is a mistake in a rule.
 type Problem struct {

@@ -46,11 +46,11 @@ func (m *Model) setHost(u Upstream, o origin) {
 	switch {
 	case m.Host != "":
 	case vouched && !(o.Anywhere && remote):
-		setField(m, "rate_limit_host", o.source, &m.Host, o.Host)
+		m.Host, m.Sources["rate_limit_host"] = o.Host, o.source
 	case remote:
-		setField(m, "rate_limit_host", byURL, &m.Host, web)
+		m.Host, m.Sources["rate_limit_host"] = web, byURL
 	default:
-		setField(m, "rate_limit_host", sourceDefault, &m.Host, "upstream:"+u.Name)
+		m.Host, m.Sources["rate_limit_host"] = "upstream:"+u.Name, sourceDefault
 	}
 	switch {
 	case u.Remote != nil:

@@ -2,50 +2,51 @@ package valuemodel
 
 import "slices"
 
-// merge overrides the model's fields with those that the layer sets. Edges are added;
+// merge overrides the model's fields with those that the rule's layer sets. Edges are added;
 // follow-ups and field groups are merged one by one. The class and invalidates_only are
 // not merged, as not every layer may set them.
-func (m *Model) merge(l Layer, source string) {
-	setField(m, "value_class", source, &m.ValueClass, l.ValueClass)
-	setField(m, "classify", source, &m.Classify, l.Classify)
-	setField(m, "rate_limit_host", source, &m.Host, l.Host)
-	setField(m, "speculate", source, &m.Speculate, l.Speculate)
-	setField(m, "disclosure", source, &m.Disclosure, l.Disclosure)
-	setField(m, "volatile", source, &m.Volatile, l.Volatile)
-	setField(m, "fail_fast_after_n", source, &m.FailFastAfter, l.FailFastAfter)
-	setField(m, "validate", source, &m.Validate.File, l.Validate.File)
-	setField(m, "url_argument", source, &m.URLArgument, l.URLArgument)
-	setField(m, "cost_model.typical_kb", source, &m.Cost.TypicalKB, l.Cost.TypicalKB)
-	setField(m, "cost_model.max_kb", source, &m.Cost.MaxKB, l.Cost.MaxKB)
-	setField(m, "cost_model.latency_ms_p50", source, &m.Cost.Latency, l.Cost.Latency)
-	setField(m, "cost_model.dollars", source, &m.Cost.Dollars, l.Cost.Dollars)
-	setField(m, "cost_model.freshness_ttl_s", source, &m.Cost.Freshness, l.Cost.Freshness)
-	mergeEdges(m, l.Invalidates, source)
-	mergeGroups(m, l.FieldGroups, source)
-	mergeFollowUps(m, l.FollowUps, source)
+func (m *Model) merge(r Rule) {
+	l := r.Layer
+	setField(m, "value_class", r, &m.ValueClass, l.ValueClass)
+	setField(m, "classify", r, &m.Classify, l.Classify)
+	setField(m, "rate_limit_host", r, &m.Host, l.Host)
+	setField(m, "speculate", r, &m.Speculate, l.Speculate)
+	setField(m, "disclosure", r, &m.Disclosure, l.Disclosure)
+	setField(m, "volatile", r, &m.Volatile, l.Volatile)
+	setField(m, "fail_fast_after_n", r, &m.FailFastAfter, l.FailFastAfter)
+	setField(m, "validate", r, &m.Validate.File, l.Validate.File)
+	setField(m, "url_argument", r, &m.URLArgument, l.URLArgument)
+	setField(m, "cost_model.typical_kb", r, &m.Cost.TypicalKB, l.Cost.TypicalKB)
+	setField(m, "cost_model.max_kb", r, &m.Cost.MaxKB, l.Cost.MaxKB)
+	setField(m, "cost_model.latency_ms_p50", r, &m.Cost.Latency, l.Cost.Latency)
+	setField(m, "cost_model.dollars", r, &m.Cost.Dollars, l.Cost.Dollars)
+	setField(m, "cost_model.freshness_ttl_s", r, &m.Cost.Freshness, l.Cost.Freshness)
+	mergeEdges(m, r)
+	mergeGroups(m, r)
+	mergeFollowUps(m, r)
 }
 
-// setField overrides a field if the layer's value is not zero.
-func setField[T comparable](m *Model, key, source string, field *T, value T) {
+// setField overrides a field with a value of the rule's layer if it is not zero.
+func setField[T comparable](m *Model, key string, r Rule, field *T, value T) {
 	var unset T
 	if value != unset {
 		*field = value
-		m.Sources[key] = source
+		m.Sources[key] = r.source(key)
 	}
 }
 
-func mergeEdges(m *Model, edges []Edge, source string) {
-	for _, e := range edges {
+func mergeEdges(m *Model, r Rule) {
+	for _, e := range r.Invalidates {
 		e = e.sorted()
 		if !slices.ContainsFunc(m.Invalidates, func(have Edge) bool { return have.key() == e.key() }) {
 			m.Invalidates = append(m.Invalidates, e)
 		}
-		m.Sources[e.Key()] = source
+		m.Sources[e.Key()] = r.source("invalidates")
 	}
 }
 
-func mergeGroups(m *Model, groups map[string]FieldGroup, source string) {
-	for name, g := range groups {
+func mergeGroups(m *Model, r Rule) {
+	for name, g := range r.FieldGroups {
 		if m.FieldGroups == nil {
 			m.FieldGroups = make(map[string]FieldGroup)
 		}
@@ -60,14 +61,14 @@ func mergeGroups(m *Model, groups map[string]FieldGroup, source string) {
 			have.DefaultInclude = g.DefaultInclude
 		}
 		m.FieldGroups[name] = have
-		m.Sources["field_groups."+name] = source
+		m.Sources["field_groups."+name] = r.source("field_groups." + name)
 	}
 }
 
 // mergeFollowUps treats follow-ups with the same tool and arguments as the same.
-func mergeFollowUps(m *Model, next []FollowUp, source string) {
-	for _, f := range next {
-		m.Sources[f.Key()] = source
+func mergeFollowUps(m *Model, r Rule) {
+	for _, f := range r.FollowUps {
+		m.Sources[f.Key()] = r.source("follow_up")
 		i := slices.IndexFunc(m.FollowUps, func(have FollowUp) bool { return have.Key() == f.Key() })
 		if i < 0 {
 			m.FollowUps = append(m.FollowUps, f)

@@ -139,14 +139,14 @@ const defaultFailFastAfter = 3
 func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	o := originOf(u)
 	out := &Model{Upstream: u.Name, Tool: tool, Provider: o.Name, Origin: o.source, Sources: make(map[string]string)}
-	out.merge(defaults(), sourceDefault)
+	out.merge(Rule{Layer: defaults(), Source: sourceDefault})
 	out.InvalidatesOnly, out.Sources["invalidates_only"] = new(false), sourceDefault
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
 	out.Vouched = o.trust >= recognised && out.Sources["side_effect_class"] != sourceAnnotation
 	if o.trust == recognised {
 		out.Doubt = o.doubt(tool, h)
 	}
-	out.merge(o.layer(tool, h), o.source)
+	out.merge(Rule{Layer: o.layer(tool, h), Source: o.source})
 	out.applyRules(m.rulesOf(u.Name, tool))
 	out.setHost(u, o)
 	out.derive(u)
@@ -193,12 +193,12 @@ func (m *Model) applyRules(rules []compiledRule) {
 	for _, r := range rules {
 		l := r.Layer
 		if l.Class != "" {
-			m.Class, m.Sources["side_effect_class"], m.Vouched = l.Class, r.Source, true
+			m.Class, m.Sources["side_effect_class"], m.Vouched = l.Class, r.source("side_effect_class"), true
 			m.Classify = ""
 			delete(m.Sources, "classify")
 		}
 		if l.Classify != "" && (l.Class == "" || l.Class.Reads()) {
-			m.Class, m.Sources["side_effect_class"], m.Vouched = Indeterminate, r.Source, true
+			m.Class, m.Sources["side_effect_class"], m.Vouched = Indeterminate, r.source("classify"), true
 		}
 		if isTrue(l.Speculate) && isFalse(m.Speculate) && r.form <= refused {
 			l.Speculate = nil
@@ -206,8 +206,9 @@ func (m *Model) applyRules(rules []compiledRule) {
 		if isFalse(l.Speculate) {
 			refused = r.form
 		}
-		m.merge(l, r.Source)
-		setField(m, "invalidates_only", r.Source, &m.InvalidatesOnly, l.InvalidatesOnly)
+		r.Layer = l
+		m.merge(r.Rule)
+		setField(m, "invalidates_only", r.Rule, &m.InvalidatesOnly, l.InvalidatesOnly)
 		m.BackOff = m.BackOff || l.FailFastAfter > 0
 	}
 }
