@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/clients"
-	"mcpschedd/internal/state"
 )
 
 func addCommand() *cobra.Command {
@@ -49,7 +47,8 @@ can read.`,
 			if trust {
 				m.trust = []string{"all"}
 			}
-			return runAdd(m, name, server, c.OutOrStdout(), c.ErrOrStderr())
+			m.begin(c.OutOrStdout(), c.ErrOrStderr(), true)
+			return m.runAdd(name, server)
 		},
 	}
 	configFlag(c, &m.config)
@@ -69,8 +68,7 @@ type addition struct {
 }
 
 // runAdd adds one server to the configuration, with the code that imports a client's servers.
-func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer) error {
-	m.begin(stdout, stderr, true)
+func (m *importing) runAdd(name string, server addition) error {
 	document, err := json.Marshal(map[string]any{"mcpServers": map[string]addition{name: server}})
 	if err != nil {
 		return err
@@ -78,64 +76,59 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	if err := m.reader.Read(filepath.Join(workingDir(), "the command line"), document); err != nil {
 		return err
 	}
-	p, err := m.plan()
+	if err := m.decide(); err != nil {
+		return err
+	}
+	if err := m.rejection(name); err != nil {
+		return err
+	}
+	changes, err := m.configuration()
 	if err != nil {
 		return err
 	}
-	if err := p.rejection(name); err != nil {
-		return err
-	}
-	file, err := state.OpenFile(p.have.Path)
-	if err != nil {
-		return err
-	}
-	changes, err := p.configuration(file)
-	if err != nil {
-		return err
-	}
-	for _, c := range changes { // variables first, because the configuration refers to their file
-		if err := c.File.Write(c.Text); err != nil {
+	for _, c := range changes {
+		if err := c.Write(); err != nil {
 			return err
 		}
 	}
-	p.printAdded(p.servers[0].Server)
-	if file.Exists {
+	m.printAdded(m.reader.Servers()[0])
+	if changes[len(changes)-1].Was != nil {
 		return nil
 	}
-	line, err := m.ownLine(p.have.Path)
-	say(stderr, "next: give your client one server, with the command %s", strings.Join(line, " "))
+	line, err := m.ownLine()
+	say(m.stderr, "next: give your client one server, with the command %s", strings.Join(line, " "))
 	return err
 }
 
 // rejection returns the reason why the server was not added, or nil.
-func (p *importPlan) rejection(name string) error {
+func (m *importing) rejection(name string) error {
+	servers := m.reader.Servers()
 	switch {
-	case len(p.servers) == 0:
-		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.m.reader.Notes()[0].Text, "left out: "))}
-	case p.servers[0].Name != name:
-		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, p.servers[0].Name)
-	case p.has(name):
-		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
-	case p.servers[0].stays != "":
-		return misused{fmt.Errorf("%s was not added: %s", name, p.servers[0].stays)}
+	case len(servers) == 0:
+		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(m.reader.Notes()[0].Text, "left out: "))}
+	case servers[0].Name != name:
+		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, servers[0].Name)
+	case m.has(name):
+		return hinted{misused{fmt.Errorf("%s already has an upstream %s", m.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
+	case servers[0].Stays != "":
+		return misused{fmt.Errorf("%s was not added: %s", name, servers[0].Stays)}
 	}
 	return nil
 }
 
 // printAdded prints that a server was added, with warnings and notes.
-func (p *importPlan) printAdded(s *clients.Server) {
-	stderr := p.m.stderr
-	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", s.Name, p.have.Path)
+func (m *importing) printAdded(s clients.Server) {
+	say(m.stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", s.Name, m.have.Path)
 	if program := s.Block.Command; program != "" && !strings.Contains(program, "${") {
 		if _, err := exec.LookPath(program); err != nil {
-			say(stderr, "warning: %q is not found in PATH", program)
+			say(m.stderr, "warning: %q is not found in PATH", program)
 		}
 	}
 	for _, note := range s.Notes {
-		say(stderr, "note: %s", note)
+		say(m.stderr, "note: %s", note)
 	}
-	if !s.Block.Trust && providerOf(*s) == "" {
-		say(stderr, "note: it is an unknown server, so its calls only pass through unless its tool annotations are trusted")
+	if !s.Block.Trust && providerOf(s) == "" {
+		say(m.stderr, "note: it is an unknown server, so its calls only pass through unless its tool annotations are trusted")
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/clients"
+	"mcpschedd/internal/config"
 	"mcpschedd/internal/state"
 )
 
@@ -38,10 +38,13 @@ or URL that looks like a secret, goes into a file of variables. None is printed.
   mcpschedd import --permissions    later: also rewrite Claude Code's rules
   mcpschedd import --hooks          later: also have Claude Code report its edits
   mcpschedd import --undo           restore the clients' files`,
-		ValidArgs: clients.Names(),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return clients.Names(), cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(c *cobra.Command, words []string) error {
 			m.from = words
-			return runImport(c.Context(), m, c.OutOrStdout(), c.ErrOrStderr())
+			m.begin(c.OutOrStdout(), c.ErrOrStderr(), false)
+			return m.run()
 		},
 	}
 	configFlag(c, &m.config)
@@ -56,21 +59,29 @@ or URL that looks like a secret, goes into a file of variables. None is printed.
 	return c
 }
 
-// importing is one run of import.
+// importing is one run of import or add.
 type importing struct {
 	from               []string // clients and files
 	config             string
 	all, write, undo   bool
 	permissions, hooks bool
 	trust              []string
-	reader             *clients.Reader
-	files              map[string]*state.File // path → file, of the files read
-	sources            []string               // their paths, in order
-	stdout, stderr     io.Writer
+
+	stdout, stderr io.Writer
+	reader         *clients.Reader
+	sources        []string       // the files read, in order
+	have           *config.Config // that is to be changed
+	moved          []clients.Move // servers moved by earlier imports
 }
 
-// runImport prints clients' servers as configuration blocks, imports them, or undoes imports.
-func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) error {
+// begin prepares m for reading clients' files. For withoutToken see [clients.Options].
+func (m *importing) begin(stdout, stderr io.Writer, withoutToken bool) {
+	m.stdout, m.stderr = stdout, stderr
+	m.reader = clients.NewReader(clients.Options{Machine: machine(), ReadFile: readBounded, WithoutToken: withoutToken})
+}
+
+// run lists or prints clients' servers, imports them, or undoes imports.
+func (m *importing) run() error {
 	switch {
 	case slices.Contains(m.from, ""):
 		return usage("unexpected argument %q", "")
@@ -80,9 +91,6 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 		return usage("--write: want a file, --all, or some of %s", strings.Join(clients.Names(), ", "))
 	case m.hooks && runtime.GOOS == "windows":
 		return usage("--hooks is not supported on Windows yet")
-	}
-	m.begin(stdout, stderr, false)
-	switch {
 	case m.undo:
 		return m.undoImports()
 	case m.write || m.permissions || m.hooks:
@@ -93,34 +101,20 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	if err := m.read(); err != nil {
 		return err
 	}
-	p, err := m.plan()
-	if err != nil {
+	m.printNotes()
+	for _, line := range m.rules() {
+		say(m.stderr, "note: %s", line)
+	}
+	if added := m.added(); added != nil {
+		_, err := m.stdout.Write(added)
 		return err
 	}
-	p.printNotes()
-	for _, line := range p.rules() {
-		say(stderr, "note: %s", line)
-	}
-	if blocks := p.blocks(); len(blocks) > 0 {
-		_, err = fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
-	}
-	return err
-}
-
-// begin prepares m for reading clients' files. For withoutToken see [clients.Options].
-func (m *importing) begin(stdout, stderr io.Writer, withoutToken bool) {
-	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
-	m.reader = clients.NewReader(clients.Options{Machine: machine(), ReadFile: readBounded, WithoutToken: withoutToken})
+	return nil
 }
 
 func machine() clients.Machine {
 	home, _ := os.UserHomeDir() // "" means clients' files are not searched
 	return clients.Machine{OS: runtime.GOOS, Home: home, Env: os.Getenv}
-}
-
-// header returns a comment that names the source of the blocks.
-func (m *importing) header() string {
-	return clients.Comment("From " + strings.Join(m.sources, " and ") + ", by mcpschedd import.")
 }
 
 // readBounded reads a file, of which a client accepts far less than the bound.
@@ -143,32 +137,33 @@ type clientFile struct {
 // missing reports whether the file does not exist.
 func (f clientFile) missing() bool { return errors.Is(f.err, fs.ErrNotExist) }
 
-// read reads the named files, the files of named clients, and the deny rules of clients.
+// read reads the named files, the files of named clients, and the deny rules of clients, and
+// decides what to do with the servers.
 func (m *importing) read() error {
 	if m.all {
-		if err := m.readClients("any client", clients.All); err != nil {
+		if err := m.readClients("any client", clients.All()); err != nil {
 			return err
 		}
 	}
 	for _, from := range m.from {
-		if named := clients.Named(from); len(named) > 0 {
+		if named := clients.Named(from); named != nil {
 			if err := m.readClients(from, named); err != nil {
 				return err
 			}
 			continue
 		}
 		path, err := filepath.Abs(from)
-		if err != nil {
-			return err
+		if err == nil {
+			err = m.readFile(path)
 		}
-		if err := m.readFile(path); errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) {
 			return suggest(fmt.Errorf("%s: not a client and not a file", from), from, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
 		} else if err != nil {
 			return err
 		}
 	}
 	m.reader.Deny()
-	return nil
+	return m.decide()
 }
 
 // readClients reads the existing files of clients. An unreadable file is a warning, or an error
@@ -180,13 +175,14 @@ func (m *importing) readClients(name string, all []*clients.Client) error {
 	}
 	var paths []string
 	var wrong []error
+	found := false
 	for _, f := range files {
-		paths = append(paths, f.path)
+		paths, found = append(paths, f.path), found || f.err == nil
 		if _, empty := errors.AsType[*clients.NoServers](f.err); f.err != nil && !empty && !f.missing() {
 			wrong = append(wrong, f.err)
 		}
 	}
-	if !slices.ContainsFunc(files, func(f clientFile) bool { return f.err == nil }) {
+	if !found {
 		err := fmt.Errorf("no servers of %s in %s", name, strings.Join(paths, ", "))
 		return hinted{errors.Join(append(wrong, err)...), "name the file if it is elsewhere"}
 	}
@@ -224,14 +220,13 @@ func (m *importing) readFile(path string) error {
 	if err := m.reader.Read(path, f.Text); err != nil {
 		return err
 	}
-	m.files[path] = f
 	m.sources = append(m.sources, path)
 	return nil
 }
 
 // list prints the clients found, and what an import would do with each of their servers.
 func (m *importing) list() error {
-	files, err := m.lookFor(clients.All)
+	files, err := m.lookFor(clients.All())
 	if err != nil {
 		return err
 	}
@@ -240,11 +235,11 @@ func (m *importing) list() error {
 		return err
 	}
 	m.reader.Deny()
-	p, err := m.plan()
-	if err != nil {
+	if err := m.decide(); err != nil {
 		return err
 	}
-	for _, s := range p.servers { // a client's own file refers to the files of projects
+	servers := m.reader.Servers()
+	for _, s := range servers { // a client's own file refers to the files of projects
 		if !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == s.From.File }) {
 			files = append(files, clientFile{title: clients.Named(s.From.Client)[0].Title, path: s.From.File})
 		}
@@ -257,9 +252,9 @@ func (m *importing) list() error {
 		} else if why := m.reader.Forbidden(f.path); why != "" {
 			line("  cannot be imported: " + why)
 		}
-		for _, s := range p.servers {
+		for _, s := range servers {
 			if s.From.File == f.path {
-				line("  " + s.Called() + ": " + s.decision())
+				line("  " + s.Called() + ": " + decision(s))
 			}
 		}
 	}
@@ -268,4 +263,22 @@ func (m *importing) list() error {
 	}
 	_, err = fmt.Fprintln(m.stdout, "\nmcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.")
 	return err
+}
+
+// decision describes what an import would do with the server.
+func decision(s clients.Server) string {
+	what := "would be imported"
+	if provider := providerOf(s); provider != "" {
+		what += ", known (" + provider + ")"
+	}
+	switch {
+	case s.Stays != "":
+		what = "stays: " + s.Stays
+	case !s.New:
+		what = "already configured as upstreams." + s.Name
+	}
+	if folders := s.Block.Folders; len(folders) > 0 {
+		what += " (only in " + strings.Join(folders, ", ") + ")"
+	}
+	return what
 }

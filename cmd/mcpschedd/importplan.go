@@ -20,50 +20,24 @@ import (
 // variablesFolder is the directory of variable files, beside the configuration.
 const variablesFolder = "env"
 
-// importPlan is the decision of an import on each server.
-type importPlan struct {
-	m       *importing
-	have    *config.Config
-	servers []planned
-	moved   []clients.Move // servers moved by earlier imports
+// configured reads the configuration to change, or the defaults if the file does not exist yet.
+func (m *importing) configured() (err error) {
+	m.have, err = load(m.config)
+	if named := cmp.Or(m.config, os.Getenv("MCPSCHEDD_CONFIG")); named != "" && errors.Is(err, fs.ErrNotExist) {
+		m.have = config.Default()
+		m.have.Path, err = filepath.Abs(named)
+	}
+	if err == nil && m.have.Path == "" && m.write {
+		return hinted{misused{errors.New("no place for the configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
+	}
+	return err
 }
 
-// planned is the decision on one server.
-type planned struct {
-	*clients.Server
-	add    bool   // add it to the configuration
-	exists bool   // the configuration has it
-	stays  string // reason why it stays with its client; "" if it does not
-}
-
-// taken reports whether mcpschedd serves the server, so that its client no longer needs it.
-func (p planned) taken() bool { return p.Upstream != "" }
-
-// decision describes what an import would do with the server.
-func (p planned) decision() string {
-	what := "would be imported"
-	if provider := providerOf(*p.Server); provider != "" {
-		what += ", known (" + provider + ")"
+// decide decides what to do with each server that was read.
+func (m *importing) decide() error {
+	if err := m.configured(); err != nil {
+		return err
 	}
-	switch {
-	case p.stays != "":
-		what = "stays: " + p.stays
-	case p.exists:
-		what = "already configured as upstreams." + p.Name
-	}
-	if folders := p.Block.Folders; len(folders) > 0 {
-		what += " (only in " + strings.Join(folders, ", ") + ")"
-	}
-	return what
-}
-
-// plan decides what to do with the servers that were read.
-func (m *importing) plan() (*importPlan, error) {
-	have, err := m.configured()
-	if err != nil {
-		return nil, err
-	}
-	p := &importPlan{m: m, have: have}
 	trusted := make(map[string]bool)
 	servers := m.reader.Servers()
 	for i := range servers {
@@ -73,26 +47,26 @@ func (m *importing) plan() (*importPlan, error) {
 				s.Block.Trust, trusted[name] = true, true
 			}
 		}
-		one := planned{Server: s, stays: s.Stays}
-		if at := slices.IndexFunc(p.servers, func(first planned) bool { return first.Name == s.Name }); at >= 0 { // several clients have it
-			one.exists, one.stays = p.servers[at].exists, p.servers[at].stays
-		} else if one.stays == "" {
-			one.exists = p.same(*s)
-			if one.add = !one.exists; one.add && p.has(s.Name) {
-				one.add, one.stays = false, fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
-			}
+		first := slices.IndexFunc(servers, func(first clients.Server) bool { return first.Name == s.Name })
+		switch {
+		case first < i: // several clients have it
+			s.Stays = servers[first].Stays
+		case s.Stays != "" || m.same(*s):
+		case m.has(s.Name):
+			s.Stays = fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
+		default:
+			s.New = true
 		}
-		if one.stays == "" {
+		if s.Stays == "" {
 			s.Upstream = s.Name
 		}
-		p.servers = append(p.servers, one)
 	}
 	for _, name := range m.trust {
 		if !trusted[name] && name != "all" {
-			return nil, usage("--trust: no server %q was read", name)
+			return usage("--trust: no server %q was read", name)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // providerOf returns the provider that the server's configuration identifies; "" if the server is
@@ -106,24 +80,24 @@ func providerOf(s clients.Server) string {
 }
 
 // has reports whether an upstream has that name, ignoring case.
-func (p *importPlan) has(name string) bool {
-	return slices.ContainsFunc(p.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
+func (m *importing) has(name string) bool {
+	return slices.ContainsFunc(m.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
 }
 
 // same reports whether the configuration has the server under its name, with the same entry and
 // the same variables file.
-func (p *importPlan) same(s clients.Server) bool {
-	i := slices.IndexFunc(p.have.Upstreams, func(u config.Upstream) bool { return u.Name == s.Name })
-	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
+func (m *importing) same(s clients.Server) bool {
+	i := slices.IndexFunc(m.have.Upstreams, func(u config.Upstream) bool { return u.Name == s.Name })
+	c, err := config.Parse(m.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
 	if i < 0 || err != nil {
 		return false
 	}
 	if name, want := s.VariablesFile(variablesFolder); want != nil {
-		if have, err := os.ReadFile(p.beside(name)); err != nil || !bytes.Equal(have, want) {
+		if have, err := os.ReadFile(m.beside(name)); err != nil || !bytes.Equal(have, want) {
 			return false
 		}
 	}
-	return reflect.DeepEqual(entryOf(p.have.Upstreams[i]), entryOf(c.Upstreams[0]))
+	return reflect.DeepEqual(entryOf(m.have.Upstreams[i]), entryOf(c.Upstreams[0]))
 }
 
 // entryOf returns the settings of an upstream that clients have too.
@@ -135,103 +109,96 @@ func entryOf(u config.Upstream) config.Upstream {
 }
 
 // beside returns the path of a file whose name is relative to the configuration.
-func (p *importPlan) beside(name string) string {
-	return filepath.Join(filepath.Dir(p.have.Path), filepath.FromSlash(name))
+func (m *importing) beside(name string) string {
+	return filepath.Join(filepath.Dir(m.have.Path), filepath.FromSlash(name))
 }
 
-// configured returns the configuration to change, or the defaults if the file does not exist yet.
-func (m *importing) configured() (*config.Config, error) {
-	c, err := load(m.config)
-	if named := cmp.Or(m.config, os.Getenv("MCPSCHEDD_CONFIG")); named != "" && errors.Is(err, fs.ErrNotExist) {
-		c = config.Default()
-		c.Path, err = filepath.Abs(named)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if c.Path == "" && m.write {
-		return nil, hinted{misused{errors.New("no place for the configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
-	}
-	return c, nil
-}
-
-// blocks returns the servers to add to the configuration.
-func (p *importPlan) blocks() []clients.Server {
-	var all []clients.Server
-	for _, s := range p.servers {
-		if s.add {
-			all = append(all, *s.Server)
+// new returns the servers to add to the configuration.
+func (m *importing) new() (all []clients.Server) {
+	for _, s := range m.reader.Servers() {
+		if s.New {
+			all = append(all, s)
 		}
 	}
 	return all
 }
 
+// added returns the blocks of the servers to add to the configuration, under a comment with their
+// source; nil if there are none.
+func (m *importing) added() []byte {
+	blocks := clients.TOML(m.new(), variablesFolder)
+	if len(blocks) == 0 || m.sources == nil { // the server is from the command line
+		return blocks
+	}
+	return fmt.Appendf(nil, "%s\n%s", clients.Comment("From "+strings.Join(m.sources, " and ")+", by mcpschedd import."), blocks)
+}
+
 // prefixed reports whether tools will be listed as upstream__tool.
-func (p *importPlan) prefixed() bool {
+func (m *importing) prefixed() bool {
 	enabled := 0
-	for _, u := range p.have.Upstreams {
+	for _, u := range m.have.Upstreams {
 		if u.Enabled {
 			enabled++
 		}
 	}
-	for _, s := range p.servers {
-		if s.add && !s.Block.Disabled {
+	for _, s := range m.new() {
+		if !s.Block.Disabled {
 			enabled++
 		}
 	}
-	style := p.have.Server.NameStyle
+	style := m.have.Server.NameStyle
 	return style == "always" || style != "never" && enabled != 1
 }
 
-// rewrites returns the clients' rules that name tools of servers that mcpschedd serves.
-func (p *importPlan) rewrites() []clients.Rewrite {
-	return p.m.reader.Rewrites(p.moved, p.prefixed())
+// rewrites returns the changes to clients' rules that name tools of servers that mcpschedd serves.
+func (m *importing) rewrites() []clients.Change {
+	return m.reader.Rewrites(m.moved, m.prefixed())
 }
 
 // rules describes rules that need new names, and tools that need to be approved again.
-func (p *importPlan) rules() []string {
-	var all []string
-	for _, r := range p.rewrites() {
-		how := "import --permissions applies this"
-		if r.Checked {
-			how = "change this by hand, as the file is shared"
-		} else if p.m.permissions {
-			continue
+func (m *importing) rules() (all []string) {
+	for _, c := range m.rewrites() {
+		switch {
+		case c.Shared:
+			all = append(all, renames(c)+" (change this by hand, as the file is shared)")
+		case !m.permissions:
+			all = append(all, renames(c)+" (import --permissions applies this)")
 		}
-		all = append(all, fmt.Sprintf("%s: %s (%s)", r.Path, renames(r.Renamed), how))
 	}
 	return all
 }
 
 // renames describes the new names in a file's rules.
-func renames(all []clients.Rename) string {
+func renames(c clients.Change) string {
 	var names []string
-	for _, n := range all {
+	for _, n := range c.Renamed {
 		names = append(names, n.From+" is now "+n.To)
 	}
-	return strings.Join(names, ", ")
+	return c.Path + ": " + strings.Join(names, ", ")
 }
 
 // printNotes prints notes on the files, and on the servers that are not imported or unknown.
-func (p *importPlan) printNotes() {
-	for _, n := range p.m.reader.Notes() {
+func (m *importing) printNotes() {
+	for _, n := range m.reader.Notes() {
 		kind := "note"
 		if n.Wrong {
 			kind = "warning"
 		}
-		say(p.m.stderr, "%s: %s", kind, n)
+		say(m.stderr, "%s: %s", kind, n)
 	}
-	for _, s := range p.servers {
+	taken := false
+	for _, s := range m.reader.Servers() {
+		taken = taken || s.Upstream != ""
 		switch {
-		case s.stays != "":
-			say(p.m.stderr, "note: %s stays with its client: %s", s.Called(), s.stays)
-		case s.exists:
-			say(p.m.stderr, "note: %s is already configured as upstreams.%s", s.Called(), s.Name)
-		case s.add && !s.Block.Trust && providerOf(*s.Server) == "":
-			say(p.m.stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called())
+		case s.Stays != "":
+			say(m.stderr, "note: %s stays with its client: %s", s.Called(), s.Stays)
+		case !s.New && m.has(s.Name):
+			say(m.stderr, "note: %s is already configured as upstreams.%s", s.Called(), s.Name)
+		case s.New && !s.Block.Trust && providerOf(s) == "":
+			say(m.stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called())
 		}
 	}
-	if !slices.ContainsFunc(p.servers, planned.taken) {
-		say(p.m.stderr, "nothing to import")
+	if !taken {
+		say(m.stderr, "nothing to import")
 	}
 }

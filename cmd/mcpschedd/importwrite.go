@@ -24,11 +24,10 @@ func (m *importing) change() error {
 	if len(m.from) == 0 && !m.all {
 		m.from = []string{"claude"} // only Claude Code has rules and hooks
 	}
-	have, err := m.configured()
-	if err != nil {
+	if err := m.configured(); err != nil {
 		return err
 	}
-	dir, err := stateDir(have)
+	dir, err := stateDir(m.have)
 	if err != nil {
 		return err
 	}
@@ -36,16 +35,12 @@ func (m *importing) change() error {
 		if err := m.read(); err != nil {
 			return err
 		}
-		p, err := m.plan()
-		if err != nil {
-			return err
-		}
-		changes, err := p.changes(dir)
+		changes, err := m.changes(dir)
 		if err != nil {
 			return err
 		}
 		if m.write {
-			p.printNotes()
+			m.printNotes()
 		}
 		copies := ""
 		if len(changes) > 0 {
@@ -53,35 +48,40 @@ func (m *importing) change() error {
 				return err
 			}
 		}
-		return p.printChanges(changes, copies)
+		return m.printChanges(changes, copies)
 	})
 }
 
 // changes returns the changes to all files.
-func (p *importPlan) changes(dir state.Dir) (all []clients.Change, err error) {
-	if p.m.write {
-		all, err = p.imported()
+func (m *importing) changes(dir state.Dir) (all []clients.Change, err error) {
+	if m.write {
+		all, err = m.imported()
 	} else {
-		err = p.onlyMoved(dir)
+		err = m.onlyMoved(dir)
 	}
-	if err == nil && p.m.permissions {
-		all, err = p.withRules(all)
+	if m.permissions {
+		for _, c := range m.rewrites() {
+			if !c.Shared {
+				all = append(all, c)
+			}
+		}
 	}
-	if err == nil && p.m.hooks {
-		all, err = p.withHooks(all)
+	if err == nil && m.hooks {
+		all, err = m.withHooks(all)
 	}
 	return all, err
 }
 
 // onlyMoved restricts the plan to servers that earlier imports have moved: the tools of others
 // keep their names.
-func (p *importPlan) onlyMoved(dir state.Dir) (err error) {
-	for i := range p.servers {
-		if s := &p.servers[i]; !s.exists {
-			s.add, s.Upstream = false, ""
+func (m *importing) onlyMoved(dir state.Dir) (err error) {
+	servers := m.reader.Servers()
+	for i := range servers {
+		if s := &servers[i]; s.New || !m.has(s.Name) {
+			s.New, s.Upstream = false, ""
 		}
 	}
-	if p.moved, err = clients.Moved(dir); err == nil && len(p.moved) == 0 && p.m.permissions {
+	if m.moved, err = clients.Moved(dir); err == nil && len(m.moved) == 0 && m.permissions {
 		err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
 	}
 	return err
@@ -89,163 +89,147 @@ func (p *importPlan) onlyMoved(dir state.Dir) (err error) {
 
 // imported returns the changes of import --write: those to our own files, and those that point the
 // clients' files to mcpschedd.
-func (p *importPlan) imported() ([]clients.Change, error) {
-	for _, path := range p.m.sources {
-		if why := p.m.reader.Forbidden(path); why != "" {
+func (m *importing) imported() ([]clients.Change, error) {
+	for _, path := range m.sources {
+		if why := m.reader.Forbidden(path); why != "" {
 			return nil, fmt.Errorf("nothing was changed: %s", why)
 		}
 	}
-	file, err := state.OpenFile(p.have.Path)
+	changes, err := m.configuration()
 	if err != nil {
 		return nil, err
 	}
-	changes, err := p.configuration(file)
+	line, err := m.ownLine()
 	if err != nil {
 		return nil, err
 	}
-	line, err := p.m.ownLine(p.have.Path)
-	if err != nil {
-		return nil, err
-	}
-	pointed, err := p.m.reader.Point(line)
-	for _, one := range pointed {
-		changes = append(changes, clients.Change{File: p.m.files[one.Path], Text: one.Text, Pointed: &one})
-	}
-	return changes, err
+	pointed, err := m.reader.Point(line)
+	return append(changes, pointed...), err
 }
 
-// configuration returns the changes to our own files: the configuration and variables files.
-func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
-	blocks := p.blocks()
-	if len(blocks) == 0 {
+// configuration returns the changes to our own files: the variables files, then the configuration,
+// which refers to them.
+func (m *importing) configuration() (all []clients.Change, err error) {
+	added := m.added()
+	if added == nil {
 		return nil, nil
 	}
-	text := p.m.appended(file.Text, blocks)
-	if _, err := config.Parse(p.have.Path, text); err != nil {
-		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", p.have.Path, err)
-	}
-	var changes []clients.Change
-	for _, s := range blocks {
+	for _, s := range m.new() {
 		if name, variables := s.VariablesFile(variablesFolder); variables != nil {
-			f, err := state.OpenFile(p.beside(name))
+			c, err := unchanged(m.beside(name))
 			if err != nil {
 				return nil, err
 			}
-			changes = append(changes, clients.Change{File: f, Text: variables})
+			c.Text = variables
+			all = append(all, c)
 		}
 	}
-	return append(changes, clients.Change{File: file, Text: text}), nil
+	c, err := unchanged(m.have.Path)
+	if err != nil {
+		return nil, err
+	}
+	c.Text = appended(c.Was, added)
+	if _, err := config.Parse(m.have.Path, c.Text); err != nil {
+		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", m.have.Path, err)
+	}
+	return append(all, c), nil
 }
 
-// appended returns a configuration with servers added at its end, with the same line ends.
-func (m *importing) appended(text []byte, servers []clients.Server) []byte {
-	added := clients.TOML(servers, variablesFolder)
-	if len(m.sources) > 0 { // else the server is from the command line
-		added = fmt.Appendf(nil, "%s\n%s", m.header(), added)
+// unchanged returns a change of a file that keeps its text.
+func unchanged(path string) (clients.Change, error) {
+	f, err := state.OpenFile(path)
+	if err != nil {
+		return clients.Change{}, err
 	}
-	if len(text) > 0 {
-		added = append([]byte("\n"), added...)
-	}
-	if len(text) > 0 && text[len(text)-1] != '\n' {
+	return clients.Change{Path: path, Was: f.Text, Text: f.Text}, nil
+}
+
+// appended returns a configuration with blocks added at its end, after a blank line, and with the
+// same line ends.
+func appended(text, added []byte) []byte {
+	switch {
+	case len(text) == 0:
+	case text[len(text)-1] != '\n':
+		added = append([]byte("\n\n"), added...)
+	default:
 		added = append([]byte("\n"), added...)
 	}
 	if bytes.Contains(text, []byte("\r\n")) {
 		added = bytes.ReplaceAll(added, []byte("\n"), []byte("\r\n"))
 	}
-	return append(bytes.Clone(text), added...)
-}
-
-// withRules adds the changes to Claude Code's files with rules.
-func (p *importPlan) withRules(all []clients.Change) ([]clients.Change, error) {
-	for _, r := range p.rewrites() {
-		if r.Checked {
-			continue
-		}
-		f, err := state.OpenFile(r.Path)
-		if err != nil {
-			return nil, err
-		}
-		if !bytes.Equal(f.Text, r.Was) {
-			return nil, fmt.Errorf("%s: changed during the import; nothing was written", r.Path)
-		}
-		all = append(all, clients.Change{File: f, Text: r.Text, Renamed: r.Renamed})
-	}
-	return all, nil
+	return slices.Concat(text, added)
 }
 
 // withHooks adds the change to Claude Code's settings that makes it report its edits.
-func (p *importPlan) withHooks(all []clients.Change) ([]clients.Change, error) {
-	line, err := p.m.ownLine(p.have.Path)
+func (m *importing) withHooks(all []clients.Change) ([]clients.Change, error) {
+	line, err := m.ownLine()
 	if err != nil {
 		return nil, err
 	}
 	line[1] = daemon.HookCommand
 	path := clients.HooksFile(machine())
-	i := slices.IndexFunc(all, func(c clients.Change) bool { return c.File.Path == path })
-	if i < 0 {
-		f, err := state.OpenFile(path)
-		if err != nil {
-			return nil, err
-		}
-		i, all = len(all), append(all, clients.Change{File: f, Text: f.Text})
+	var c clients.Change
+	if i := slices.IndexFunc(all, func(c clients.Change) bool { return c.Path == path }); i >= 0 {
+		c = all[i]
+		all = slices.Delete(all, i, i+1)
+	} else if c, err = unchanged(path); err != nil {
+		return nil, err
 	}
-	c := &all[i]
-	was := c.Text
-	if c.Text, err = clients.WithHooks(path, was, clients.HookSettings(line)); err != nil {
+	text, err := clients.WithHooks(path, c.Text, clients.HookSettings(line))
+	if err != nil {
 		return nil, fmt.Errorf("nothing was changed: %w", err)
 	}
-	if c.Hooks = !bytes.Equal(c.Text, was); !c.Hooks && len(c.Renamed) == 0 {
-		all = slices.Delete(all, i, i+1)
+	c.Hooks, c.Text = !bytes.Equal(c.Text, text), text
+	if c.Hooks || c.Renamed != nil {
+		all = append(all, c)
 	}
 	return all, nil
 }
 
 // printChanges prints the changes, the location of the copies, and the next steps.
-func (p *importPlan) printChanges(changes []clients.Change, copies string) error {
+func (m *importing) printChanges(changes []clients.Change, copies string) error {
 	if len(changes) == 0 {
-		say(p.m.stderr, "nothing to change")
+		say(m.stderr, "nothing to change")
 	}
-	pointed := false
+	next := m.rules()
+	if m.write {
+		next = append(next, m.steps()...)
+	}
 	for _, c := range changes {
-		if c.File.Path == p.have.Path {
-			if _, err := p.m.stdout.Write(state.Diff(c.File.Path, c.File.Text, c.Text)); err != nil {
+		if c.Path == m.have.Path {
+			if _, err := m.stdout.Write(state.Diff(c.Path, c.Was, c.Text)); err != nil {
 				return err
 			}
 		}
-		say(p.m.stderr, "wrote %s", c.File.Path)
+		say(m.stderr, "wrote %s", c.Path)
 		if c.Renamed != nil {
-			say(p.m.stderr, "%s: %s", c.File.Path, renames(c.Renamed))
+			say(m.stderr, "%s", renames(c))
 		}
-		pointed = pointed || c.Pointed != nil
 	}
 	if copies != "" {
-		say(p.m.stderr, "copies of the original files: %s; mcpschedd import --undo restores them", copies)
+		say(m.stderr, "copies of the original files: %s; mcpschedd import --undo restores them", copies)
 	}
-	next := p.rules()
-	if p.m.write {
-		next = append(next, p.steps()...)
-	}
-	if pointed {
+	if slices.ContainsFunc(changes, func(c clients.Change) bool { return c.Client }) {
 		next = append(next, "restart the clients: they read their files at start-up")
 	}
 	for _, step := range next {
-		say(p.m.stderr, "next: %s", step)
+		say(m.stderr, "next: %s", step)
 	}
 	return nil
 }
 
 // steps returns what the user should do for the servers that were moved.
-func (p *importPlan) steps() (all []string) {
-	for _, s := range p.servers {
-		if !s.taken() {
+func (m *importing) steps() (all []string) {
+	for _, s := range m.reader.Servers() {
+		if s.Upstream == "" {
 			continue
 		}
-		if advice := p.m.reader.Advice(*s.Server); advice != "" {
+		if advice := m.reader.Advice(s); advice != "" {
 			all = append(all, advice)
 		}
 		file, _ := s.VariablesFile(variablesFolder)
 		for _, u := range s.Variables.Unset {
-			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, p.beside(file), u.Why))
+			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, m.beside(file), u.Why))
 		}
 	}
 	return all
@@ -254,7 +238,7 @@ func (p *importPlan) steps() (all []string) {
 // ownLine returns the command line with which a client starts mcpschedd: an absolute path, as
 // graphical programs have another PATH than a terminal. The small program, if present, connects
 // in an eighth of the time.
-func (m *importing) ownLine(path string) ([]string, error) {
+func (m *importing) ownLine() ([]string, error) {
 	self, err := installed()
 	if err != nil {
 		return nil, err
@@ -265,7 +249,7 @@ func (m *importing) ownLine(path string) ([]string, error) {
 	}
 	line := []string{self, daemon.Command}
 	if cmp.Or(m.config, os.Getenv("MCPSCHEDD_CONFIG")) != "" {
-		line = append(line, "--config", path)
+		line = append(line, "--config", m.have.Path)
 	}
 	return line, nil
 }
@@ -288,14 +272,14 @@ func installed() (string, error) {
 
 // undoImports undoes imports: all, or those of some clients and files.
 func (m *importing) undoImports() error {
-	have, err := m.configured()
+	err := m.configured()
 	if err != nil && m.config == "" {
-		have, err = config.Default(), nil // undo works despite mistakes in the configuration
+		m.have, err = config.Default(), nil // undo works despite mistakes in the configuration
 	}
 	if err != nil {
 		return err
 	}
-	dir, err := stateDir(have)
+	dir, err := stateDir(m.have)
 	if err != nil {
 		return err
 	}
@@ -305,17 +289,13 @@ func (m *importing) undoImports() error {
 		for _, c := range named {
 			paths = append(paths, c.Places(machine())...)
 		}
-		if len(named) == 0 {
-			path, err := filepath.Abs(from)
-			if err != nil {
-				return err
-			}
+		if path, err := filepath.Abs(from); err == nil && named == nil {
 			paths = append(paths, path)
 		}
 	}
 	var done []clients.Undone
 	err = clients.Locked(dir, func() error {
-		done, err = clients.Undo(dir, func(path string) bool { return len(paths) == 0 || slices.Contains(paths, path) })
+		done, err = clients.Undo(dir, func(path string) bool { return len(m.from) == 0 || slices.Contains(paths, path) })
 		return err
 	})
 	for _, u := range done {

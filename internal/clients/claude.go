@@ -21,87 +21,82 @@ func (r *Reader) local(doc *document, client *Client) (all []table) {
 				disabled: stringsAt(doc.tree, "projects", folder, "disabledMcpServers"),
 			})
 		}
-		if t, ok := r.checkedIn(at(doc.tree, "projects", folder), folder, client); ok {
-			all = append(all, t)
+		checkedIn := r.other(filepath.Join(folder, ".mcp.json"))
+		if checkedIn != nil && at(checkedIn.tree, "mcpServers") != nil {
+			all = append(all, r.approved(checkedIn, at(doc.tree, "projects", folder), folder, client))
 		}
 	}
 	return all
 }
 
-// checkedIn returns the servers of a folder's .mcp.json. It adds a note about servers
-// that are not approved, neither in the user's file, in which project is the folder's
-// entry, nor in the settings.
-func (r *Reader) checkedIn(project any, folder string, client *Client) (table, bool) {
-	doc := r.other(filepath.Join(folder, ".mcp.json"))
-	if doc == nil || at(doc.tree, "mcpServers") == nil {
-		return table{}, false
+// approved returns the servers of a folder's .mcp.json that are approved in the user's
+// file, in which project is the folder's entry, or in the settings. It adds a note about
+// the others.
+func (r *Reader) approved(doc *document, project any, folder string, client *Client) table {
+	enabled, disabled, enableAll := []string(nil), []string(nil), false
+	read := func(tree any) {
+		enabled = append(enabled, stringsAt(tree, "enabledMcpjsonServers")...)
+		disabled = append(disabled, stringsAt(tree, "disabledMcpjsonServers")...)
 	}
-	enableAll, enabled, disabled := false, []string(nil), []string(nil)
-	approvals := []any{project}
+	read(project)
 	local := filepath.Join(folder, ".claude", "settings.local.json")
 	for _, path := range []string{local, filepath.Join(r.options.Home, ".claude", "settings.json")} {
 		if s := r.other(path); s != nil {
-			approvals = append(approvals, s.tree)
+			read(s.tree)
 			enableAll = enableAll || at(s.tree, "enableAllProjectMcpServers") == true
 		}
-	}
-	for _, tree := range approvals {
-		enabled = append(enabled, stringsAt(tree, "enabledMcpjsonServers")...)
-		disabled = append(disabled, stringsAt(tree, "disabledMcpjsonServers")...)
 	}
 	t := table{doc: doc, path: []string{"mcpServers"}, client: client, scope: "project", base: folder}
 	t.includes = func(name string) bool {
 		return !slices.Contains(disabled, name) && (enableAll || slices.Contains(enabled, name))
 	}
 	var unapproved []string
-	for _, e := range doc.entries(t.path) {
-		if !t.includes(e.name) && !slices.Contains(disabled, e.name) {
-			unapproved = append(unapproved, shown(e.name))
+	for _, name := range doc.names(t.path) {
+		if !t.includes(name) && !slices.Contains(disabled, name) {
+			unapproved = append(unapproved, shown(name))
 		}
 	}
-	if len(unapproved) > 0 {
-		text := "left out, since they are not approved in Claude Code: " + strings.Join(unapproved, ", ")
-		r.notes = append(r.notes, Note{doc.path + ": /mcpServers", text, false})
+	if unapproved != nil {
+		r.note(doc.path+": /mcpServers", "left out, since they are not approved in Claude Code: "+strings.Join(unapproved, ", "), false)
 	}
-	return t, true
+	return t
 }
 
-// settingsFile is a settings file of Claude Code.
-type settingsFile struct {
+// settings is a folder with Claude Code's settings, agents and commands, or one settings
+// file in it.
+type settings struct {
 	path   string
-	folder string // folder of its project; "" for a file that applies everywhere
-	shared bool   // checked in with the project
+	folder string // folder of its project; "" if it applies everywhere
+	shared bool   // checked in with the project, or an administrator's
+	doc    *document
 }
 
-// claudeFolders returns the folders with Claude Code's settings, agents and commands: the
-// user's folder, and one for each project in the user's file.
-func (r *Reader) claudeFolders() []settingsFile {
-	all := []settingsFile{{path: r.options.folder("CLAUDE SETTINGS")}}
+// settingsFolders returns the user's folder, and one for each project in the user's file.
+func (r *Reader) settingsFolders() []settings {
+	all := []settings{{path: r.options.folder("CLAUDE SETTINGS")}}
 	for _, doc := range r.docs {
 		for _, folder := range doc.projects() {
 			if path := filepath.Join(folder, ".claude"); path != all[0].path {
-				all = append(all, settingsFile{path, folder, true})
+				all = append(all, settings{path: path, folder: folder, shared: true})
 			}
 		}
 	}
 	return all
 }
 
-// settings returns Claude Code's existing settings files.
-func (r *Reader) settings() map[settingsFile]*document {
-	files := []settingsFile{{path: r.options.managed("managed-settings.json")}}
-	for _, f := range r.claudeFolders() {
-		files = append(files,
-			settingsFile{filepath.Join(f.path, "settings.json"), f.folder, f.shared},
-			settingsFile{filepath.Join(f.path, "settings.local.json"), f.folder, false})
+// settingsFiles returns the settings files that exist.
+func (r *Reader) settingsFiles() []settings {
+	all := []settings{{path: r.options.managed("managed-settings.json"), shared: true}}
+	for _, f := range r.settingsFolders() {
+		shared, local := f, f
+		shared.path = filepath.Join(f.path, "settings.json")
+		local.path, local.shared = filepath.Join(f.path, "settings.local.json"), false
+		all = append(all, shared, local)
 	}
-	all := make(map[settingsFile]*document)
-	for _, f := range files {
-		if doc := r.other(f.path); doc != nil {
-			all[f] = doc
-		}
+	for i := range all {
+		all[i].doc = r.other(all[i].path)
 	}
-	return all
+	return slices.DeleteFunc(all, func(s settings) bool { return s.doc == nil })
 }
 
 // managed returns the path of a file with an administrator's settings for Claude Code.
@@ -131,8 +126,8 @@ func (r *Reader) Forbidden(path string) string {
 	if path := r.options.managed("managed-mcp.json"); r.other(path) != nil {
 		return path + " lists all servers that Claude Code may use: no other may be added"
 	}
-	path = r.options.managed("managed-settings.json")
-	doc := r.other(path)
+	managed := r.options.managed("managed-settings.json")
+	doc := r.other(managed)
 	if doc == nil {
 		return ""
 	}
@@ -141,7 +136,7 @@ func (r *Reader) Forbidden(path string) string {
 		return slices.ContainsFunc(all, func(e any) bool { return at(e, "serverName") == ownName })
 	}
 	if has("deniedMcpServers") || at(doc.tree, "allowedMcpServers") != nil && !has("allowedMcpServers") {
-		return path + ` does not allow mcpschedd ("allowedMcpServers", "deniedMcpServers")`
+		return managed + ` does not allow mcpschedd ("allowedMcpServers", "deniedMcpServers")`
 	}
 	return ""
 }

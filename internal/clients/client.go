@@ -1,67 +1,50 @@
 package clients
 
 import (
+	_ "embed"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"sync"
+
+	"github.com/BurntSushi/toml"
 )
 
-// Client is one kind of MCP client.
+//go:embed clients.toml
+var clientsFile string
+
+// Client is one kind of MCP client, as clients.toml describes it.
 type Client struct {
-	Name  string // name on the command line
-	Title string // product name
+	Name    string
+	Title   string
+	Aliases []string
 
-	table  []string // path to the servers in its files
-	shape  shape
-	places []string // files of the user, below folders that Machine.folder names
-	files  []string // patterns of file names, to recognise its files
+	TOML      bool
+	Servers   [][]string
+	Own       string
+	Paths     []string
+	Files     []string
+	Variables string
+	Ignored   []string
 }
 
-// shape is the form of a server with a command in a client's file.
-type shape int
+var clients = sync.OnceValue(func() []*Client {
+	var file struct{ Client []*Client }
+	if _, err := toml.Decode(clientsFile, &file); err != nil {
+		panic(err) // unreachable: every test reads it
+	}
+	return file.Client
+})
 
-const (
-	plainShape    shape = iota // {"command": "x", "args": ["y"]}
-	typedShape                 // with "type": "stdio"
-	zedShape                   // with "source": "custom"
-	opencodeShape              // {"type": "local", "command": ["x", "y"]}
-)
-
-const codexTable = "mcp_servers" // table of servers in Codex's file
-
-// All holds the supported clients.
-var All = []*Client{
-	{"claude", "Claude Code", []string{"mcpServers"}, typedShape,
-		[]string{"${CLAUDE}/.claude.json"}, []string{".claude.json", ".mcp.json"}},
-	{"claude-desktop", "Claude Desktop", []string{"mcpServers"}, plainShape,
-		[]string{"${APPDATA}/Claude/claude_desktop_config.json"}, []string{"claude_desktop_config.json"}},
-	{"cursor", "Cursor", []string{"mcpServers"}, plainShape,
-		[]string{"${HOME}/.cursor/mcp.json"}, []string{".cursor/*"}},
-	{"vscode", "VS Code", []string{"servers"}, typedShape,
-		[]string{
-			"${APPDATA}/Code/User/mcp.json", "${APPDATA}/Code/User/settings.json",
-			"${APPDATA}/Code - Insiders/User/mcp.json", "${APPDATA}/Code - Insiders/User/settings.json",
-			"${APPDATA}/VSCodium/User/mcp.json", "${APPDATA}/VSCodium/User/settings.json",
-		}, []string{"User/mcp.json", ".vscode/mcp.json"}},
-	{"windsurf", "Windsurf", []string{"mcpServers"}, plainShape,
-		[]string{"${HOME}/.codeium/windsurf/mcp_config.json"}, []string{"windsurf/*"}},
-	{"zed", "Zed", []string{"context_servers"}, zedShape,
-		[]string{"${ZED}/settings.json"}, []string{"zed/*", "Zed/*", ".zed/*"}},
-	{"gemini", "Gemini CLI", []string{"mcpServers"}, plainShape,
-		[]string{"${HOME}/.gemini/settings.json"}, []string{".gemini/*"}},
-	{"codex", "Codex", []string{codexTable}, plainShape,
-		[]string{"${CODEX}/config.toml"}, nil},
-	{"opencode", "OpenCode", []string{"mcp"}, opencodeShape,
-		[]string{"${CONFIG}/opencode/opencode.json", "${CONFIG}/opencode/opencode.jsonc"}, []string{"opencode.json*"}},
-}
+// All returns the supported clients.
+func All() []*Client { return clients()[1:] }
 
 // Named returns the clients with the given name; nil if there are none. "claude" means
 // both Claude Code and Claude Desktop, "claude-code" only the former.
-func Named(name string) []*Client {
-	var all []*Client
-	for _, c := range All {
-		if c.Name == name || name == "claude" && c.Name == "claude-desktop" || name == "claude-code" && c.Name == "claude" {
+func Named(name string) (all []*Client) {
+	for _, c := range All() {
+		if c.Name == name || slices.Contains(c.Aliases, name) {
 			all = append(all, c)
 		}
 	}
@@ -69,9 +52,8 @@ func Named(name string) []*Client {
 }
 
 // Names returns the names of all supported clients.
-func Names() []string {
-	var all []string
-	for _, c := range All {
+func Names() (all []string) {
+	for _, c := range All() {
 		all = append(all, c.Name)
 	}
 	return all
@@ -93,15 +75,14 @@ func (m Machine) env(variable string) string {
 
 // Places returns the client's files for the user, whether they exist or not. Files of
 // projects are not included: a cloned repository must not be able to define commands.
-func (c *Client) Places(m Machine) []string {
-	var all []string
-	for _, place := range c.places {
-		all = append(all, filepath.FromSlash(os.Expand(place, m.folder)))
+func (c *Client) Places(m Machine) (all []string) {
+	for _, path := range c.Paths {
+		all = append(all, filepath.FromSlash(os.Expand(path, m.folder)))
 	}
 	return all
 }
 
-// folder returns the folder with a name that the table of clients uses.
+// folder returns the folder with a name that clients.toml uses.
 func (m Machine) folder(name string) string {
 	in := func(variable, otherwise string) string {
 		if dir := m.env(variable); filepath.IsAbs(dir) {
@@ -125,46 +106,45 @@ func (m Machine) folder(name string) string {
 	}[name]
 }
 
-// clientOf determines the client of a file by its contents, then by its name, and
+// clientOf determines the client of a file, by its contents more than by its name, and
 // returns the path to the servers in it.
-func clientOf(d *document) (*Client, []string) {
-	has := func(path ...string) bool { return at(d.tree, path...) != nil }
-	dir, base := path.Split(filepath.ToSlash(d.path))
-	dir = path.Base(dir)
-	name, table := "", []string(nil)
-	switch plain := has("mcpServers"); {
-	case d.toml:
-		name = "codex"
-	case dir == ".gemini":
-		name = "gemini"
-	case has("context_servers"):
-		name = "zed"
-	case has("mcp", "servers"):
-		name, table = "vscode", []string{"mcp", "servers"}
-	case has("mcp.servers"):
-		name, table = "vscode", []string{"mcp.servers"}
-	case has("servers") && !plain:
-		name = "vscode"
-	case has("mcp") && !plain:
-		name = "opencode"
-	}
-	client := &Client{Name: "file", Title: "the client", table: []string{"mcpServers"}} // of no supported client
-	for _, c := range slices.Backward(All) {
-		if c.Name == name || name == "" && c.keeps(dir, base) {
-			client = c
+func clientOf(d *document) (client *Client, table []string) {
+	best := 0
+	for _, c := range clients() {
+		if c.TOML != d.toml {
+			continue
 		}
-	}
-	if table == nil {
-		table = client.table
+		score, in := 1, c.Servers[0]
+		if i := slices.IndexFunc(c.Servers, d.hasServers); i >= 0 {
+			score, in = 3, c.Servers[i]
+		}
+		if c.keeps(filepath.ToSlash(d.path)) {
+			score++
+		}
+		if score > best {
+			best, client, table = score, c, in
+		}
 	}
 	return client, table
 }
 
+// hasServers reports whether there is an object of objects at a path.
+func (d *document) hasServers(path []string) bool {
+	servers, _ := at(d.tree, path...).(map[string]any)
+	for _, s := range servers {
+		if _, ok := s.(map[string]any); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // keeps reports whether a file name matches the client's patterns.
-func (c *Client) keeps(dir, base string) bool {
-	return slices.ContainsFunc(c.files, func(pattern string) bool {
+func (c *Client) keeps(file string) bool {
+	dir, base := path.Split(file)
+	return slices.ContainsFunc(c.Files, func(pattern string) bool {
 		bare, _ := path.Match(pattern, base) // the patterns are valid
-		full, _ := path.Match(pattern, dir+"/"+base)
+		full, _ := path.Match(pattern, path.Base(dir)+"/"+base)
 		return bare || full
 	})
 }

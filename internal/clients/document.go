@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ import (
 
 const (
 	maxSize  = 64 << 20 // bytes; Claude Code keeps much other data in its file
-	maxDepth = 1000     // nesting of objects and lists: the parser of JSON itself has no limit
+	maxLists = 1 << 19  // objects and lists: the parser of JSON has no limit to their nesting
 )
 
 // document is one file of a client: JSON with comments and trailing commas, or TOML.
@@ -47,8 +48,8 @@ func parse(path string, data []byte) (*document, error) {
 	if !utf8.Valid(d.text) {
 		return nil, fmt.Errorf("%s: want a file in UTF-8; nothing is changed in it", path)
 	}
-	if line := tooDeep(d.text); line > 0 {
-		return nil, fmt.Errorf("%s:%d: want objects and lists at most %d deep", path, line, maxDepth)
+	if bytes.Count(d.text, []byte("["))+bytes.Count(d.text, []byte("{")) > maxLists {
+		return nil, fmt.Errorf("%s: want at most %d objects and lists", path, maxLists)
 	}
 	if d.toml {
 		return d, d.parseTOML()
@@ -61,7 +62,7 @@ func (d *document) bytes() []byte { return slices.Concat(d.mark, d.text) }
 
 var (
 	hujsonError = regexp.MustCompile(`^hujson: line (\d+), column (\d+): ([^\n]*)`)
-	literal     = regexp.MustCompile(`invalid literal: .*`) // which may be a secret
+	invalid     = regexp.MustCompile(`invalid literal: .*`) // which may be a secret
 )
 
 func (d *document) parseJSON() (err error) {
@@ -70,7 +71,7 @@ func (d *document) parseJSON() (err error) {
 	}
 	// A comment on the last line may lack its end of line.
 	if d.root, err = hujson.Parse(append(bytes.Clone(d.text), '\n')); err != nil {
-		text := literal.ReplaceAllString(err.Error(), "want a string, a number, true, false or null")
+		text := invalid.ReplaceAllString(err.Error(), "want a string, a number, true, false or null")
 		m := hujsonError.FindStringSubmatch(text)
 		if m == nil {
 			return fmt.Errorf("%s: want JSON", d.path)
@@ -90,37 +91,14 @@ func (d *document) parseTOML() error {
 		wrong, _ := errors.AsType[toml.ParseError](err)
 		return fmt.Errorf("%s:%d:%d: want TOML", d.path, wrong.Position.Line, wrong.Position.Col)
 	}
-	servers, err := json.Marshal(map[string]any{codexTable: tree[codexTable]})
+	servers, err := json.Marshal(map[string]any{"mcp_servers": tree["mcp_servers"]})
 	if err != nil {
-		return fmt.Errorf("%s: [%s]: want texts, whole numbers and lists of them", d.path, codexTable)
+		return fmt.Errorf("%s: [mcp_servers]: want texts, whole numbers and lists of them", d.path)
 	}
 	values := json.NewDecoder(bytes.NewReader(servers))
 	values.UseNumber()
 	return values.Decode(&d.tree)
 }
-
-// tooDeep returns the line in which the nesting exceeds maxDepth, or 0. Brackets in
-// strings do not count, except in one that does not end on its line.
-func tooDeep(text []byte) (line int) {
-	depth := 0
-	for part := range bytes.Lines(text) {
-		line++
-		for _, c := range quoted.ReplaceAll(part, nil) {
-			switch c {
-			case '{', '[':
-				depth++
-			case '}', ']':
-				depth--
-			}
-			if depth > maxDepth {
-				return line
-			}
-		}
-	}
-	return 0
-}
-
-var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // at returns the value at a path of names, or nil.
 func at(tree any, names ...string) any {
@@ -214,24 +192,38 @@ func (d *document) serverTables() [][]string {
 	return all
 }
 
-// entry is a server as written in a file.
-type entry struct {
+// names returns the names of servers, in the order of the file if it is JSON.
+func (d *document) names(table []string) (names []string) {
+	if d.toml {
+		servers, _ := at(d.tree, table...).(map[string]any)
+		return slices.Sorted(maps.Keys(servers))
+	}
+	for _, w := range d.written(table) {
+		if !slices.Contains(names, w.name) {
+			names = append(names, w.name)
+		}
+	}
+	return names
+}
+
+// written is a server as written in a file.
+type written struct {
 	name string
 	text string // JSON without the comments around it, or the blocks of TOML
 }
 
-// entries returns the servers of a table.
-func (d *document) entries(table []string) (all []entry) {
+// written returns the servers of a table.
+func (d *document) written(table []string) (all []written) {
 	if d.toml {
 		blocks, _ := tomlblock.Of(d.text, table...)
 		for _, b := range blocks {
-			all = append(all, entry{b.Name, string(d.text[b.From:b.To])})
+			all = append(all, written{b.Name, string(d.text[b.From:b.To])})
 		}
 		return all
 	}
 	if object := d.object(table...); object != nil {
 		for _, m := range object.Members {
-			all = append(all, entry{nameOf(m), string(hujson.Value{Value: m.Value.Value}.Pack())})
+			all = append(all, written{nameOf(m), string(hujson.Value{Value: m.Value.Value}.Pack())})
 		}
 	}
 	return all
@@ -240,7 +232,7 @@ func (d *document) entries(table []string) (all []entry) {
 func nameOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
 // edited returns the file's contents after a change, which is made to a copy of the
-// document.
+// document. Contents with the same values are not changed.
 func (d *document) edited(change func(*document) error) ([]byte, error) {
 	now, err := parse(d.path, d.bytes())
 	if err != nil {
@@ -252,22 +244,20 @@ func (d *document) edited(change func(*document) error) ([]byte, error) {
 	if !d.toml {
 		now.text = bytes.TrimSuffix(now.root.Pack(), []byte("\n")) // parseJSON added the line end
 	}
-	if _, err = parse(d.path, now.bytes()); err != nil {
+	after, err := parse(d.path, now.bytes())
+	if err != nil {
 		return nil, fmt.Errorf("not changed, since the result would be invalid: %w", err)
+	}
+	if reflect.DeepEqual(after.tree, d.tree) {
+		return d.bytes(), nil
 	}
 	return now.bytes(), nil
 }
 
-// operation is one of a JSON patch (RFC 6902).
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
-}
-
-// patch changes the document by a JSON patch and preserves comments and white space.
-func (d *document) patch(patch ...operation) error {
-	text, err := marshal(patch, "")
+// patch changes the document by one operation of a JSON patch (RFC 6902), and preserves
+// comments and white space.
+func (d *document) patch(operation, path string, value any) error {
+	text, err := marshal([]any{map[string]any{"op": operation, "path": path, "value": value}}, "")
 	if err != nil {
 		return err
 	}
@@ -287,13 +277,13 @@ func marshal(value any, indent string) ([]byte, error) {
 // swap removes servers from a table and inserts others: in place of the first removed
 // one, or at the end. Everything else in the file is preserved, with its comments. A
 // missing table is created if servers are inserted.
-func (d *document) swap(table []string, take func(name string) bool, put []entry) error {
+func (d *document) swap(table []string, take func(name string) bool, put []written) error {
 	if d.toml {
 		return d.swapBlocks(table, take, put)
 	}
 	for i := range table {
 		if path := table[:i+1]; len(put) > 0 && d.object(path...) == nil {
-			if err := d.patch(operation{"add", pointer(path...), struct{}{}}); err != nil {
+			if err := d.patch("add", pointer(path...), struct{}{}); err != nil {
 				return err
 			}
 		}
@@ -340,7 +330,7 @@ func lineStart(before hujson.Extra) hujson.Extra {
 	return before[i:]
 }
 
-func (d *document) swapBlocks(table []string, take func(string) bool, put []entry) error {
+func (d *document) swapBlocks(table []string, take func(string) bool, put []written) error {
 	blocks, err := tomlblock.Of(d.text, table...)
 	if err != nil {
 		return err

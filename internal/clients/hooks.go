@@ -2,14 +2,13 @@ package clients
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/tailscale/hujson"
 )
 
 // HookMatcher is an element of the list for an event under "hooks" in Claude Code's
@@ -68,80 +67,64 @@ func HooksFile(m Machine) string { return filepath.Join(m.folder("CLAUDE SETTING
 // WithHooks returns the text of a Claude Code settings file with mcpschedd's hooks added
 // after the others. Earlier hooks of mcpschedd are removed. Empty hooks only remove.
 func WithHooks(path string, text []byte, hooks map[string][]HookMatcher) ([]byte, error) {
-	switch {
-	case len(bytes.TrimSpace(text)) > 0:
-	case len(hooks) == 0:
-		return text, nil
-	default:
+	if len(bytes.TrimSpace(text)) == 0 {
+		if len(hooks) == 0 {
+			return text, nil
+		}
 		return marshal(map[string]any{"hooks": hooks}, "  ")
 	}
 	doc, err := parse(path, text)
 	if err != nil {
 		return nil, err
 	}
-	patch, err := doc.hooksPatch(hooks)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	case len(patch) == 0:
-		return text, nil
-	}
-	out, err := doc.edited(func(d *document) error { return d.patch(patch...) })
-	if err == nil && bytes.Equal(minimal(text), minimal(out)) {
-		return text, nil // unchanged
-	}
-	return out, err
+	return doc.edited(func(d *document) error { return d.setHooks(hooks) })
 }
 
-// minimal returns JSON without comments and white space.
-func minimal(text []byte) []byte {
-	out, _ := hujson.Minimize(text) // cannot fail: the text was parsed
-	return out
-}
-
-// hooksPatch returns the operations that remove mcpschedd's hooks, with the lists and
-// the object that have nothing else, and add others.
-func (d *document) hooksPatch(hooks map[string][]HookMatcher) (patch []operation, err error) {
+// setHooks removes mcpschedd's hooks, with the lists and the object that had nothing else,
+// and adds others.
+func (d *document) setHooks(hooks map[string][]HookMatcher) error {
 	value := at(d.tree, "hooks")
 	have, ok := value.(map[string]any)
 	if !ok && value != nil {
-		return nil, fmt.Errorf("/hooks: want an object, have %s", kindOf(value))
+		return fmt.Errorf("/hooks: want an object, have %s", kindOf(value))
 	}
-	if value == nil && len(hooks) > 0 {
-		patch = append(patch, operation{"add", "/hooks", struct{}{}})
-	}
-	left := len(have) + len(hooks)
-	for _, event := range slices.Sorted(maps.Keys(hooks)) {
-		if have[event] == nil {
-			patch = append(patch, operation{"add", pointer("hooks", event), hooks[event]})
-		}
-	}
+	var failed []error
+	patch := func(operation, path string, value any) { failed = append(failed, d.patch(operation, path, value)) }
+	emptied := 0
 	for event, value := range have {
 		path := pointer("hooks", event)
 		list, ok := value.([]any)
 		if !ok && value != nil {
-			return nil, fmt.Errorf("%s: want a list, have %s", path, kindOf(value))
+			return fmt.Errorf("%s: want a list, have %s", path, kindOf(value))
 		}
-		own := len(patch)
+		left := len(list)
 		for i, element := range slices.Backward(list) {
 			if isOwnHook(element) {
-				patch = append(patch, operation{"remove", fmt.Sprintf("%s/%d", path, i), nil})
+				left--
+				patch("remove", fmt.Sprintf("%s/%d", path, i), nil)
 			}
 		}
-		if n := len(patch) - own; n > 0 && n == len(list) && hooks[event] == nil {
-			patch = append(patch[:own], operation{"remove", path, nil})
-			left--
+		if left == 0 && len(list) > 0 && hooks[event] == nil {
+			emptied++
+			patch("remove", path, nil)
+		}
+	}
+	switch {
+	case emptied > 0 && emptied == len(have) && len(hooks) == 0:
+		patch("remove", "/hooks", nil)
+	case have == nil && len(hooks) > 0:
+		patch("add", "/hooks", struct{}{})
+	}
+	for _, event := range slices.Sorted(maps.Keys(hooks)) {
+		path := pointer("hooks", event)
+		if have[event] == nil {
+			patch("add", path, []any{})
 		}
 		for _, one := range hooks[event] {
-			if list != nil {
-				patch = append(patch, operation{"add", path + "/-", one})
-			}
+			patch("add", path+"/-", one)
 		}
 	}
-	if left == 0 && len(patch) > 0 {
-		return []operation{{"remove", "/hooks", nil}}, nil
-	}
-	return patch, nil
+	return errors.Join(failed...)
 }
 
 var ownHook = regexp.MustCompile(`\bmcpschedd(-small)?' 'hook'`)

@@ -64,6 +64,10 @@ func (r *Reader) Servers() []Server { return r.servers }
 // Notes returns the notes about entries that were left out.
 func (r *Reader) Notes() []Note { return r.notes }
 
+func (r *Reader) note(where, text string, wrong bool) {
+	r.notes = append(r.notes, Note{where, text, wrong})
+}
+
 // NoServers is the error for a file without servers.
 type NoServers struct{ File string }
 
@@ -105,7 +109,7 @@ func (r *Reader) Read(path string, data []byte) error {
 			return fmt.Errorf("%s: want an object of servers by their names, have %s", where, kindOf(value))
 		}
 		found += len(servers)
-		for _, name := range t.names(servers) {
+		for _, name := range t.doc.names(t.path) {
 			if t.includes == nil || t.includes(name) {
 				r.server(t, name, servers[name])
 			}
@@ -117,21 +121,8 @@ func (r *Reader) Read(path string, data []byte) error {
 	return nil
 }
 
-// names returns the names of servers, in the order of the file if it is JSON.
-func (t table) names(servers map[string]any) (names []string) {
-	if t.doc.toml {
-		return slices.Sorted(maps.Keys(servers))
-	}
-	for _, e := range t.doc.entries(t.path) {
-		if !slices.Contains(names, e.name) {
-			names = append(names, e.name)
-		}
-	}
-	return names
-}
-
 // tables returns the tables of servers in a file.
-func (r *Reader) tables(doc *document) []table {
+func (r *Reader) tables(doc *document) (all []table) {
 	client, path := clientOf(doc)
 	t := table{doc: doc, path: path, client: client, base: r.project(doc.path), inputs: make(map[string]string)}
 	list, _ := at(doc.tree, "inputs").([]any)
@@ -140,17 +131,17 @@ func (r *Reader) tables(doc *document) []table {
 			t.inputs[id], _ = at(input, "default").(string)
 		}
 	}
+	isClaude := at(doc.tree, "projects") != nil && client.Name == "claude"
 	switch {
-	case at(doc.tree, "projects") != nil && client.Name == "claude":
+	case isClaude:
 		t.scope = "user"
 	case t.base != "":
 		t.scope = "project"
 	}
-	var all []table
 	if at(doc.tree, path...) != nil {
 		all = append(all, t)
 	}
-	if t.scope == "user" {
+	if isClaude {
 		all = append(all, r.local(doc, client)...)
 	}
 	return all
@@ -166,7 +157,7 @@ func (r *Reader) other(path string) *document {
 	if data, err := r.options.ReadFile(path); err == nil {
 		if doc, err = parse(path, data); err != nil {
 			doc = nil
-			r.notes = append(r.notes, Note{path, "not read: " + err.Error(), true})
+			r.note(path, "not read: "+err.Error(), true)
 		}
 	}
 	r.others[path] = doc
@@ -186,17 +177,13 @@ func (r *Reader) project(path string) string {
 	return m[1]
 }
 
-// Checked reports whether a file belongs to a project, so that it is shared with others:
-// it is never changed.
-func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
-
 // server reads one entry.
 func (r *Reader) server(t table, name string, value any) {
-	e := newReading(r.options, t, name)
-	from, where := e.server.From, t.doc.where(append(slices.Clip(t.path), name)...)
+	e := newEntry(r.options.Machine, t, name)
+	pointer, line := e.server.From.Pointer, t.doc.where(append(slices.Clip(t.path), name)...)
 	fields, ok := value.(map[string]any)
 	if !ok {
-		r.notes = append(r.notes, Note{where + ": " + from.Pointer, "left out: want an object, have " + kindOf(value), true})
+		r.note(line+": "+pointer, "left out: want an object, have "+kindOf(value), true)
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -208,23 +195,23 @@ func (r *Reader) server(t table, name string, value any) {
 	switch {
 	case len(e.problems) > 0:
 		for _, p := range e.problems {
-			r.notes = append(r.notes, Note{where, "left out: " + p, true})
+			r.note(line, "left out: "+p, true)
 		}
 		return
 	case e.isSelf():
-		r.self[from.File] = true
+		r.self[t.doc.path] = true
 		why = "this is mcpschedd itself"
 	default:
 		why = e.complete(r.options)
 	}
 	if why != "" {
-		r.notes = append(r.notes, Note{from.File + ": " + from.Pointer, "left out: " + why, false})
+		r.note(t.doc.path+": "+pointer, "left out: "+why, false)
 		return
 	}
 	if len(e.ignored) > 0 {
-		e.server.Notes = append(e.server.Notes, "not imported: "+strings.Join(e.ignored, ", "))
+		e.t.note("not imported: %s", strings.Join(e.ignored, ", "))
 	}
-	r.add(e.server)
+	r.add(*e.server)
 }
 
 // add names a server. Equal servers of several files get one name.

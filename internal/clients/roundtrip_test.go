@@ -95,12 +95,8 @@ func importFile(t *testing.T, name, text string) imported {
 // changes point the client of one file at us.
 func changes(t *testing.T, home, path string) []clients.Change {
 	t.Helper()
-	f, err := state.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: home}})
-	if err := r.Read(path, f.Text); err != nil {
+	if err := r.Read(path, []byte(content(t, path))); err != nil {
 		t.Fatal(err)
 	}
 	take(r)
@@ -108,11 +104,7 @@ func changes(t *testing.T, home, path string) []clients.Change {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []clients.Change
-	for _, p := range pointed {
-		all = append(all, clients.Change{File: f, Text: p.Text, Pointed: &p})
-	}
-	return all
+	return pointed
 }
 
 // itself are the notes on entries that are mcpschedd's own.
@@ -238,11 +230,7 @@ func TestApplyLeavesAlone(t *testing.T) {
 	t.Run("changed between reading and writing", func(t *testing.T) {
 		home, path, dir := setup(t)
 		other := filepath.Join(home, "ours.toml")
-		first, err := state.OpenFile(other)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := append([]clients.Change{{File: first, Text: []byte("a = 1\n")}}, changes(t, home, path)...)
+		all := append([]clients.Change{{Path: other, Text: []byte("a = 1\n")}}, changes(t, home, path)...)
 		if err := os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -331,17 +319,15 @@ func TestUndoOfOneClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := write("ours.toml", "a = 0\n")
+	now := noon
 	apply := func(client, text string) {
-		variables, err := state.OpenFile(filepath.Join(home, "env", filepath.Base(client)))
-		if err != nil {
-			t.Fatal(err)
+		was := content(t, ours)
+		all := []clients.Change{
+			{Path: filepath.Join(home, "env", filepath.Base(client)), Text: []byte("A=b\n")},
+			{Path: ours, Was: []byte(was), Text: []byte(was + text)},
 		}
-		config, err := state.OpenFile(ours)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := []clients.Change{{File: variables, Text: []byte("A=b\n")}, {File: config, Text: append(config.Text, text...)}}
-		if _, err := clients.Apply(dir, []string{client}, append(all, changes(t, home, client)...), noon); err != nil {
+		now = now.Add(time.Second)
+		if _, err := clients.Apply(dir, []string{client}, append(all, changes(t, home, client)...), now); err != nil {
 			t.Fatal(err)
 		}
 	}

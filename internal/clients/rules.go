@@ -15,27 +15,8 @@ import (
 // when a server is moved behind mcpschedd: mcp__github__get_me becomes
 // mcp__mcpschedd__github__get_me.
 
-// Rewrite is a file with rules, and its text with the new names.
-type Rewrite struct {
-	Path    string
-	Was     []byte
-	Text    []byte
-	Renamed []Rename
-	Checked bool // belongs to a project, so it is not changed
-}
-
-// renamedBack reverts the renames in a text.
-func renamedBack(text []byte, all []Rename) []byte {
-	return ruleWord.ReplaceAllFunc(text, func(word []byte) []byte {
-		if i := slices.IndexFunc(all, func(r Rename) bool { return r.To == string(word) }); i >= 0 {
-			return []byte(all[i].From)
-		}
-		return word
-	})
-}
-
-// ruleName returns the name of a server or tool in Claude Code's rules.
-func ruleName(name string) string { return notInRule.ReplaceAllString(name, "_") }
+// ruleName returns the beginning of a server's tools in Claude Code's rules.
+func ruleName(server string) string { return "mcp__" + notInRule.ReplaceAllString(server, "_") }
 
 var (
 	notInRule = regexp.MustCompile(`[^A-Za-z0-9_-]`)
@@ -47,34 +28,29 @@ var (
 // Deny adds to each server the tools that the client's rules deny. A project's rule
 // applies everywhere for a server that all projects have.
 func (r *Reader) Deny() {
-	for file, doc := range r.settings() {
-		for _, rule := range stringsAt(doc.tree, "permissions", "deny") {
+	for _, file := range r.settingsFiles() {
+		for _, rule := range stringsAt(file.doc.tree, "permissions", "deny") {
 			rule, _, _ = strings.Cut(rule, "(")
 			for i := range r.servers {
 				s := &r.servers[i]
 				folders := s.Block.Folders
 				elsewhere := file.folder != "" && len(folders) > 0 && !slices.Contains(folders, file.folder)
-				if s.From.Client != "claude" || elsewhere {
-					continue
-				}
 				tool, ok := denied(rule, s.From.entry)
-				if !ok || slices.Contains(s.Block.DenyTools, tool) {
-					continue
+				if s.From.Client == "claude" && !elsewhere && ok && !slices.Contains(s.Block.DenyTools, tool) {
+					s.Block.DenyTools = append(s.Block.DenyTools, tool)
+					s.Notes = append(s.Notes, OneLine(fmt.Sprintf("%s is denied by %s", rule, file.path)))
 				}
-				s.Block.DenyTools = append(s.Block.DenyTools, tool)
-				s.Notes = append(s.Notes, OneLine(fmt.Sprintf("%s is denied by %s", rule, file.path)))
 			}
 		}
 	}
 	for i := range r.servers {
 		slices.Sort(r.servers[i].Block.DenyTools)
-		slices.Sort(r.servers[i].Notes)
 	}
 }
 
 // denied returns the glob of a server's tools that a rule denies.
 func denied(rule, server string) (string, bool) {
-	rest, ok := strings.CutPrefix(rule, "mcp__"+ruleName(server))
+	rest, ok := strings.CutPrefix(rule, ruleName(server))
 	if !ok || rest == "" {
 		return "*", ok
 	}
@@ -82,92 +58,73 @@ func denied(rule, server string) (string, bool) {
 	return tool, ok && tool != ""
 }
 
-// Move is a server of a client that became an upstream.
-type Move struct {
-	Name     string `json:"name"`             // in the client's file
-	Folder   string `json:"folder,omitempty"` // project folder of the server; "" if it is for all
-	Upstream string `json:"upstream"`
-}
-
-func (s Server) move() Move {
-	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), s.Upstream}
-}
-
-// Rewrites returns the files with rules, hooks, agents and commands that name tools of
-// Claude Code's servers which become upstreams or did so in earlier moves. prefix means
-// that the tools are listed as upstream__tool.
-func (r *Reader) Rewrites(earlier []Move, prefix bool) []Rewrite {
-	var moves []Move
+// Rewrites returns the changes to the files with rules, hooks, agents and commands that
+// name tools of Claude Code's servers which become upstreams or did so in earlier moves.
+// prefix means that the tools are listed as upstream__tool.
+func (r *Reader) Rewrites(earlier []Move, prefix bool) (all []Change) {
+	moves := slices.Clone(earlier)
 	for _, s := range r.servers {
 		if s.Upstream != "" && s.From.Client == "claude" {
 			moves = append(moves, s.move())
 		}
 	}
-	moves = append(moves, earlier...)
-	var all []Rewrite
-	rewrite := func(path string, was []byte, head int, folder string, checked bool) {
-		names := renamer{moves: moves, folder: folder, prefix: prefix}
-		if text := append([]byte(names.replace(string(was[:head]))), was[head:]...); len(names.renamed) > 0 {
-			all = append(all, Rewrite{path, was, text, names.renamed, checked})
+	// If the names of two servers are prefixes, the longer one counts, and a server of the
+	// folder takes precedence over one for all.
+	slices.SortStableFunc(moves, func(a, b Move) int {
+		return cmp.Or(len(ruleName(b.Name))-len(ruleName(a.Name)), cmp.Compare(b.Folder, a.Folder))
+	})
+	// rewrite renames in the first bytes of a file.
+	rewrite := func(path string, was []byte, head int, of settings) {
+		c := Change{Path: path, Was: was, Shared: of.shared}
+		text := ruleWord.ReplaceAllFunc(was[:head], func(word []byte) []byte {
+			to := newName(string(word), of.folder, moves, prefix)
+			if one := (Rename{string(word), to}); one.From != to && !slices.Contains(c.Renamed, one) {
+				c.Renamed = append(c.Renamed, one)
+			}
+			return []byte(to)
+		})
+		if c.Text = append(text, was[head:]...); c.Renamed != nil {
+			all = append(all, c)
 		}
 	}
-	for f, doc := range r.settings() {
-		was := doc.bytes()
-		rewrite(f.path, was, len(was), f.folder, f.shared || f.path == r.options.managed("managed-settings.json"))
+	for _, f := range r.settingsFiles() {
+		was := f.doc.bytes()
+		rewrite(f.path, was, len(was), f)
 	}
-	for _, folder := range r.claudeFolders() {
+	for _, folder := range r.settingsFolders() {
 		for _, path := range markdown(folder.path) {
 			if was, err := r.options.ReadFile(path); err == nil {
-				rewrite(path, was, frontMatter(was), folder.folder, folder.shared)
+				rewrite(path, was, frontMatter(was), folder)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Rewrite) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(all, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
 	return all
 }
 
-// renamer replaces old names of tools with new ones in one file.
-type renamer struct {
-	moves   []Move
-	folder  string // of the file's project; "" if none
-	prefix  bool
-	renamed []Rename
-}
-
-func (n *renamer) replace(s string) string {
-	return ruleWord.ReplaceAllStringFunc(s, func(word string) string {
-		to := newName(word, n.folder, n.moves, n.prefix)
-		if one := (Rename{word, to}); to != word && !slices.Contains(n.renamed, one) {
-			n.renamed = append(n.renamed, one)
-		}
-		return to
-	})
-}
-
-// newName returns the new form of a name in a rule. If the names of two servers are
-// prefixes, the longer one counts, and a server of the folder takes precedence over one
-// for all.
+// newName returns the new form of a name in a rule, by the first move that applies.
 func newName(word, folder string, moves []Move, prefix bool) string {
-	best, length := word, 0
 	for _, m := range moves {
-		old := "mcp__" + ruleName(m.Name)
-		rest, ok := strings.CutPrefix(word, old)
-		here := m.Folder != "" && m.Folder == folder
-		if !ok || rest != "" && !strings.HasPrefix(rest, "__") || m.Folder != "" && !here {
+		rest, ok := strings.CutPrefix(word, ruleName(m.Name))
+		switch {
+		case !ok, rest != "" && !strings.HasPrefix(rest, "__"), m.Folder != "" && m.Folder != folder:
 			continue
+		case !prefix:
+			return "mcp__" + ownName + rest
 		}
-		if long := 2 * len(old); long > length || here && long == length {
-			to := "mcp__" + ownName
-			if prefix {
-				to += "__" + m.Upstream
-			}
-			if rest == "" && prefix {
-				rest = "__*"
-			}
-			best, length = to+rest, long
-		}
+		return "mcp__" + ownName + "__" + m.Upstream + cmp.Or(rest, "__*")
 	}
-	return best
+	return word
+}
+
+// renamedBack reverts the renames in a text.
+func renamedBack(text []byte, all []Rename) []byte {
+	return ruleWord.ReplaceAllFunc(text, func(word []byte) []byte {
+		if i := slices.IndexFunc(all, func(r Rename) bool { return r.To == string(word) }); i >= 0 {
+			return []byte(all[i].From)
+		}
+		return word
+	})
 }
 
 // markdown returns the files of agents, commands and skills in a folder with settings.

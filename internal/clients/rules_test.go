@@ -92,8 +92,8 @@ func TestRewrites(t *testing.T) {
 	got := make(map[string]string)
 	for _, w := range r.Rewrites(nil, true) {
 		got[w.Path] = string(w.Text)
-		if w.Checked != (w.Path == "/p/.claude/settings.json") {
-			t.Errorf("%s: checked in: %v", w.Path, w.Checked)
+		if w.Shared != (w.Path == "/p/.claude/settings.json") {
+			t.Errorf("%s: checked in: %v", w.Path, w.Shared)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

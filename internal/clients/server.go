@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,11 @@ type Server struct {
 	Variables Variables
 	Stays     string   // why it stays with the client; "" if it can be imported
 	Notes     []string // differences from the client's entry
-	Upstream  string   // upstream that it becomes, set by the caller; "" if it stays with its client
+
+	// The caller decides these. Upstream is the upstream that it becomes; "" if it stays with
+	// its client. New is true if the configuration does not have that upstream yet.
+	Upstream string
+	New      bool
 }
 
 // Origin is the position of a server's entry.
@@ -69,6 +74,20 @@ type Variables struct {
 type Unset struct {
 	Name string
 	Why  string
+}
+
+func (v *Variables) value(name string) (value string, ok bool) {
+	i := slices.IndexFunc(v.Values, func(p Pair) bool { return p.Name == name })
+	if i < 0 {
+		return "", false
+	}
+	return v.Values[i].Value, true
+}
+
+func (v *Variables) add(name, value string) {
+	if one := (Pair{name, value}); !slices.Contains(v.Values, one) {
+		v.Values = append(v.Values, one)
+	}
 }
 
 // Called returns the server's name in the client's file.
@@ -130,6 +149,7 @@ func (v Pair) line() (string, bool) {
 // Comment returns a text as a one-line TOML comment.
 func Comment(text string) string { return "# " + OneLine(text) + "\n" }
 
+// write writes the server's block, with notes as comments.
 func (s Server) write(b *bytes.Buffer, folder string) {
 	if s.Was != "" {
 		b.WriteString(Comment("name in the client: " + s.Was))
@@ -140,49 +160,49 @@ func (s Server) write(b *bytes.Buffer, folder string) {
 	for _, u := range s.Variables.Unset {
 		b.WriteString(Comment("set " + u.Name + ": " + u.Why))
 	}
-	block := s.Block
 	if name, text := s.VariablesFile(folder); text != nil {
-		block.EnvFile = name
+		s.Block.EnvFile = name
 	}
 	fmt.Fprintf(b, "[%s]\n", toml.Key{"upstreams", s.Name})
-	block.write(b)
+	s.Block.write(b)
 }
 
+// write writes all keys that are set.
 func (s Block) write(b *bytes.Buffer) {
-	set := func(key string, value any, there bool) {
-		if there {
-			b.WriteString(assignment(key, value) + "\n")
+	set := func(value any, key ...string) {
+		if !reflect.ValueOf(value).IsZero() {
+			fmt.Fprintf(b, "%s = %s\n", toml.Key(key), literal(value))
 		}
 	}
-	set("command", s.Command, s.Command != "")
-	set("args", s.Args, len(s.Args) > 0)
-	set("cwd", s.Cwd, s.Cwd != "")
-	set("url", s.URL, s.URL != "")
-	set("transport", s.Transport, s.Transport != "")
+	set(s.Command, "command")
+	set(s.Args, "args")
+	set(s.Cwd, "cwd")
+	set(s.URL, "url")
+	set(s.Transport, "transport")
 	for _, p := range s.Env {
-		b.WriteString("env." + assignment(p.Name, p.Value) + "\n")
+		set(p.Value, "env", p.Name)
 	}
 	for _, p := range s.Headers {
-		b.WriteString("headers." + assignment(p.Name, p.Value) + "\n")
+		set(p.Value, "headers", p.Name)
 	}
-	set("env_file", s.EnvFile, s.EnvFile != "")
-	set("enabled", false, s.Disabled)
-	set("trust", true, s.Trust)
-	set("folders", s.Folders, len(s.Folders) > 0)
-	set("timeout", s.Timeout.String(), s.Timeout > 0)
-	if len(s.AllowTools) > 0 {
-		b.WriteString("tools." + assignment("allow", s.AllowTools) + "\n")
+	set(s.EnvFile, "env_file")
+	if s.Disabled {
+		b.WriteString("enabled = false\n")
 	}
-	if len(s.DenyTools) > 0 {
-		b.WriteString("tools." + assignment("deny", s.DenyTools) + "\n")
+	set(s.Trust, "trust")
+	set(s.Folders, "folders")
+	if s.Timeout > 0 {
+		set(s.Timeout.String(), "timeout")
 	}
+	set(s.AllowTools, "tools", "allow")
+	set(s.DenyTools, "tools", "deny")
 }
 
-// assignment returns the line key = value.
-func assignment(key string, value any) string {
-	out, err := toml.Marshal(map[string]any{key: value})
+// literal returns a value as TOML.
+func literal(value any) string {
+	out, err := toml.Marshal(map[string]any{"v": value})
 	if err != nil {
 		panic(err) // unreachable: strings, lists of them and booleans always marshal
 	}
-	return strings.TrimSuffix(string(out), "\n")
+	return strings.TrimSuffix(strings.TrimPrefix(string(out), "v = "), "\n")
 }

@@ -1,0 +1,143 @@
+package clients
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"mcpschedd/internal/tomlblock"
+)
+
+// Change is a new text for a file, and what is needed to revert it even if the file has
+// changed since. It is stored without the texts, which may be secret.
+type Change struct {
+	Path   string `json:"path"`
+	Was    []byte `json:"-"` // nil if the file did not exist
+	Text   []byte `json:"-"`
+	Shared bool   `json:"-"` // the file belongs to a project or an administrator: it must not be changed
+
+	Kept   string `json:"kept,omitempty"` // name of the copy; "" if the file did not exist
+	Before string `json:"before,omitempty"`
+	After  string `json:"after"` // like Before, a digest
+
+	Client  bool     `json:"client,omitempty"` // it is a client's file with servers
+	Moves   []Move   `json:"moves,omitempty"`
+	Renamed []Rename `json:"renamed,omitempty"`
+	Hooks   bool     `json:"hooks,omitempty"` // the new text has hooks of mcpschedd
+}
+
+// Move is a server of a client that became an upstream.
+type Move struct {
+	Name     string `json:"name"`             // in the client's file
+	Folder   string `json:"folder,omitempty"` // project folder of the server; "" if it is for all
+	Upstream string `json:"upstream"`
+}
+
+func (s Server) move() Move {
+	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), s.Upstream}
+}
+
+// Rename is a replaced word in a file with rules.
+type Rename struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Point returns the changes that replace the servers which become upstreams with
+// mcpschedd, which the command line starts, in the files that were read.
+func (r *Reader) Point(line []string) (all []Change, err error) {
+	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
+		doc := r.docs[path]
+		c := Change{Path: path, Was: doc.bytes(), Client: true}
+		var taken []Origin
+		for _, s := range r.servers {
+			if s.From.File == path && s.Upstream != "" && r.project(path) == "" {
+				taken, c.Moves = append(taken, s.From), append(c.Moves, s.move())
+			}
+		}
+		if len(taken) == 0 {
+			continue
+		}
+		var put []written
+		if !r.self[path] {
+			put = []written{doc.own(line)}
+		}
+		c.Text, err = doc.edited(func(d *document) error {
+			for _, table := range d.serverTables() {
+				take := func(name string) bool {
+					return slices.ContainsFunc(taken, func(o Origin) bool {
+						return o.entry == name && slices.Equal(o.table, table)
+					})
+				}
+				if err := d.swap(table, take, put); err != nil {
+					return err
+				}
+				put = nil // only in the user's table
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// own returns the entry of mcpschedd for the file.
+func (d *document) own(line []string) written {
+	client, table := clientOf(d)
+	values := strings.NewReplacer("$PROGRAM", literal(line[0]), "$ARGS", literal(line[1:]), "$LINE", literal(line))
+	text := values.Replace(client.Own)
+	if d.toml {
+		text = fmt.Sprintf("[%s]\n%s", toml.Key(append(slices.Clip(table), ownName)), text)
+		text = strings.ReplaceAll(text, "\n", tomlblock.LineEnd(d.text))
+	}
+	return written{ownName, text}
+}
+
+// reverted returns a client's file as it is now, with the changes of an import undone: the
+// servers in moves are restored from the text before the import, and mcpschedd's entry
+// is removed.
+func reverted(path string, now, before []byte, moves []Move) ([]byte, error) {
+	doc, err := parse(path, now)
+	if err != nil {
+		return nil, err
+	}
+	was, err := parse(path, before)
+	if err != nil {
+		return nil, err
+	}
+	return doc.edited(func(d *document) error {
+		for _, table := range was.serverTables() {
+			old, current := was.names(table), d.names(table)
+			take := func(name string) bool { return name == ownName && !slices.Contains(old, name) }
+			put := slices.DeleteFunc(was.written(table), func(w written) bool {
+				isMoved := slices.ContainsFunc(moves, func(m Move) bool { return m.Name == w.name })
+				return !isMoved || slices.Contains(current, w.name)
+			})
+			if err := d.swap(table, take, put); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Advice returns what the user must change by hand, if the client's file belongs to a
+// project; else "".
+func (r *Reader) Advice(s Server) string {
+	file, how := s.From.File, "turn "+literal(s.Called())+" off in the client"
+	if r.project(file) == "" {
+		return ""
+	}
+	if filepath.Base(file) == ".mcp.json" {
+		settings := filepath.Join(filepath.Dir(file), ".claude", "settings.local.json")
+		how = "add " + literal(s.Called()) + ` to the "disabledMcpjsonServers" of ` + settings
+	}
+	return OneLine(file + " is not changed, since it belongs to a project: " + how)
+}
