@@ -63,16 +63,13 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		s.handleNotification(m)
 		return nil
 	}
-	x := &request{
-		s: s, msg: m, key: string(m.ID), out: to,
-		client: m.Client,
-	}
+	x := &request{s: s, msg: m, key: string(m.ID), stream: responseStream{out: to}, client: m.Client}
 	if err := x.admit(s.ctx); err != nil {
 		recordRefusal(s, m)
 		x.fail(err)
 		return nil
 	}
-	if !s.identity.NonBlocking || x.handler != nil || x.handle() != nil {
+	if !s.identity.NonBlocking || x.handler != nil || handleOf(x.msg) != nil {
 		return func() {
 			if ctx.Done() != nil { // else the request outlives its connection
 				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })
@@ -505,11 +502,9 @@ func isWithdrawn(ctx context.Context) bool {
 // write writes the answer.
 func (x *request) write(line []byte) {
 	if x.ctx == nil || !isWithdrawn(x.ctx) {
-		x.mu.Lock()
-		x.answered.Store(true)
-		x.mu.Unlock()
+		x.stream.end()
 		x.s.requests.forget(x) // the client may reuse the id as soon as it has read the answer
-		err := x.out.Answer(line)
+		err := x.stream.out.Answer(line)
 		if err == nil {
 			return
 		}

@@ -234,7 +234,7 @@ func (x *request) spend(result []byte) []byte {
 
 // budgetStatus returns how much of the budgets the open sessions have used, and the use of the
 // pool if withPool is set. It returns nil if there are no budgets.
-func (s *Server) budgetStatus(withPool bool) *record.BudgetStatus {
+func budgetStatus(s *Server, withPool bool) *record.BudgetStatus {
 	rules := &s.policy.Load().Budgets
 	if !rules.Enabled() {
 		return nil

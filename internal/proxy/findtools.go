@@ -261,7 +261,7 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 		recordRefusal(s, x.msg)
 		return failedOutcome(cause)
 	}
-	if !x.canElicit() {
+	if !x.client.ElicitsByForm() {
 		return refused(fmt.Errorf("not called: %q may change something, so the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). "+
 			"The operator can pin it ([server].pinned) or configure it as read-only", name))
 	}

@@ -77,7 +77,7 @@ func (r *planRun) run(p *plan.Plan) outcome {
 			return r.s.srv.kept.Add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, current().Plans.KeepFor)
 		},
 	}
-	if r.work.first.canElicit() {
+	if r.work.first.client.ElicitsByForm() {
 		h.Ask = r.work.confirm
 	}
 	report, err := h.Serve(r.work.ctx, p)
@@ -132,10 +132,10 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	params = append(params, '}')
 	first := r.work.first
 	x := &request{
-		s:   r.s,
-		msg: &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: first.msg.Client},
-		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
-		out: first.out, client: first.client,
+		s:      r.s,
+		msg:    &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: first.msg.Client},
+		key:    fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
+		stream: responseStream{out: first.stream.out}, client: first.client,
 		work: r.work, step: &planStep{plan: r.number, id: c.Step.ID, needs: c.Needs, gate: c.Refused},
 	}
 	if err := x.admit(ctx); err != nil {

@@ -70,7 +70,7 @@ func (x *request) askClient(ctx context.Context, method string, params []byte) (
 	if x.msg.Stateless() {
 		q.work = x.work
 	} else {
-		q.out = x.out
+		q.out = x.stream.out
 	}
 	return x.s.questions.ask(ctx, q)
 }
@@ -95,7 +95,7 @@ func (s *session) askerFor(l *sessionLease) asker {
 		switch x := s.requests.only(l); {
 		case s.client.facts().Handshake():
 			if x != nil {
-				q.out = x.out
+				q.out = x.stream.out
 			}
 		case !s.identity.Pool:
 			q.server = l.Lease
@@ -172,12 +172,10 @@ func (c *questions) add(q *question) *jsonrpc.Error {
 
 // capable reports whether the client that is asked supports the question's method.
 func (c *questions) capable(q *question) bool {
-	client := &c.s.client.facts().Client
 	if q.work != nil {
-		client = q.work.first.client
+		return q.work.first.client.Accepts(q.Method)
 	}
-	needed := map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}[q.Method]
-	return needed == "" || jsonrpc.Get(client.Capabilities, needed) != nil
+	return c.s.client.facts().Accepts(q.Method)
 }
 
 // withdraw closes a question that has no reply, and cancels it if it was sent as a request.
@@ -260,14 +258,6 @@ func cannotBeAsked(what string) *jsonrpc.Error {
 func message(object []byte) string {
 	s, _ := jsonrpc.String(jsonrpc.Get(object, "message"))
 	return s
-}
-
-// canElicit reports whether the request's client declares elicitation by form. An empty
-// elicitation capability means by form.
-func (x *request) canElicit() bool {
-	elicitation := object(jsonrpc.Get(x.client.Capabilities, "elicitation"))
-	onlyURLs := jsonrpc.Get(elicitation, "url") != nil && jsonrpc.Get(elicitation, "form") == nil
-	return elicitation != nil && !onlyURLs
 }
 
 // confirm asks the user of the work's client to confirm a message, and returns nil if the

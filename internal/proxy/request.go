@@ -19,14 +19,12 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// request is one client request while it is served. It has more than 25 methods because each
-// step of the path of a call, and each other way to answer, is a method of it; none of them
-// keeps state elsewhere.
+// request is one client request while it is served.
 type request struct {
 	s      *session
 	msg    *front.Message
 	key    string // raw id, made unique if several clients may use the same id
-	out    front.Outlet
+	stream responseStream
 	client *revision.Client // the client's description: the request's own, or that of the handshake
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -36,9 +34,30 @@ type request struct {
 	call    *upstreamCall // upstream call; nil until bound, or if there is none
 	work    *work         // work that the request began, resumed or is a step of; nil if it cannot be suspended
 	step    *planStep     // step of a plan; nil for a client's own request
+}
 
-	mu       sync.Mutex  // held while a notification is sent, so that none follows the answer
+// responseStream carries the notifications about a request to its client, and then the answer.
+// No notification follows the answer.
+type responseStream struct {
+	out      front.Outlet
+	mu       sync.Mutex  // held while a notification is sent
 	answered atomic.Bool // set before the answer is written, as the client may read it before the write returns
+}
+
+// notify sends a notification, unless the request has been answered.
+func (r *responseStream) notify(log *slog.Logger, method string, params []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.answered.Load() {
+		sendNotification(log, r.out, method, params)
+	}
+}
+
+// end prevents further notifications.
+func (r *responseStream) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answered.Store(true)
 }
 
 // A handler returns the outcome of a request that the proxy answers itself. It may block.
@@ -63,7 +82,7 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 		return
 	}
 	recordRefusal(s, m)
-	x := &request{s: s, msg: m, out: out}
+	x := &request{s: s, msg: m, stream: responseStream{out: out}}
 	x.fail(why)
 }
 
@@ -151,16 +170,7 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 		x.s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	if to.ctx.Err() == nil {
-		to.send(method, params)
-	}
-}
-
-// send sends a notification to the request's client, unless the request has been answered.
-func (x *request) send(method string, params []byte) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.answered.Load() {
-		sendNotification(x.s.srv.log, x.out, method, params)
+		to.stream.notify(x.s.srv.log, method, params)
 	}
 }
 
@@ -203,7 +213,7 @@ func (r *requests) forget(x *request) {
 
 // done ends a request that was added.
 func (r *requests) done(x *request) {
-	if !x.answered.Load() { // else write has called forget
+	if !x.stream.answered.Load() { // else write has called forget
 		r.forget(x)
 	}
 	x.s.running.Done()

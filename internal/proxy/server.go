@@ -91,8 +91,7 @@ type Upstream struct {
 	LearnedKey     string              // replicas with the same key share what is learned of the server; "" shares nothing
 }
 
-// Server is one running proxy. It has more than 25 methods because it is the whole API of
-// the package: serve, apply, report, save, stop.
+// Server is one running proxy.
 type Server struct {
 	log      *slog.Logger
 	policy   livePolicy
@@ -196,12 +195,10 @@ func (s *Server) PrepareStop() {
 // Save writes learned state and the event log to disk.
 func (s *Server) Save() {
 	s.prefetch.Save()
-	s.saveSearches()
+	s.catalog.search.save(&s.policy.Load().Selection)
 	s.recorder.record()
 	s.recorder.log.Flush()
 }
-
-func (s *Server) saveSearches() { s.catalog.search.save(&s.policy.Load().Selection) }
 
 // SaveAll saves learned state and the event log for a program that cannot wait for Close.
 // Nothing is recorded afterwards.
@@ -210,7 +207,7 @@ func (s *Server) SaveAll() {
 		session.endObservation()
 	}
 	s.prefetch.Close()
-	s.saveSearches()
+	s.catalog.search.save(&s.policy.Load().Selection)
 	s.recorder.close()
 }
 
@@ -233,7 +230,7 @@ func (s *Server) Close() {
 	}
 	ending.Wait()
 	s.prefetch.Close() // no more prefetches can begin
-	s.saveSearches()
+	s.catalog.search.save(&s.policy.Load().Selection)
 	s.running.Wait()
 	s.recorder.record()
 	s.common.servers.remove(s)

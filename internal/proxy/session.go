@@ -136,7 +136,7 @@ func (s *session) End(why error) {
 		s.running.Wait()
 		s.srv.common.store.DropScope(s.identity.scope)
 		s.srv.kept.Drop(s)
-		s.srv.saveSearches()
+		s.srv.catalog.search.save(&s.srv.policy.Load().Selection)
 		s.observed.spending.leave()
 		s.endObservation()       // after all its prefetches have ended
 		s.srv.sessions.remove(s) // last, as Server.Close waits only for the sessions in the set

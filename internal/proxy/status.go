@@ -101,7 +101,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	if p == nil {
 		return out
 	}
-	out.Pinned, out.Budgets = s.pinnedNow(), s.budgetStatus(whole)
+	out.Pinned, out.Budgets = s.pinnedNow(), budgetStatus(s, whole)
 	out.Config, out.ConfigError = p.ConfigPath, s.rejection()
 	for _, m := range p.members {
 		u, at := m.toolStatus(p), m.up.Health()

@@ -49,7 +49,7 @@ func serveListen(x *request) outcome {
 // one is notified.
 func newListener(x *request, notifications []byte) (l *listener, honoured []byte) {
 	l, honoured = &listener{send: func(method string, params []byte) {
-		x.send(method, revision.WithSubscription(params, x.msg.ID))
+		x.stream.notify(x.s.srv.log, method, revision.WithSubscription(params, x.msg.ID))
 	}}, []byte("{}")
 	for list := range upstream.Lists {
 		member := list.Capability() + "ListChanged"

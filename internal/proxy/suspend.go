@@ -202,7 +202,7 @@ func (c *questions) claimLocked(w *work) (open []revision.InputRequest) {
 // to the questions. It returns nil and no error if x has no handle, or one that may
 // belong to a stateless server.
 func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
-	handle, ok := jsonrpc.String(x.handle())
+	handle, ok := jsonrpc.String(handleOf(x.msg))
 	if !ok {
 		return nil, nil
 	}
@@ -352,12 +352,12 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 	}}
 }
 
-// handle returns the raw handle of suspended work that x may resume, or of a stateless
-// server; nil if x has none. A request that an earlier process may have received has no
-// valid handle.
-func (x *request) handle() []byte {
-	if !x.msg.Stateless() || x.msg.Repeated {
+// handleOf returns the raw handle of suspended work that a request may resume, or of a
+// stateless server; nil if it has none. A request that an earlier process may have received
+// has no valid handle.
+func handleOf(m *front.Message) []byte {
+	if !m.Stateless() || m.Repeated {
 		return nil
 	}
-	return x.msg.Index.Get("requestState")
+	return m.Index.Get("requestState")
 }

@@ -1,6 +1,10 @@
 package revision
 
-import "mcpschedd/internal/jsonrpc"
+import (
+	"bytes"
+
+	"mcpschedd/internal/jsonrpc"
+)
 
 // InputRequest is a question to a client. A server of the handshake era sends it as a request
 // while it runs a call. A stateless server ends the call with an input_required result, which
@@ -54,4 +58,18 @@ func WithInput(params, result, responses []byte) []byte {
 		params = jsonrpc.Set(params, "requestState", state)
 	}
 	return params
+}
+
+// Accepts reports whether the client declares that it answers requests of a method.
+func (c *Client) Accepts(method string) bool {
+	needed := map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}[method]
+	return needed == "" || jsonrpc.Get(c.Capabilities, needed) != nil
+}
+
+// ElicitsByForm reports whether the client declares elicitation by form. An empty elicitation
+// capability means by form.
+func (c *Client) ElicitsByForm() bool {
+	elicitation := jsonrpc.Get(c.Capabilities, "elicitation")
+	onlyURLs := jsonrpc.Get(elicitation, "url") != nil && jsonrpc.Get(elicitation, "form") == nil
+	return bytes.HasPrefix(elicitation, []byte("{")) && !onlyURLs
 }
