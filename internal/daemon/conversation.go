@@ -61,9 +61,9 @@ func (c *conversation) replace(setup string) {
 	c.prune()
 }
 
-// prune removes the messages that another daemon does not need.
+// prune removes the messages that neither this daemon will answer nor another one needs.
 func (c *conversation) prune() {
-	*c = slices.DeleteFunc(*c, func(k *kept) bool { return k.setup == "" && !k.open })
+	*c = slices.DeleteFunc(*c, func(k *kept) bool { return k.setup == "" && !k.open && !k.answered })
 }
 
 // find returns the request with this id that the daemon will answer, or nil.
@@ -115,6 +115,10 @@ func (c *conversation) idle() bool {
 
 // replay returns the lines for another daemon.
 func (c *conversation) replay() (lines [][]byte) {
+	for _, k := range *c {
+		k.answered = false
+	}
+	c.prune()
 	for _, k := range *c {
 		k.tries++
 		k.answered = k.IsRequest() && !k.open
