@@ -152,7 +152,6 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		d.base.log.Error("client not served: --only names an unknown server", "name", c.Only)
 		return
 	}
-	r.srv.Prepare(c.Only)
 	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, Again: c.Reconnected}
 	begun := func(prompted func(string)) {
 		reporting.Prompted = prompted
