@@ -181,13 +181,14 @@ func pathParts(value string) (dir, stem string) {
 // value, and the directory of that value.
 func appendValues(out []hash, c *candidate) []hash {
 	tool, source := seed.str(c.tool), int('t')
+	dir, _ := path.Split(c.value)
 	if t := c.primary().t; t.Driver >= 0 {
 		source = int(t.Sources[t.Driver].Name[0])
 	}
 	return append(out,
 		c.key.num(26),
 		tool.str(c.value).num(28),
-		tool.num(source).str(c.value[:dirEnd(c.value)]).num(29),
+		tool.num(source).str(dir).num(29),
 	)
 }
 

@@ -122,5 +122,5 @@ func (m *state) mayUse(t *template, session uint64) bool {
 // persistent reports whether a template may be saved.
 func (m *state) persistent(t *template) bool {
 	known, ok := m.seen.Peek(t.id)
-	return !t.secret && (!t.private || ok && known.public())
+	return !t.private || ok && known.public()
 }

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"bytes"
+	"path"
 	"slices"
 	"strings"
 )
@@ -52,12 +53,9 @@ func isID(w []byte) bool {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// dirEnd returns the length of the directory of a path, slash included.
-func dirEnd(value string) int { return strings.LastIndexByte(value, '/') + 1 }
-
 // extension returns the hash of a path's extension; the seed if it has none.
 func extension(value string) hash {
-	name := value[dirEnd(value):]
+	_, name := path.Split(value)
 	if dot := strings.LastIndexByte(name, '.'); dot > 0 && len(name)-dot <= 6 {
 		return seed.str(name[dot:])
 	}

@@ -35,7 +35,6 @@ type template struct {
 	id       hash
 	anchored bool      // an argument comes from the trigger
 	private  bool      // contains a value that is private until it is public
-	secret   bool      // may contain a secret
 	follow   *followUp // nil unless configured
 }
 
@@ -99,14 +98,15 @@ func (t *template) size(e *event) int {
 	return e.values.lookup(t.Sources[t.Driver].Name).size()
 }
 
-// learnTemplate learns that a template would have produced a call of a session.
+// learnTemplate learns that a template would have produced a call of a session, unless it may
+// contain a secret.
 func (m *Model) learnTemplate(t *template, rank int, session uint64) {
 	fresh := *t
 	if known := m.learned.template(t.Trigger, t.id); known != nil {
 		fresh = *known
 		fresh.Support, fresh.Ranks, fresh.Deepest, fresh.Labels = 0, [4]share{}, 0, 0
-	} else {
-		fresh.private, fresh.secret = t.holdsData(), t.maySecret()
+	} else if fresh.private = t.holdsData(); t.maySecret() {
+		return // so it is neither used nor saved
 	}
 	m.learn(func(s *state) { s.support(fresh, min(rank, maxRank-1), session) })
 }
