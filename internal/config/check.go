@@ -15,13 +15,8 @@ import (
 // costs more time than the prefetches save.
 const maxPrefetchWait = 150 * time.Millisecond
 
-// checker finds the problems between several keys, which the tags of the schema cannot express.
-type checker struct {
-	*findings
-	upstreams []string // names of the upstreams
-}
-
-func (f checker) check(c *Config) {
+// check finds the problems between several keys, which the tags of the schema cannot express.
+func (f *findings) check(c *Config) {
 	f.checkPrefetchTimeout(&c.Enrichment)
 	switch b := &c.Budgets; {
 	case b.Pool == 0 && len(b.Weights) > 0:
@@ -29,8 +24,9 @@ func (f checker) check(c *Config) {
 	case b.Pool > 0 && b.Window == 0 && !f.failed("budgets.window"):
 		f.problem("budgets.window", `want a time span above 0, such as "5h", with pool_tokens`)
 	}
+	var upstreams []string // their names
 	for _, u := range c.Upstreams {
-		f.upstreams = append(f.upstreams, u.Name)
+		upstreams = append(upstreams, u.Name)
 		if u.Name == "plan" && (c.Plan.Enabled || len(c.Plans) > 0) {
 			f.problem("upstreams.plan", `"plan" is reserved: named plans are listed as plan__NAME`)
 		}
@@ -47,11 +43,11 @@ func (f checker) check(c *Config) {
 		}
 	}
 	for _, t := range c.Tools {
-		f.checkTool(join("tools", t.Pattern), t)
+		f.checkTool(join("tools", t.Pattern), t, upstreams)
 	}
 }
 
-func (f checker) checkPrefetchTimeout(e *speculate.Rules) {
+func (f *findings) checkPrefetchTimeout(e *speculate.Rules) {
 	const key = "enrichment.prefetch_timeout_ms"
 	switch {
 	case e.Wait > 0 && e.Delivery != "inline":
@@ -64,26 +60,26 @@ func (f checker) checkPrefetchTimeout(e *speculate.Rules) {
 
 // checkTool checks a layer of a tool's model. Package valuemodel checks the forms of tool names
 // when it compiles the layers.
-func (f checker) checkTool(key string, t valuemodel.Rule) {
-	f.checkToolUpstream(key, t.Pattern)
+func (f *findings) checkTool(key string, t valuemodel.Rule, upstreams []string) {
+	f.checkToolUpstream(key, t.Pattern, upstreams)
 	if m := t.Cost; m.MaxKB > 0 && m.MaxKB < m.TypicalKB {
 		f.problem(join(key, "cost_model", "max_kb"), "want at least typical_kb, %v, have %v", m.TypicalKB, m.MaxKB)
 	}
 	for i, inv := range t.Invalidates {
-		f.checkToolUpstream(element(join(key, "invalidates"), i), inv.Tool)
+		f.checkToolUpstream(element(join(key, "invalidates"), i), inv.Tool, upstreams)
 	}
 	for i, next := range t.FollowUps {
-		f.checkToolUpstream(join(element(join(key, "follow_up"), i), "tool"), next.Tool)
+		f.checkToolUpstream(join(element(join(key, "follow_up"), i), "tool"), next.Tool, upstreams)
 	}
 }
 
-// checkToolUpstream warns of a tool whose upstream is not in the file.
-func (f checker) checkToolUpstream(key, tool string) {
+// checkToolUpstream warns of a tool whose upstream is not one of upstreams, those of the file.
+func (f *findings) checkToolUpstream(key, tool string, upstreams []string) {
 	upstream, _, ok := strings.Cut(tool, "/")
-	if !ok || upstream == "" || len(f.upstreams) == 0 || strings.ContainsAny(upstream, `*?[\`) || slices.Contains(f.upstreams, upstream) {
+	if !ok || upstream == "" || len(upstreams) == 0 || strings.ContainsAny(upstream, `*?[\`) || slices.Contains(upstreams, upstream) {
 		return
 	}
-	f.warn(key, "no upstream is named %q here%s", upstream, suggestion(upstream, f.upstreams))
+	f.warn(key, "no upstream is named %q here%s", upstream, suggestion(upstream, upstreams))
 }
 
 // suggestion returns the known name that is most similar to an unknown one, as the end of a message.
@@ -96,12 +92,14 @@ func suggestion(name string, known []string) string {
 
 // checkUpstream checks that the upstream has either command or url, with only the keys that belong
 // to it, and the syntax of every ${NAME}.
-func (f checker) checkUpstream(key string, u Upstream) {
+func (f *findings) checkUpstream(key string, u Upstream) {
 	if u.SharedIdentity && u.Instances != "shared" {
 		f.problem(join(key, "shared_identity"), `has no meaning without instances = "shared"`)
 	}
-	if known := valuemodel.ProviderNames(); u.Provider != "" && u.Provider != valuemodel.NoProvider && !slices.Contains(known, u.Provider) {
-		f.problem(join(key, "provider"), "no provider model is named %q%s", u.Provider, suggestion(u.Provider, known))
+	if u.Provider != "" && u.Provider != valuemodel.NoProvider {
+		if known := valuemodel.ProviderNames(); !slices.Contains(known, u.Provider) {
+			f.problem(join(key, "provider"), "no provider model is named %q%s", u.Provider, suggestion(u.Provider, known))
+		}
 	}
 	checkSyntax := func(name, s string) string {
 		if _, err := expand(s, placeholder); err != nil {
@@ -111,18 +109,17 @@ func (f checker) checkUpstream(key string, u Upstream) {
 	}
 	checkSyntax("env_file", u.EnvFile)
 	u.mapStrings(checkSyntax)
-	var stray map[string]bool // key → it is set
 	switch {
 	case u.Command != "" && u.URL != "":
 		f.problem(join(key, "url"), "want either command or url, have both")
 	case u.Command != "":
-		stray = map[string]bool{"transport": u.Transport != "", "headers": len(u.Headers) > 0}
+		f.stray(key, "without url", map[string]bool{"transport": u.Transport != "", "headers": len(u.Headers) > 0})
 		if program, rest, several := strings.Cut(u.Command, " "); several && !strings.ContainsAny(program, `/\$`) {
 			quoted, _ := json.Marshal(strings.Fields(rest)) // strings always marshal
 			f.problem(join(key, "command"), "want one program without its arguments: split it into command = %q and args = %s", program, quoted)
 		}
 	case u.URL != "":
-		stray = map[string]bool{"args": len(u.Args) > 0, "cwd": u.Cwd != "", "env": len(u.Env) > 0}
+		f.stray(key, "without command", map[string]bool{"args": len(u.Args) > 0, "cwd": u.Cwd != "", "env": len(u.Env) > 0})
 		// A variable may hold any part of the URL. The placeholder is valid as a host, a port and
 		// a path; if a variable holds the scheme, only Resolve can check the URL.
 		expanded, err := expand(u.URL, placeholder)
@@ -132,11 +129,13 @@ func (f checker) checkUpstream(key string, u Upstream) {
 	case !f.failed(join(key, "command")) && !f.failed(join(key, "url")) && !f.failed(key):
 		f.problem(key, "want command or url")
 	}
-	for name, isSet := range stray {
-		if isSet && u.URL != "" {
-			f.problem(join(key, name), "has no meaning without command")
-		} else if isSet {
-			f.problem(join(key, name), "has no meaning without url")
+}
+
+// stray reports the keys of an upstream that are set although they belong to the other kind.
+func (f *findings) stray(upstream, when string, isSet map[string]bool) {
+	for name, set := range isSet {
+		if set {
+			f.problem(join(upstream, name), "has no meaning %s", when)
 		}
 	}
 }

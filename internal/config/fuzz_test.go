@@ -102,7 +102,7 @@ func moved(t *testing.T, data []byte, c *config.Config, problems []config.Proble
 	}
 }
 
-// promises checks the guarantees of a valid configuration, independently of checker.
+// promises checks the guarantees of a valid configuration, independently of check.
 func promises(t *testing.T, c *config.Config) {
 	for _, u := range c.Upstreams {
 		if u.Name == "" || strings.Contains(u.Name, "__") || strings.Trim(u.Name, "_") != u.Name || (u.Command == "") == (u.URL == "") || u.Instances == "" {

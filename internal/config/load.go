@@ -86,7 +86,7 @@ func parse(base *Config, name string, data, tuned []byte) (*Config, error) {
 		c.Path, c.Digest, c.Positions = path, failed.digest, f.pos
 		f.table("", tree, reflect.ValueOf(c).Elem())
 		c.complete(filepath.Dir(path))
-		checker{findings: f}.check(c)
+		f.check(c)
 		f.tuned(c, tuned)
 		f.compile(c)
 		c.Limits = lowerHosts(c.Limits)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"mcpschedd/internal/valuemodel"
 )
 
 // Salvage returns the configuration to use despite the problems of the file. good is the last
@@ -23,6 +25,7 @@ func (e *Error) Salvage(good *Config) *Config {
 		switch {
 		case p.File == TunedPath(c.Path):
 			c.Tuned = nil
+			c.Models, _ = valuemodel.Compile(c.Tools)
 		case i >= 0:
 			wrong[c.Upstreams[i].Name] = append(wrong[c.Upstreams[i].Name], errors.New(p.String()))
 		default:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/valuemodel"
 )
 
 func TestTuned(t *testing.T) {
@@ -18,7 +19,7 @@ func TestTuned(t *testing.T) {
 		"what is tuned": {good, ""},
 		"a class":       {"[tools.a]\nside_effect_class = \"read_only\"\n", `tuned.toml:2: tools.a.side_effect_class: unknown key`},
 		"freshness":     {"[tools.a]\ncost_model.freshness_ttl_s = 60\n", `tuned.toml:2: tools.a.cost_model.freshness_ttl_s: unknown key`},
-		"loosened":      {"[tools.a]\nspeculate = true\n", `tuned.toml:2: tools.a.speculate: want false`},
+		"loosened":      {"[tools.a]\nspeculate = true\ncost_model.max_kb = 5\n", `tuned.toml:2: tools.a.speculate: want false`},
 		"an upstream":   {"[upstreams.a]\ncommand = \"x\"\n", `tuned.toml:1: upstreams: unknown key`},
 		"cut short":     {"[tools.a", `tuned.toml:1:`},
 	} {
@@ -30,8 +31,13 @@ func TestTuned(t *testing.T) {
 			}
 			c, err := config.Load(path)
 			if test.want != "" {
-				if _, is := errors.AsType[*config.Error](err); !is || !strings.Contains(err.Error(), test.want) {
+				broken, is := errors.AsType[*config.Error](err)
+				if !is || !strings.Contains(err.Error(), test.want) {
 					t.Fatalf("got %v, want %s", err, test.want)
+				}
+				c := broken.Salvage(nil)
+				if m := c.Models.Resolve(valuemodel.Upstream{Name: "u"}, "a", valuemodel.Hints{}); m.Sources["cost_model.max_kb"] == "tuned" {
+					t.Error("the wrong layer is in force")
 				}
 				return
 			}
@@ -64,7 +70,7 @@ func TestTunedIsWatched(t *testing.T) {
 	if got := next(); got.level != "info" || got.tuned != 1 {
 		t.Errorf("got %+v, want one tuned tool", got)
 	}
-	write(t, config.TunedPath(path)+".new", "[tools.a]\nspeculate = true\n")
+	write(t, config.TunedPath(path)+".new", "[tools.a]\nspeculate = true\ncost_model.max_kb = 5\n")
 	must(t, os.Rename(config.TunedPath(path)+".new", config.TunedPath(path)))
 	if got := next(); got.err == nil {
 		t.Errorf("got %+v, want what is wrong", got)
