@@ -38,28 +38,26 @@ func (p *Plan) leftOut(l *Limits) []string {
 	if l.NoOptional {
 		reason = "left out: the tokens of [budgets] are used up"
 	}
+	required := make(map[*Step]bool) // and what those steps refer to
+	for _, s := range p.Steps {
+		if !s.Optional {
+			required[s] = true
+			p.markInputs(s, required)
+		}
+	}
 	items, why := make([]schedule.Item, len(p.Steps)), make([]string, len(p.Steps))
 	for i, s := range p.Steps {
 		output := slices.Contains(p.Outputs, s)
 		switch {
-		case !s.Optional && output:
+		case required[s] && output:
 			room -= s.expectedTokens()
-		case s.Optional:
+		case !required[s]:
 			why[i] = reason
 			items[i].Needs = s.Needs
 			if output {
 				items[i].Value, items[i].Cost = s.worth, s.expectedTokens()
 			}
 		}
-	}
-	required := make(map[*Step]bool)
-	for _, s := range p.Steps {
-		if !s.Optional {
-			p.markInputs(s, required)
-		}
-	}
-	for s := range required {
-		why[s.Index] = ""
 	}
 	if l.NoOptional {
 		return why

@@ -95,6 +95,27 @@ func expected(t testing.TB, p *plan.Plan, l plan.Limits) {
 	}
 }
 
+// An optional step runs if a required one refers to it, however small the budget.
+func TestBudgetNeeded(t *testing.T) {
+	p := parsed(t, steps(
+		`{"id":"far","tool":"a","optional":true}`,
+		`{"id":"near","tool":"a","optional":true,"arguments":{"x":"$ref:far"}}`,
+		`{"id":"before","tool":"a","optional":true}`,
+		`{"id":"must","tool":"a","arguments":{"x":"$ref:near"},"depends_on":["before"]}`,
+		`{"id":"may","tool":"a","optional":true,"arguments":{"x":"$ref:must"}}`,
+	), parsing(t))
+	p.Budget = 1
+	var run []string
+	for _, s := range p.Forecast(plan.Limits{}).Steps {
+		if s.Runs {
+			run = append(run, s.ID)
+		}
+	}
+	if want := []string{"far", "near", "must"}; !slices.Equal(run, want) {
+		t.Errorf("got %v, want %v", run, want)
+	}
+}
+
 // Optional steps run if their outputs, of 100 tokens each, fit beside those of the required ones.
 func TestBudget(t *testing.T) {
 	const out = " skipped: left out: not needed, or over budget_tokens"

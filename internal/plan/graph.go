@@ -126,7 +126,6 @@ func (p *parser) order() {
 	for _, s := range steps {
 		slices.Sort(s.Order)
 	}
-	p.makeRequired()
 }
 
 // closure returns for each step which steps it follows, directly or not, and checks the depth.
@@ -182,18 +181,4 @@ func (p *parser) reportCycle(cycle []int) {
 func (s *Step) conflicts(to *Step) bool {
 	return (s.Writes || to.Writes) && s.Tool != nil && to.Tool != nil &&
 		slices.ContainsFunc(s.Tool.Domains, func(domain string) bool { return slices.Contains(to.Tool.Domains, domain) })
-}
-
-// makeRequired makes an optional step required if a required step needs its result.
-func (p *parser) makeRequired() {
-	for changed := true; changed; {
-		changed = false
-		for _, s := range p.plan.Steps {
-			for _, r := range s.refs {
-				if to := p.byID[r.Step]; to != nil && to.Optional && !s.Optional && r.Default == nil {
-					to.Optional, changed = false, true
-				}
-			}
-		}
-	}
 }

@@ -208,27 +208,6 @@ func TestParseBudget(t *testing.T) {
 	}
 }
 
-// An optional step becomes required if a required one needs it.
-func TestParseRequired(t *testing.T) {
-	p := parsed(t, steps(
-		`{"id":"far","tool":"a","optional":true}`,
-		`{"id":"near","tool":"a","optional":true,"arguments":{"x":"$ref:far"}}`,
-		`{"id":"spare","tool":"a","optional":true}`,
-		`{"id":"before","tool":"a","optional":true}`,
-		`{"id":"must","tool":"a","arguments":{"x":"$ref:near","y":{"$ref":"spare#/z","default":0}},"depends_on":["before"]}`,
-		`{"id":"may","tool":"a","optional":true,"arguments":{"x":"$ref:must"}}`,
-	), parsing(t))
-	var optional []string
-	for _, s := range p.Steps {
-		if s.Optional {
-			optional = append(optional, s.ID)
-		}
-	}
-	if want := []string{"spare", "before", "may"}; !slices.Equal(optional, want) {
-		t.Errorf("got %v, want %v", optional, want)
-	}
-}
-
 func TestParseWrites(t *testing.T) {
 	p := parsed(t, steps(
 		`{"id":"known","tool":"shell","arguments":{"command":"ls"}}`,
