@@ -41,8 +41,3 @@ func InputSchema() []byte { return bytes.TrimSpace(inputSchema) }
 func OutputSchema() []byte {
 	return []byte(`{"type":"object","properties":{"steps":{"type":"array"},"outputs":{"type":"object"}},"required":["steps","outputs"]}`)
 }
-
-// ReadSchema returns the JSON Schema of mcpschedd_read_result's arguments.
-func ReadSchema() []byte {
-	return []byte(`{"type":"object","properties":{"handle":{"type":"string"},"pointer":{"type":"string"},"offset":{"type":"integer"}}}`)
-}

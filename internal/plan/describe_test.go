@@ -68,10 +68,6 @@ func TestSchemas(t *testing.T) {
 	fits(t, plan.OutputSchema(), report, true)
 	fits(t, plan.OutputSchema(), string(parsed(t, guideSummary, parsing(t)).Forecast(plan.Limits{}).Answer()), true)
 
-	fits(t, plan.ReadSchema(), `{"handle":"h","offset":7}`, true)
-	fits(t, plan.ReadSchema(), `{"handle":"h","pointer":"/x"}`, true)
-	fits(t, plan.ReadSchema(), `{"offset":7}`, true)
-	fits(t, plan.ReadSchema(), `{}`, true)
 }
 
 func fits(t *testing.T, raw []byte, arguments string, want bool) {

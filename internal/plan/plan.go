@@ -94,7 +94,7 @@ type Tool struct {
 	Domains      []string               // domains that its calls read or write
 	Host         string                 // host with the limits of its calls
 	Capacity     int                    // maximum concurrent calls of the host; 0 means no limit
-	Mean, P90    time.Duration          // duration of a call; 0 if not known
+	Mean         time.Duration          // duration of a call; 0 if not known
 	Tokens       int                    // tokens of a typical result
 	Value        float64                // value of a result
 	Discloses    func() bool            // whether it sends its arguments to third parties named in them; nil means no

@@ -181,7 +181,7 @@ func (p *Plan) tasks(parallel int) ([]schedule.Task, schedule.Slots) {
 	slots := schedule.Slots{Total: parallel, Hosts: make(map[string]int)}
 	for i, s := range p.Steps {
 		t := s.Tool
-		tasks[i] = schedule.Task{After: slices.Concat(s.Waits, s.Order), Mean: t.Mean, P90: t.P90, Host: t.Host}
+		tasks[i] = schedule.Task{After: slices.Concat(s.Waits, s.Order), Mean: t.Mean, Host: t.Host}
 		if t.Capacity > 0 && t.Host != "" {
 			slots.Hosts[t.Host] = t.Capacity
 		}

@@ -210,7 +210,7 @@ func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.To
 	if u := s.srv.prefetch.Tool(l.member.key, t.name).Usual; u.Latency.P50 > 0 { // learned
 		spread, bytes = u.Latency, u.Bytes
 	}
-	out.Mean, out.P90, out.Tokens = spread.Mean(), spread.P90, bytes/bytesPerToken
+	out.Mean, out.Tokens = spread.Mean(), bytes/bytesPerToken
 	return out
 }
 

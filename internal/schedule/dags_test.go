@@ -35,7 +35,6 @@ func lengthen(r *rand.Rand, tasks []schedule.Task) []schedule.Task {
 	}
 	for i := range tasks {
 		tasks[i].Mean = time.Duration(min(draw(), 120) * float64(time.Second))
-		tasks[i].P90 = 2 * tasks[i].Mean
 	}
 	return tasks
 }

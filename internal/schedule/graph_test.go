@@ -72,9 +72,9 @@ func TestExpected(t *testing.T) {
 		tasks []schedule.Task
 		want  []time.Duration
 	}{
-		{[]schedule.Task{{Mean: 3 * s, P90: s}, {P90: 4 * s}, {Mean: -s}}, []time.Duration{3 * s, 2 * s, 2500 * time.Millisecond}},
+		{[]schedule.Task{{Mean: 3 * s}, {Mean: 2 * s}, {Mean: -s}}, []time.Duration{3 * s, 2 * s, 2500 * time.Millisecond}},
 		{[]schedule.Task{{}, {}}, []time.Duration{s, s}},
-		{[]schedule.Task{{Mean: math.MaxInt64}, {P90: math.MaxInt64}}, []time.Duration{24 * time.Hour, 12 * time.Hour}},
+		{[]schedule.Task{{Mean: math.MaxInt64}}, []time.Duration{24 * time.Hour}},
 	} {
 		if got := schedule.Expected(c.tasks); !slices.Equal(got, c.want) {
 			t.Errorf("%v: got %v, want %v", c.tasks, got, c.want)

@@ -24,9 +24,7 @@ func newModel(tasks []schedule.Task, s schedule.Slots) *model {
 	m := &model{tasks: tasks, slots: s, lengths: make([]time.Duration, len(tasks)), holds: make([]int, len(tasks)), ended: make([]bool, len(tasks))}
 	var sum, known time.Duration
 	for i, task := range tasks {
-		if m.lengths[i] = task.Mean; task.Mean <= 0 {
-			m.lengths[i] = max(0, (task.P90+1)/2)
-		}
+		m.lengths[i] = max(0, task.Mean)
 		if sum += m.lengths[i]; m.lengths[i] > 0 {
 			known++
 		}
@@ -121,7 +119,6 @@ func drawTasks(r *rand.Rand, n int) ([]schedule.Task, schedule.Slots) {
 		task := &tasks[i]
 		task.Host = hosts[r.IntN(len(hosts))]
 		task.Mean = time.Duration(r.IntN(6)) * time.Second
-		task.P90 = task.Mean + time.Duration(r.IntN(2))*time.Second
 		for range r.IntN(1 + edges) {
 			if at > 0 {
 				task.After = append(task.After, names[r.IntN(at)]) // the same one twice, at times

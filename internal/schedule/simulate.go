@@ -14,7 +14,8 @@ type Timeline struct {
 }
 
 // Simulate runs a [Queue] of tasks with the durations in took (negative counts as 0). The queue
-// sees only Mean and P90. Without slots the makespan is the length of the critical path. Tasks that end at the same time all end before the next one starts.
+// sees only Mean. Without slots the makespan is the length of the critical path. Tasks that end
+// at the same time all end before the next one starts.
 func Simulate(tasks []Task, took []time.Duration, s Slots) Timeline {
 	t := Timeline{Start: make([]time.Duration, len(tasks)), End: make([]time.Duration, len(tasks))}
 	for i := range tasks {

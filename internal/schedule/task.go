@@ -8,9 +8,9 @@ import (
 // Task is one step of a DAG. Indices are those of the slice of tasks; one out of range
 // panics.
 type Task struct {
-	After     []int         // tasks that must end before it begins
-	Mean, P90 time.Duration // duration; 0 if unknown, see [Expected]
-	Host      string        // bounded by Slots.Hosts; "" for none
+	After []int         // tasks that must end before it begins
+	Mean  time.Duration // duration; 0 if unknown, see [Expected]
+	Host  string        // bounded by Slots.Hosts; "" for none
 }
 
 // Slots bound concurrency. The zero value means no bound.
@@ -22,17 +22,14 @@ type Slots struct {
 // maxLength bounds an expected duration, so that sums do not overflow.
 const maxLength = 24 * time.Hour
 
-// Expected returns the expected duration of each task: Mean; else half of P90; else the mean of
-// the tasks with a known duration; else, if none is known, one second, so that the longest path
-// is the one with most steps.
+// Expected returns the expected duration of each task: Mean; else the mean of the tasks with
+// a known duration; else, if none is known, one second, so that the longest path is the one with
+// most steps.
 func Expected(tasks []Task) []time.Duration {
 	lengths := make([]time.Duration, len(tasks))
 	sum, known := time.Duration(0), time.Duration(0)
 	for i, t := range tasks {
-		if lengths[i] = min(max(t.Mean, 0), maxLength); lengths[i] == 0 {
-			lengths[i] = min(max(t.P90, 0), maxLength) / 2
-		}
-		if lengths[i] > 0 {
+		if lengths[i] = min(max(t.Mean, 0), maxLength); lengths[i] > 0 {
 			sum += lengths[i]
 			known++
 		}
