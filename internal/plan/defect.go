@@ -2,9 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"mcpschedd/internal/excerpt"
 )
@@ -32,7 +30,7 @@ func (d Defect) String() string {
 	if d.Step != "" {
 		text = fmt.Sprintf("step %s %s", quoted(d.Step), text)
 	}
-	return oneLine(text, maxLine)
+	return escapeInvisible(excerpt.Shorten(text, maxLine))
 }
 
 // Error returns all defects, one per line.
@@ -42,18 +40,4 @@ func (d Defects) Error() string {
 		lines = append(lines, one.String())
 	}
 	return strings.Join(lines, "\n")
-}
-
-// oneLine truncates text and escapes line ends and other unprintable characters.
-func oneLine(text string, limit int) string {
-	var line strings.Builder
-	for _, c := range excerpt.Shorten(text, limit) {
-		if unicode.IsPrint(c) {
-			line.WriteRune(c)
-			continue
-		}
-		q := strconv.QuoteRune(c)
-		line.WriteString(q[1 : len(q)-1])
-	}
-	return line.String()
 }
