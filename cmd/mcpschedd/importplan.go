@@ -113,8 +113,8 @@ func (m *importing) beside(name string) string {
 	return filepath.Join(filepath.Dir(m.have.Path), filepath.FromSlash(name))
 }
 
-// new returns the servers to add to the configuration.
-func (m *importing) new() (all []clients.Server) {
+// newServers returns the servers to add to the configuration.
+func (m *importing) newServers() (all []clients.Server) {
 	for _, s := range m.reader.Servers() {
 		if s.New {
 			all = append(all, s)
@@ -126,7 +126,7 @@ func (m *importing) new() (all []clients.Server) {
 // added returns the blocks of the servers to add to the configuration, under a comment with their
 // source; nil if there are none.
 func (m *importing) added() []byte {
-	blocks := clients.TOML(m.new(), variablesFolder)
+	blocks := clients.TOML(m.newServers(), variablesFolder)
 	if len(blocks) == 0 || m.sources == nil { // the server is from the command line
 		return blocks
 	}
@@ -141,7 +141,7 @@ func (m *importing) prefixed() bool {
 			enabled++
 		}
 	}
-	for _, s := range m.new() {
+	for _, s := range m.newServers() {
 		if !s.Block.Disabled {
 			enabled++
 		}

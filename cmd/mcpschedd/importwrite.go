@@ -114,7 +114,7 @@ func (m *importing) configuration() (all []clients.Change, err error) {
 	if added == nil {
 		return nil, nil
 	}
-	for _, s := range m.new() {
+	for _, s := range m.newServers() {
 		if name, variables := s.VariablesFile(variablesFolder); variables != nil {
 			c, err := unchanged(m.beside(name))
 			if err != nil {

@@ -82,7 +82,10 @@ func (d *document) parseJSON() (err error) {
 	standard.Standardize()
 	values := json.NewDecoder(bytes.NewReader(standard.Pack()))
 	values.UseNumber()
-	return values.Decode(&d.tree)
+	if err := values.Decode(&d.tree); err != nil { // nested too deep
+		return fmt.Errorf("%s: want JSON: %w", d.path, err)
+	}
+	return nil
 }
 
 func (d *document) parseTOML() error {

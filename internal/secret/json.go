@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -21,40 +22,36 @@ func JSON(object []byte) []byte {
 	if err != nil {
 		return jsonrpc.AppendString(nil, mark("text")) // unreachable: hujson parses all valid JSON
 	}
-	if w := new(scrubber); w.value(&root, kind{}) {
-		return root.Pack()
+	scrub(&root, kind{})
+	if out := root.Pack(); !bytes.Equal(out, object) {
+		return out
 	}
 	return object
 }
 
-// scrubber replaces the secrets in a JSON value.
-type scrubber struct{ changed bool }
-
-// value replaces the secrets in a value with a name of kind k. It reports whether
-// anything has been replaced so far.
-func (w *scrubber) value(v *hujson.Value, k kind) bool {
+// scrub replaces the secrets in a value with a name of kind k.
+func scrub(v *hujson.Value, k kind) {
 	switch of := v.Value.(type) {
 	case *hujson.Object:
-		w.object(of, k)
+		scrubObject(of, k)
 	case *hujson.Array:
-		w.array(of, k)
+		scrubArray(of, k)
 	case hujson.Literal:
 		switch of.Kind() {
 		case '"':
-			w.text(v, k, nil)
+			scrubText(v, k, nil)
 		case '0':
 			if k.how == "always" || k.how == "token" || k.how == "digits" && len(of) >= 3 {
-				w.set(v, mark(k.rule))
+				v.Value = hujson.Literal(jsonrpc.AppendString(nil, mark(k.rule)))
 			}
 		}
 	}
-	return w.changed
 }
 
-// object replaces the secrets in an object. Members of an object with a secret's name
+// scrubObject replaces the secrets in an object. Members of an object with a secret's name
 // are secret if they look random. One member may name another: {"name": "Password",
 // "value": "hunter2"}.
-func (w *scrubber) object(o *hujson.Object, above kind) {
+func scrubObject(o *hujson.Object, above kind) {
 	var beside kind
 	for _, m := range o.Members {
 		switch s, ok := literal(m.Value); strings.ToLower(nameOf(m)) {
@@ -70,7 +67,7 @@ func (w *scrubber) object(o *hujson.Object, above kind) {
 	for i := range o.Members {
 		m := &o.Members[i]
 		k := classify(nameOf(*m))
-		w.text(&m.Name, kind{}, nil)
+		scrubText(&m.Name, kind{}, nil)
 		if k.how == "" && above.isStrong() {
 			k = kind{above.rule, "likely"}
 		}
@@ -80,7 +77,7 @@ func (w *scrubber) object(o *hujson.Object, above kind) {
 				k = beside
 			}
 		}
-		w.value(&m.Value, k)
+		scrub(&m.Value, k)
 	}
 }
 
@@ -89,10 +86,10 @@ func nameOf(m hujson.ObjectMember) string {
 	return name
 }
 
-// array replaces the secrets in an array, which may be a command: ["mysql",
+// scrubArray replaces the secrets in an array, which may be a command: ["mysql",
 // "-phunter2"], ["--password", "hunter2"]. So its texts are also searched as one line,
 // in which each is a word.
-func (w *scrubber) array(list *hujson.Array, k kind) {
+func scrubArray(list *hujson.Array, k kind) {
 	var line strings.Builder
 	starts := make([]int, len(list.Elements)) // offsets in line
 	for i, e := range list.Elements {
@@ -110,7 +107,7 @@ func (w *scrubber) array(list *hujson.Array, k kind) {
 			}
 		}
 		if !ok {
-			w.value(e, own)
+			scrub(e, own)
 			continue
 		}
 		var inside []span
@@ -119,7 +116,7 @@ func (w *scrubber) array(list *hujson.Array, k kind) {
 				inside = append(inside, span{p.from - starts[i], min(len(s), p.to-starts[i]), p.rule, ""})
 			}
 		}
-		w.text(e, own, inside)
+		scrubText(e, own, inside)
 	}
 }
 
@@ -131,22 +128,17 @@ func inWord(c rune) rune {
 	return c
 }
 
-// text replaces a string that is a secret under a name of kind k, or the secrets in it.
+// scrubText replaces a string that is a secret under a name of kind k, or the secrets in it.
 // inside are parts that are secret because of neighbouring values.
-func (w *scrubber) text(v *hujson.Value, k kind, inside []span) {
+func scrubText(v *hujson.Value, k kind, inside []span) {
 	s, _ := literal(*v)
 	out := replace(s, merge(append(inside, find(s, false)...)))
 	if k.isSecret(s) || out != s && k.isStrong() {
 		out = mark(k.rule)
 	}
 	if out != s {
-		w.set(v, out)
+		v.Value = hujson.Literal(jsonrpc.AppendString(nil, out))
 	}
-}
-
-func (w *scrubber) set(v *hujson.Value, s string) {
-	v.Value = hujson.Literal(jsonrpc.AppendString(nil, s))
-	w.changed = true
 }
 
 // literal returns the value if it is a string.
