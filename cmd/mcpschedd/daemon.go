@@ -82,7 +82,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	l, err := daemon.Listen(place, daemon.ListenOptions{EnvNames: d.names, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear})
+	l, err := daemon.Listen(place, daemon.ListenOptions{EnvNames: d.names, Has: d.has, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear})
 	if err != nil {
 		return err
 	}
@@ -135,6 +135,15 @@ func (d *daemonProcess) names(folder string) []string {
 	return d.base.config.Variables(folder)
 }
 
+// has reports whether the configuration has a server for sessions in a folder.
+func (d *daemonProcess) has(name, folder string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.base.config.Upstreams, func(u config.Upstream) bool {
+		return u.Name == name && u.Enabled && u.In(folder)
+	})
+}
+
 // serve serves one client.
 func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 	folder := realFolder(c.Dir)
@@ -148,10 +157,6 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 			r.srv.Save()
 		}
 	}()
-	if c.Only != "" && !r.srv.Has(c.Only) {
-		d.base.log.Error("client not served: --only names an unknown server", "name", c.Only)
-		return
-	}
 	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, Again: c.Reconnected}
 	begun := func(prompted func(string)) {
 		reporting.Prompted = prompted

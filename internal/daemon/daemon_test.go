@@ -48,6 +48,7 @@ func listen(t *testing.T, p daemon.Place, names ...string) *served {
 	s := &served{place: p, clients: make(chan *daemon.Client)}
 	l, err := daemon.Listen(p, daemon.ListenOptions{
 		EnvNames: func(string) []string { return names }, Log: slog.New(slog.DiscardHandler),
+		Has: func(only, _ string) bool { return only == "known" },
 		Serve: func(ctx context.Context, c *daemon.Client) {
 			select {
 			case s.clients <- c:
@@ -457,6 +458,7 @@ func TestRefused(t *testing.T) {
 		{"a report that is none", `{"mcpschedd":1,"kind":"hook"}`, "unknown kind of connection"},
 		{"another kind", `{"mcpschedd":1,"kind":"x"}`, "unknown kind of connection"},
 		{"no folder", `{"mcpschedd":1,"kind":"session","dir":"a"}`, "want an absolute path"},
+		{"an unknown server alone", `{"mcpschedd":1,"kind":"session","dir":"/","only":"nope"}`, "--only: no server"},
 		{"not JSON", `GET / HTTP/1.1`, ""},
 		{"endless", `{"mcpschedd":1,"kind":"session","dir":"/","env":["…"]}`, ""},
 	} {

@@ -27,8 +27,10 @@ type ListenOptions struct {
 	// EnvNames returns the names of the variables, beyond Base, that a client working in a
 	// folder must send.
 	EnvNames func(dir string) []string
-	Log      *slog.Logger
-	Wait     time.Duration // for another daemon to end; at least 100 ms
+	// Has reports whether a client working in a folder may have the named upstream for its only one.
+	Has  func(only, dir string) bool
+	Log  *slog.Logger
+	Wait time.Duration // for another daemon to end; at least 100 ms
 	// Serve serves one client until it disconnects or ctx is done.
 	Serve func(ctx context.Context, c *Client)
 	// OnReport is called with each report of a client's hook, and must not block. If it is nil,
@@ -134,6 +136,8 @@ func (l *Listener) handshake(conn conn) (c *Client, err error) {
 		answer.Refused = fmt.Sprintf("unknown kind of connection %q", h.Kind)
 	case h.Kind == kindSession && !filepath.IsAbs(h.Dir):
 		answer.Refused = fmt.Sprintf("want an absolute path of a folder, have %q", h.Dir)
+	case h.Kind == kindSession && h.Only != "" && !l.o.Has(h.Only, h.Dir):
+		answer.Refused = fmt.Sprintf("--only: no server %q is configured", h.Only)
 	case h.Kind == kindSession:
 		answer.Names = l.o.EnvNames(h.Dir)
 	}
