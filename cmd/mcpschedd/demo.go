@@ -22,6 +22,9 @@ about 17 seconds, and needs neither a network nor a configuration.`,
   mcpschedd demo --keep /tmp/demo   # then: mcpschedd dashboard /tmp/demo/events`,
 		Args: takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Speed < 0 {
+				return usage("--speed: want more than 0, have %v", o.Speed)
+			}
 			o.Stdout = c.OutOrStdout()
 			if isTerminal(c.ErrOrStderr()) {
 				o.Terminal = c.ErrOrStderr()

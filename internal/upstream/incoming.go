@@ -84,9 +84,9 @@ func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
 }
 
 // unreadable handles a message that cannot be read. It logs it, and fails the request that it was
-// meant to answer, if there is one: an answer has a result or an error, and a request of the
-// server, whose ids are independent of ours, has a method before its params. id is the raw id in
-// the message, nil if not found, and head is its beginning.
+// meant to answer, if there is one: an answer has a result or an error, or only its id, and a
+// request of the server, whose ids are independent of ours, has a method before its params. id is
+// the raw id in the message, nil if not found, and head is its beginning.
 func (c *conn) unreadable(id, head []byte, err error) {
 	c.logInvalid(head, err)
 	answered, idErr := strconv.ParseInt(string(id), 10, 64)
@@ -94,7 +94,8 @@ func (c *conn) unreadable(id, head []byte, err error) {
 	if !hasResult {
 		before, _, hasResult = bytes.Cut(head, []byte(`"error"`))
 	}
-	if idErr == nil && hasResult && !bytes.Contains(before, []byte(`"method"`)) {
+	onlyID := bytes.Contains(head, []byte(`"jsonrpc"`)) && !bytes.Contains(head, []byte(`"params"`))
+	if idErr == nil && (hasResult || onlyID) && !bytes.Contains(before, []byte(`"method"`)) {
 		c.failRequest(answered, fmt.Errorf("its answer cannot be read: %w", err))
 	}
 }

@@ -75,6 +75,9 @@ var roles = map[string]func(){
 	"broken": func() {
 		serveRole(func(id string) { fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{"text":"` + "\t" + `"}}`) })
 	},
+	"empty": func() {
+		serveRole(func(id string) { fmt.Println(`{"jsonrpc":"2.0","id":` + id + `}`) })
+	},
 	"long": func() {
 		serveRole(func(id string) {
 			fmt.Print(`{"jsonrpc":"2.0","id":` + id + `,"result":{"text":"`)
@@ -228,6 +231,7 @@ func TestProcessEnds(t *testing.T) {
 		"suicide": ended + "killed by signal 9 (killed)",
 		"mute":    ended + "closed its output",
 		"broken":  "its answer cannot be read: parse error: not JSON at byte 42 (-32700)",
+		"empty":   `its answer cannot be read: invalid request: no "method", "result" or "error" (-32600)`,
 	} {
 		t.Run(role, func(t *testing.T) {
 			command := roleCommand(role)
