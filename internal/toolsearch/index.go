@@ -32,16 +32,23 @@ type Tool struct {
 // Index is an immutable search index.
 type Index struct {
 	tools    []Tool
-	server   []int                // tool → number of its server
-	servers  int                  // number of servers
-	postings map[string][]posting // term → tools with the term
-	byKey    map[string]int       // key → tool
+	server   []int                   // tool → number of its server
+	servers  int                     // number of servers
+	postings map[string][]posting    // term → tools with the term
+	byKey    map[string]int          // key → tool
+	similar  map[similarKey][]string // terms
 }
 
 // posting is a tool with a term, and the term's saturated frequency.
 type posting struct {
 	tool int32
 	freq float32
+}
+
+// similarKey groups terms for the correction of typos: by first letter and length.
+type similarKey struct {
+	first byte
+	size  int
 }
 
 // field is a part of a tool's text, with its weight and its length normalisation b. The weights
@@ -69,7 +76,7 @@ const saturation = 1.2
 
 // New returns an index of the tools.
 func New(tools []Tool) *Index {
-	x := &Index{tools: tools, postings: make(map[string][]posting), byKey: make(map[string]int)}
+	x := &Index{tools: tools, postings: make(map[string][]posting), byKey: make(map[string]int), similar: make(map[similarKey][]string)}
 	parts, mean := make([][][]string, len(tools)), make([]float64, len(fields)) // terms of each tool's fields; mean length of each field
 	servers, known := make(map[string]int), make(map[string][]string)           // known: text → terms; the tools of a server share some texts
 	for i := range tools {
@@ -108,6 +115,10 @@ func (x *Index) add(tool int, parts [][]string, mean []float64) {
 		}
 	}
 	for word, n := range freq {
+		if x.postings[word] == nil {
+			key := similarKey{word[0], len(word)}
+			x.similar[key] = append(x.similar[key], word)
+		}
 		x.postings[word] = append(x.postings[word], posting{int32(tool), float32(n * (saturation + 1) / (n + saturation))})
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Learned counts what agents did after searches: which words led to which tools, and how
-// often each was called. It contains no text: words are stored as hashes, and only words
+// Learned counts what agents did after searches: which words led to which tools, and which
+// tools were used together. It contains no text: words are stored as hashes, and only words
 // without digits. It is safe for concurrent use.
 type Learned struct {
 	mu    sync.Mutex
@@ -31,6 +31,8 @@ type Learned struct {
 //	word HASH    KEY       those that led to the tool
 //	tool KEY     ""        sessions in which the tool was called
 //	tool KEY     queries   queries that led to the tool
+//	with KEY     KEY       sessions in which both tools were called
+//	next KEY     KEY       sessions in which the second tool was the next new one
 type counts map[string]map[string]float64
 
 const (
@@ -39,6 +41,8 @@ const (
 	queries  = "queries"
 	wordRow  = "word "
 	toolRow  = "tool "
+	withRow  = "with "
+	nextRow  = "next "
 )
 
 // Limits of the state.

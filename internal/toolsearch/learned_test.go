@@ -41,6 +41,22 @@ func TestLearnedWords(t *testing.T) {
 	}
 }
 
+// A tool ranks higher in sessions that have called the tools it was used with before.
+func TestLearnedTogether(t *testing.T) {
+	x, l := toolsearch.New(tools()), toolsearch.NewLearned()
+	for range 5 {
+		use(x, l, "report", "tracker/list_issues", "files/write_file")
+	}
+	s := l.Begin()
+	s.Called("tracker/list_issues")
+	if got := first(x, "now the rest", s); got != "files/write_file" {
+		t.Errorf("got %q, want files/write_file", got)
+	}
+	if got := first(x, "now the rest", l.Begin()); got != "" {
+		t.Errorf("in another session: got %q, want nothing", got)
+	}
+}
+
 // Merge adds what two processes have learned, and the stored state has no word of a query.
 func TestLearnedMerge(t *testing.T) {
 	x := toolsearch.New(tools())

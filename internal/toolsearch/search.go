@@ -2,7 +2,11 @@ package toolsearch
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"strings"
+
+	"mcpschedd/internal/nearest"
 )
 
 // Hit is a tool in the result of a search.
@@ -13,16 +17,34 @@ type Hit struct {
 
 const (
 	maxTerms      = 48  // terms of a query
-	synonymWeight = 0.5 // relative to the word itself, if any tool has it
+	maxParts      = 8   // parts of a query that are scored separately
+	synonymWeight = 0.5 // relative to the word itself
+	typoWeight    = 0.8 // relative to the word itself
+	partWeight    = 0.4 // of the best part of a query; the whole query has the rest
 	serverWeight  = 0.4 // of the mean score of a server's three best tools
 )
 
 // Search returns the tools that match the query, best first, at most limit. It uses what was
 // learned and what the session did, unless s is nil. A query without words has no hits.
 func (x *Index) Search(query string, limit int, s *Session) []Hit {
-	words := uniqueTerms(withoutPaths(query))
-	score := x.score(words)
-	s.addLearned(x, words, score)
+	query = withoutPaths(query)
+	words := uniqueTerms(query)
+	learned := s.evidence(x, words)
+	score := x.score(words, learned)
+	if parts := partsOf(query); len(parts) > 1 {
+		normalize(score)
+		best := make([]float32, len(x.tools))
+		for _, part := range parts {
+			partScore := x.score(uniqueTerms(part), learned)
+			normalize(partScore)
+			for i, v := range partScore {
+				best[i] = max(best[i], v)
+			}
+		}
+		for i := range score {
+			score[i] = (1-partWeight)*score[i] + partWeight*best[i]
+		}
+	}
 	var hits []Hit
 	for i, v := range score {
 		if v > 0 {
@@ -34,29 +56,60 @@ func (x *Index) Search(query string, limit int, s *Session) []Hit {
 }
 
 // score returns the score of each tool for the words.
-func (x *Index) score(words []string) []float32 {
+func (x *Index) score(words []string, learned *evidence) []float32 {
 	score, best := make([]float32, len(x.tools)), make([]float32, len(x.tools))
 	for _, word := range words {
 		clear(best)
-		raise := func(term string, weight float32) {
-			weight *= x.idf(term)
+		expansions := x.expansions(word)
+		for term, weight := range expansions {
+			if weight *= x.idf(term); len(expansions) == 1 {
+				weight = x.idf(term) // it can mean nothing else
+			}
 			for _, p := range x.postings[term] {
 				best[p.tool] = max(best[p.tool], weight*p.freq)
 			}
-		}
-		weight := float32(1)
-		if raise(word, weight); x.postings[word] != nil {
-			weight = synonymWeight
-		}
-		for _, other := range synonyms()[word] {
-			raise(other, weight)
 		}
 		for i, v := range best {
 			score[i] += v
 		}
 	}
 	x.addServers(score)
+	learned.add(score, words)
 	return score
+}
+
+// expansions returns the terms that a word of a query may stand for, with their weights: the word
+// itself, its synonyms, and, if no tool has the word, the nearest term within one or two edits.
+func (x *Index) expansions(word string) map[string]float32 {
+	out := make(map[string]float32)
+	for _, other := range synonyms()[word] {
+		if x.postings[other] != nil {
+			out[other] = synonymWeight
+		}
+	}
+	if x.postings[word] != nil {
+		out[word] = 1
+		return out
+	}
+	if len(word) < 5 || word[0] > 'z' {
+		return out
+	}
+	allowed := 1
+	if len(word) >= 8 {
+		allowed = 2
+	}
+	best, distance := "", allowed+1
+	for size := len(word) - allowed; size <= len(word)+allowed; size++ {
+		for _, term := range x.similar[similarKey{word[0], size}] {
+			if d := nearest.Edits(word, term); d < distance || d == distance && term < best {
+				best, distance = term, d
+			}
+		}
+	}
+	if distance <= allowed {
+		out[best] = typoWeight
+	}
+	return out
 }
 
 // addServers adds a share of the server's best scores to each matching tool: a server with
@@ -78,11 +131,42 @@ func (x *Index) addServers(score []float32) {
 	}
 }
 
+// normalize divides scores by the square root of the highest, so that queries of different
+// lengths have comparable scores.
+func normalize(score []float32) {
+	if len(score) == 0 {
+		return
+	}
+	top := slices.Max(score)
+	if top <= 0 {
+		return
+	}
+	factor := float32(1 / math.Sqrt(float64(top)))
+	for i := range score {
+		score[i] *= factor
+	}
+}
+
 // uniqueTerms returns the distinct terms of a query.
 func uniqueTerms(query string) (out []string) {
 	for _, word := range terms(query) {
 		if len(out) < maxTerms && !slices.Contains(out, word) {
 			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// partsOf splits a query with several requests at the ends of sentences and clauses.
+func partsOf(query string) (out []string) {
+	for sentence := range strings.FieldsFuncSeq(query, func(r rune) bool { return strings.ContainsRune(";:!?\n，。；：！？", r) }) {
+		for _, by := range []string{". ", ", ", " and ", " then "} {
+			sentence = strings.ReplaceAll(sentence, by, "\x00")
+		}
+		for part := range strings.SplitSeq(sentence, "\x00") {
+			if len(out) < maxParts && len(terms(part)) >= 2 {
+				out = append(out, part)
+			}
 		}
 	}
 	return out

@@ -54,6 +54,7 @@ func TestSearch(t *testing.T) {
 		{"hochsttemperatur", "wetter/vorhersage"},
 		{"HÖCHSTTEMPERATUR", "wetter/vorhersage"},
 		{"微博 热搜", "trends/weibo"},
+		{"delte a direcotry", "files/delete_directory"},
 		{"open /srv/closed_issues/list.bib", "files/read_file"},
 		{"remove all in /srv/pull_request", "files/delete_directory"},
 		{"read_file", "files/read_file"},

@@ -13,7 +13,8 @@ type Session struct {
 
 	mu      sync.Mutex
 	queries []query  // the first, which most likely describes the task, and the last few
-	called  []string // keys
+	called  []string // keys in order of their first calls
+	last    string   // key of the last call
 }
 
 // query is one search: its words, its results, and the calls that it led to.
@@ -82,60 +83,131 @@ func (s *Session) Called(key string) {
 		if len(s.called) == 0 {
 			c.add(total, sessions, 1)
 		}
+		for _, other := range s.called {
+			c.add(withRow+key, other, 1)
+			c.add(withRow+other, key, 1)
+		}
+		if s.last != "" && s.last != key {
+			c.add(nextRow+s.last, key, 1)
+		}
 		s.called = append(s.called, key)
 	}
+	s.last = key
 	s.learned.add(c)
 }
 
 // Weights of what was learned. A good match of words has a score of 10 to 30. The weights are
 // in coarse steps and suit held-out tasks of LiveMCPBench.
 const (
-	wordWeight    = 2.5 // of the log of the factor by which a word makes a tool more likely
-	priorWeight   = 30  // queries of the prior for a word's share of a tool's queries
-	usesWeight    = 2   // of the log of the number of queries that led to a tool
-	sameServer    = 3   // for matching tools of a server that the session has used
-	alreadyCalled = -8  // for a tool that the session has called: the model has its schema
+	wordWeight    = 3  // of the log of the factor by which a word makes a tool more likely
+	priorWeight   = 30 // queries of the prior for a word's share of a tool's queries
+	usesWeight    = 2  // of the log of the number of queries that led to a tool
+	withWeight    = 12 // of the share of sessions with an earlier tool in which this one was called too
+	nextWeight    = 20 // of the share of those in which it was the next new tool
+	priorSessions = 2  // added to these sessions, so that one session is weak evidence
+	sameServer    = 3  // for matching tools of a server that the session has used
+	alreadyCalled = -8 // for a tool that the session has called: the model has its schema
 )
 
-// addLearned adds what was learned to the scores of a search for words: for each tool that
-// queries with a word have led to, the factor by which such a query is more likely to lead to it
-// than any query.
-func (s *Session) addLearned(x *Index, words []string, score []float32) {
+// evidence is the learned evidence for one search.
+type evidence struct {
+	index  *Index
+	byWord map[string][]learnedTool
+	uses   map[int]float32 // tool → score for its uses, if any word is evidence for it
+	with   map[int]float32 // tool → score for the tools called before it
+	server map[int]bool    // servers that the session has used
+	called map[int]bool    // tools that the session has called
+}
+
+type learnedTool struct {
+	tool  int
+	score float32
+}
+
+// evidence returns the evidence for a search for words. It is nil for a nil Session.
+func (s *Session) evidence(x *Index, words []string) *evidence {
 	if s == nil {
-		return
+		return nil
 	}
 	s.mu.Lock()
-	called := slices.Clone(s.called)
+	called, last := slices.Clone(s.called), s.last
 	s.mu.Unlock()
+	e := &evidence{
+		index: x, byWord: make(map[string][]learnedTool), uses: make(map[int]float32), with: make(map[int]float32),
+		server: make(map[int]bool), called: make(map[int]bool),
+	}
 	l := s.learned
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	supported := make(map[int]bool)
 	for _, word := range words {
-		led := l.all[wordRow+hashOf(word)]
-		share := led[""] / l.all[total][""]
-		for key, n := range led {
-			i, known := x.byKey[key]
-			of := l.all[toolRow+key][queries]
-			if ratio := (n + priorWeight*share) / (of + priorWeight) / share; known && ratio > 1 {
-				score[i] += float32(wordWeight * math.Log(ratio))
-				if !supported[i] {
-					score[i] += float32(usesWeight * math.Log(1+of))
-				}
-				supported[i] = true
+		e.addWord(word, l.all)
+	}
+	for _, key := range called {
+		i, known := x.byKey[key]
+		if known {
+			e.called[i], e.server[x.server[i]] = true, true
+		}
+		of := l.all[toolRow+key][""] + priorSessions
+		for other, n := range l.all[withRow+key] {
+			if i, known := x.byKey[other]; known {
+				e.with[i] = max(e.with[i], float32(withWeight*n/of))
 			}
 		}
 	}
-	used := make(map[int]bool) // servers
-	for _, key := range called {
+	of := l.all[toolRow+last][""] + priorSessions
+	for key, n := range l.all[nextRow+last] {
 		if i, known := x.byKey[key]; known {
-			used[x.server[i]] = true
-			score[i] = max(0, score[i]+alreadyCalled)
+			e.with[i] += float32(nextWeight * n / of)
 		}
 	}
+	return e
+}
+
+// addWord adds the tools that queries with a word have led to: the factor by which a query with
+// the word is more likely to lead to the tool than any query.
+func (e *evidence) addWord(word string, all counts) {
+	led := all[wordRow+hashOf(word)]
+	share := led[""] / all[total][""]
+	if !(share > 0) {
+		return
+	}
+	for key, n := range led {
+		i, known := e.index.byKey[key]
+		if !known {
+			continue
+		}
+		of := all[toolRow+key][queries]
+		if ratio := (n + priorWeight*share) / (of + priorWeight) / share; ratio > 1 {
+			e.byWord[word] = append(e.byWord[word], learnedTool{i, float32(wordWeight * math.Log(ratio))})
+			e.uses[i] = float32(usesWeight * math.Log(1+of))
+		}
+	}
+}
+
+// add adds the evidence to the scores of a query, or of a part of one.
+func (e *evidence) add(score []float32, words []string) {
+	if e == nil {
+		return
+	}
+	supported := make(map[int]bool)
+	for _, word := range words {
+		for _, t := range e.byWord[word] {
+			score[t.tool] += t.score
+			supported[t.tool] = true
+		}
+	}
+	for i := range supported {
+		score[i] += e.uses[i]
+	}
 	for i := range score {
-		if score[i] > 0 && used[x.server[i]] {
+		if score[i] > 0 && e.server[e.index.server[i]] {
 			score[i] += sameServer
 		}
+	}
+	for i, v := range e.with {
+		score[i] += v
+	}
+	for i := range e.called {
+		score[i] = max(0, score[i]+alreadyCalled)
 	}
 }
