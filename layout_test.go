@@ -83,7 +83,7 @@ var allowed = map[string][]string{
 	"internal/hook":       {"internal/classify", "internal/daemon"}, // what clients report of themselves, and whether a folder is quiet by it
 	"internal/state":      {},
 	"internal/tomlblock":  {},
-	"internal/toolsearch": {"internal/jsonrpc"}, // which tools a request in plain words may mean
+	"internal/toolsearch": {"internal/jsonrpc", "internal/nearest"}, // which tools a request in plain words may mean
 	"internal/demo":       {"internal/jsonrpc", "internal/record"},
 	"internal/bubble":     {},                   // fake time for tests, around a fault of the race detector; it is not imported outside tests
 	"internal/mutant":     {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests

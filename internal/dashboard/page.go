@@ -34,11 +34,13 @@ func newPage() *document {
 	if err != nil {
 		panic(err) // the input is part of the program
 	}
-	script := fmt.Sprintf("\"use strict\";\n(() => {\nconst WORDS = %s;\n", words) // in a function, so that names do not become properties of window
+	var script strings.Builder
+	fmt.Fprintf(&script, "\"use strict\";\n(() => {\nconst WORDS = %s;\n", words) // in a function, so that names do not become properties of window
 	for _, name := range scripts {
-		script += read(name)
+		script.WriteString(read(name))
 	}
-	return newDocument(read("page.html"), script+"})();\n")
+	script.WriteString("})();\n")
+	return newDocument(read("page.html"), script.String())
 }
 
 // newDocument inserts the style and the script into a page. The policy names their hashes, so

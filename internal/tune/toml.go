@@ -23,11 +23,12 @@ func (p Proposal) TOML() []byte {
 	if len(p.Blocks) == 0 {
 		return nil
 	}
-	text := head
+	var text strings.Builder
+	text.WriteString(head)
 	for _, block := range p.Blocks {
-		text += "\n" + block.toml()
+		text.WriteString("\n" + block.toml())
 	}
-	return []byte(text)
+	return []byte(text.String())
 }
 
 // AdviceTOML returns the advice as commented-out settings.
