@@ -130,14 +130,16 @@ func (l Limit) use(text []byte) (part float64) {
 }
 
 const (
-	charsPerToken = 6 // of a text with few tokens, to begin with
+	charsPerToken = 4   // initial estimate
+	minUse        = 0.8 // a text that uses this part of its limit is not enlarged
 	maxRounds     = 10
 )
 
-// Fit returns a text within the limit. build returns a text that contains an excerpt of at most
-// chars characters; size is the length of the whole value. After a text that is too long Fit asks
-// for a shorter one. It returns nil if even the text without any of the value is too long.
-func (l Limit) Fit(size int, build func(chars int) []byte) []byte {
+// Fit searches for a long text within the limit. build returns a text that contains an excerpt of
+// at most chars characters; size is the length of the whole value. After a text that is too long
+// Fit asks for a shorter one, and after a short one once for a longer one. It returns nil if even
+// the text without any of the value is too long.
+func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 	chars := size
 	if l.Tokens > 0 {
 		chars = min(chars, l.Tokens*charsPerToken)
@@ -148,27 +150,35 @@ func (l Limit) Fit(size int, build func(chars int) []byte) []byte {
 	for range maxRounds {
 		text := build(chars)
 		have, use := utf8.RuneCount(text), l.use(text)
-		if use <= 1 {
+		spare := float64(size) // characters
+		if use > 0 {
+			spare = float64(have)/use - float64(have)
+		}
+		switch {
+		case use > 1 && (best != nil || chars == 0):
+			return best
+		case use > 1:
+			chars = max(min(chars, have)+int(spare*1.25)-8, 0)
+		case best != nil || use > minUse || chars >= size:
 			return text
+		default:
+			best = text
+			chars = min(chars+int(spare*0.9), size)
 		}
-		if chars == 0 {
-			break
-		}
-		excess := float64(have) - float64(have)/use
-		chars = max(min(chars, have)-int(excess*1.1)-1, 0)
 	}
-	return nil
+	return best
 }
 
 // Cut returns an excerpt of a JSON value within the limit, or the shortest one if even that is
 // too long.
 func (l Limit) Cut(value []byte) (out []byte, left []Omission) {
-	out = l.Fit(len(value), func(chars int) (text []byte) {
-		text, left = Cut(value, chars)
+	chosen := 0
+	l.Fit(len(value), func(chars int) []byte {
+		text, _ := Cut(value, chars)
+		if l.Allows(text) {
+			chosen = max(chosen, chars)
+		}
 		return text
 	})
-	if out == nil {
-		return Cut(value, 0)
-	}
-	return out, left
+	return Cut(value, chosen)
 }

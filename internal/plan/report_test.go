@@ -80,9 +80,9 @@ func TestAnswer(t *testing.T) {
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":{"n":1}}},{"id":"b","tool":"read","arguments":{"long":1000}},
 			{"id":"c","tool":"read","arguments":{"long":2000}}],"output_steps":["c","b","a"]}`, 0, 500,
 			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":1},{"id":"b","status":"ok","ms":0,"tokens":250},{"id":"c","status":"ok","ms":0,"tokens":500}],"outputs":{` +
-				`"c":"` + strings.Repeat("x", 56) + `","b":"` + strings.Repeat("x", 56) + `","a":{"n":1}},"handle":"the-handle","left_out":[` +
-				`{"pointer":"/c","what":"text","offset":56,"count":1944,"bytes":1944},` +
-				`{"pointer":"/b","what":"text","offset":56,"count":944,"bytes":944}]}`, `{"c":"` + strings.Repeat("x", 2000) + `","b":"` + strings.Repeat("x", 1000) + `","a":{"n":1}}`,
+				`"c":"` + strings.Repeat("x", 28) + `","b":"` + strings.Repeat("x", 28) + `","a":{"n":1}},"handle":"the-handle","left_out":[` +
+				`{"pointer":"/c","what":"text","offset":28,"count":1972,"bytes":1972},` +
+				`{"pointer":"/b","what":"text","offset":28,"count":972,"bytes":972}]}`, `{"c":"` + strings.Repeat("x", 2000) + `","b":"` + strings.Repeat("x", 1000) + `","a":{"n":1}}`,
 		},
 		{
 			"max_tokens",
