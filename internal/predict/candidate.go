@@ -20,6 +20,7 @@ type Why struct {
 	Edge        string // the preceding and the predicted tool, and which of their follow-ups
 	Configured  bool   // the follow-up is configured
 	Rank        int    // index in the list that its arguments come from
+	Depth       int    // 0 if it follows an actual call, 1 if it follows another candidate
 	Independent bool   // no argument comes from a result or was learned
 }
 

@@ -101,6 +101,14 @@ func (f *features) candidates() []*candidate {
 	return c.all
 }
 
+// following returns the candidates that follow one call.
+func (f *features) following(e *event) []*candidate {
+	var c collector
+	f.addConfigured(e, &c)
+	f.build(f.templateMatches(e, nil), &c)
+	return c.all
+}
+
 // addConfigured collects the configured follow-ups of a call that are not done.
 func (f *features) addConfigured(e *event, c *collector) {
 	for i := range e.follows {

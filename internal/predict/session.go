@@ -187,3 +187,31 @@ func (s *Session) Candidates(now time.Time) []Candidate {
 	}
 	return out
 }
+
+// Suppose returns the candidates that would follow if the client made the call c next with
+// the result r; their P is that of both calls. It learns nothing and labels no candidates. It
+// returns nothing if c itself follows a candidate, as the probabilities become too small.
+func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
+	if c.Why.Depth != 0 || r.Failed {
+		return nil
+	}
+	_, slots, _ := split(c.Key.Arguments)
+	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, independent: c.Why.Independent, turn: s.turn + 1, at: now}
+	e.call = callHash(e.tool, e.arguments)
+	next := *s // shares maps that are not modified
+	next.answered(e, r)
+	next.turn, next.begun = e.turn, true
+	if next.events = []*event{e}; !s.multiplexed {
+		if s.begun {
+			next.past = s.last()
+		}
+		next.events = append(slices.Clone(s.events), e)
+	}
+	f := next.features()
+	out := f.rank(f.following(e))
+	for i := range out {
+		out[i].P *= c.P
+		out[i].Why.Depth = 1
+	}
+	return out
+}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/valuemodel"
@@ -209,5 +211,77 @@ func TestNestedDeep(t *testing.T) {
 	state, _ := m.Merge(predict.State{})
 	if _, err := model().Merge(state); err != nil {
 		t.Error(err)
+	}
+}
+
+// The answer to a guess is followed one level further, at the probability of both.
+func TestSuppose(t *testing.T) {
+	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
+	p.call("list", `{}`, `[{"n":1}]`)
+	get := find(p.guesses(), "get", `{"n":1}`)
+	next := p.s.Suppose(get, predict.Result{Text: []byte(`{"owner":"ann"}`)}, p.now)
+	owner := find(next, "owner", `{"name":"ann"}`)
+	if owner.P != 0.4 || owner.Why.Depth != 1 || owner.Reason != "" {
+		t.Errorf("got %+v, want P 0.4 and depth 1", owner)
+	}
+	if log := find(next, "log", `{"n":1}`); log.Reason != enrich.NotSpeculatable {
+		t.Errorf("got %+v, want the reason not_speculatable", log)
+	}
+	if got := p.s.Suppose(owner, predict.Result{Text: []byte(`{"team":"x"}`)}, p.now); got != nil {
+		t.Errorf("two levels on: got %+v, want nothing", got)
+	}
+	if got := p.s.Suppose(get, predict.Result{Failed: true, Text: []byte(`{"owner":"ann"}`)}, p.now); got != nil {
+		t.Errorf("of a guess that failed: got %+v, want nothing", got)
+	}
+}
+
+// To suppose leaves no trace: the session goes on as one that did not.
+func TestSupposeLeavesNoTrace(t *testing.T) {
+	run := func(suppose bool) (learned predict.State, foreseen string) {
+		p := play(predict.New(predict.Options{Tool: chain(t).tool, Learn: true, ShadowLabels: 1}))
+		for i := range 6 {
+			p.call("list", `{}`, fmt.Sprintf(`[{"n":%d},{"n":%d}]`, i, i+100))
+			for _, g := range p.guesses() {
+				if suppose {
+					p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)
+				}
+			}
+			p.call("get", fmt.Sprintf(`{"n":%d}`, i), fmt.Sprintf(`{"owner":"o%d"}`, i))
+			p.guesses()
+		}
+		for _, g := range p.guesses() {
+			foreseen += fmt.Sprintln(g.Key.Tool, g.Key.Arguments, g.P, g.Reason)
+		}
+		p.s.End()
+		state, err := p.f.Merge(predict.State{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state, foreseen
+	}
+	with, foreseenWith := run(true)
+	without, foreseenWithout := run(false)
+	if !predict.Same(with, without) {
+		t.Error("the learned states differ")
+	}
+	if diff := cmp.Diff(foreseenWithout, foreseenWith); diff != "" {
+		t.Errorf("guesses without and with (-without +with):\n%s", diff)
+	}
+}
+
+// The maximum for one answer of one guess is not that of another's.
+func TestSupposeMaximum(t *testing.T) {
+	one := follow(t, "owner", 0.9, "name", "$result.owner")
+	one.Max = 1
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 1, "n", "$result[*]")), reading("get", one), reading("owner")},
+		"list", "", "get", "", "owner", "")
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	p.call("list", `{}`, `[1,2]`)
+	var all []predict.Candidate
+	for i, g := range p.guesses() {
+		all = append(all, p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)...)
+	}
+	if got := chosen(all, budget); len(got) != 2 {
+		t.Errorf("chosen: %v, want one owner for each of two guesses", got)
 	}
 }

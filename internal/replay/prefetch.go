@@ -103,7 +103,7 @@ func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refus
 	if s.chooser.Session == nil {
 		_, refused = begin(nil)
 	} else {
-		refused = s.slots.Start(s.ctx, theUpstream, g.key, v.Host, begin)
+		refused = s.slots.Start(s.ctx, theUpstream, g.key, v.Host, false, begin)
 	}
 	if refused != "" {
 		return refused

@@ -33,7 +33,7 @@ func key(i int) call.Key {
 
 // start begins the bet, or returns why not.
 func (b *bet) start(ctx context.Context, s *speculate.Session) (refused string) {
-	return s.Start(ctx, up, b.key, b.host, func(c *speculate.Claim) (func() call.Fate, string) {
+	return s.Start(ctx, up, b.key, b.host, false, func(c *speculate.Claim) (func() call.Fate, string) {
 		b.claim = c
 		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
 	})

@@ -2,7 +2,6 @@ package speculate
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -54,7 +53,13 @@ func (c *Chooser) Offer(now time.Time, found []predict.Candidate, rules *Rules, 
 	}
 	c.DropWaiting(w)
 	c.foundAt, c.expectedCalls, c.budget = now, 0, rules.Budget
-	c.waiting = slices.Clone(found)
+	c.waiting = nil
+	c.Add(found)
+}
+
+// Add adds waiting candidates under the same budget.
+func (c *Chooser) Add(found []predict.Candidate) {
+	c.waiting = append(c.waiting, found...)
 	for i := range found {
 		c.expectedCalls += found[i].P
 	}

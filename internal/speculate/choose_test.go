@@ -40,7 +40,7 @@ func (w *table) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 }
 
 func (w *table) Begin(c *predict.Candidate, v *speculate.Verdict) string {
-	return w.session.Start(context.Background(), up, v.Query.Key, v.Host, func(claim *speculate.Claim) (func() call.Fate, string) {
+	return w.session.Start(context.Background(), up, v.Query.Key, v.Host, false, func(claim *speculate.Claim) (func() call.Fate, string) {
 		w.begun, w.claims = append(w.begun, c.Key.Arguments), append(w.claims, claim)
 		return func() call.Fate { return call.Pending }, ""
 	})

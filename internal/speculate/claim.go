@@ -26,6 +26,7 @@ type Claim struct {
 
 	session     *Session
 	key         call.Key
+	chained     bool // follows from another prefetch, so that no answer says how likely it still is
 	host        *host
 	instance    *instance // nil if it is only watched
 	generations [2]int    // of the levels of session and host when it was begun
@@ -101,9 +102,10 @@ func (s *Session) roomLocked(h *host) int {
 // "closed" after End, "in_flight" while the session has a call of the same key that has not returned,
 // "throttled" if nothing may start or another prefetch must end first, or "cap".
 func (s *Session) Start(
-	ctx context.Context, up *Upstream, key call.Key, host string, begin func(c *Claim) (fate func() call.Fate, refused string),
+	ctx context.Context, up *Upstream, key call.Key, host string, chained bool,
+	begin func(c *Claim) (fate func() call.Fate, refused string),
 ) (refused string) {
-	c, refused := s.claim(ctx, up, key, host)
+	c, refused := s.claim(ctx, up, key, host, chained)
 	if c == nil {
 		return refused
 	}
@@ -125,7 +127,7 @@ func (s *Session) Start(
 }
 
 // claim takes a slot, or returns why there is none.
-func (s *Session) claim(ctx context.Context, up *Upstream, key call.Key, host string) (c *Claim, refused string) {
+func (s *Session) claim(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused string) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,7 +142,7 @@ func (s *Session) claim(ctx context.Context, up *Upstream, key call.Key, host st
 	case s.roomLocked(h) <= 0:
 		return nil, "cap"
 	}
-	c = &Claim{session: s, key: key, host: h, instance: i, holdsSlot: true}
+	c = &Claim{session: s, key: key, chained: chained, host: h, instance: i, holdsSlot: true}
 	c.Context, c.cancel = context.WithCancelCause(ctx)
 	c.timer = time.AfterFunc(d.opt.Deadline, c.overdue)
 	d.underWay++
@@ -264,12 +266,12 @@ func (s *Session) reviewLocked(now time.Time) {
 }
 
 // Reprice cancels the prefetches that no call has joined and for which keep returns false, with
-// ErrDropped.
+// ErrDropped. Chained prefetches are kept.
 func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	for _, c := range s.open {
-		if c.holdsSlot && !c.asked && c.Context.Err() == nil && !keep(c.key) {
+		if c.holdsSlot && !c.asked && c.Context.Err() == nil && !c.chained && !keep(c.key) {
 			c.instance.abandonClaim(c, now)
 			c.cancel(ErrDropped)
 		}

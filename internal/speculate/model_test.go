@@ -123,7 +123,7 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	got := ""
 	if begins {
 		got = b.start(context.Background(), s.Session)
-	} else if got = s.Start(context.Background(), up, b.key, b.host, notBegun); got == "not begun" {
+	} else if got = s.Start(context.Background(), up, b.key, b.host, false, notBegun); got == "not begun" {
 		got = ""
 	}
 	if got != want {

@@ -117,12 +117,12 @@ func (c *crowd) prefetch(ctx context.Context, s *speculate.Session, k call.Key, 
 	kind, takes, good := r.IntN(30), time.Duration(r.IntN(200))*time.Millisecond, call.Fate(1+r.IntN(4)%3)
 	switch kind {
 	case 0:
-		s.Start(ctx, upstreamOf(k), k, host, notBegun)
+		s.Start(ctx, upstreamOf(k), k, host, false, notBegun)
 		return
 	case 1:
 		takes = time.Hour // hangs, and minds its context
 	}
-	s.Start(ctx, upstreamOf(k), k, host, func(claim *speculate.Claim) (func() call.Fate, string) {
+	s.Start(ctx, upstreamOf(k), k, host, false, func(claim *speculate.Claim) (func() call.Fate, string) {
 		var fate atomic.Int64
 		run := new(speculate.Run)
 		c.scheduler.Sent(run, upstreamOf(k), k.Tool, claim, time.Now())

@@ -100,8 +100,8 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 		return
 	}
 	p := s.pair(c.Upstream)
-	result := predict.Result{ID: c.ID, Failed: !r.Complete, Size: size, Delivered: r.At}
-	result.Text, result.Structured = predict.Read(r.Body)
+	result := read(r.Body, size)
+	result.ID, result.Failed, result.Delivered = c.ID, !r.Complete, r.At
 	took := r.Took
 	if is, _ := w.Scheduler.Known(c.Upstream.Key); is == Serial && r.Unloaded > 0 {
 		took = r.Unloaded // without its wait for other calls
@@ -117,6 +117,13 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 	if reply != nil {
 		reply <- Announcement{begun, s.intentWords()}
 	}
+}
+
+// read parses an answer into the text that the model reads.
+func read(body []byte, size int) predict.Result {
+	r := predict.Result{Size: size}
+	r.Text, r.Structured = predict.Read(body)
+	return r
 }
 
 // compared handles the comparison of an answer with the prefetched one.
@@ -263,7 +270,7 @@ func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 		defer close(f.Ended)
 		p.fetched(f, r)
 	}
-	if refused := p.slots.Start(p.client.Context, up, v.Query.Key, v.Host, func(claim *Claim) (func() call.Fate, string) {
+	if refused := p.slots.Start(p.client.Context, up, v.Query.Key, v.Host, c.Why.Depth > 0, func(claim *Claim) (func() call.Fate, string) {
 		f.Call.Claim = claim
 		return up.Fetch(claim.Context, f)
 	}); refused != "" {
@@ -284,8 +291,8 @@ func joinTimeout(g *predict.Candidate) time.Duration {
 	return 4 * g.Model.Cost.Latency
 }
 
-// fetched handles the result of a prefetch, on the goroutine that fetched it. Candidates that wait for
-// its slot may then begin.
+// fetched handles the result of a prefetch, on the goroutine that fetched it. The answer may lead to
+// a follow-up prefetch, and candidates that wait for its slot may begin.
 func (p *pair) fetched(f *Fetch, r FetchResult) {
 	w, up, tool, host := p.w, f.Call.Upstream, f.Call.Tool, f.Call.Host
 	if r.Displaced {
@@ -302,15 +309,32 @@ func (p *pair) fetched(f *Fetch, r FetchResult) {
 			"upstream", up.Name, "tool", tool)
 	}
 	f.Call.Claim.Done() // after the bar, as a candidate waiting for the slot may be of the same tool
-	w.queue.add(task{do: func() {
-		if w.sessions[p.client] != p.session { // the session has ended
-			return
-		}
-		w.current = p.client
-		if waits := p.session.pair(up); waits.choose.Open() > 0 {
-			waits.decide(time.Now())
-		}
-	}})
+	var body []byte
+	if f.Candidate.Why.Depth == 0 && r.Good {
+		body = w.keep(r.Body)
+	}
+	size := len(r.Body)
+	w.queue.add(task{bytes: len(body), do: func() { w.resume(p.session, up, f.Candidate, body, size) }})
+}
+
+// resume continues after a prefetch has returned: with the candidates that wait for its slot, and
+// the follow-ups of its answer.
+func (w *Worker) resume(s *session, up *Upstream, g *predict.Candidate, body []byte, size int) {
+	if w.sessions[s.client] != s { // the session has ended
+		return
+	}
+	w.current = s.client
+	p, now := s.pair(up), time.Now()
+	if body != nil && p.decisions.newest != nil {
+		r := read(body, size)
+		r.At = now
+		follows := p.predict.Suppose(*g, r, now)
+		p.choose.Add(follows)
+		p.decisions.newest.Candidates += len(follows)
+	}
+	if p.choose.Open() > 0 {
+		p.decide(now)
+	}
 }
 
 // clientRequested records that the server of a prefetch sent the client a request, on any goroutine.

@@ -195,6 +195,8 @@ type Fetch struct {
 
 // FetchResult is the result of a prefetch at its upstream.
 type FetchResult struct {
+	Body    []byte // borrowed
+	Good    bool   // an answer that may be served
 	Limited bool   // its host answered 429
 	Crashed bool   // the server's process ended
 	Bar     string // why the tool must not be prefetched again; "" if it may
