@@ -67,7 +67,8 @@ func (s *churnSession) converse() error {
 	return s.watched()
 }
 
-// begin is the handshake, and a subscription at each journal.
+// begin is the handshake, and a subscription at each journal. A server that is killed at that
+// moment cannot answer, so it is asked again.
 func (s *churnSession) begin() error {
 	if _, err := s.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"churn","version":"1"}}`); err != nil {
 		return err
@@ -76,12 +77,16 @@ func (s *churnSession) begin() error {
 		return err
 	}
 	for _, name := range journals {
-		m, err := s.request("resources/subscribe", `{"uri":"`+s.uri(name)+`"}`)
-		if err != nil {
-			return err
-		}
-		if m.Error != nil {
+		for range 20 {
+			m, err := s.request("resources/subscribe", `{"uri":"`+s.uri(name)+`"}`)
+			if err != nil {
+				return err
+			}
+			if m.Error == nil {
+				break
+			}
 			s.tally.count("subscribe: " + string(m.Error))
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
 	return nil
