@@ -2,7 +2,6 @@ package predict_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -129,35 +128,42 @@ func TestMergeOfProcessesThatBeganAtOnce(t *testing.T) {
 	}
 }
 
-// What could not be written is not lost, whatever another process has kept meanwhile, and however
-// often it happens; and nothing is counted twice.
-func TestMergeThatIsNotWritten(t *testing.T) {
+// What is learned while a state is read, joined and written is not lost, whether that succeeds
+// or not, whatever another process has kept meanwhile, and however often it happens; and nothing
+// is counted twice.
+func TestMergeBesideLearning(t *testing.T) {
 	alone := model()
 	learn(t, alone, 0, 60)
-	m, other := model(), model()
-	learn(t, m, 0, 10)
-	learn(t, other, 1000, 10)
-	state, _ := other.Merge(predict.State{})
-	for i := range 5 {
-		unread, err := m.Save(func(merge func(predict.State) (predict.State, error)) error {
-			merge(state)
-			return errors.New("the disk is full")
-		})
-		if unread != nil || err == nil {
-			t.Fatal(unread, err)
+	for _, written := range []bool{true, false} {
+		m, other := model(), model()
+		learn(t, m, 0, 10)
+		learn(t, other, 1000, 10)
+		state, _ := other.Merge(predict.State{})
+		for i := range 5 {
+			s := m.Snapshot()
+			learn(t, m, 10+10*i, 5)
+			next, err := s.Merge(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			learn(t, m, 15+10*i, 5)
+			if written {
+				state = next
+				s.MarkWritten()
+			}
+			m.Adopt(s)
 		}
-		learn(t, m, 10+10*i, 10)
-	}
-	state, _ = m.Merge(state)
-	again, _ := m.Merge(state)
-	next := model()
-	next.Merge(again)
-	for name, m := range map[string]*predict.Model{"in the process": m, "in the next one": next} {
-		if got := m.Weight("list", "get"); got < 68 || got > 70 {
-			t.Errorf("%s: got a weight of %.2f for 70 calls", name, got)
-		}
-		if got, want := nextP(t, m), nextP(t, alone); got < want-0.05 || got > want+0.05 {
-			t.Errorf("%s: got P %.3f, want about %.3f", name, got, want)
+		state, _ = m.Merge(state)
+		again, _ := m.Merge(state)
+		next := model()
+		next.Merge(again)
+		for name, m := range map[string]*predict.Model{"in the process": m, "in the next one": next} {
+			if got := m.Weight("list", "get"); got < 68 || got > 70 {
+				t.Errorf("written %v, %s: got a weight of %.2f for 70 calls", written, name, got)
+			}
+			if got, want := nextP(t, m), nextP(t, alone); got < want-0.05 || got > want+0.05 {
+				t.Errorf("written %v, %s: got P %.3f, want about %.3f", written, name, got, want)
+			}
 		}
 	}
 }

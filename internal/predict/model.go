@@ -57,15 +57,16 @@ type Tool struct {
 // Model is the learned model of one upstream. It is not safe for concurrent use: one worker
 // owns it and its sessions.
 type Model struct {
-	opt      Options
-	upstream string // name of the upstream
-	learned  *state
-	changes  []func(*state) // to learned, since the last merge
-	saved    uint64         // hash of the state that was saved last, or of an empty one
-	follows  map[*valuemodel.Model][]*followUp
-	verdicts *simplelru.LRU[verdictKey, enrich.Reason] // nil until first used
-	effort   int                                       // that is left for the current result
-	matches  []match                                   // scratch space for candidates
+	opt        Options
+	upstream   string // name of the upstream
+	learned    *state
+	changes    []func(*state) // to learned, since the last merge
+	saved      uint64         // hash of the state that was saved last
+	overflowed bool           // older changes were dropped
+	follows    map[*valuemodel.Model][]*followUp
+	verdicts   *simplelru.LRU[verdictKey, enrich.Reason] // nil until first used
+	effort     int                                       // that is left for the current result
+	matches    []match                                   // scratch space for candidates
 }
 
 // New returns a model without observations.
@@ -76,7 +77,7 @@ func New(o Options) *Model {
 	if o.ShadowLabels == 0 {
 		o.ShadowLabels = 5
 	}
-	return &Model{opt: o, learned: newState(), saved: State{}.hash()}
+	return &Model{opt: o, learned: newState()}
 }
 
 // maxAge returns how long a prefetched result of a tool may be served.

@@ -14,7 +14,7 @@ const (
 )
 
 // state is what was learned of one upstream. Several processes share it: each keeps the
-// changes since its last merge, and a merge applies them to a state that another has stored.
+// changes since its last merge, and a merge applies them to the state that is stored.
 type state struct {
 	weights     weights
 	templates   map[string][]*template          // symbol of the trigger → templates
@@ -39,12 +39,12 @@ func newState() *state {
 }
 
 // learn applies a change to the learned state, and keeps it for the next merge, which applies
-// it to another state. So it must not refer to parts of a state, nor modify what it refers to. If
-// there are too many, the oldest are not merged with what other processes have stored.
+// it to another state on another goroutine. So it must not refer to parts of a state, nor
+// modify what it refers to.
 func (m *Model) learn(change func(*state)) {
 	change(m.learned)
 	if m.changes = append(m.changes, change); len(m.changes) > maxChanges {
-		m.changes = slices.Clone(m.changes[maxChanges/4:])
+		m.changes, m.overflowed = slices.Clone(m.changes[maxChanges/4:]), true
 	}
 }
 
@@ -60,41 +60,71 @@ func (m *Model) SetConcurrency(c Concurrency) {
 	})
 }
 
-// Save saves what was learned: store reads the stored state, which other processes may have changed,
-// and writes the merged one. What is not written is saved the next time. unread is the error of
-// reading the stored state, of which damaged parts are skipped.
-func (m *Model) Save(store func(merge func(stored State) (State, error)) error) (unread, err error) {
-	next, saved := m.learned, uint64(0)
-	err = store(func(stored State) (State, error) { // may be called several times
-		if next = m.learned; stored.hash() != m.saved {
-			next, unread = m.merged(stored)
-		}
-		state := next.save()
-		saved = state.hash()
-		return state, nil
-	})
-	if err == nil {
-		m.learned, m.saved, m.changes = next, saved, nil
-	}
-	return unread, err
+// Snapshot is what a model has learned since its last merge.
+type Snapshot struct {
+	changes []func(*state)
+	whole   *State            // what to save if no other process has stored anything; nil if the changes are all that was learned
+	bars    map[string]string // all of them, as none may be lost
+	merged  *state            // nil until merged, and if whole was saved
+	saved   uint64            // hash of the state that was saved last
+	written bool
 }
 
-// merged returns a stored state with the changes since the last merge, all bars, and what only this
-// process may know.
-func (m *Model) merged(stored State) (*state, error) {
-	next := newState()
-	err := next.load(stored)
+// Snapshot returns what is to be saved. There must be no second one before [Model.Adopt].
+func (m *Model) Snapshot() *Snapshot {
+	s := &Snapshot{changes: m.changes, bars: m.learned.bars(), saved: m.saved}
+	if m.overflowed {
+		s.whole = new(m.learned.save())
+	}
+	m.changes, m.overflowed = nil, false
+	return s
+}
+
+// Merge returns the state to save: the stored state, which other processes may have changed,
+// with what this one has learned since its last merge. It reports and skips unreadable parts
+// of stored. Merge and [Snapshot.MarkWritten] may run concurrently with the model.
+func (s *Snapshot) Merge(stored State) (next State, err error) {
+	if found := stored.hash(); s.whole != nil && (found == s.saved || found == (State{}).hash()) {
+		s.saved = s.whole.hash()
+		return *s.whole, nil
+	}
+	s.merged = newState()
+	err = s.merged.load(stored)
+	for _, change := range s.changes {
+		change(s.merged)
+	}
+	for tool, why := range s.bars {
+		s.merged.bar(tool, why)
+	}
+	next = s.merged.save()
+	s.saved = next.hash()
+	return next, err
+}
+
+// MarkWritten records that the merged state has been saved.
+func (s *Snapshot) MarkWritten() { s.written = true }
+
+// Adopt makes the model continue with the merged state, if it has been saved, and what it has
+// learned since the snapshot. Otherwise the next merge includes the snapshot.
+func (m *Model) Adopt(s *Snapshot) {
+	if !s.written {
+		m.changes = append(s.changes, m.changes...)
+		return
+	}
+	m.saved = s.saved
+	next, old := s.merged, m.learned
+	if next == nil {
+		return
+	}
 	for _, change := range m.changes {
 		change(next)
 	}
-	for name, t := range m.learned.tools {
-		if t.Barred != "" {
-			next.bar(name, t.Barred)
-		}
+	for tool, why := range old.bars() {
+		next.bar(tool, why)
 	}
-	for _, all := range m.learned.templates {
+	for _, all := range old.templates {
 		for _, t := range all {
-			if m.learned.persistent(t) {
+			if old.persistent(t) {
 				continue
 			}
 			if k := next.template(t.Trigger, t.id); k != nil {
@@ -104,14 +134,14 @@ func (m *Model) merged(stored State) (*state, error) {
 			}
 		}
 	}
-	return next, err
+	m.learned = next
 }
 
 // Merge merges the stored state into the model and returns the state to save.
-func (m *Model) Merge(stored State) (next State, err error) {
-	err, _ = m.Save(func(merge func(State) (State, error)) error {
-		next, _ = merge(stored)
-		return nil
-	})
+func (m *Model) Merge(stored State) (State, error) {
+	s := m.Snapshot()
+	next, err := s.Merge(stored)
+	s.MarkWritten()
+	m.Adopt(s)
 	return next, err
 }

@@ -135,6 +135,17 @@ func (m *Model) Bar(tool, why string) {
 	m.learned.bar(tool, why) // every merge keeps all bars
 }
 
+// bars returns the barred tools with the reasons.
+func (m *state) bars() map[string]string {
+	all := make(map[string]string)
+	for tool, t := range m.tools {
+		if t.Barred != "" {
+			all[tool] = t.Barred
+		}
+	}
+	return all
+}
+
 func (m *state) bar(tool, why string) {
 	if t := m.toolFor(tool); t.Barred == "" {
 		t.Barred = why

@@ -9,11 +9,13 @@ import (
 
 // learned is the state learned of one upstream. The worker's goroutine owns it.
 type learned struct {
-	model   *predict.Model
-	rules   Rules     // under which model was made
-	storage Storage   // never nil
-	changed bool      // since the last save
-	lease   *Upstream // the lease of the session being handled
+	model     *predict.Model
+	rules     Rules                  // under which model was made
+	storage   Storage                // never nil
+	changed   bool                   // since the last save
+	saving    chan *predict.Snapshot // receives the result of the save in progress; nil if none is
+	saveAgain bool                   // save again after the one in progress
+	lease     *Upstream              // the lease of the session being handled
 }
 
 // learnedOf returns what was learned of an upstream, and loads it from storage if needed.
@@ -30,7 +32,7 @@ func (w *Worker) learnedOf(up *Upstream) *learned {
 		o.storage = InMemory()
 	}
 	if old != nil { // the rules have changed; its sessions start again
-		w.save(old)
+		w.saveNow(old)
 		o.storage = old.storage
 	}
 	o.model = predict.New(predict.Options{
@@ -38,7 +40,7 @@ func (w *Worker) learnedOf(up *Upstream) *learned {
 		Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
 	})
 	w.learned[up.Key] = o
-	w.save(o) // reads what is stored
+	w.saveNow(o) // reads what is stored
 	for _, tool := range o.model.ObservedTools() {
 		w.publish(o, tool)
 	}
@@ -73,7 +75,7 @@ func (o *learned) checkTools() {
 func (w *Worker) forgetRemoved() {
 	for key, o := range w.learned {
 		if w.Removed(key) {
-			w.save(o)
+			w.saveNow(o)
 			delete(w.learned, key)
 			continue
 		}
@@ -84,31 +86,77 @@ func (w *Worker) forgetRemoved() {
 	maps.DeleteFunc(w.tools.byTool, func(key toolKey, _ ToolState) bool { return w.Removed(key.upstream) })
 }
 
-// saveChanged saves every changed upstream.
-func (w *Worker) saveChanged() {
+// saveChanged saves every changed upstream, and waits for the saves if wait is set.
+func (w *Worker) saveChanged(wait bool) {
 	for _, o := range w.learned {
 		if o.changed {
 			w.save(o)
 		}
 	}
+	for _, o := range w.learned {
+		for wait && o.saving != nil {
+			w.saved(o, <-o.saving)
+		}
+	}
 }
 
-// save merges the learned state of an upstream with its storage, which other processes may have
-// changed. An error in reading or writing does not stop learning.
+// saveNow saves an upstream and waits for it.
+func (w *Worker) saveNow(o *learned) {
+	w.save(o)
+	for o.saving != nil {
+		w.saved(o, <-o.saving)
+	}
+}
+
+// save merges the learned state of an upstream into its storage, which other processes may have
+// changed. As that may block, it runs on a goroutine of its own, and the worker handles the result
+// when it is there. Changes made meanwhile are saved the next time.
 func (w *Worker) save(o *learned) {
+	o.changed = true
+	if o.saveAgain = o.saving != nil; o.saveAgain {
+		return
+	}
+	o.changed = false
 	if _, evidence := w.Scheduler.Known(o.lease.Key); evidence != (predict.Concurrency{}) {
 		o.model.SetConcurrency(evidence)
 	}
-	var unread, err error
-	w.Protect(func() { unread, err = o.model.Save(o.storage) })
-	if unread != nil {
-		w.Log.Warn("learned state read in part", "upstream", o.lease.Name, "err", unread)
-	}
-	if err != nil {
-		w.Log.Warn("learned state not saved", "upstream", o.lease.Name, "err", err)
-	}
-	o.changed = false
+	name, store, model := o.lease.Name, o.storage, o.model.Snapshot()
+	done := make(chan *predict.Snapshot, 1)
+	o.saving = done
+	go func() {
+		w.Protect(func() {
+			err := store(func(stored State) (State, error) {
+				next, err := model.Merge(stored)
+				if err != nil {
+					w.Log.Warn("learned state read in part", "upstream", name, "err", err)
+				}
+				return next, nil
+			})
+			if err != nil {
+				w.Log.Warn("learned state not saved", "upstream", name, "err", err)
+				return
+			}
+			model.MarkWritten()
+		})
+		done <- model
+		w.queue.add(task{required: true, do: func() {
+			select {
+			case model := <-done:
+				w.saved(o, model)
+			default: // already handled
+			}
+		}})
+	}()
+}
+
+// saved handles the result of a save. An error in reading or writing does not stop learning.
+func (w *Worker) saved(o *learned, model *predict.Snapshot) {
+	o.saving = nil
+	o.model.Adopt(model)
 	w.prove(o)
+	if o.saveAgain {
+		w.save(o)
+	}
 }
 
 // tools is what was learned of tools and is read outside the worker: by calls, plans and the record.

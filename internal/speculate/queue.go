@@ -11,7 +11,7 @@ import (
 // order. Tasks beyond its limits are dropped.
 type queue struct {
 	work   func(do func()) // runs one task
-	save   func()          // saves learned state
+	save   func(wait bool) // saves learned state; blocks if wait is set
 	pace   *rate.Limiter   // of observed calls
 	wake   chan struct{}   // receives a token when there is a task
 	urgent chan struct{}   // receives one when that task cannot wait for others
@@ -41,7 +41,7 @@ const (
 	bytesPerCall   = 8 << 10 // of a result: reading that many costs about as much as a call
 )
 
-func newQueue(work func(do func()), save func()) *queue {
+func newQueue(work func(do func()), save func(wait bool)) *queue {
 	return &queue{
 		work: work, save: save, pace: rate.NewLimiter(callsPerSecond, callBurst),
 		wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
@@ -111,10 +111,10 @@ func (q *queue) run() {
 			case <-time.After(batchDelay):
 			}
 		case <-save.C:
-			q.save()
+			q.save(false)
 		}
 		if ended := q.runTasks(); ended {
-			q.save()
+			q.save(true)
 			return
 		}
 	}
@@ -149,7 +149,7 @@ func (q *queue) saveNow() {
 	}
 	saved := make(chan struct{})
 	q.add(task{urgent: true, required: true, do: func() { // a queue that has ended saves by itself
-		q.save()
+		q.save(true)
 		close(saved)
 	}})
 	select {

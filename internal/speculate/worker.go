@@ -52,7 +52,7 @@ func NewWorker(s Setup) *Worker {
 	}
 	w.tools.byTool = make(map[toolKey]ToolState)
 	w.declined = make(map[enrich.Reason]int64)
-	w.queue = newQueue(w.run, func() { w.Protect(w.saveChanged) })
+	w.queue = newQueue(w.run, func(wait bool) { w.Protect(func() { w.saveChanged(wait) }) })
 	return w
 }
 

@@ -2,9 +2,7 @@ package speculate_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -269,47 +267,54 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 	}
 }
 
-// TestWorkerSavesABarAtOnce: a tool that is barred is saved at once, the rest at intervals and at the
-// end; what could not be saved is saved the next time.
-func TestWorkerSavesABarAtOnce(t *testing.T) {
+// TestWorkerLearnsWhileItKeeps: the worker observes and decides during a save. Nothing learned then is
+// lost, and a tool barred then is saved again.
+func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newShelf(t)
-		s.hearsay = true
 		up, d := at1(s), newFixture()
 		d.rules.Learn = true
 		var kept speculate.State
-		var failure error
+		writes, hold := 0, make(chan struct{})
 		up.Storage = func(merge func(speculate.State) (speculate.State, error)) error {
 			next, err := merge(kept)
-			if failure == nil {
-				kept = next
+			if writes++; writes > 1 {
+				<-hold
 			}
-			return cmp.Or(failure, err)
-		}
-		stored := func() *predict.Model {
-			m := predict.New(predict.Options{Tool: func(string) predict.Tool { return predict.Tool{UntrustedHint: true} }})
-			m.Merge(kept)
-			return m
+			kept = next
+			return err
 		}
 		c := d.client(t, "one")
-		failure = errors.New("the disk is full")
-		d.asks(c, up, "list", `{"page":1}`)
-		time.Sleep(10 * time.Minute)
+		d.asks(c, up, "get", `{"n":7}`)
+		time.Sleep(10 * time.Minute) // now it is kept, and that does not end
 		synctest.Wait()
-		failure = nil
+		if writes != 2 {
+			t.Fatalf("%d times it was to be kept, want twice", writes)
+		}
+		d.asks(c, up, "list", `{"page":1}`)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s.begun.Load() != 1 {
+			t.Errorf("%d prefetches while it was being kept, want one", s.begun.Load())
+		}
 		differs := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
 		d.Called(differs)
 		d.Answered(differs, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Differs}, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if m := stored(); m.Barred("get") == "" || !slices.Contains(m.ObservedTools(), "list") {
-			t.Errorf("barred: %q, observed: %v", m.Barred("get"), m.ObservedTools())
+		close(hold)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		model := predict.New(predict.Options{Tool: func(string) predict.Tool { return predict.Tool{UntrustedHint: true} }})
+		model.Merge(kept)
+		if writes != 3 || model.Barred("get") == "" {
+			t.Errorf("it was kept %d times, want three; barred: %q", writes, model.Barred("get"))
 		}
-		d.asks(c, up, "get", `{"n":2}`)
 		d.SessionEnded(c, func() {})
 		d.Close()
-		if m := stored(); !slices.Contains(m.ObservedTools(), "get") {
-			t.Errorf("kept of %v, want of get too", m.ObservedTools())
+		model.Merge(kept)
+		if !slices.Contains(model.ObservedTools(), "list") {
+			t.Errorf("kept of %v, want of list too", model.ObservedTools())
 		}
 	})
 }
