@@ -157,6 +157,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 			r.srv.Save()
 		}
 	}()
+	r.srv.Prepare(c.Only)
 	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, Again: c.Reconnected}
 	begun := func(prompted func(string)) {
 		reporting.Prompted = prompted

@@ -194,6 +194,7 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	if s.flags.http != "" {
 		return s.overHTTP(ctx, o.HTTP.Token)
 	}
+	s.srv.Prepare(s.flags.only)
 	return s.srv.ServeStdio(ctx, os.Stdin, os.Stdout, s.flags.only)
 }
 

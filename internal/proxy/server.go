@@ -172,6 +172,15 @@ func (s *Server) front() front.Options {
 	}
 }
 
+// Prepare starts the upstreams before the first session, or one upstream if only is not "".
+func (s *Server) Prepare(only string) {
+	for _, m := range s.policy.Load().members {
+		if only == "" || only == m.Spec.Name {
+			m.up.Prepare()
+		}
+	}
+}
+
 // Has reports whether an upstream with that name is configured.
 func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != nil }
 

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -23,7 +22,7 @@ func TestHealth(t *testing.T) {
 	if got := up.Health(); got.State != "idle" || !got.Since.IsZero() || got.Restarts != 0 {
 		t.Errorf("before a session: got %+v", got)
 	}
-	up.Attach(revision.Client{}, upstream.Listener{})
+	up.Prepare()
 	for got := up.Health(); got.State != "down" || got.Restarts == 0; got = up.Health() {
 		<-changed
 	}

@@ -50,6 +50,7 @@ type Upstream struct {
 
 	mu        sync.Mutex
 	closed    bool
+	prepared  *instance              // started before any session has attached
 	shared    *instance              // nil unless Spec.Shared
 	instances map[*instance]struct{} // every running instance
 }
@@ -98,6 +99,15 @@ func New(spec Spec, o Options) *Upstream {
 	return u
 }
 
+// Prepare starts an instance in advance for the next session, if that session will need one.
+func (u *Upstream) Prepare() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.prepared == nil && u.shared == nil && !u.closed {
+		u.prepared = u.start()
+	}
+}
+
 // Attach returns a lease for a session: on an instance of its own, or on the shared one. Without
 // a version the client counts as one of the handshake era; its log level is ignored.
 func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
@@ -105,7 +115,11 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 	defer u.mu.Unlock()
 	in := u.shared
 	if in == nil {
-		in = u.start(u.spec.forServer(client))
+		in, u.prepared = u.prepared, nil
+		if in == nil {
+			in = u.start()
+		}
+		in.setClient(u.spec.forServer(client))
 		if u.spec.Shared {
 			u.shared = in
 		}
@@ -121,9 +135,9 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 	return l
 }
 
-// start starts a new instance for a client. u.mu must be held.
-func (u *Upstream) start(client revision.Client) *instance {
-	in := newInstance(u, client)
+// start starts a new instance. u.mu must be held.
+func (u *Upstream) start() *instance {
+	in := newInstance(u)
 	if u.closed {
 		in.cancel()
 	}
