@@ -71,6 +71,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
+	end = sync.OnceFunc(end)
 	defer end()
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: common,
@@ -96,7 +97,10 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	background.Go(func() { keepBallast(ctx) })
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
-	l.Run(ctx, d.close)
+	l.Run(ctx, func() { // before the next daemon may start
+		d.close()
+		end()
+	})
 	background.Wait()
 	return nil
 }
