@@ -107,6 +107,8 @@ func (m *Model) learnTemplate(t *template, rank int, session uint64) {
 		fresh.Support, fresh.Ranks, fresh.Deepest, fresh.Labels = 0, [4]share{}, 0, 0
 	} else if fresh.private = t.holdsData(); t.maySecret() {
 		return // so it is neither used nor saved
+	} else {
+		fresh.cloneStrings()
 	}
 	m.learn(func(s *state) { s.support(fresh, min(rank, maxRank-1), session) })
 }
@@ -169,6 +171,15 @@ func (t *template) retention() float32 {
 		right += r.Right
 	}
 	return t.Support + 4*right
+}
+
+// cloneStrings copies the template's strings, so that it does not retain the arguments of the
+// calls that it was derived from, which may be 64 KiB each.
+func (t *template) cloneStrings() {
+	t.Sources, t.Names, t.Pieces = slices.Clone(t.Sources), slices.Clone(t.Names), slices.Clone(t.Pieces)
+	for _, s := range t.strings() {
+		*s = strings.Clone(*s)
+	}
 }
 
 // strings returns all strings of the template but the names of the tools.

@@ -27,13 +27,13 @@ var ownEntries []byte
 type ownTool struct {
 	name   string
 	item   []byte // entry in tools/list
-	serve  ownHandler
+	serve  toolHandler
 	search bool // offered only to sessions that search for tools
 }
 
-// An ownHandler serves a call of an own tool. It is nil for a wrapper tool, whose arguments
+// An toolHandler serves a call of an own tool. It is nil for a wrapper tool, whose arguments
 // describe the call to make instead.
-type ownHandler func(x *request, arguments []byte) (outcome, error)
+type toolHandler func(x *request, arguments []byte) (outcome, error)
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
 const (
@@ -44,7 +44,7 @@ const (
 
 // newOwnTools returns the proxy's own tools, in the order of the list.
 func newOwnTools(p *policy) (all []*ownTool) {
-	add := func(name string, search bool, serve ownHandler, item []byte) {
+	add := func(name string, search bool, serve toolHandler, item []byte) {
 		all = append(all, &ownTool{name, item, serve, search})
 	}
 	if p.Selection.on() {

@@ -16,12 +16,6 @@ type InputRequest struct {
 	Params []byte // raw; nil if there are none
 }
 
-// InputRequired reports whether a result of a stateless server asks for input before it can
-// be completed.
-func InputRequired(result []byte) bool {
-	return string(jsonrpc.Get(result, "resultType")) == `"input_required"`
-}
-
 // InputRequests returns the questions in an input_required result.
 func InputRequests(result []byte) (all []InputRequest) {
 	for m := range jsonrpc.Members(jsonrpc.Get(result, "inputRequests")) {

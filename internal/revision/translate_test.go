@@ -138,7 +138,7 @@ func FuzzParams(f *testing.F) {
 func TestInput(t *testing.T) {
 	questions := []revision.InputRequest{{"q1", "elicitation/create", []byte(`{"message":"?"}`)}, {"q2", "roots/list", nil}}
 	result := revision.InputResult(questions, "handle")
-	if !revision.InputRequired(result) {
+	if string(jsonrpc.Get(result, "resultType")) != `"input_required"` {
 		t.Errorf("%s is not an input_required result", result)
 	}
 	if diff := cmp.Diff(questions, revision.InputRequests(result)); diff != "" {
