@@ -64,6 +64,7 @@ func TestLines(t *testing.T) {
 		want           []string // responses in any order, after the response to initialize
 	}{
 		"messages":             {handshake, fmt.Sprintf(ping+"\n"+ping, 1, 2), []string{fmt.Sprintf(pong, 1), fmt.Sprintf(pong, 2)}},
+		"blank lines":          {handshake, "  \t\n\r\n \r\n" + fmt.Sprintf(ping, 1), []string{fmt.Sprintf(pong, 1)}},
 		"notification":         {handshake, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil},
 		"cut":                  {handshake, `{"jsonrpc":"2.0","id":3,`, []string{`"id":3,"error":{"code":-32700`}},
 		"batch":                {"2025-03-26", fmt.Sprintf("["+ping+`,{"id":7},`+ping+"]", 1, 2), []string{fmt.Sprintf(pong, 1), fmt.Sprintf(pong, 2), `"id":7,"error":{"code":-32600`}},

@@ -30,7 +30,7 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, firstSize), max: max}
 }
 
-// Next returns a copy of the next line that is not empty, without its end.
+// Next returns a copy of the next line that is not blank, without its end.
 //
 // After the last complete line it returns io.EOF, or io.ErrUnexpectedEOF if the
 // stream ended inside a line, which is dropped. If a line exceeds the limit, Next
@@ -63,11 +63,12 @@ func (r *Reader) Borrow() (*Buffer, error) {
 			b.Release()
 			return nil, long
 		case err == nil:
-			if b.Line = line; len(line) > 0 {
+			if b.Line = line; !blank(line) {
 				return b, nil
 			}
+			b.Line = b.Line[:0]
 		case !errors.Is(err, bufio.ErrBufferFull):
-			r.end(err, len(b.Line) > 0)
+			r.end(err, !blank(b.Line))
 			b.Release()
 			return nil, r.err
 		case r.in.Size() < readSize:
@@ -75,6 +76,9 @@ func (r *Reader) Borrow() (*Buffer, error) {
 		}
 	}
 }
+
+// blank reports whether a line has nothing but white space.
+func blank(line []byte) bool { return space(line, 0) == len(line) }
 
 // trimEOL returns line without its trailing LF or CRLF.
 func trimEOL(line []byte) []byte {

@@ -182,6 +182,7 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte("\n"), 590_000, []byte("\r\r\nc\n"), []byte{255, 7}, 300_000)
 	f.Add([]byte("abcde\nabcde\r\nabcdef\na\rb\r\r\nabcde\r\r\n"), 0, []byte("b\n\n"), []byte{1}, 5)
 	f.Add([]byte("0"), 0, []byte("00000"), []byte("0"), 5)
+	f.Add([]byte(" \n\t \r\n a\n"), 0, []byte("b \n  "), []byte{2}, 5)
 	f.Add([]byte("a\nb"), 99_990, []byte("0123456789\r\nc\n"), []byte{255, 1}, 100_000)
 	f.Fuzz(func(t *testing.T, before []byte, long int, after, chunks []byte, limit int) {
 		// Insert a long run, which the fuzzer is unlikely to generate.
@@ -191,19 +192,19 @@ func FuzzReader(f *testing.F) {
 		for _, line := range rest[:len(rest)-1] {
 			text := bytes.TrimSuffix(line, []byte("\r"))
 			switch {
-			case len(text) == 0:
 			case limit > 0 && len(text) > limit:
 				want = append(want, "too long")
+			case blank(text):
 			default:
 				want = append(want, string(text))
 			}
 		}
 		end := io.EOF
-		if tail := rest[len(rest)-1]; len(tail) > 0 {
+		tail := rest[len(rest)-1]
+		if limit > 0 && len(bytes.TrimSuffix(tail, []byte("\r"))) > limit {
+			end, want = io.ErrUnexpectedEOF, append(want, "too long")
+		} else if !blank(tail) {
 			end = io.ErrUnexpectedEOF
-			if limit > 0 && len(bytes.TrimSuffix(tail, []byte("\r"))) > limit {
-				want = append(want, "too long")
-			}
 		}
 
 		got, err := readAll(t, jsonrpc.NewReader(&chunked{in: in, sizes: chunks}, limit))
@@ -229,6 +230,9 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// blank reports whether a line has only JSON's white space.
+func blank(line []byte) bool { return len(bytes.Trim(line, " \t\r")) == 0 }
 
 // chunked returns in in chunks of repeating sizes.
 type chunked struct {

@@ -207,9 +207,9 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) {
 		c.gate = c.stillReads(c.gate)
 		x.bind(c)
 	case p.Selection.OnlyRead:
-		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", c.tool))
+		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", toolName(&x.msg.Index)))
 	case wrapper == callReadTool:
-		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only with these arguments; use %s", c.tool, callTool))
+		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only with these arguments; use %s", toolName(&x.msg.Index), callTool))
 	case x.msg.Repeated:
 		x.refuseRepeat()
 	case !c.params.Unambiguous():

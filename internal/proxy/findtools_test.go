@@ -179,19 +179,23 @@ func TestCallFoundHints(t *testing.T) {
 	o := stored(t, nil, up)
 	o.Upstreams[0].Model.Trust = true
 	o.Selection.Tools = "search"
+	o.NameStyle = "always"
 	c := connect(t, start(t, o), handshake)
 	effects := make(map[string]string)
-	for _, name := range []string{"get", "purge", "write", "other"} {
+	for _, name := range []string{"shop__get", "shop__purge", "shop__write", "shop__other"} {
 		found := c.found(`{"query":"` + name + `","limit":1}`).Tools[0]
 		effects[found.Name] = found.Effect
 		if found.CallWith != "call_tool" {
 			t.Errorf("%s: called with %s, want call_tool", name, found.CallWith)
 		}
-		if text := c.broken("call_read_tool", `{"name":"`+name+`"}`); !strings.Contains(text, "use call_tool") {
-			t.Errorf("%s: got %q, want it refused", name, text)
+		if text := c.broken("call_read_tool", `{"name":"`+name+`"}`); !strings.Contains(text, `"`+name+`"`) || !strings.Contains(text, "use call_tool") {
+			t.Errorf("%s: got %q, want it refused under that name", name, text)
 		}
 	}
-	for name, want := range map[string]string{"get": "its server says that it only reads", "purge": "writes", "write": "writes", "other": "not known, so it counts as a write"} {
+	for name, want := range map[string]string{
+		"shop__get": "its server says that it only reads", "shop__purge": "writes", "shop__write": "writes",
+		"shop__other": "not known, so it counts as a write",
+	} {
 		if effects[name] != want {
 			t.Errorf("%s: got %q, want %q", name, effects[name], want)
 		}

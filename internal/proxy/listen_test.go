@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,6 +145,34 @@ func TestRoutingBesideTools(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A resource that some server may have is not reported as missing while one of them was not asked.
+func TestResourceOfServerNotReached(t *testing.T) {
+	_, well := remote(t, mcptest.Options{Name: "well"})
+	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail", Start: "die"}), well)), handshake)
+	if _, text := c.refused("resources/read", `{"uri":"x://unlisted"}`); !strings.Contains(text, "frail: born to die") {
+		t.Errorf("got %q, want why the other server was not asked", text)
+	}
+}
+
+// A server that is ready by the time the others have answered is asked as well.
+func TestResourceOfServerThatStarts(t *testing.T) {
+	gate := mcptest.NewGate(t)
+	var p *proxy.Server
+	_, well := remote(t, mcptest.Options{Name: "well", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+		if m.Method == "resources/read" {
+			gate.Next().Open()
+			settles(t, "the other server is ready", func() bool { return p.Report().Running[0].Upstreams[0].State == "ready" })
+		}
+		return nil
+	}})
+	o := options(child(t, mcptest.Options{Name: "slow", Gate: gate.Addr()}), well)
+	o.StartupWait = time.Millisecond
+	p = start(t, o)
+	if got := connect(t, p, handshake).request("resources/read", `{"uri":"slow://a"}`); !strings.Contains(got, `"text":"slow"`) {
+		t.Errorf("got %s", got)
 	}
 }
 

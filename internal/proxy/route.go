@@ -195,21 +195,30 @@ func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessio
 }
 
 // tryEach sends the request to one upstream after the other until one succeeds, to connected
-// upstreams first. It is used only for requests that change nothing. If all fail, it prefers an
-// error from a server to a failure to reach one.
-func tryEach(x *request, candidates []*sessionLease, target []byte) (best outcome) {
-	for _, live := range []bool{true, false} {
-		for _, l := range filterLeases(candidates, func(l *sessionLease) bool { return l.Live() == live }) {
-			o := x.askUpstream(l, target)
-			if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
-				return o
-			}
-			if best.answer.Error == nil {
-				best = o
-			}
+// upstreams first. It is used only for requests that change nothing. If all fail, it prefers the
+// failure to reach an upstream to another's error: that upstream may have what the others lack.
+func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
+	var live, others []*sessionLease
+	for _, l := range candidates {
+		if l.Live() {
+			live = append(live, l)
+		} else {
+			others = append(others, l)
 		}
 	}
-	return best
+	var last *upstreamCall
+	var failure outcome
+	for _, l := range append(live, others...) {
+		o := x.askUpstream(l, target)
+		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
+			return o
+		}
+		if last == nil || failure.err == nil && o.err != nil {
+			last, failure = x.call, o
+		}
+	}
+	x.s.requests.bind(x, last) // the error is that call's
+	return failure
 }
 
 // askUpstream sends the request to one of several upstreams.
