@@ -38,7 +38,7 @@ type arm struct {
 	store     *dedup.Store
 	scheduler *speculate.Scheduler
 	now       time.Duration // time of the store's clock
-	report    *tally
+	report    *Report
 
 	// Hooks for tests; nil otherwise.
 	sabotage   func(*dedup.Query)                      // modifies the queries to the store
@@ -46,7 +46,7 @@ type arm struct {
 }
 
 func newArm(p *Player, of Arm) *arm {
-	a := &arm{Arm: of, p: p, report: newTally()}
+	a := &arm{Arm: of, p: p, report: newReport(of.Name)}
 	a.Rules.MaxAge = p.o.MaxAge
 	a.Arm.Store.Clock = func() age.Moment { return age.At(a.now, a.now) }
 	a.store = dedup.New(a.Arm.Store)
@@ -61,7 +61,7 @@ func (a *arm) begin(t *playback) *armSession {
 	ctx, leave := context.WithCancel(context.Background())
 	s := &armSession{
 		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), slots: a.scheduler.Session(t.s.ID),
-		delivered: dedup.NewDelivered(), ledger: newLedger(), base: a.now, count: newTally(),
+		delivered: dedup.NewDelivered(), ledger: newLedger(), base: a.now, count: newReport(t.s.ID),
 	}
 	s.chooser.Upstream = theUpstream
 	if a.p.o.KeepTurns == 0 {

@@ -27,7 +27,7 @@ type armSession struct {
 	slots      *speculate.Session
 	chooser    speculate.Chooser // the last candidates that wait for a slot
 	prefetches []*prefetch       // in the order in which they were sent
-	count      *tally
+	count      *Report
 	dollars    float64 // spent
 }
 
@@ -107,7 +107,7 @@ func (s *armSession) write(e call.Effect) (settle func()) {
 }
 
 // fetch sends a call upstream, which takes as long as was recorded.
-func (s *armSession) fetch(m *playedCall, c *Counts, done func()) {
+func (s *armSession) fetch(m *playedCall, c *Figures, done func()) {
 	c.upstream++
 	run := new(speculate.Run)
 	s.arm.scheduler.Sent(run, theUpstream, m.tool, nil, s.at())
@@ -119,7 +119,7 @@ func (s *armSession) fetch(m *playedCall, c *Counts, done func()) {
 
 // lookup asks the store for the answer to a call. validFrom is the earliest tick at which a
 // valid answer can have been fetched.
-func (s *armSession) lookup(m *playedCall, q dedup.Query, c *Counts, validFrom uint64, answered func()) {
+func (s *armSession) lookup(m *playedCall, q dedup.Query, c *Figures, validFrom uint64, answered func()) {
 	waits := true
 	w := &dedup.Waiter{Done: func(o dedup.Outcome) {
 		waits = false
@@ -145,7 +145,7 @@ func (s *armSession) lookup(m *playedCall, q dedup.Query, c *Counts, validFrom u
 }
 
 // countServed counts an answer that was not fetched by its call.
-func (s *armSession) countServed(m *playedCall, c *Counts, validFrom uint64, o dedup.Outcome) {
+func (s *armSession) countServed(m *playedCall, c *Figures, validFrom uint64, o dedup.Outcome) {
 	sent := s.ledger.sent[fetchKey{m.callKey, s.arm.now - o.Age}]
 	if o.Prefetched {
 		g := s.prefetchOf(o.Body)
@@ -179,5 +179,5 @@ func (s *armSession) end() {
 	for _, g := range slices.Clone(s.prefetches) {
 		s.cancel(g)
 	}
-	s.arm.report.session(s.t.s.ID, s.count)
+	s.arm.report.addSession(s.count)
 }

@@ -82,7 +82,7 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 }
 
 // Declined counts a declined candidate.
-func (s *armSession) Declined(_ *predict.Candidate, why enrich.Reason) { s.count.declined[why]++ }
+func (s *armSession) Declined(_ *predict.Candidate, why enrich.Reason) { s.count.Declined[why]++ }
 
 // Begin starts a prefetch, or returns the reason why it was refused.
 func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refused string) {

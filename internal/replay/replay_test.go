@@ -356,7 +356,7 @@ func TestArmsAlone(t *testing.T) {
 	low.Rules.MinProbability, low.Rules.Waste = 0.01, 0
 	both := play(t, o, text, usual("usual", replay.Forecast), low)
 	for i, alone := range []replay.Arm{usual("usual", replay.Forecast), low} {
-		if diff := cmp.Diff(play(t, o, text, alone)[0], both[i], cmp.AllowUnexported(replay.Counts{})); diff != "" {
+		if diff := cmp.Diff(play(t, o, text, alone)[0], both[i], cmp.AllowUnexported(replay.Figures{})); diff != "" {
 			t.Errorf("%s: alone and beside another: %s", alone.Name, diff)
 		}
 	}

@@ -1,48 +1,27 @@
 package replay
 
 import (
-	"maps"
 	"time"
 
 	"mcpschedd/internal/enrich"
 )
 
-// Counts counts calls and prefetches.
-type Counts struct {
-	Calls         int `json:"calls"`
-	Reads         int `json:"reads"`           // calls of tools that only read and may be prefetched
-	Repeats       int `json:"repeats"`         // of those: equal to an earlier call of the session
-	Issued        int `json:"issued"`          // prefetches
-	Used          int `json:"used"`            // prefetches whose answer a call used
-	Late          int `json:"late"`            // of those: still in flight when the call came
-	UsedByRepeats int `json:"used_by_repeats"` // of those: first used by a repeat
-	RepeatsServed int `json:"repeats_served"`  // repeats that were not sent upstream
-	Stale         int `json:"stale_served"`    // answers fetched before the end of a recorded write; must be 0
-
-	upstream      int           // calls sent upstream, prefetches included
-	before, after time.Duration // total wait, as recorded and as played
-}
-
-func (c *Counts) add(o *Counts) {
-	c.Calls += o.Calls
-	c.Reads += o.Reads
-	c.Repeats += o.Repeats
-	c.Issued += o.Issued
-	c.Used += o.Used
-	c.Late += o.Late
-	c.UsedByRepeats += o.UsedByRepeats
-	c.RepeatsServed += o.RepeatsServed
-	c.Stale += o.Stale
-	c.upstream += o.upstream
-	c.before += o.before
-	c.after += o.after
-}
-
-// Figures are counts and the ratios derived from them. Figures and Report are output formats of
-// `mcpschedd replay`: an object of JSON, a line of CSV.
+// Figures are counts of calls and prefetches with the ratios derived from them: of one tool, of
+// one session or of all. Figures and Report have more than 15 fields because they are output
+// formats of `mcpschedd replay`: an object of JSON, a line of CSV.
 type Figures struct {
-	Session string `json:"-"` // of a row
-	Counts
+	Session       string `json:"-"` // of a row
+	Calls         int    `json:"calls"`
+	Reads         int    `json:"reads"`           // calls of tools that only read and may be prefetched
+	Repeats       int    `json:"repeats"`         // of those: equal to an earlier call of the session
+	Issued        int    `json:"issued"`          // prefetches
+	Used          int    `json:"used"`            // prefetches whose answer a call used
+	Late          int    `json:"late"`            // of those: still in flight when the call came
+	UsedByRepeats int    `json:"used_by_repeats"` // of those: first used by a repeat
+	RepeatsServed int    `json:"repeats_served"`  // repeats that were not sent upstream
+	Stale         int    `json:"stale_served"`    // answers fetched before the end of a recorded write; must be 0
+
+	// Set by derive.
 	IssuedPerCall float64 `json:"issued_per_call"`
 	Accuracy      float64 `json:"accuracy"`       // Used / Issued; 0 if none was issued
 	Coverage      float64 `json:"coverage"`       // share of the reads, except repeats, that used a prefetch
@@ -50,17 +29,33 @@ type Figures struct {
 	WaitBefore    int64   `json:"wait_ms_before"` // sum of the recorded durations of the calls
 	WaitAfter     int64   `json:"wait_ms_after"`  // sum of their durations in the replay
 	Hidden        int64   `json:"hidden_ms"`      // WaitBefore - WaitAfter
+
+	upstream      int           // calls sent upstream, prefetches included
+	before, after time.Duration // total wait, as recorded and as played
 }
 
-// figures returns the counts with their ratios.
-func (c *Counts) figures() Figures {
-	f := Figures{
-		Counts: *c, WaitBefore: c.before.Milliseconds(), WaitAfter: c.after.Milliseconds(),
-		IssuedPerCall: ratio(c.Issued, c.Calls), Accuracy: ratio(c.Used, c.Issued),
-		Coverage: ratio(c.Used-c.UsedByRepeats, c.Reads-c.Repeats), Amplification: ratio(c.upstream, c.Calls),
-	}
+// add adds the counts of other figures.
+func (f *Figures) add(o *Figures) {
+	f.Calls += o.Calls
+	f.Reads += o.Reads
+	f.Repeats += o.Repeats
+	f.Issued += o.Issued
+	f.Used += o.Used
+	f.Late += o.Late
+	f.UsedByRepeats += o.UsedByRepeats
+	f.RepeatsServed += o.RepeatsServed
+	f.Stale += o.Stale
+	f.upstream += o.upstream
+	f.before += o.before
+	f.after += o.after
+}
+
+// derive sets the ratios and the waits.
+func (f *Figures) derive() {
+	f.IssuedPerCall, f.Accuracy = ratio(f.Issued, f.Calls), ratio(f.Used, f.Issued)
+	f.Coverage, f.Amplification = ratio(f.Used-f.UsedByRepeats, f.Reads-f.Repeats), ratio(f.upstream, f.Calls)
+	f.WaitBefore, f.WaitAfter = f.before.Milliseconds(), f.after.Milliseconds()
 	f.Hidden = f.WaitBefore - f.WaitAfter
-	return f
 }
 
 func ratio(a, b int) float64 {
@@ -70,80 +65,90 @@ func ratio(a, b int) float64 {
 	return float64(a) / float64(b)
 }
 
-// Report is the result of an arm.
+// Report is the result of an arm or, while it is played, of one of its sessions.
 type Report struct {
-	Name     string `json:"policy"`
-	Sessions int    `json:"sessions"`
-	Untimed  int    `json:"untimed_calls"` // calls without a recorded duration
-	Think    int64  `json:"think_ms"`      // pause assumed between turns where it was not recorded
-	Figures
+	Name        string                `json:"policy"`
+	Sessions    int                   `json:"sessions"`
+	Untimed     int                   `json:"untimed_calls"` // calls without a recorded duration
+	Think       int64                 `json:"think_ms"`      // pause assumed between turns where it was not recorded
+	Figures                           // sum over all tools
 	Declined    map[enrich.Reason]int `json:"declined"` // declined candidates by reason, counted once after each turn
 	Calibration []Decile              `json:"calibration"`
-	Tools       map[string]Figures    `json:"tools"`
+	Tools       map[string]*Figures   `json:"tools"`
 	Rows        []Figures             `json:"-"` // by session, in the order in which they were played
 }
 
+// Decile is a row of the reliability table: calls by their probability when first predicted, and how
+// many of them were made while an answer fetched then could have been used.
+type Decile struct {
+	From     float64 `json:"from"` // probability
+	N        int     `json:"n"`
+	Expected float64 `json:"expected"` // mean probability; 0 if N is 0
+	Observed float64 `json:"observed"` // share that were made
+}
+
 // Reports returns the results of the arms so far.
-func (p *Player) Reports() []*Report {
-	var all []*Report
+func (p *Player) Reports() (all []*Report) {
 	for _, a := range p.arms {
-		r := a.report.report(a.Name)
-		r.Untimed, r.Think, r.Calibration = p.untimed, p.o.Think.Milliseconds(), p.calibration()
+		r := a.report
+		r.Sessions, r.Untimed, r.Think, r.Calibration = len(r.Rows), p.untimed, p.o.Think.Milliseconds(), p.calibration()
+		r.derive()
+		for _, f := range r.Tools {
+			f.derive()
+		}
 		all = append(all, r)
 	}
 	return all
 }
 
-// tally counts the calls of one session, or of all sessions played.
-type tally struct {
-	tools    map[string]*Counts
-	declined map[enrich.Reason]int
-	rows     []Figures
+func newReport(name string) *Report {
+	return &Report{Name: name, Declined: make(map[enrich.Reason]int), Tools: make(map[string]*Figures)}
 }
 
-func newTally() *tally {
-	return &tally{tools: make(map[string]*Counts), declined: make(map[enrich.Reason]int)}
-}
-
-// tool returns the counts of a tool.
-func (t *tally) tool(name string) *Counts {
-	c := t.tools[name]
-	if c == nil {
-		c = new(Counts)
-		t.tools[name] = c
+// tool returns the figures of a tool.
+func (r *Report) tool(name string) *Figures {
+	if r.Tools[name] == nil {
+		r.Tools[name] = new(Figures)
 	}
-	return c
+	return r.Tools[name]
 }
 
-// sum returns the counts over all tools.
-func (t *tally) sum() *Counts {
-	all := new(Counts)
-	for _, c := range t.tools {
-		all.add(c)
+// addSession adds the report of a session that has ended.
+func (r *Report) addSession(s *Report) {
+	row := Figures{Session: s.Name}
+	for name, f := range s.Tools {
+		row.add(f)
+		r.tool(name).add(f)
+	}
+	for why, n := range s.Declined {
+		r.Declined[why] += n
+	}
+	r.add(&row)
+	row.derive()
+	r.Rows = append(r.Rows, row)
+}
+
+// labelled counts a call that was predicted. In Player.deciles, Expected and Observed are sums.
+func (p *Player) labelled(probability float64, came bool) {
+	if !p.playing {
+		return
+	}
+	d := &p.deciles[min(9, max(0, int(probability*10)))]
+	d.N++
+	d.Expected += probability
+	if came {
+		d.Observed++
+	}
+}
+
+// calibration returns the reliability table.
+func (p *Player) calibration() (all []Decile) {
+	for i, d := range p.deciles {
+		d.From = float64(i) / 10
+		if d.N > 0 {
+			d.Expected, d.Observed = d.Expected/float64(d.N), d.Observed/float64(d.N)
+		}
+		all = append(all, d)
 	}
 	return all
-}
-
-// session adds a session that has ended.
-func (t *tally) session(id string, session *tally) {
-	row := session.sum().figures()
-	row.Session = id
-	t.rows = append(t.rows, row)
-	for name, c := range session.tools {
-		t.tool(name).add(c)
-	}
-	for why, n := range session.declined {
-		t.declined[why] += n
-	}
-}
-
-func (t *tally) report(name string) *Report {
-	r := &Report{
-		Name: name, Sessions: len(t.rows), Figures: t.sum().figures(), Declined: maps.Clone(t.declined),
-		Tools: make(map[string]Figures), Rows: t.rows,
-	}
-	for name, c := range t.tools {
-		r.Tools[name] = c.figures()
-	}
-	return r
 }

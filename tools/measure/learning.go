@@ -71,7 +71,7 @@ type sums struct {
 }
 
 func sumOf(rows []replay.Figures) sums {
-	var all replay.Counts
+	var all replay.Figures
 	for _, r := range rows {
 		all.Issued += r.Issued
 		all.Used += r.Used
