@@ -93,7 +93,7 @@ type Event struct {
 
 	// Of prefetch.
 	Fate       Fate   `json:"fate,omitempty"`
-	Cause      string `json:"cause,omitempty"`            // for wasted: a key of [Causes]
+	Cause      string `json:"cause,omitempty"`            // for wasted: a cause of words.json
 	UsedBy     int64  `json:"used_by_seq,omitempty"`      // for used, late and compared: Seq of the call
 	BySession  string `json:"used_by,omitempty" span:"-"` // session of that call, if it is another session
 	After      int64  `json:"after,omitempty" span:"-"`   // for prefetch and choice: Seq of the call whose answer triggered it; 0 if not known
@@ -103,7 +103,7 @@ type Event struct {
 	// Of choice.
 	Candidates int            `json:"candidates,omitempty"`
 	Issued     int            `json:"issued,omitempty"`      // candidates that were prefetched
-	Reasons    map[string]int `json:"declined,omitempty"`    // key of [Reasons] → number of candidates declined for it
+	Reasons    map[string]int `json:"declined,omitempty"`    // reason of words.json → number of candidates declined for it
 	Top        []Decision     `json:"top,omitempty"`         // the most probable candidates, at most five
 	LateCalled int            `json:"late_called,omitempty"` // candidates that were declined and then called
 
