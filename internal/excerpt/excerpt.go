@@ -59,18 +59,6 @@ func Read(value []byte, pointer string, offset, chars int) (out []byte, left []O
 	return c.out, c.left
 }
 
-// Text returns at most chars characters of a text from a byte offset, and the offset of the rest,
-// or -1 if there is none. Before the end of the text the part has at least one character. An
-// offset within a character means the start of the character.
-func Text(text string, offset, chars int) (part string, next int) {
-	offset = runeStart(text, offset)
-	part = firstRunes(text[offset:], max(chars, 1))
-	if offset += len(part); offset < len(text) {
-		return part, offset
-	}
-	return part, -1
-}
-
 // Shorten truncates a text to at most the given number of characters, ending in "…" if it was
 // truncated.
 func Shorten(text string, limit int) string {

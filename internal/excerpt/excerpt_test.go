@@ -108,29 +108,6 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestText(t *testing.T) {
-	for _, c := range []struct {
-		text   string
-		offset int
-		chars  int
-		part   string
-		next   int
-	}{
-		{"all of it", 0, all, "all of it", -1},
-		{"all of it", 4, 2, "of", 6},
-		{"all of it", 7, 2, "it", -1},
-		{"all of it", 99, 2, "", -1},
-		{"all of it", -1, 2, "al", 2},
-		{"äöü", 1, 1, "ä", 2},
-		{"😀😀", 0, 0, "😀", 4}, // not even one character fits
-	} {
-		part, next := excerpt.Text(c.text, c.offset, c.chars)
-		if part != c.part || next != c.next {
-			t.Errorf("%q from %d: got %q, %d, want %q, %d", c.text, c.offset, part, next, c.part, c.next)
-		}
-	}
-}
-
 // A text far over the limit is never counted as a whole, and few texts are counted.
 func TestFitCountsLittle(t *testing.T) {
 	items := "[" + strings.Repeat(`{"id":12345,"name":"some name of some length","ok":true},`, 60_000) + "1]"

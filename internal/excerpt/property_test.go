@@ -199,28 +199,3 @@ func put(t tester, to any, pointer string, l excerpt.Omission, rest any) any {
 	}
 	return rest // a number too long
 }
-
-func TestTextProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "line\n", "ä", "日本", "😀", "\r\n"}), 0, 80).Draw(t, "pieces"), "")
-		l := rapid.IntRange(0, 300).Draw(t, "chars")
-		var all strings.Builder
-		for offset := 0; offset >= 0; {
-			part, next := excerpt.Text(text, offset, l)
-			if next >= 0 && next != offset+len(part) || part == "" && next >= 0 {
-				t.Fatalf("%q: from %d came %q and %d", text, offset, part, next)
-			}
-			if utf8.RuneCountInString(part) > max(l, 1) {
-				t.Fatalf("%q: from %d came %q, more than %d", text, offset, part, l)
-			}
-			if !utf8.ValidString(part) {
-				t.Fatalf("%q: from %d came %q, half a character", text, offset, part)
-			}
-			all.WriteString(part)
-			offset = next
-		}
-		if all.String() != text {
-			t.Fatalf("got %q, want %q", all.String(), text)
-		}
-	})
-}

@@ -98,9 +98,9 @@ func (k *Kept) list(owner any) string {
 
 // query is what mcpschedd_read_result is asked for.
 type query struct {
-	Handle  string  `json:"handle"` // "" asks for a list
-	Pointer string  `json:"pointer"`
-	Offset  *uint32 `json:"offset"` // items, fields or bytes of text to skip
+	Handle  string `json:"handle"` // "" asks for a list
+	Pointer string `json:"pointer"`
+	Offset  uint32 `json:"offset"` // items, fields or bytes of text to skip
 }
 
 // parseQuery parses the arguments of mcpschedd_read_result.
@@ -120,13 +120,11 @@ func parseQuery(raw []byte) (q query, err error) {
 	return q, nil
 }
 
-// excerptResult is the result of mcpschedd_read_result: a value, or a piece of a text.
+// excerptResult is the result of mcpschedd_read_result.
 type excerptResult struct {
-	Value json.RawMessage    `json:"value,omitempty"`
-	Text  *string            `json:"text,omitempty"`
+	Value json.RawMessage    `json:"value"`
 	Next  *int               `json:"next_offset,omitempty"`
 	Left  []excerpt.Omission `json:"left_out,omitempty"`
-	Bytes int                `json:"bytes,omitempty"` // of the whole text
 }
 
 // Read answers a call of mcpschedd_read_result: with the requested part, or as much of it as fits
@@ -152,41 +150,22 @@ func (k *Kept) Read(owner any, shared bool, arguments []byte, now *Settings, cou
 	if part == nil {
 		return nil, "", fmt.Errorf("pointer %q: nothing there", q.Pointer)
 	}
-	build := func(chars int) []byte { return readValue(whole, part, q, chars) }
-	if text, ok := jsonrpc.String(part); ok && q.Offset != nil {
-		if int(*q.Offset) > len(text) {
-			return nil, "", fmt.Errorf("offset %d: the text has %d bytes", *q.Offset, len(text))
-		}
-		build = func(chars int) []byte { return readText(text, int(*q.Offset), chars) }
-	}
+	build := func(chars int) []byte { return q.excerpt(whole, part[0] == '{', chars) }
 	if value = limitOf(now.ResultTokens(now.Budget), count).Fit(len(part), build); value == nil {
 		value = build(0)
 	}
 	return value, "", nil
 }
 
-// readValue returns an excerpt of a value in a result, with pointers to the parts left out.
-func readValue(whole, value []byte, q query, chars int) []byte {
-	offset := 0
-	if q.Offset != nil {
-		offset = int(*q.Offset)
-	}
-	part, left := excerpt.Read(whole, q.Pointer, offset, chars)
+// excerpt returns an excerpt of the requested part of a result, with pointers to what is left
+// out. An object may have gaps, so no offset describes the rest of it.
+func (q *query) excerpt(whole []byte, isObject bool, chars int) []byte {
+	part, left := excerpt.Read(whole, q.Pointer, int(q.Offset), chars)
 	out := excerptResult{Value: part, Left: left}
 	for i := range left {
-		if left[i].Pointer == q.Pointer && value[0] != '{' { // an object may have gaps, so an offset cannot describe the rest
+		if left[i].Pointer == q.Pointer && !isObject {
 			out.Next = &left[i].From
 		}
-	}
-	return jsonrpc.Marshal(out)
-}
-
-// readText returns a piece of a text from an offset.
-func readText(text string, offset, chars int) []byte {
-	part, next := excerpt.Text(text, offset, chars)
-	out := excerptResult{Text: &part, Bytes: len(text)}
-	if next >= 0 {
-		out.Next = &next
 	}
 	return jsonrpc.Marshal(out)
 }
