@@ -15,20 +15,71 @@ func (p *parser) at(s *Step) place {
 	return place{p: p, step: s, pointer: fmt.Sprintf("/steps/%d", s.Index)}
 }
 
-// check validates the constants of each step against its tool's schema, and its references
-// against the output schemas.
-func (p *parser) check() {
-	for _, s := range p.plan.Steps {
-		if s.Tool == nil {
-			continue
+// check finds the steps that a step refers to or waits for, and whether it may write. It checks
+// the references against the output schemas, and the constants against the tool's input schema.
+func (p *parser) check(s *Step) {
+	for _, r := range s.refs {
+		if to := p.target(s, r); to != nil {
+			s.Needs = append(s.Needs, to.Index)
+			p.checkTarget(s, r, to)
 		}
-		if s.Writes = s.Tool.Writes == nil || s.Tool.Writes(s.constant); s.Writes {
-			p.refuseWrite(s)
+	}
+	s.Waits = slices.Clone(s.Needs)
+	for _, id := range s.dependsOn {
+		at := p.at(s).below("depends_on", nil)
+		switch to := p.byID[id]; to {
+		case nil:
+			at.unknownStep(id)
+		case s:
+			at.errorf("waits for itself")
+		default:
+			s.Waits = append(s.Waits, to.Index)
 		}
-		p.checkConstants(s)
-		for _, r := range s.refs {
-			p.checkTarget(s, r)
+	}
+	s.Needs, s.Waits = sortedSet(s.Needs), sortedSet(s.Waits)
+	if s.Tool == nil {
+		return
+	}
+	if s.Writes = s.Tool.Writes == nil || s.Tool.Writes(s.constant); s.Writes {
+		p.refuseWrite(s)
+	}
+	p.checkConstants(s)
+}
+
+// sortedSet sorts indices and removes duplicates.
+func sortedSet(indices []int) []int {
+	slices.Sort(indices)
+	return slices.Compact(indices)
+}
+
+// target returns the step that a reference of a step refers to, or nil. An unknown name is a
+// defect unless it is a parameter or an item.
+func (p *parser) target(s *Step, r *Ref) *Step {
+	inArguments := r != s.ForEach && (s.When == nil || r != s.When.ref)
+	switch to := p.byID[r.Step]; {
+	case r.Step == params && p.options.Params != nil:
+		p.checkParam(r)
+	case to == s:
+		r.at.errorf("refers to itself")
+	case to != nil:
+		return to
+	case r.Step == params:
+		r.at.errorf("there are no parameters: only a named plan has them")
+	case r.Step != item && r.Step != index:
+		r.at.unknownStep(r.Step)
+	case s.ForEach == nil || !inArguments:
+		r.at.errorf("%s is defined only in the arguments of a step with for_each", quoted(r.Step))
+	}
+	return nil
+}
+
+// checkParam checks that a parameter exists. All parameters of the plan are in Options.Params.
+func (p *parser) checkParam(r *Ref) {
+	for name := range jsonrpc.PointerTokens(r.Pointer) {
+		if jsonrpc.Get(p.options.Params, name) == nil && r.Default == nil {
+			r.at.errorf("unknown parameter %s", quoted(name))
 		}
+		break
 	}
 }
 
@@ -81,9 +132,8 @@ func (v place) path(path []string) place {
 
 // checkTarget reports a reference to a value that the result of a step can never have. A
 // reference with a default may refer to a missing value, and so may one to a step with one.
-func (p *parser) checkTarget(s *Step, r *Ref) {
-	to := p.byID[r.Step]
-	if to == nil || to == s || to.Tool == nil || r.Default != nil || to.OnError == Default {
+func (p *parser) checkTarget(s *Step, r *Ref, to *Step) {
+	if to.Tool == nil || r.Default != nil || to.OnError == Default {
 		return
 	}
 	path := slices.Collect(jsonrpc.PointerTokens(r.Pointer))

@@ -19,9 +19,12 @@ type Risk struct {
 	Disclosed []*Step // steps whose outcomes it discloses to third parties; nil if none
 }
 
+// Risks are the reasons for which a plan needs confirmation or, once it has it, that are confirmed.
+type Risks []Risk
+
 // Risks returns the steps that the user must confirm: always those that disclose outcomes of
 // other steps to third parties, and if writes is true also those that may write.
-func (p *Plan) Risks(writes bool) (all []Risk) {
+func (p *Plan) Risks(writes bool) (all Risks) {
 	for _, s := range p.Steps {
 		one := Risk{s, writes && s.Writes, p.Discloses(s)}
 		if one.Writes || one.Disclosed != nil {
@@ -78,7 +81,7 @@ const maxConfirmation = 6000
 // Confirmation returns the question to the user. It shows everything that the plan says about the
 // risky steps, the steps from which disclosed data comes, and the defaults used in place of
 // results.
-func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
+func (p *Plan) Confirmation(risks Risks) (message string, err error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(risks), len(p.Steps))
 	if p.Params != nil {
@@ -135,7 +138,7 @@ func ConfirmCall(tool string, arguments []byte) (message string, err error) {
 
 // Unconfirmed returns the error for a plan whose user could not be asked: the steps that need
 // confirmation, and the alternatives.
-func Unconfirmed(risks []Risk, why string) error {
+func Unconfirmed(risks Risks, why string) error {
 	var steps, lines []string
 	for _, k := range risks {
 		steps = append(steps, k.String())
@@ -156,31 +159,23 @@ func Unconfirmed(risks []Risk, why string) error {
 		"Instead, make these calls by themselves; or the operator sets %s", why, strings.Join(steps, "; "), strings.Join(lines, ", "))
 }
 
-// Consent has the risks that the user of a plan has confirmed.
-type Consent map[*Step]Risk
-
-// NewConsent returns a Consent to all risks.
-func NewConsent(risks []Risk) Consent {
-	c := make(Consent)
-	for _, one := range risks {
-		c[one.Step] = one
-	}
-	return c
-}
-
 // Check returns an error if a call may not be made under the settings in force: it discloses
-// outcomes of other steps or may write without consent, or its server is another one now. The
-// arguments were not known when the plan was accepted, and the rules may have changed.
-func (c Consent) Check(call Call, disclosed []*Step, now *Settings) error {
-	s := call.Step
+// outcomes of other steps or may write, and these are not confirmed risks, or its server is
+// another one now. The arguments were not known when the plan was accepted, and the rules may have
+// changed.
+func (confirmed Risks) Check(c Call, disclosed []*Step, now *Settings) error {
+	s, risk := c.Step, Risk{}
+	if i := slices.IndexFunc(confirmed, func(k Risk) bool { return k.Step == s }); i >= 0 {
+		risk = confirmed[i]
+	}
 	switch replaced := s.Tool.Replaced; {
 	case !now.Enabled:
 		return errors.New("not called: plans have been switched off since the plan started ([plan].enabled)")
 	case (s.Writes || disclosed != nil) && replaced != nil && replaced():
 		return errors.New("not called: the tool's server has been replaced since the plan started")
-	case disclosed != nil && c[s].Disclosed == nil:
+	case disclosed != nil && risk.Disclosed == nil:
 		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(disclosed))
-	case s.Writes && (now.Mutations == "allow" || now.Mutations == "confirm" && c[s].Writes), !s.Tool.Writes(call.Arguments):
+	case s.Writes && (now.Mutations == "allow" || now.Mutations == "confirm" && risk.Writes), !s.Tool.Writes(c.Arguments):
 		return nil
 	}
 	return fmt.Errorf("not called: it may change something, which was not known before ([plan].mutations = %q)", now.Mutations)

@@ -74,12 +74,12 @@ func TestRisksOfTelling(t *testing.T) {
 }
 
 // A call is refused if its step was confirmed with other properties or under other rules.
-func TestConsentCheck(t *testing.T) {
+func TestRisksCheck(t *testing.T) {
 	p := parsed(t, `{"steps":[{"id":"r","tool":"find"},{"id":"w","tool":"write"},{"id":"t","tool":"fetch","arguments":{"u":{"$ref":"r#"}}}]}`, plan.Options{Find: shop})
 	find, write, fetch := p.Steps[0], p.Steps[1], p.Steps[2]
-	all := plan.NewConsent(p.Risks(true))
+	all := p.Risks(true)
 	for name, c := range map[string]struct {
-		consent   plan.Consent
+		confirmed plan.Risks
 		step      *plan.Step
 		arguments string
 		mutations string
@@ -87,7 +87,7 @@ func TestConsentCheck(t *testing.T) {
 	}{
 		"confirmed":                         {all, write, `{}`, "confirm", ""},
 		"allowed since":                     {nil, write, `{}`, "allow", ""},
-		"not confirmed, but allowed before": {plan.NewConsent(p.Risks(false)), write, `{}`, "confirm", "may change something"},
+		"not confirmed, but allowed before": {p.Risks(false), write, `{}`, "confirm", "may change something"},
 		"denied since":                      {all, write, `{}`, "deny", "may change something"},
 		"reads":                             {nil, find, `{}`, "deny", ""},
 		"a read that turns out to write":    {all, find, `{"q":"delete"}`, "allow", "may change something"},
@@ -95,7 +95,7 @@ func TestConsentCheck(t *testing.T) {
 		"tells what was not confirmed":      {nil, fetch, `{}`, "allow", `the outcome of "r"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.consent.Check(plan.Call{Step: c.step, Arguments: []byte(c.arguments)}, p.Discloses(c.step), &plan.Settings{Enabled: true, Mutations: c.mutations})
+			err := c.confirmed.Check(plan.Call{Step: c.step, Arguments: []byte(c.arguments)}, p.Discloses(c.step), &plan.Settings{Enabled: true, Mutations: c.mutations})
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

@@ -4,84 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schedule"
 )
-
-// readRefs collects the references of a step.
-func (s *Step) readRefs() {
-	s.refs = refsIn(s.arguments)
-	if s.refs == nil {
-		s.constant = render(s.arguments)
-	}
-	if s.When != nil {
-		s.refs = append(s.refs, s.When.ref)
-	}
-	if s.ForEach != nil {
-		s.refs = append(s.refs, s.ForEach)
-	}
-}
-
-// link finds the steps that each step refers to or waits for.
-func (p *parser) link() {
-	for _, s := range p.plan.Steps {
-		for _, r := range s.refs {
-			if to := p.target(s, r); to != nil {
-				s.Needs = append(s.Needs, to.Index)
-			}
-		}
-		s.Waits = slices.Clone(s.Needs)
-		for _, id := range s.dependsOn {
-			at := p.at(s).below("depends_on", nil)
-			switch to := p.byID[id]; to {
-			case nil:
-				at.unknownStep(id)
-			case s:
-				at.errorf("waits for itself")
-			default:
-				s.Waits = append(s.Waits, to.Index)
-			}
-		}
-		s.Needs, s.Waits = sortedSet(s.Needs), sortedSet(s.Waits)
-	}
-}
-
-// target returns the step that a reference of a step refers to, or nil. An unknown name is a
-// defect unless it is a parameter or an item.
-func (p *parser) target(s *Step, r *Ref) *Step {
-	inArguments := r != s.ForEach && (s.When == nil || r != s.When.ref)
-	switch to := p.byID[r.Step]; {
-	case r.Step == params && p.options.Params != nil:
-		p.checkParam(r)
-	case to == s:
-		r.at.errorf("refers to itself")
-	case to != nil:
-		return to
-	case r.Step == params:
-		r.at.errorf("there are no parameters: only a named plan has them")
-	case r.Step != item && r.Step != index:
-		r.at.unknownStep(r.Step)
-	case s.ForEach == nil || !inArguments:
-		r.at.errorf("%s is defined only in the arguments of a step with for_each", quoted(r.Step))
-	}
-	return nil
-}
-
-// checkParam checks that a parameter exists. All parameters of the plan are in Options.Params.
-func (p *parser) checkParam(r *Ref) {
-	for name := range jsonrpc.PointerTokens(r.Pointer) {
-		if jsonrpc.Get(p.options.Params, name) == nil && r.Default == nil {
-			r.at.errorf("unknown parameter %s", quoted(name))
-		}
-		break
-	}
-}
-
-// sortedSet sorts indices and removes duplicates.
-func sortedSet(indices []int) []int {
-	slices.Sort(indices)
-	return slices.Compact(indices)
-}
 
 // order computes Order of each step, and reports cycles and excessive depth.
 //

@@ -110,8 +110,9 @@ func (p *parser) read(whole place) {
 		whole.below("dry_run", raw).decode(&p.plan.DryRun, "true or false")
 	}
 	p.readOutputs(whole.below("output_steps", members["output_steps"]))
-	p.link()
-	p.check()
+	for _, s := range p.plan.Steps {
+		p.check(s)
+	}
 	p.order()
 }
 
@@ -220,7 +221,15 @@ func (p *parser) readStep(at place) {
 		at.below("on_error", nil).errorf(`want "fail", "skip", "default" or "continue", have %s`, quoted(string(s.OnError)))
 	}
 	s.worth = max(value*min(probability, 1), minWorth)
-	s.readRefs()
+	if s.refs = refsIn(s.arguments); s.refs == nil {
+		s.constant = render(s.arguments)
+	}
+	if s.When != nil {
+		s.refs = append(s.refs, s.When.ref)
+	}
+	if s.ForEach != nil {
+		s.refs = append(s.refs, s.ForEach)
+	}
 }
 
 // readTool looks up the tool of a step.

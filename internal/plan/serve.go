@@ -61,11 +61,11 @@ var ErrUnread = errors.New("the client closed the question without an answer")
 // Serve confirms and runs a plan, and returns its report with the answer. It stores an answer that
 // the client may not receive, so that the client can find out what was written.
 func (h *Host) Serve(ctx context.Context, p *Plan) (*Report, error) {
-	consent, err := h.confirm(p)
+	confirmed, err := h.confirm(p)
 	if err != nil {
 		return nil, err
 	}
-	h.refused = func(c Call) error { return consent.Check(c, p.Discloses(c.Step), h.Settings()) }
+	h.refused = func(c Call) error { return confirmed.Check(c, p.Discloses(c.Step), h.Settings()) }
 	r := h.Run(ctx, p)
 	limit := limitOf(min(h.Settings().ResultTokens(p.Budget), h.Room()), h.Tokens)
 	r.Structured, r.Blocks = r.Answer(p, limit, func(all []byte) string { return h.Keep("all results", all) })
@@ -76,8 +76,8 @@ func (h *Host) Serve(ctx context.Context, p *Plan) (*Report, error) {
 }
 
 // confirm asks the user to confirm the plan's writes and disclosures to third parties, if there
-// are any. The error says why the plan must not run.
-func (h *Host) confirm(p *Plan) (Consent, error) {
+// are any, and returns them. The error says why the plan must not run.
+func (h *Host) confirm(p *Plan) (Risks, error) {
 	risks := p.Risks(h.Settings().Mutations == "confirm") // with "deny", Parse has refused writes
 	if len(risks) == 0 {
 		return nil, nil
@@ -93,7 +93,7 @@ func (h *Host) confirm(p *Plan) (Consent, error) {
 			err = fmt.Errorf("the plan was not run: %w", err)
 		}
 	}
-	return NewConsent(risks), err
+	return risks, err
 }
 
 // maxChars limits an answer in characters, whatever its budget: a known client writes longer
