@@ -109,11 +109,11 @@ func TestBudgetSteps(t *testing.T) {
 			t.Errorf("%d tokens are left, want none", n)
 		}
 		report := d.proxy.Report()
-		b := report.Running[0].Budgets
-		if len(b.Sessions) != 1 || b.Sessions[0].Used < 20_000 || *b.Sessions[0].Left != 0 || b.Pool != nil {
-			t.Errorf("the stats have %+v", b)
+		now := report.Running[0]
+		if len(now.Clients) != 1 || now.Clients[0].Used < 20_000 || *now.Clients[0].Left != 0 || now.Pool != nil {
+			t.Errorf("the stats have %+v", now)
 		}
-		if text := (&record.View{Stats: report}).Text(false); !strings.Contains(text, "tokens, 0 are left") {
+		if text := (&record.View{Stats: report}).Text(false); !strings.Contains(text, "tokens used, at least 0 left") {
 			t.Errorf("got %q, want it to say what is left", text)
 		}
 	})
@@ -132,8 +132,8 @@ func TestBudgetReload(t *testing.T) {
 			if got, want := string(c.planner.call("get", `{"words":3}`).Result), said("word word word "); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			if b := d.proxy.Report().Running[0].Budgets; b != nil {
-				t.Errorf("the stats have budgets: %+v", b)
+			if c := d.proxy.Report().Running[0].Clients[0]; c.Used != 0 || c.Left != nil {
+				t.Errorf("the stats have budgets: %+v", c)
 			}
 		}
 		plain()

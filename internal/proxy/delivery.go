@@ -13,7 +13,6 @@ import (
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
-	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
@@ -230,29 +229,4 @@ func (x *request) spend(result []byte) []byte {
 		return result
 	}
 	return withMeta(result, fmt.Appendf(nil, `{"mcpschedd/tokens_left":%d}`, room.Left))
-}
-
-// budgetStatus returns how much of the budgets the open sessions have used, and the use of the
-// pool if withPool is set. It returns nil if there are no budgets.
-func budgetStatus(s *Server, withPool bool) *record.BudgetStatus {
-	rules := &s.policy.Load().Budgets
-	if !rules.Enabled() {
-		return nil
-	}
-	out := &record.BudgetStatus{Sessions: []record.SessionBudget{}}
-	for _, n := range s.sessions.list() {
-		if a := n.observed.spending.agent.Load(); a != nil {
-			one := record.SessionBudget{Session: n.observed.Name, Client: clientName(n.client.facts().Info), Used: int64(a.Used())}
-			if room := a.Room(n.observed.turns.current()); room.Left != budget.Unbounded {
-				left := int64(room.Left)
-				one.Left = &left
-			}
-			out.Sessions = append(out.Sessions, one)
-		}
-	}
-	if withPool && rules.Pool > 0 {
-		used, left := s.common.budgets.Used()
-		out.Pool = &record.PoolBudget{Tokens: int64(rules.Pool), Used: int64(used), LeftS: int64(left.Seconds())}
-	}
-	return out
 }

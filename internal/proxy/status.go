@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/budget"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -101,7 +102,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	if p == nil {
 		return out
 	}
-	out.Pinned, out.Budgets = s.pinnedNow(), budgetStatus(s, whole)
+	out.Pinned = s.pinnedNow()
 	out.Config, out.ConfigError = p.ConfigPath, s.rejection()
 	for _, m := range p.members {
 		u, at := m.toolStatus(p), m.up.Health()
@@ -117,21 +118,34 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	if whole {
 		out.Hosts = s.hosts()
 	}
+	if whole && p.Budgets.Pool > 0 {
+		used, left := s.common.budgets.Used()
+		out.Pool = &record.PoolBudget{Tokens: int64(p.Budgets.Pool), Used: int64(used), LeftS: int64(left.Seconds())}
+	}
 	return out
 }
 
-// clients returns the open sessions by client. The directory of HTTP clients is not known.
+// clients returns the open sessions by client, with their use of the token budgets. The directory
+// of HTTP clients is not known.
 func (s *Server) clients() []record.ClientStatus {
 	out := []record.ClientStatus{}
 	for _, n := range s.sessions.list() {
-		c := record.ClientStatus{Client: clientName(n.client.facts().Info), Sessions: 1}
-		if s.recorder.begin.Transport != "http" {
-			c.Dir = s.recorder.begin.Dir
+		name := clientName(n.client.facts().Info)
+		i := slices.IndexFunc(out, func(c record.ClientStatus) bool { return c.Client == name })
+		if i < 0 {
+			i = len(out)
+			out = append(out, record.ClientStatus{Client: name})
+			if s.recorder.begin.Transport != "http" {
+				out[i].Dir = s.recorder.begin.Dir
+			}
 		}
-		if i := slices.IndexFunc(out, func(o record.ClientStatus) bool { return o.Client == c.Client }); i >= 0 {
-			out[i].Sessions++
-		} else {
-			out = append(out, c)
+		c := &out[i]
+		c.Sessions++
+		if a := n.observed.spending.agent.Load(); a != nil && s.policy.Load().Budgets.Enabled() {
+			c.Used += int64(a.Used())
+			if left := int64(a.Room(n.observed.turns.current()).Left); left != budget.Unbounded && (c.Left == nil || left < *c.Left) {
+				c.Left = &left
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b record.ClientStatus) int { return cmp.Compare(a.Client, b.Client) })

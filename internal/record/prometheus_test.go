@@ -96,8 +96,8 @@ func scrapedBusy() scraped {
 	tally.Add(&record.Event{Kind: record.Call, Session: "a", Seq: 10, Upstream: "github", Tool: "get_issue", Disposition: record.Joined, LatencyMS: 30, IsError: true})
 	return scraped{Version: "1.2.3", Stats: func() record.Stats {
 		s := tally.Stats(time.Time{})
-		budget := &record.BudgetStatus{Pool: &record.PoolBudget{Tokens: 500, Used: 70}}
-		s.SetRunning([]record.Status{{Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}, Budgets: budget}, {Budgets: budget}})
+		pool := &record.PoolBudget{Tokens: 500, Used: 70}
+		s.SetRunning([]record.Status{{Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}, Pool: pool}, {Pool: pool}})
 		return s
 	}}
 }

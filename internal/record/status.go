@@ -27,7 +27,7 @@ type Status struct {
 	Clients     []ClientStatus   `json:"clients" jsonschema:"Open sessions, by client and folder."`
 	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"Limits and prefetching of the hosts that it calls."`
 	Pinned      []PinnedTool     `json:"pinned,omitempty" jsonschema:"With tool search on: tools that are listed all the same because of how they are used."`
-	Budgets     *BudgetStatus    `json:"budgets,omitempty" jsonschema:"Use of the token budgets, if there are any."`
+	Pool        *PoolBudget      `json:"pool,omitempty" jsonschema:"Token budget that all sessions share, if there is one; of a daemon only one workplace has it."`
 	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the event log that could not be written."`
 }
 
@@ -56,20 +56,6 @@ type PinnedTool struct {
 	Why  string `json:"why" jsonschema:"Reason for listing it."`
 }
 
-// BudgetStatus is the use of the token budgets. All numbers are estimates.
-type BudgetStatus struct {
-	Sessions []SessionBudget `json:"sessions" jsonschema:"Open sessions that have used tokens."`
-	Pool     *PoolBudget     `json:"pool,omitempty" jsonschema:"Budget that all sessions share, if there is one; of a daemon only one workplace has it."`
-}
-
-// SessionBudget is the token use of one session.
-type SessionBudget struct {
-	Session string `json:"session" jsonschema:"Name of the session in the record."`
-	Client  string `json:"client" jsonschema:"Name and version that the client reports."`
-	Used    int64  `json:"used" jsonschema:"Tokens of the answers sent to it."`
-	Left    *int64 `json:"left,omitempty" jsonschema:"Tokens left until its nearest limit; absent if it has no limit."`
-}
-
 // PoolBudget is the token budget that all sessions share in a time window.
 type PoolBudget struct {
 	Tokens int64 `json:"tokens" jsonschema:"Tokens per window." prom:"gauge"`
@@ -77,11 +63,13 @@ type PoolBudget struct {
 	LeftS  int64 `json:"left_s" jsonschema:"Seconds until the window ends."`
 }
 
-// ClientStatus counts the open sessions of one client in one folder.
+// ClientStatus is the open sessions of one client in one folder.
 type ClientStatus struct {
 	Client   string `json:"client" jsonschema:"Name and version that the client reports."`
 	Dir      string `json:"dir,omitempty" jsonschema:"Working directory, if known."`
 	Sessions int    `json:"sessions" jsonschema:"Number of open sessions."`
+	Used     int64  `json:"used,omitempty" jsonschema:"With token budgets: estimated tokens of the answers sent to them."`
+	Left     *int64 `json:"left,omitempty" jsonschema:"Tokens left to the one that is nearest to its limit; absent if none has a limit."`
 }
 
 // SetRunning sets the running processes, and computes from them Open, EventsLost and Hosts. If
@@ -125,8 +113,8 @@ func (s *Stats) upstreams() []UpstreamStatus {
 // pool returns the sum of the running processes' pools.
 func (s *Stats) pool() (sum PoolBudget) {
 	for _, p := range s.Running {
-		if p.Budgets != nil && p.Budgets.Pool != nil {
-			sum.Tokens, sum.Used = sum.Tokens+p.Budgets.Pool.Tokens, sum.Used+p.Budgets.Pool.Used
+		if p.Pool != nil {
+			sum.Tokens, sum.Used = sum.Tokens+p.Pool.Tokens, sum.Used+p.Pool.Used
 		}
 	}
 	return sum

@@ -125,22 +125,19 @@ func writeProcesses(b *strings.Builder, running []Status) {
 				cmp.Or(p.Transport, "stdio"), dir, cmp.Or(p.Config, "built in"), memory(p.MemoryKB))
 		}
 		for _, c := range p.Clients {
-			line("    %s: %d open", cmp.Or(c.Client, "a client"), c.Sessions)
+			text := fmt.Sprintf("    %s: %d open", cmp.Or(c.Client, "a client"), c.Sessions)
+			if c.Used > 0 {
+				text += fmt.Sprintf(", about %d tokens used", c.Used)
+			}
+			if c.Left != nil {
+				text += fmt.Sprintf(", at least %d left", *c.Left)
+			}
+			line("%s", text)
 		}
 		for _, t := range p.Pinned {
 			line("    lists %s: %s", t.Tool, t.Why)
 		}
-		if p.Budgets == nil {
-			continue
-		}
-		for _, s := range p.Budgets.Sessions {
-			left := "no limit"
-			if s.Left != nil {
-				left = fmt.Sprintf("%d are left", *s.Left)
-			}
-			line("    %s has used about %d tokens, %s", cmp.Or(s.Client, "a client"), s.Used, left)
-		}
-		if pool := p.Budgets.Pool; pool != nil {
+		if pool := p.Pool; pool != nil {
 			line("    the pool of %d tokens has %d left for %v", pool.Tokens, max(0, pool.Tokens-pool.Used), time.Duration(pool.LeftS)*time.Second)
 		}
 	}

@@ -34,9 +34,8 @@ func TestStatusText(t *testing.T) {
 		{PID: 1, Since: since, Transport: "stdio", Dir: "/a", MemoryKB: 20 << 10, Clients: []record.ClientStatus{{Client: "claude 2", Sessions: 1}}, Upstreams: []record.UpstreamStatus{
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/a", Clients: []record.ClientStatus{{Client: "x", Sessions: 1}}},
-		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2}}, Upstreams: []record.UpstreamStatus{github, down},
-			Pinned:  []record.PinnedTool{{Tool: "github/get", Why: "called often"}},
-			Budgets: &record.BudgetStatus{Sessions: []record.SessionBudget{{Client: "x", Used: 3, Left: &left}}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}}},
+		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, down},
+			Pinned: []record.PinnedTool{{Tool: "github/get", Why: "called often"}}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/b"},
 	}}
 	begin := start.Local().Format(time.DateTime)
@@ -55,9 +54,8 @@ b: ` + unknown + `; to change that: trust = true in [upstreams.b]
 process 1 since ` + begin + `, stdio in /a, configuration built in, 20 MB
     claude 2: 1 open
 process 2 since ` + begin + `, http in /, configuration /c.toml
-    a client: 2 open
+    a client: 2 open, about 3 tokens used, at least 7 left
     lists github/get: called often
-    x has used about 3 tokens, 7 are left
     the pool of 10 tokens has 6 left for 1m30s
 process 3 since ` + begin + `, daemon in /a, configuration built in
     x: 1 open

@@ -97,13 +97,9 @@ const drawServers = table($("servers"), {
   ],
 });
 
-// given shows the tokens delivered to a client's sessions, and what remains of the smallest
-// remaining budget.
-function given({ client, budgets }) {
-  const own = ((budgets && budgets.sessions) || []).filter((s) => s.client === client);
-  const left = own.map((s) => s.left).filter((n) => n !== undefined);
-  return own.length === 0 ? "–" : joined(count(own.reduce((sum, s) => sum + s.used, 0)), left.length > 0 && count(Math.min(...left)));
-}
+// given shows the tokens delivered to a client's sessions, and what remains to the one that is
+// nearest to its limit.
+const given = ({ used, left }) => (used || left !== undefined ? joined(count(used || 0), left !== undefined && count(left)) : "–");
 
 // poolWords describes the rest of the token pool that a process's sessions share.
 const poolWords = ({ pool }) => (pool ? `Token pool: ${count(Math.max(0, pool.tokens - pool.used))} of ${count(pool.tokens)} left for the next ${took(pool.left_s * 1000)}.` : "");
@@ -124,7 +120,7 @@ function showServers(v) {
   const running = v.stats.running || [];
   $("servers-section").hidden = v.recorded; // server states are not recorded
   $("clients-part").hidden = running.length === 0;
-  say($("pool"), running.map((p) => poolWords(p.budgets || {})).filter(Boolean).join(" "));
+  say($("pool"), running.map((p) => poolWords(p)).filter(Boolean).join(" "));
   drawServers(v.servers || [], empty("No servers.", running.length > 0
     ? "None is configured: mcpschedd import moves your client's servers here, mcpschedd add adds one."
     : "Servers are shown while mcpschedd is running; your client starts it."));
