@@ -335,20 +335,19 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		ctx, giveUp = context.WithCancelCause(ctx)
 		req.Fence = write.Fence
 	}
-	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
+	req.Admit = func(ctx context.Context, wait bool) (err error) {
 		if !write.Announced() {
 			if !wait {
-				return false, nil
+				return upstream.ErrMustWait
 			}
 			if err := write.Announce(ctx, giveUp); err != nil {
-				return false, err
+				return err
 			}
 		}
-		if slot, err = c.acquireSlot(ctx, wait); slot == nil {
-			return false, err
+		if slot, err = c.acquireSlot(ctx, wait); err == nil {
+			c.observeSent()
 		}
-		c.observeSent()
-		return true, nil
+		return err
 	}
 	c.lease.Start(ctx, c.turn, req, func(answer upstream.Answer, err error) {
 		o := outcome{answer: answer, kind: kindOf(&answer), err: err}
@@ -372,7 +371,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 type gate func() error
 
 // acquireSlot acquires a slot at the call's host and passes the gate. Prefetches queue behind
-// clients' calls. If wait is false and the call cannot be sent at once, it returns nil.
+// clients' calls. Without wait it fails if the call cannot be sent at once.
 func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (slot *limit.Slot, err error) {
 	limits, host := c.s.srv.common.limits, c.class.host
 	switch {
@@ -383,7 +382,10 @@ func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (slot *limit.
 	case c.prefetch == nil:
 		slot, _ = limits.TryEnter(host)
 	}
-	if slot == nil || c.gate == nil {
+	switch {
+	case slot == nil && err == nil:
+		return nil, upstream.ErrMustWait
+	case slot == nil || c.gate == nil:
 		return slot, err
 	}
 	if err := c.gate(); err != nil {
@@ -449,42 +451,42 @@ func waitFor(begin func(done func(outcome))) outcome {
 
 // answer writes the outcome to the client.
 func (x *request) answer(o outcome) {
-	answer := o.answer
 	if x.call != nil {
 		x.call.observeResult(x.ctx, o)
 	} else if x.callsOwnTool() && o.kind != suspended {
 		x.s.observed.turns.end(time.Now())
 	}
-	switch {
-	case o.err != nil:
-		x.failed(o.err)
-	case answer.Error != nil:
-		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.msg.Stateless())))
-	default:
-		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.msg.Stateless())
-		if o.kind != suspended {
-			result = x.spend(result)
-		}
-		updateTask(x, answer)
-		x.write(answer.Reframe(x.msg.ID, result))
-		answer.Buffer.Release() // safe only here: the answer has been written and nothing retains it
+	answer := o.answer
+	if o.err != nil {
+		answer = x.failure(o.err)
 	}
+	if answer.Error != nil {
+		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.msg.Stateless())))
+		return
+	}
+	result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.msg.Stateless())
+	if o.kind != suspended {
+		result = x.spend(result)
+	}
+	updateTask(x, answer)
+	x.write(answer.Reframe(x.msg.ID, result))
+	answer.Buffer.Release() // safe only here: the answer has been written and nothing retains it
 }
 
-// failed answers with an error of the proxy or the transport. For a tools/call the answer is a
-// result with isError, so that the model reads the reason; otherwise it is a JSON-RPC error.
-func (x *request) failed(err error) {
+// failure returns the answer to a request that failed with err. For a tools/call it is a result with
+// isError, so that the model reads the reason. For any other request, and if err is a JSON-RPC error,
+// it is a JSON-RPC error.
+func (x *request) failure(err error) upstream.Answer {
 	// Only err itself: an error that err wraps was meant for the proxy, or is about a server's line.
-	if refused, ok := err.(*jsonrpc.Error); ok {
-		x.fail(refused)
-		return
+	refused, ok := err.(*jsonrpc.Error)
+	switch {
+	case ok:
+	case x.msg.Method == "tools/call":
+		return ownAnswer(jsonrpc.Set(textResult(x.explain(err).Error()), "isError", []byte("true")), false)
+	default:
+		refused = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: x.explain(err).Error()}
 	}
-	err = x.explain(err)
-	if x.msg.Method != "tools/call" {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()})
-		return
-	}
-	x.answer(failedOutcome(err))
+	return upstream.Answer{Message: jsonrpc.Message{Error: refused.Append(nil)}}
 }
 
 // fail answers with one of the proxy's own errors.

@@ -1,15 +1,12 @@
 package proxy
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
@@ -55,10 +52,10 @@ type foundTool struct {
 }
 
 // serveFind serves a call of find_tools.
-func serveFind(x *request, arguments []byte) (outcome, error) {
+func serveFind(x *request, arguments []byte) outcome {
 	query, limit, err := findArguments(arguments)
 	if err != nil {
-		return outcome{}, err
+		return outcome{err: err}
 	}
 	x.s.awaitOffers(x.ctx)
 	p := x.s.srv.policy.Load()
@@ -87,7 +84,10 @@ func serveFind(x *request, arguments []byte) (outcome, error) {
 		out.Note = "No tool matches. Describe the task in other words, or name the thing it acts on."
 	}
 	text, err := json.Marshal(&out)
-	return ownOutcome(textResult(string(text))), err
+	if err != nil {
+		return outcome{err: err}
+	}
+	return ownOutcome(textResult(string(text)))
 }
 
 // maxSearched is the number of hits considered, some of which the session cannot reach.
@@ -227,7 +227,7 @@ func unknownTool(name string) error {
 // refuseTool makes the response an error result instead of calling the tool.
 func (x *request) refuseTool(cause error) {
 	recordRefusal(x.s, x.msg)
-	x.handler = func(*request) outcome { return failedOutcome(cause) }
+	x.handler = func(*request) outcome { return outcome{err: cause} }
 }
 
 // certainlyReads reports whether the call is read-only according to the operator or to a
@@ -259,7 +259,7 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 	name := toolName(&x.msg.Index)
 	refused := func(cause error) outcome {
 		recordRefusal(s, x.msg)
-		return failedOutcome(cause)
+		return outcome{err: cause}
 	}
 	if !x.client.ElicitsByForm() {
 		return refused(fmt.Errorf("not called: %q may change something, so the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). "+
@@ -303,71 +303,4 @@ func (w *work) bindConfirmed(confirmed *sessionLease) error {
 		x.s.requests.bind(current, c)
 	}
 	return nil
-}
-
-// Connected describes a client that is connected through another process.
-type Connected struct {
-	Only     string   // only server that the client sees; "" means all
-	Repeated []string // raw ids of first requests that an earlier process may have received already
-
-	// Begun, if not nil, is called with the new session before its first request. The
-	// connecting process calls prompted with each prompt of the client's user.
-	Begun func(prompted func(words string))
-}
-
-// ServeConnected is like [Server.ServeStdio] for such a client. If a request in Repeated may
-// have an effect when it runs twice, the response is an error instead.
-func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer, c Connected) error {
-	o := s.front()
-	o.Repeated = c.Repeated
-	o.NewSession = func(client front.Client) front.Session {
-		n := s.newSession(client)
-		if c.Begun != nil {
-			c.Begun(n.prompted)
-		}
-		return n
-	}
-	return front.ServeStdio(ctx, in, out, c.Only, o)
-}
-
-// prompted handles a prompt of the client's user. The user may have changed data outside the
-// proxy since results were prefetched, so those are invalidated. The words of the prompt help
-// to predict calls.
-func (s *session) prompted(words string) {
-	s.srv.common.store.ExpirePrefetches(func(scope string) bool {
-		return scope == s.identity.scope || strings.HasPrefix(scope, everyone)
-	})
-	s.srv.prefetch.Prompted(&s.srv.policy.Load().Enrichment, &s.observed.Client, words)
-}
-
-var errOutcomeUnknown = errors.New("outcome unknown: the mcpschedd process that received the call has ended; the call was not repeated, since it may have run")
-
-// repeatable reports whether the call may run a second time: it only reads, costs nothing and
-// discloses nothing to third parties.
-func (c *upstreamCall) repeatable() bool {
-	if c.method != "tools/call" {
-		return reads(c.method)
-	}
-	m := c.s.srv.catalog.model(c.policy, c.lease, c.tool)
-	learned := c.s.srv.prefetch.Tool(c.lease.member.key, c.tool)
-	return c.class.kind.Reads() && c.params.Get("task") == nil && c.params.Get("requestState") == nil &&
-		m.Speculate != nil && *m.Speculate && m.Cost.Dollars == 0 && m.Disclosure == valuemodel.SameService &&
-		(!annotatedReadOnly(m) || learned.Proven) && !learned.Barred
-}
-
-// refuseRepeat makes the request's response an error: its outcome is unknown. The write of its
-// call, if any, is treated as still pending.
-func (x *request) refuseRepeat() {
-	if x.call != nil {
-		x.call.pending.Swap(nil).Doubt()
-	}
-	x.handler = func(x *request) outcome {
-		if x.call != nil {
-			x.call.observeResult(x.ctx, outcome{err: errOutcomeUnknown})
-		}
-		if x.msg.Method == "tools/call" {
-			return failedOutcome(errOutcomeUnknown)
-		}
-		return outcome{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errOutcomeUnknown.Error()}}
-	}
 }

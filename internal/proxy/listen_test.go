@@ -161,17 +161,22 @@ func TestResourceOfServerNotReached(t *testing.T) {
 func TestResourceOfServerThatStarts(t *testing.T) {
 	gate := mcptest.NewGate(t)
 	var p *proxy.Server
+	ready := func(upstream int) func() bool {
+		return func() bool { return p.Report().Running[0].Upstreams[upstream].State == "ready" }
+	}
 	_, well := remote(t, mcptest.Options{Name: "well", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
 		if m.Method == "resources/read" {
 			gate.Next().Open()
-			settles(t, "the other server is ready", func() bool { return p.Report().Running[0].Upstreams[0].State == "ready" })
+			settles(t, "the other server is ready", ready(1))
 		}
 		return nil
 	}})
-	o := options(child(t, mcptest.Options{Name: "slow", Gate: gate.Addr()}), well)
+	o := options(well, child(t, mcptest.Options{Name: "slow", Gate: gate.Addr()}))
 	o.StartupWait = time.Millisecond
 	p = start(t, o)
-	if got := connect(t, p, handshake).request("resources/read", `{"uri":"slow://a"}`); !strings.Contains(got, `"text":"slow"`) {
+	c := connect(t, p, handshake)
+	settles(t, "the server is ready", ready(0))
+	if got := c.request("resources/read", `{"uri":"slow://a"}`); !strings.Contains(got, `"text":"slow"`) {
 		t.Errorf("got %s", got)
 	}
 }

@@ -31,9 +31,9 @@ type ownTool struct {
 	search bool // offered only to sessions that search for tools
 }
 
-// An toolHandler serves a call of an own tool. It is nil for a wrapper tool, whose arguments
+// A toolHandler serves a call of an own tool. It is nil for a wrapper tool, whose arguments
 // describe the call to make instead.
-type toolHandler func(x *request, arguments []byte) (outcome, error)
+type toolHandler func(x *request, arguments []byte) outcome
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
 const (
@@ -70,7 +70,7 @@ func newOwnTools(p *policy) (all []*ownTool) {
 		item := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, name))
 		item = jsonrpc.Set(item, "description", jsonrpc.AppendString(nil, description))
 		item = jsonrpc.Set(jsonrpc.Set(item, "inputSchema", input), "outputSchema", plan.OutputSchema())
-		serve := func(x *request, arguments []byte) (outcome, error) { return servePlan(x, n, arguments) }
+		serve := func(x *request, arguments []byte) outcome { return servePlan(x, n, arguments) }
 		add(name, false, serve, jsonrpc.Set(item, "annotations", []byte(annotations)))
 	}
 	addPlan(planTool, plan.Description(p.Plans.Limits), plan.InputSchema(), nil)
@@ -122,13 +122,9 @@ func serveOwnTool(x *request, own *ownTool) outcome {
 	case raw == nil || string(raw) == "null":
 		raw = noArguments
 	case raw[0] != '{':
-		return failedOutcome(errors.New("arguments: want an object"))
+		return outcome{err: errors.New("arguments: want an object")}
 	}
-	o, err := own.serve(x, raw)
-	if err != nil {
-		return failedOutcome(err)
-	}
-	return o
+	return own.serve(x, raw)
 }
 
 // textResult returns a tool result with one text block.

@@ -25,7 +25,7 @@ type Plans = plan.Settings
 
 // servePlan serves a call of execute_tool_plan or, unless n is nil, of a plan in the
 // configuration.
-func servePlan(x *request, n *plan.Named, arguments []byte) (outcome, error) {
+func servePlan(x *request, n *plan.Named, arguments []byte) outcome {
 	x.s.awaitOffers(x.ctx)
 	policy := x.s.srv.policy.Load()
 	o := plan.Options{Limits: policy.Plans.Limits, Names: func() []string { return x.s.toolNames(policy) }}
@@ -33,13 +33,13 @@ func servePlan(x *request, n *plan.Named, arguments []byte) (outcome, error) {
 	p, err := plan.Read(arguments, n, o)
 	switch {
 	case err != nil:
-		return outcome{}, err
+		return outcome{err: err}
 	case p.DryRun:
-		return ownOutcome(structuredResult(p.Forecast(x.s.planLimits()).Answer(), nil, false)), nil
+		return ownOutcome(structuredResult(p.Forecast(x.s.planLimits()).Answer(), nil, false))
 	}
 	r := newPlanRun(x)
 	x.s.running.Go(func() { r.work.end(r.run(p)) })
-	return r.work.serve(x), nil
+	return r.work.serve(x)
 }
 
 // planRun is the run of one plan. Its work is suspended while a stateless client is asked
@@ -82,7 +82,7 @@ func (r *planRun) run(p *plan.Plan) outcome {
 	}
 	report, err := h.Serve(r.work.ctx, p)
 	if err != nil {
-		return failedOutcome(err)
+		return outcome{err: err}
 	}
 	e := record.Event{
 		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: toolName(&r.work.first.msg.Index),
@@ -281,14 +281,14 @@ func possiblePlaces(m *valuemodel.Model) []string {
 }
 
 // serveReadResult serves a call of mcpschedd_read_result.
-func serveReadResult(x *request, arguments []byte) (outcome, error) {
+func serveReadResult(x *request, arguments []byte) outcome {
 	plans := &x.s.srv.policy.Load().Plans
 	value, list, err := x.s.srv.kept.Read(x.s, x.s.identity.scope == "", arguments, plans, deliver.Tokens)
 	switch {
 	case err != nil:
-		return outcome{}, err
+		return outcome{err: err}
 	case list != "":
-		return ownOutcome(textResult(list)), nil
+		return ownOutcome(textResult(list))
 	}
-	return ownOutcome(structuredResult(value, nil, false)), nil
+	return ownOutcome(structuredResult(value, nil, false))
 }

@@ -307,12 +307,6 @@ func invalidParams(message string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message}
 }
 
-// failedOutcome returns the outcome of a tools/call that the proxy answers with an error: a
-// result with isError set, so that the model reads the error's text.
-func failedOutcome(err error) outcome {
-	return ownOutcome(jsonrpc.Set(textResult(err.Error()), "isError", []byte("true")))
-}
-
 // unavailable reports whether err means that the server was not connected or has gone.
 // Otherwise the server may still be running the call.
 func unavailable(err error) bool {
@@ -370,10 +364,14 @@ func failureReason(err error, cancelled bool) string {
 	return "unanswered"
 }
 
-// explain returns the error of a call that its upstream did not answer, with the upstream's name.
+// explain returns the error of a request for its client to read. If an upstream did not answer, that
+// includes the upstream's name.
 func (x *request) explain(err error) error {
 	if refused, ok := err.(*jsonrpc.Error); ok {
 		return errors.New(refused.Message)
+	}
+	if x.call == nil {
+		return err
 	}
 	l := x.call.lease
 	if errors.Is(err, upstream.ErrTimeout) {

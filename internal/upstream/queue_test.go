@@ -108,13 +108,16 @@ func (j *journal) send(ctx context.Context, hosts *limit.Hosts, number int, p *p
 	var slot *limit.Slot
 	req := &Request{
 		Method: "tools/call", Params: fmt.Appendf(nil, `{"number":%d}`, number),
-		Admit: func(ctx context.Context, wait bool) (ok bool, err error) {
+		Admit: func(ctx context.Context, wait bool) (err error) {
 			if wait {
 				slot, err = hosts.Enter(ctx, p.host)
-				return err == nil, err
+				return err
 			}
-			slot, ok = hosts.TryEnter(p.host)
-			return ok, nil
+			var ok bool
+			if slot, ok = hosts.TryEnter(p.host); !ok {
+				return ErrMustWait
+			}
+			return nil
 		},
 	}
 	j.work.Add(1)

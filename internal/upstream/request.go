@@ -26,10 +26,10 @@ type Request struct {
 	Token  bool                 // request progress notifications
 	Notify func(string, []byte) // receives progress and the notifications on this request's stream; may be nil
 	Ask    askFunc              // answers server requests on this request's stream; nil means Listener.Ask
-	// Admit is called when the request has its turn and a live server, and reports whether it may
-	// be sent. With wait false it must not block. If it returns false, it is called again with
-	// wait true, and blocks until the request may be sent or fails. Nil admits every request.
-	Admit func(ctx context.Context, wait bool) (ok bool, err error)
+	// Admit is called when the request has its turn and a live server, and returns nil if it may be
+	// sent. Without wait it must not block; if it then returns any error, it is called again with
+	// wait, and blocks until the request may be sent or fails. Nil admits every request.
+	Admit func(ctx context.Context, wait bool) error
 	// Fence is called immediately before the request's bytes are written, at least once per
 	// attempt. If it returns an error, the bytes are not written and the request fails with that
 	// error. Nil means no fence.
@@ -226,18 +226,15 @@ func (p *pending) bounded(since time.Time, at *state) (context.Context, context.
 	return context.WithCancel(p.ctx)
 }
 
-// errNotAdmitted means that the request must wait before it is sent.
-var errNotAdmitted = errors.New("not admitted yet")
+// ErrMustWait is the error of a Request.Admit that must not wait, but would have to.
+var ErrMustWait = errors.New("not admitted yet")
 
 // admit returns nil if the request may be sent. With wait it blocks until that is so.
 func (p *pending) admit(ctx context.Context, wait bool) error {
 	if p.req.Admit == nil || p.admitted {
 		return nil
 	}
-	ok, err := p.req.Admit(ctx, wait)
-	if err == nil && !ok {
-		err = errNotAdmitted
-	}
+	err := p.req.Admit(ctx, wait)
 	p.admitted = err == nil
 	return err
 }
