@@ -31,7 +31,7 @@ func (c *upstreamCall) mayAnnounce() bool {
 
 // shownName returns the client's name for a tool of the same upstream.
 func (c *upstreamCall) shownName(tool string) string {
-	return c.s.identity.view.nameOf(c.policy, upstream.Tools, target{c.lease.Name(), tool})
+	return view{c.s, c.policy}.nameOf(upstream.Tools, target{c.lease.Name(), tool})
 }
 
 // enrich adds to the answer a line that names the prefetches that have begun, or their

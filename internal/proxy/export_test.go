@@ -84,9 +84,9 @@ type PrefetchStats struct {
 }
 
 // View lets tests assign and resolve names without running upstreams.
-type View struct{ view }
+type View struct{ *names }
 
-func NewView(only string) View { return View{view{&names{size: make(map[string]int)}, only}} }
+func NewView() View { return View{&names{size: make(map[string]int)}} }
 
 func policyOf(ups []string, prefix, never bool) *policy {
 	p := &policy{prefix: prefix}
@@ -106,7 +106,7 @@ func (v View) Show(ups []string, prefix, never bool, up, tool string) string {
 
 // Resolve returns the tool that a name stands for.
 func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool string, known bool) {
-	t, known := v.resolve(policyOf(ups, prefix, never), upstream.Tools, name)
+	t, known := v.targetOf(policyOf(ups, prefix, never), upstream.Tools, name)
 	return t.upstream, t.name, known
 }
 

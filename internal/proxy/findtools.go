@@ -58,10 +58,10 @@ func serveFind(x *request, arguments []byte) outcome {
 		return outcome{err: err}
 	}
 	x.s.awaitOffers(x.ctx)
-	p := x.s.srv.policy.Load()
-	chosen := x.s.choose(p)
+	v := x.s.view()
+	chosen := v.choose()
 	hits := x.s.srv.catalog.search.indexFor(x.s).Search(query, maxSearched, chosen.session)
-	if t, l := x.s.resolveName(p, upstream.Tools, query); l != nil { // the query is a tool's name
+	if t, l := v.resolve(upstream.Tools, query); l != nil { // the query is a tool's name
 		hits = slices.DeleteFunc(hits, func(h toolsearch.Hit) bool { return h.Key == t.key() })
 		hits = slices.Insert(hits, 0, toolsearch.Hit{Key: t.key()})
 	}
@@ -71,7 +71,7 @@ func serveFind(x *request, arguments []byte) outcome {
 	}{Tools: []foundTool{}, Note: foundNote}
 	var keys []string
 	for _, hit := range hits {
-		found, ok := x.s.describe(p, chosen, hit.Key, len(out.Tools) == 0)
+		found, ok := v.describe(chosen, hit.Key, len(out.Tools) == 0)
 		if !ok {
 			continue
 		}
@@ -109,20 +109,19 @@ func findArguments(arguments []byte) (query string, limit int, err error) {
 
 // describe returns a tool's entry in the result of find_tools, with its schema if best is set.
 // It returns false if the session cannot call the tool.
-func (s *session) describe(p *policy, chosen *choice, key string, best bool) (found foundTool, ok bool) {
-	t, l := s.configured(key)
+func (v view) describe(chosen *choice, key string, best bool) (found foundTool, ok bool) {
+	t, l := v.configured(key)
 	if l == nil || !l.has(t.name) {
 		return foundTool{}, false
 	}
 	item, _ := l.Offer().Find(upstream.Tools, t.name)
-	m := s.srv.catalog.model(p, l, t.name)
-	if found.Effect, found.CallWith = effectOf(m); found.CallWith == callTool && p.Selection.OnlyRead {
+	if found.Effect, found.CallWith = effectOf(v.model(l, t.name)); found.CallWith == callTool && v.p.Selection.OnlyRead {
 		return foundTool{}, false
 	}
-	if found.Name = s.identity.view.nameOf(p, upstream.Tools, t); found.Name == "" {
+	if found.Name = v.nameOf(upstream.Tools, t); found.Name == "" {
 		return foundTool{}, false
 	}
-	if chosen.pinned(p, t) != "" {
+	if chosen.pinned(v.p, t) != "" {
 		found.CallWith = found.Name
 	}
 	found.Description, _ = jsonrpc.String(jsonrpc.Get(item.Raw, "description"))
@@ -188,7 +187,7 @@ func (x *request) unwrap() error {
 // tool that it was called with, or "".
 func (x *request) routeTool(c *upstreamCall, wrapper string) {
 	p := x.policy
-	chosen := x.s.choose(p)
+	chosen := x.view().choose()
 	if chosen == &allTools {
 		x.bind(c)
 		return
@@ -291,13 +290,13 @@ func (w *work) bindConfirmed(confirmed *sessionLease) error {
 	x := w.first
 	x.policy = x.s.srv.policy.Load() // may have changed before the user answered
 	name := toolName(&x.msg.Index)
-	t, l := x.s.resolveName(x.policy, upstream.Tools, name)
+	t, l := x.view().resolve(upstream.Tools, name)
 	if l == nil || l.member.key != confirmed.member.key {
 		return errors.New("the server that the user confirmed has been replaced")
 	}
 	c := newCall(x, l, rawName(t.name, name))
 	c.tool = t.name
-	x.s.choose(x.policy).session.Called(t.key())
+	x.view().choose().session.Called(t.key())
 	x.bind(c)
 	if current := w.currentRequest(); current != nil {
 		x.s.requests.bind(current, c)

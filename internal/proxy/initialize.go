@@ -31,7 +31,7 @@ func serveInitialize(x *request) outcome {
 		set("_meta", jsonrpc.Set(nil, "io.modelcontextprotocol/serverInfo", info))
 	}
 	var own []byte
-	if s.identity.view.offersOwn() {
+	if s.view().own() {
 		own = emptyCapabilities
 	}
 	set("capabilities", joinCapabilities(own, leases))

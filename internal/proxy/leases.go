@@ -84,7 +84,7 @@ func (s *session) adoptPolicy() {
 	}
 	old, next := s.leases.current(), []*sessionLease{}
 	for _, m := range s.srv.policy.Load().members {
-		if only := s.identity.view.only; only != "" && only != m.Spec.Name {
+		if only := s.identity.Only; only != "" && only != m.Spec.Name {
 			continue
 		}
 		l := s.attach(m, findLease(old, func(l *sessionLease) bool { return l.member.up == m.up }))

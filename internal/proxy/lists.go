@@ -82,9 +82,9 @@ func listHandler(l upstream.List) handler {
 // mergedList returns the elements of one merged list, without brackets: the items of all
 // upstreams, in the order of the configuration, and the proxy's own. It is never nil.
 func mergedList(s *session, list upstream.List) []byte {
-	p := s.srv.policy.Load()
-	own := s.ownItems(p, list) // first, so that the proxy's tools claim their names before the upstreams' do
-	items := upstreamItems(s, p, list)
+	v := s.view()
+	own := v.ownItems(list) // first, so that the proxy's tools claim their names before the upstreams' do
+	items := v.upstreamItems(list)
 	if list == upstream.Tools {
 		items = slices.Concat(own, items)
 	} else {
@@ -96,23 +96,23 @@ func mergedList(s *session, list upstream.List) []byte {
 // upstreamItems returns the items of one list in the order of the upstreams, tools and
 // prompts under their shown names. Of two items with one name it keeps the first. It
 // leaves out items that have no name, and tools that the session has to search for.
-func upstreamItems(s *session, p *policy, list upstream.List) (items [][]byte) {
+func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 	seen := make(map[string]bool)
-	for _, l := range s.leases.current() {
+	for _, l := range v.s.leases.current() {
 		for _, item := range l.items(list) {
 			raw, name, t := item.Raw, item.Name, target{l.Name(), item.Name}
 			if list == upstream.Tools || list == upstream.Prompts {
-				if name = s.identity.view.nameOf(p, list, t); name != item.Name {
+				if name = v.nameOf(list, t); name != item.Name {
 					raw = jsonrpc.Set(raw, "name", jsonrpc.AppendString(nil, name))
 				}
 			}
 			if name == "" || seen[name] {
-				s.srv.log.Debug("item left out of the list: its name is taken, or its upstream has too many names", "upstream", l.Name(), "list", list.Method(), "name", item.Name)
+				v.s.srv.log.Debug("item left out of the list: its name is taken, or its upstream has too many names", "upstream", l.Name(), "list", list.Method(), "name", item.Name)
 				continue
 			}
 			seen[name] = true
 			if list == upstream.Tools {
-				raw = s.choose(p).listed(p, t, raw)
+				raw = v.choose().listed(v.p, t, raw)
 			}
 			if raw != nil {
 				items = append(items, raw)

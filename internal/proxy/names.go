@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // separator joins an upstream's name and a tool's name. Names of upstreams contain no "__" and
@@ -17,16 +18,6 @@ type target struct{ upstream, name string }
 
 // key returns the tool's name in the configuration and in the search index.
 func (t target) key() string { return t.upstream + "/" + t.name }
-
-// view is the part of the server that a session sees: all upstreams, or one upstream under its
-// own names.
-type view struct {
-	*names
-	only string // the one upstream; "" means all
-}
-
-// offersOwn reports whether the session sees the proxy's own tools and resources.
-func (v view) offersOwn() bool { return v.only == "" }
 
 // names maps the shown names of tools and prompts to upstreams, for sessions that see all
 // upstreams. A name is never reassigned to another tool while the process lives. The names of
@@ -45,10 +36,7 @@ const (
 
 // nameOf returns the shown name of an item and binds it. It returns "" if the item can have no
 // name: another upstream has it under style "never", or the upstream has too many names.
-func (v view) nameOf(p *policy, l upstream.List, t target) string {
-	if v.only != "" {
-		return t.name
-	}
+func (n *names) nameOf(p *policy, l upstream.List, t target) string {
 	var candidates []string // in order of preference
 	if !p.prefix {
 		candidates = append(candidates, t.name)
@@ -56,7 +44,7 @@ func (v view) nameOf(p *policy, l upstream.List, t target) string {
 	if p.NameStyle != "never" {
 		candidates = append(candidates, t.upstream+separator+t.name)
 	}
-	return v.bind(l, t, candidates...)
+	return n.bind(l, t, candidates...)
 }
 
 // bind binds an item to the first candidate that is free or its own.
@@ -81,16 +69,13 @@ func (n *names) bind(l upstream.List, t target, candidates ...string) string {
 	return ""
 }
 
-// resolve returns the target of a name in a request. If known is false, the caller searches
-// the upstreams' lists. The name of an upstream that has been removed stays bound, so that it
-// cannot reach another upstream's tool.
-func (v view) resolve(p *policy, l upstream.List, name string) (t target, known bool) {
-	if v.only != "" {
-		return target{v.only, name}, true
-	}
-	v.mu.RLock()
-	t, known = v.bindings[l][name]
-	v.mu.RUnlock()
+// targetOf returns the target of a name in a request. If known is false, the caller searches the
+// upstreams' lists. The name of an upstream that has been removed stays bound, so that it cannot
+// reach another upstream's tool.
+func (n *names) targetOf(p *policy, l upstream.List, name string) (t target, known bool) {
+	n.mu.RLock()
+	t, known = n.bindings[l][name]
+	n.mu.RUnlock()
 	switch {
 	case known:
 		return t, true
@@ -103,18 +88,68 @@ func (v view) resolve(p *policy, l upstream.List, name string) (t target, known 
 	return target{}, false
 }
 
-// resolveName resolves the name of a tool or prompt. The lease is nil if the session may not use it.
-func (s *session) resolveName(p *policy, list upstream.List, name string) (target, *sessionLease) {
-	t, known := s.identity.view.resolve(p, list, name)
+// view is what a session sees under one policy: the upstreams, and the names of their tools and
+// prompts. A session of one upstream sees that alone, under its own names.
+type view struct {
+	s *session
+	p *policy
+}
+
+// own reports whether the proxy's own tools and resources are seen.
+func (v view) own() bool { return v.s.identity.Only == "" }
+
+// nameOf returns the shown name of an item, or "" if it can have none.
+func (v view) nameOf(l upstream.List, t target) string {
+	if v.s.identity.Only != "" {
+		return t.name
+	}
+	return v.s.srv.names.nameOf(v.p, l, t)
+}
+
+// resolve returns what a name in a request stands for, and the lease on its upstream. The lease is
+// nil if there is none, or if the session may not use the tool.
+func (v view) resolve(list upstream.List, name string) (target, *sessionLease) {
+	t, known := target{v.s.identity.Only, name}, true
+	if v.own() {
+		t, known = v.s.srv.names.targetOf(v.p, list, name)
+	}
 	if !known { // use the only upstream that lists it
 		t = target{}
-		if listing := filterLeases(s.leases.current(), func(l *sessionLease) bool { return l.lists(list, name) }); len(listing) == 1 {
+		if listing := filterLeases(v.s.leases.current(), func(l *sessionLease) bool { return l.lists(list, name) }); len(listing) == 1 {
 			t = target{listing[0].Name(), name}
 		}
 	}
-	l := s.leases.find(t.upstream)
+	l := v.s.leases.find(t.upstream)
 	if l == nil || list == upstream.Tools && !l.member.allows(t.name) {
 		return target{}, nil
 	}
 	return t, l
+}
+
+// configured returns the tool with the given name in the configuration, upstream/tool, and the lease
+// on its upstream. The lease is nil if there is none, or if the session may not use the tool.
+func (v view) configured(key string) (target, *sessionLease) {
+	up, tool, _ := strings.Cut(key, "/")
+	l := v.s.leases.find(up)
+	if l == nil || !l.member.allows(tool) {
+		return target{}, nil
+	}
+	return target{up, tool}, l
+}
+
+// model returns the value model of a tool.
+func (v view) model(l *sessionLease, tool string) *valuemodel.Model {
+	return v.s.srv.catalog.model(v.p, l, tool)
+}
+
+// toolNames returns the shown names of the upstreams' tools.
+func (v view) toolNames() (out []string) {
+	for _, l := range v.s.leases.current() {
+		for _, item := range l.items(upstream.Tools) {
+			if name := v.nameOf(upstream.Tools, target{l.Name(), item.Name}); name != "" {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
 }

@@ -69,7 +69,7 @@ func FuzzNames(f *testing.F) {
 	f.Add(uint64(9), "read \x00 é", "b__read a__read", uint8(2))
 	f.Fuzz(func(t *testing.T, seed uint64, first, second string, style uint8) {
 		tools := map[string][]string{"a": unique(first), "b": unique(second)}
-		v := proxy.NewView("")
+		v := proxy.NewView()
 		bound := make(map[string][2]string) // name → target it was shown for
 		random := rand.New(rand.NewPCG(seed, 1))
 		for range 6 {

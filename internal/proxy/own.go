@@ -89,15 +89,14 @@ func ownEntry(name string) []byte { return jsonrpc.Get(ownEntries, name) }
 
 // offers reports whether the session is offered one of the proxy's own tools. It is not if a
 // server's tool took the name first.
-func (s *session) offers(p *policy, t *ownTool) bool {
-	v := s.identity.view
-	return v.offersOwn() && (!t.search || s.choose(p).search) && v.bind(upstream.Tools, target{"", t.name}, t.name) != ""
+func (v view) offers(t *ownTool) bool {
+	return v.own() && (!t.search || v.choose().search) && v.s.srv.names.bind(upstream.Tools, target{"", t.name}, t.name) != ""
 }
 
 // ownTool returns the proxy's own tool with the given name in this session, or nil.
-func (s *session) ownTool(p *policy, name string) *ownTool {
-	for _, t := range p.own {
-		if t.name == name && s.offers(p, t) {
+func (v view) ownTool(name string) *ownTool {
+	for _, t := range v.p.own {
+		if t.name == name && v.offers(t) {
 			return t
 		}
 	}
@@ -174,7 +173,7 @@ func ownResources() []ownResource {
 
 // ownResource returns the proxy's own resource with the given URI in this view.
 func (v view) ownResource(uri string) (r ownResource, ok bool) {
-	if !v.offersOwn() {
+	if !v.own() {
 		return ownResource{}, false
 	}
 	for _, r := range ownResources() {
@@ -186,19 +185,19 @@ func (v view) ownResource(uri string) (r ownResource, ok bool) {
 }
 
 // ownItems returns the proxy's own items of a list in this session.
-func (s *session) ownItems(p *policy, l upstream.List) (items [][]byte) {
-	if !s.identity.view.offersOwn() {
+func (v view) ownItems(l upstream.List) (items [][]byte) {
+	if !v.own() {
 		return nil
 	}
 	if l == upstream.Tools {
-		for _, t := range p.own {
-			if s.offers(p, t) {
+		for _, t := range v.p.own {
+			if v.offers(t) {
 				items = append(items, t.item)
 			}
 		}
 	}
 	for _, r := range ownResources() {
-		if r.list == l && (r.uri != plan.GuideURI || p.Plans.Enabled) {
+		if r.list == l && (r.uri != plan.GuideURI || v.p.Plans.Enabled) {
 			items = append(items, ownEntry(r.uri))
 		}
 	}
@@ -211,7 +210,7 @@ func serveOwnResource(x *request, uri string) outcome {
 		x.s.subscriptions.watchOwn(x.s, uri, x.msg.Method == "resources/subscribe")
 		return serveEmpty(x)
 	}
-	own, _ := x.s.identity.view.ownResource(uri)
+	own, _ := x.view().ownResource(uri)
 	text, err := own.read(x.s, uri)
 	if err != nil {
 		return outcome{err: invalidParams(uri + ": " + err.Error())}
@@ -231,15 +230,15 @@ func readSummary(s *session, _ string) (string, error) {
 // readModel returns the model of a tool as JSON, with the layer that set each field.
 func readModel(s *session, uri string) (string, error) {
 	name, err := url.PathUnescape(strings.TrimPrefix(uri, modelsURI))
-	p := s.srv.policy.Load()
-	t, l := s.configured(name)
+	v := s.view()
+	t, l := v.configured(name)
 	if l == nil {
-		t, l = s.resolveName(p, upstream.Tools, name)
+		t, l = v.resolve(upstream.Tools, name)
 	}
 	if err != nil || l == nil || !l.has(t.name) {
 		return "", errors.New("no such tool; want " + modelsURI + "upstream/tool")
 	}
-	return indented(s.srv.catalog.model(p, l, t.name))
+	return indented(v.model(l, t.name))
 }
 
 func indented(v any) (string, error) {
@@ -255,7 +254,7 @@ func announceStats(sessions []*session) {
 	for _, uri := range []string{statsURI, summaryURI} {
 		params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
 		for _, s := range sessions {
-			if s.identity.view.offersOwn() {
+			if s.view().own() {
 				s.subscriptions.publish("notifications/resources/updated", params, func(l *listener) bool { return slices.Contains(l.uris, uri) })
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +26,8 @@ type Plans = plan.Settings
 // configuration.
 func servePlan(x *request, n *plan.Named, arguments []byte) outcome {
 	x.s.awaitOffers(x.ctx)
-	policy := x.s.srv.policy.Load()
-	o := plan.Options{Limits: policy.Plans.Limits, Names: func() []string { return x.s.toolNames(policy) }}
-	o.Find = func(name string) *plan.Tool { return x.s.planTool(x.ctx, policy, name) }
+	v := x.s.view()
+	o := plan.Options{Limits: v.p.Plans.Limits, Names: v.toolNames, Find: func(name string) *plan.Tool { return v.planTool(x.ctx, name) }}
 	p, err := plan.Read(arguments, n, o)
 	switch {
 	case err != nil:
@@ -164,15 +162,16 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 
 // planTool returns the tool that a plan names by its listed or configured name, or nil if the
 // client could not call it. It blocks until the tool's server has started.
-func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.Tool {
-	t, l := s.resolveName(p, upstream.Tools, name)
-	if !s.mayHaveTool(ctx, l, t) {
-		if t, l = s.configured(name); !s.mayHaveTool(ctx, l, t) {
+func (v view) planTool(ctx context.Context, name string) *plan.Tool {
+	s, p := v.s, v.p
+	t, l := v.resolve(upstream.Tools, name)
+	if !l.mayHaveTool(ctx, t.name) {
+		if t, l = v.configured(name); !l.mayHaveTool(ctx, t.name) {
 			return nil
 		}
 		switch {
 		case l.Offer() != nil:
-			name = s.identity.view.nameOf(p, upstream.Tools, t)
+			name = v.nameOf(upstream.Tools, t)
 		case p.prefix: // the server's tools are unknown, so nameOf has no name for them
 			name = t.upstream + separator + t.name
 		default:
@@ -189,7 +188,7 @@ func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.To
 		if found := s.leases.find(t.upstream); found != nil {
 			current = found
 		}
-		return s.srv.catalog.model(s.srv.policy.Load(), current, t.name)
+		return s.view().model(current, t.name)
 	}
 	out := &plan.Tool{
 		Name: name, Configured: t.key(),
@@ -198,7 +197,7 @@ func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.To
 		Discloses: func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes:    func(args []byte) bool { return !reading(model(), args) },
 		Replaced: func() bool {
-			_, now := s.resolveName(s.srv.policy.Load(), upstream.Tools, name)
+			_, now := s.view().resolve(upstream.Tools, name)
 			return now != nil && now.member.key != l.member.key
 		},
 	}
@@ -215,25 +214,15 @@ func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.To
 }
 
 // mayHaveTool reports whether the lease's server lists a tool, or its tools are not known even
-// after it had the time to start.
-func (s *session) mayHaveTool(ctx context.Context, l *sessionLease, t target) bool {
+// after it had the time to start. l may be nil.
+func (l *sessionLease) mayHaveTool(ctx context.Context, tool string) bool {
 	if l == nil {
 		return false
 	}
 	if l.Offer() == nil {
 		l.AwaitOffer(ctx)
 	}
-	return !l.lacks(t.name)
-}
-
-// configured returns the tool with the given name in the configuration, upstream/tool.
-func (s *session) configured(name string) (target, *sessionLease) {
-	up, tool, _ := strings.Cut(name, "/")
-	l := s.leases.find(up)
-	if l == nil || !l.member.allows(tool) {
-		return target{}, nil
-	}
-	return target{up, tool}, l
+	return !l.lacks(tool)
 }
 
 // bytesPerToken is the estimate for texts that are not counted.
@@ -250,18 +239,6 @@ func reading(m *valuemodel.Model, args []byte) bool {
 		return m.ClassOf(unknownArguments, nil).Reads()
 	}
 	return m.ClassOf(index.Get, jsonrpc.Names(args)).Reads()
-}
-
-// toolNames returns the names of all tools that a plan may call.
-func (s *session) toolNames(p *policy) (out []string) {
-	for _, l := range s.leases.current() {
-		for _, item := range l.items(upstream.Tools) {
-			if name := s.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
-				out = append(out, name)
-			}
-		}
-	}
-	return out
 }
 
 // possiblePlaces returns the names of all places that calls of a tool may read or write with

@@ -54,8 +54,9 @@ type choice struct {
 var allTools choice
 
 // choose returns the session's choice, and makes it in the first call.
-func (s *session) choose(p *policy) *choice {
-	if !p.Selection.on() || !s.identity.view.offersOwn() {
+func (v view) choose() *choice {
+	s, p := v.s, v.p
+	if !p.Selection.on() || !v.own() {
 		return &allTools
 	}
 	s.lists.choosing.Do(func() {
@@ -71,7 +72,7 @@ func (s *session) choose(p *policy) *choice {
 		search := s.srv.catalog.search
 		search.loading.Do(func() { search.merge(&p.Selection) })
 		for _, pin := range search.learned.Pins(maxPins) {
-			if !p.Selection.OnlyRead || s.vouchedRead(p, pin.Key) { // else its calls were learned without OnlyRead
+			if !p.Selection.OnlyRead || v.vouchedRead(pin.Key) { // else its calls were learned without OnlyRead
 				c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
 			}
 		}
@@ -84,12 +85,12 @@ func (s *session) choose(p *policy) *choice {
 }
 
 // vouchedRead reports whether every call of a tool is certainly read-only.
-func (s *session) vouchedRead(p *policy, key string) bool {
-	t, l := s.configured(key)
+func (v view) vouchedRead(key string) bool {
+	t, l := v.configured(key)
 	if l == nil {
 		return false
 	}
-	m := s.srv.catalog.model(p, l, t.name)
+	m := v.model(l, t.name)
 	return m.Vouched && m.Class.Reads()
 }
 

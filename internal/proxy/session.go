@@ -41,7 +41,6 @@ type session struct {
 // sessionIdentity is the part of a session that is fixed when it begins.
 type sessionIdentity struct {
 	front.Client
-	view      view
 	scope     string           // scope of its answers in the store; "" if none may be stored
 	delivered *dedup.Delivered // answers that the client has received; nil if the session has several clients
 }
@@ -59,7 +58,7 @@ type lifecycle struct {
 func (s *Server) newSession(c front.Client) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	draining, drain := context.WithCancel(ctx)
-	identity := sessionIdentity{Client: c, view: view{s.names, c.Only}, scope: "session " + rand.Text(), delivered: dedup.NewDelivered()}
+	identity := sessionIdentity{Client: c, scope: "session " + rand.Text(), delivered: dedup.NewDelivered()}
 	if c.Pool {
 		identity.delivered = nil // the requests come from any number of conversations
 		if c.Anonymous {
@@ -153,6 +152,9 @@ func (s *session) endObservation() {
 		}
 	})
 }
+
+// view returns what the session sees under the policy in force.
+func (s *session) view() view { return view{s, s.srv.policy.Load()} }
 
 // Context returns a context that is cancelled when the session ends.
 func (s *session) Context() context.Context { return s.ctx }

@@ -77,7 +77,7 @@ func (s *subscriptions) begin(l *listener, in *session) {
 	defer s.mu.Unlock()
 	s.open = append(s.open, l)
 	for _, uri := range l.uris {
-		if _, own := in.identity.view.ownResource(uri); own {
+		if _, own := in.view().ownResource(uri); own {
 			continue
 		}
 		for _, lease := range holders(in.leases.current(), uri) {

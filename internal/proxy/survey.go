@@ -85,11 +85,11 @@ func WithServerClaims(u valuemodel.Upstream, offer *upstream.Offer, tool string)
 
 // surveyTools returns a server's tools with the names that clients would see.
 func surveyTools(n *session, l *sessionLease, offer *upstream.Offer) (all []SurveyedTool) {
-	p := n.srv.policy.Load()
+	v := n.view()
 	for _, item := range offer.Lists[upstream.Tools] {
-		t := SurveyedTool{Model: n.srv.catalog.model(p, l, item.Name), Hints: toolHints(item.Raw), Hidden: !l.member.allows(item.Name)}
+		t := SurveyedTool{Model: v.model(l, item.Name), Hints: toolHints(item.Raw), Hidden: !l.member.allows(item.Name)}
 		if !t.Hidden {
-			t.Listed = n.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name})
+			t.Listed = v.nameOf(upstream.Tools, target{l.Name(), item.Name})
 			t.Warning = nameWarning(item.Name, t.Listed)
 		}
 		all = append(all, t)
