@@ -13,14 +13,15 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/revision"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
 
 // This file holds the path of a call from its arrival to its answer:
 //
 //	the client's reader:  Accept ──► admit ──► route (route.go) ──► bind ──► register
-//	any goroutine:        ask ──► run ──► fetch ──► the store: an answer, or another call's flight
-//	                                       └──────► send: the turn, the server, the host's slot
+//	any goroutine:        ask ──► run ──► lookUp ─► the store: an answer, or another call's flight
+//	                                        └─────► send: the turn, the server, the host's slot
 //	                      answer ◄── deliver ◄── run ◄── endWrite ◄───────┘
 //
 // No step blocks its goroutine: each takes a callback that continues with the outcome.
@@ -30,7 +31,10 @@ import (
 // upstreamCall is one request to an upstream, classified by the policy: which places it
 // may change, and whether the store may answer it.
 type upstreamCall struct {
-	s      *session
+	s       *session
+	request *request         // that began the call; nil for a prefetch and a notification
+	fetch   *speculate.Fetch // prefetch that the call makes; nil for a client's call
+
 	lease  *sessionLease
 	turn   upstream.Turn // position in the order of sending; zero for a prefetch and a step of a plan
 	method string        // JSON-RPC method
@@ -43,8 +47,7 @@ type upstreamCall struct {
 	observed *observation  // nil unless the request is a tools/call
 	step     *planStep     // step of a plan that makes this call; nil if a client does
 	gate     gate          // checked before the call is sent; nil if it may always be sent
-	prefetch *dedup.Flight // flight of a prefetch; nil for a client's call
-	answered atomic.Bool   // set when the upstream has answered and no longer works on the call
+	flight   *dedup.Flight // flight of a prefetch; nil for a client's call
 
 	// pending is the store's record of the places that the call may change. It is set on
 	// arrival and cleared when the call is sent, as send then owns it, or dropped.
@@ -120,7 +123,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 // same name.
 func newCall(x *request, l *sessionLease, target []byte) *upstreamCall {
 	c := &upstreamCall{
-		s: x.s, policy: x.policy, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, step: x.step,
+		s: x.s, request: x, policy: x.policy, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, step: x.step,
 	}
 	if x.step != nil {
 		c.gate = x.step.gate
@@ -138,7 +141,7 @@ func (x *request) bind(c *upstreamCall) {
 	if c.tool != "" {
 		c.beginObservation()
 	}
-	x.s.requests.bind(x, c)
+	x.s.requests.begin(c)
 	c.register()
 	if c.tool != "" {
 		c.observeArrival(x.msg.Stateless() && x.msg.Index.Get("requestState") != nil, !x.msg.Stateless())
@@ -197,13 +200,10 @@ func (x *request) run(ctx context.Context, done func(outcome)) {
 		return
 	}
 	if x.work != nil {
-		x.work.count(c.lease.Lease, 1)
+		x.s.questions.wake() // the work may ask what the server has asked before
 		c.lease.SetLevel(x.client.LogLevel)
 	}
-	c.fetch(ctx, req, func(o outcome) {
-		if x.work != nil {
-			x.work.count(c.lease.Lease, -1)
-		}
+	c.lookUp(ctx, req, func(o outcome) {
 		if o.kind != inputRequired || !o.answer.Stateless || x.msg.Stateless() && x.work == nil {
 			done(o)
 			return
@@ -228,9 +228,9 @@ func (x *request) upstreamRequest() *upstream.Request {
 	return req
 }
 
-// fetch answers the call from the store, from another call's flight, or from its upstream.
+// lookUp answers the call from the store, from another call's flight, or from its upstream.
 // It calls done once.
-func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done func(outcome)) {
+func (c *upstreamCall) lookUp(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	if !c.class.storable() {
 		c.send(ctx, req, done)
 		return
@@ -375,11 +375,11 @@ type gate func() error
 func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (slot *limit.Slot, err error) {
 	limits, host := c.s.srv.common.limits, c.class.host
 	switch {
-	case c.prefetch != nil && wait:
-		slot, err = limits.Prefetch(ctx, host, c.prefetch.Promoted())
+	case c.flight != nil && wait:
+		slot, err = limits.Prefetch(ctx, host, c.flight.Promoted())
 	case wait:
 		slot, err = limits.Enter(ctx, host)
-	case c.prefetch == nil:
+	case c.flight == nil:
 		slot, _ = limits.TryEnter(host)
 	}
 	switch {
@@ -531,6 +531,7 @@ func (x *request) leave() {
 
 // release gives up the turn and the pending write of a call that goes no further.
 func (c *upstreamCall) release() {
+	c.s.requests.end(c)
 	if write := c.pending.Swap(nil); write != nil {
 		write.End()
 	}

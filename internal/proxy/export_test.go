@@ -36,7 +36,8 @@ func Kept(s *Server) map[string]int {
 	for _, n := range sessions {
 		kept["requests"] += n.openRequests()
 		for _, l := range n.leases.current() {
-			kept["prefetches with an upstream"] += len(l.prefetches.list())
+			_, prefetches := n.requests.at(l.Lease)
+			kept["prefetches with an upstream"] += len(prefetches)
 		}
 	}
 	return kept

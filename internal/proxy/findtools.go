@@ -299,7 +299,7 @@ func (w *work) bindConfirmed(confirmed *sessionLease) error {
 	x.view().choose().session.Called(t.key())
 	x.bind(c)
 	if current := w.currentRequest(); current != nil {
-		x.s.requests.bind(current, c)
+		current.call = c
 	}
 	return nil
 }

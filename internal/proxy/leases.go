@@ -17,10 +17,6 @@ type sessionLease struct {
 	*upstream.Lease
 	member           *member
 	prefetchUpstream *speculate.Upstream // the lease as the prefetch worker sees it
-
-	// Prefetches that its upstream runs or may run. A server over stdio does not say which call
-	// its questions and log messages belong to.
-	prefetches *set[*speculate.Fetch]
 }
 
 // leases holds a session's leases. They are replaced as a whole when the session opens and
@@ -110,9 +106,9 @@ func (s *session) adoptPolicy() {
 // nil.
 func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 	if already != nil {
-		return &sessionLease{Lease: already.Lease, member: m, prefetches: already.prefetches}
+		return &sessionLease{Lease: already.Lease, member: m}
 	}
-	l := &sessionLease{member: m, prefetches: new(set[*speculate.Fetch])}
+	l := &sessionLease{member: m}
 	attached := make(chan struct{}) // a server may send messages before its lease is assigned
 	defer close(attached)
 	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{

@@ -250,8 +250,9 @@ const lateReplyTimeout = time.Minute
 // for a prefetch, and a write that it overtakes keeps its answer out of the store.
 func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
 	srv, l := c.s.srv, o.lease
-	l.prefetches.add(f)
-	ended := func() { l.prefetches.remove(f) }
+	c.fetch, c.flight = f, flight
+	c.s.requests.begin(c)
+	ended := func() { c.s.requests.end(c) }
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.observed.withTrace(parsedParams(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Isolated: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
@@ -262,7 +263,6 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
-	c.prefetch = flight
 	c.gate = func() (err error) {
 		ok := srv.prefetch.Protect(func() {
 			switch {
@@ -294,16 +294,16 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 // come from a prefetch. If so, the client is not asked, and the tool is not prefetched again. A
 // request for the roots concerns the session, not a call.
 func (s *session) isPrefetchQuestion(l *sessionLease, method string) bool {
-	running := l.prefetches.list()
-	if len(running) == 0 || method == "roots/list" {
+	calls, prefetches := s.requests.at(l.Lease)
+	if len(prefetches) == 0 || method == "roots/list" {
 		return false
 	}
-	if s.hasOpenCall(l) { // the question may be about the client's own call; the store discards the prefetched answers
-		running[0].ClientRequest(false)
+	if len(calls) > 0 { // the question may be about the client's own call; the store discards the prefetched answers
+		prefetches[0].fetch.ClientRequest(false)
 		return false
 	}
-	for _, f := range running {
-		f.ClientRequest(true)
+	for _, c := range prefetches {
+		c.fetch.ClientRequest(true)
 	}
 	return true
 }
@@ -320,7 +320,7 @@ func (s *Server) serverAsked(instance uint64, method string) {
 		if l == nil {
 			continue
 		}
-		if !l.Shared() || method == "roots/list" || n.hasOpenCall(l) {
+		if calls, _ := n.requests.at(l.Lease); !l.Shared() || method == "roots/list" || len(calls) > 0 {
 			return
 		}
 		prefetching[n] = l
@@ -328,10 +328,4 @@ func (s *Server) serverAsked(instance uint64, method string) {
 	for n, l := range prefetching {
 		n.isPrefetchQuestion(l, method)
 	}
-}
-
-// hasOpenCall reports whether the session has a call of its own at that upstream, running or
-// suspended.
-func (s *session) hasOpenCall(l *sessionLease) bool {
-	return len(s.requests.callsTo(l)) > 0 || len(s.questions.calling(l.Lease)) > 0
 }

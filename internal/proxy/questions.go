@@ -86,13 +86,15 @@ func newQuestion(method string, params []byte) *question {
 // one work, since no client may see another's question. askerFor must be called when the
 // question arrives: later calls may be another client's.
 func (s *session) askerFor(l *sessionLease) asker {
-	calling := s.questions.calling(l.Lease)
+	s.questions.mu.Lock()
+	calling := s.questions.callingLocked(l.Lease)
+	s.questions.mu.Unlock()
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		if s.isPrefetchQuestion(l, method) {
 			return nil, cannotBeAsked("a prefetch")
 		}
 		q := newQuestion(method, params)
-		switch x := s.requests.only(l); {
+		switch x := s.requests.only(l.Lease); {
 		case s.client.facts().Handshake():
 			if x != nil {
 				q.out = x.stream.out

@@ -198,7 +198,7 @@ var errUnanswered = errors.New("not answered")
 // noteResult records that the upstream has answered, and the answer's size and hash before
 // enrichment.
 func (c *upstreamCall) noteResult(o outcome) {
-	c.answered.Store(true)
+	c.s.requests.end(c)
 	a := c.observed
 	if a == nil {
 		return

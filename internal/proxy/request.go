@@ -174,12 +174,14 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 	}
 }
 
-// requests is the set of a session's requests that are being served. Each has a key that no
-// other request has while its client may wait for the answer.
+// requests is the set of a session's requests that are being served, and of the calls at its
+// upstreams. Each request has a key that no other request has while its client may wait for the
+// answer. A call may outlive its request: it may be suspended until the client answers.
 type requests struct {
-	mu   sync.Mutex          // held while the session's context is cancelled
-	open map[string]*request // request.key → the request
-	seq  uint64              // number of requests with unique keys
+	mu    sync.Mutex          // held while the session's context is cancelled
+	open  map[string]*request // request.key → the request
+	seq   uint64              // number of requests with unique keys
+	calls []*upstreamCall     // calls that upstreams work on, and prefetches, in the order in which they began
 }
 
 // add adds a request, or returns why it cannot. If unique is set, another client may use the
@@ -226,33 +228,51 @@ func (r *requests) find(key string) *request {
 	return r.open[key]
 }
 
-// bind sets the upstream call of a request.
-func (r *requests) bind(x *request, c *upstreamCall) {
+// begin adds a call, and assigns it to the request that makes it.
+func (r *requests) begin(c *upstreamCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x.call = c
+	if c.request != nil {
+		c.request.call = c
+	}
+	r.calls = append(r.calls, c)
 }
 
-// callsTo returns the requests with a call that l's upstream still works on.
-func (r *requests) callsTo(l *sessionLease) (found []*request) {
+// end removes a call that its upstream no longer works on.
+func (r *requests) end(c *upstreamCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, x := range r.open {
-		if c := x.call; c != nil && c.lease.Lease == l.Lease && !c.answered.Load() {
-			found = append(found, x)
+	if i := slices.Index(r.calls, c); i >= 0 {
+		r.calls = slices.Delete(r.calls, i, i+1)
+	}
+}
+
+// at returns the calls that l's upstream works on: those of the client, running or suspended, and
+// the prefetches that it runs or may run. A server over stdio does not say which of them its
+// questions and log messages belong to.
+func (r *requests) at(l *upstream.Lease) (calls, prefetches []*upstreamCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.calls {
+		switch {
+		case c.lease.Lease != l:
+		case c.fetch != nil:
+			prefetches = append(prefetches, c)
+		default:
+			calls = append(calls, c)
 		}
 	}
-	return found
+	return calls, prefetches
 }
 
-// only returns the only request with a call at l, or any of them if all belong to one plan. It
-// returns nil if there are none or several.
-func (r *requests) only(l *sessionLease) *request {
-	all := r.callsTo(l)
-	if len(all) == 0 || slices.ContainsFunc(all[1:], func(x *request) bool { return !x.step.samePlan(all[0].step) }) {
+// only returns the request with the only call at l, or with any of them if all belong to one plan.
+// It returns nil if there are none or several.
+func (r *requests) only(l *upstream.Lease) *request {
+	calls, _ := r.at(l)
+	if len(calls) == 0 || slices.ContainsFunc(calls[1:], func(c *upstreamCall) bool { return !c.step.samePlan(calls[0].step) }) {
 		return nil
 	}
-	return all[0]
+	return calls[0].request
 }
 
 // outcome is the result of a call.

@@ -220,7 +220,7 @@ func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 			last, failure = x.call, o
 		}
 	}
-	x.s.requests.bind(x, last) // the error is that call's
+	x.call = last // the error is that call's
 	return failure
 }
 

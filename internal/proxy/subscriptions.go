@@ -151,7 +151,7 @@ func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 		done(empty)
 		return
 	}
-	x.call.fetch(x.ctx, req, func(o outcome) {
+	x.call.lookUp(x.ctx, req, func(o outcome) {
 		switch {
 		case o.err == nil && o.answer.Stateless, watch && unavailable(o.err): // a lease sends its watches when the server has started
 			o = empty
@@ -169,11 +169,11 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 	case "notifications/tasks/status", "notifications/tasks":
 		s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	case "notifications/message":
-		if len(l.prefetches.list()) > 0 && !s.hasOpenCall(l) { // may belong to a prefetch, which has no client
+		if calls, prefetches := s.requests.at(l.Lease); len(calls) == 0 && len(prefetches) > 0 { // may belong to a prefetch, which has no client
 			return
 		}
 		if !handshake { // such a client receives logs on the stream of the request that wants them
-			if x := s.requests.only(l); x != nil {
+			if x := s.requests.only(l.Lease); x != nil {
 				x.forward(l, method, params)
 			}
 			return

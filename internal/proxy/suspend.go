@@ -37,10 +37,9 @@ type work struct {
 	result      outcome       // set before done is closed
 
 	// Guarded by questions.mu.
-	request *request                // request to answer; nil while the work is suspended
-	handle  string                  // of the suspended work
-	expiry  *time.Timer             // abandons the suspended work
-	calls   map[*upstream.Lease]int // open calls to servers of the handshake era, which may ask questions
+	request *request    // request to answer; nil while the work is suspended
+	handle  string      // of the suspended work
+	expiry  *time.Timer // abandons the suspended work
 }
 
 // Limits of suspended work.
@@ -53,7 +52,7 @@ const (
 func newWork(x *request) *work {
 	w := &work{
 		questions: &x.s.questions, first: x, request: x,
-		inputNeeded: make(chan struct{}, 1), done: make(chan struct{}), calls: make(map[*upstream.Lease]int),
+		inputNeeded: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
 	w.questions.mu.Lock()
@@ -118,7 +117,7 @@ func (w *work) serve(x *request) outcome {
 
 // asks reports whether the client is asked q with a result of w, rather than of another work.
 func (w *work) asks(q *question) bool {
-	return q.work == w || q.work == nil && q.server != nil && w.calls[q.server] > 0
+	return q.work == w || q.work == nil && q.server != nil && slices.Contains(w.questions.callingLocked(q.server), w)
 }
 
 // wakeLocked notifies the works that have a request and something to ask.
@@ -224,8 +223,7 @@ func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
 		return nil, invalidParams("params.requestState: of another request")
 	}
 	w.expiry.Stop()
-	x.s.requests.bind(x, w.first.call)
-	x.work, w.request = w, x
+	x.call, x.work, w.request = w.first.call, w, x
 	replies := x.msg.Index.Get("inputResponses")
 	for _, q := range c.claimedLocked(w) {
 		if result := jsonrpc.Get(replies, q.Key); result != nil {
@@ -287,24 +285,22 @@ func (c *questions) anySuspended() bool {
 	return len(c.suspendedLocked()) > 0
 }
 
-// calling returns the works with an open call to l.
-func (c *questions) calling(l *upstream.Lease) (all []*work) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for w := range c.works {
-		if w.calls[l] > 0 {
+// callingLocked returns the works with a call that l's server works on.
+func (c *questions) callingLocked(l *upstream.Lease) (all []*work) {
+	calls, _ := c.s.requests.at(l)
+	for _, call := range calls {
+		if w := call.request.work; w != nil && !slices.Contains(all, w) {
 			all = append(all, w)
 		}
 	}
 	return all
 }
 
-// count adds n to the number of the work's open calls to a server.
-func (w *work) count(l *upstream.Lease, n int) {
-	w.questions.mu.Lock()
-	defer w.questions.mu.Unlock()
-	w.calls[l] += n
-	w.questions.wakeLocked()
+// wake notifies the works that have something to ask.
+func (c *questions) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wakeLocked()
 }
 
 // startCall makes the call of the work's request, which ends the work.
