@@ -106,3 +106,12 @@ func (s *Step) conflicts(to *Step) bool {
 	return (s.Writes || to.Writes) && s.Tool != nil && to.Tool != nil &&
 		slices.ContainsFunc(s.Tool.Domains, func(domain string) bool { return slices.Contains(to.Tool.Domains, domain) })
 }
+
+// Inputs returns the ids of the steps whose results a step uses or that it waits for by
+// depends_on.
+func (p *Plan) Inputs(s *Step) (ids []string) {
+	for _, i := range s.Waits {
+		ids = append(ids, p.Steps[i].ID)
+	}
+	return ids
+}

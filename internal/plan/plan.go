@@ -18,7 +18,7 @@
 //	               them against their tools (check): an immutable Plan
 //	Plan           before the run: confirmation (confirm), selection of optional steps and dry
 //	               run (forecast)
-//	Runner.Run     schedules the steps (run), fills in the references (fill), makes the calls
+//	Runner.Run     schedules the steps (run, step), fills in the references (fill), makes the calls
 //	               (call) and stores results while they are needed
 //	Report.Answer  the result of the plan within its budget (report)
 //	Kept           results for later reading (kept)

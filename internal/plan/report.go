@@ -3,10 +3,61 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 )
+
+// State is the final state of a step.
+type State string
+
+// A step that has not started when its plan ends is cancelled.
+const (
+	OK        State = "ok"
+	Failed    State = "failed"
+	Skipped   State = "skipped"
+	Cancelled State = "cancelled"
+)
+
+// Status is the outcome of a step.
+type Status struct {
+	Step    *Step
+	State   State
+	Reason  string        // why it is not ok or what was omitted; may be empty
+	Took    time.Duration // from the start of its first call to its last answer
+	Tokens  int           // tokens of its output; with ForEach, of each item plus one separator each
+	Bytes   int           // bytes of its responses
+	Calls   int           // number of calls
+	Source  string        // source of its last result
+	InDoubt bool          // its writes may or may not have been made
+	Result  Result        // stored if a step or the client needs it; with ForEach a JSON array
+	Benign  bool          // skipped without a failure: because of a condition, the budget or another benign skip
+	Output  bool          // its result is an output
+	chain   int           // calls of the longest chain of steps up to this one
+}
+
+// Report is the outcome of a plan.
+type Report struct {
+	Steps    []*Status // as in the plan
+	Makespan time.Duration
+	Ended    string // why the plan ended early; empty if it completed
+
+	// Set by Host.Serve.
+	Structured []byte   // the answer
+	Blocks     [][]byte // see Answer
+	Cancelled  bool     // by the client
+}
+
+// ChainLength returns the length of the longest chain of calls that needed each other: the
+// minimum number of turns for a client without plans. Steps that only keep the order within a
+// domain do not need each other, and all items of a step count as one call.
+func (r *Report) ChainLength() (longest int) {
+	for _, st := range r.Steps {
+		longest = max(longest, st.chain)
+	}
+	return longest
+}
 
 // Failed reports whether the plan has no output because of failures: each output step failed, was
 // skipped because of a failure, or never started.
