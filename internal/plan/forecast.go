@@ -55,7 +55,7 @@ func (p *Plan) leftOut(l *Limits) []string {
 			why[i] = reason
 			items[i].Needs = s.Needs
 			if output {
-				items[i].Value, items[i].Cost = s.worth, s.expectedTokens()
+				items[i].Value, items[i].Cost = max(s.value*min(s.probability, 1), minWorth), s.expectedTokens()
 			}
 		}
 	}

@@ -43,13 +43,31 @@ const (
 	index  = "index"  // the index of the item, from 0
 )
 
-var (
-	planMembers = []string{"steps", "output_steps", "budget_tokens", "dry_run"}
-	stepMembers = []string{
-		"id", "tool", "arguments", "depends_on", "when", "for_each", "max_items", "max_parallel", "timeout",
-		"retry", "on_error", "default", "optional", "value", "probability", "max_tokens",
-	}
-)
+var planMembers = []string{"steps", "output_steps", "budget_tokens", "dry_run"}
+
+// stepMembers reads the members of a step, the id and the tool before the others.
+var stepMembers = map[string]func(v place, s *Step){
+	"id":        nil,
+	"tool":      nil,
+	"arguments": place.arguments,
+	"depends_on": func(v place, s *Step) {
+		if !v.decode(&s.dependsOn, "an array of ids") {
+			s.dependsOn = nil
+		}
+	},
+	"when":         func(v place, s *Step) { s.When = v.condition() },
+	"for_each":     func(v place, s *Step) { s.ForEach = v.reference() },
+	"max_items":    func(v place, s *Step) { s.MaxItems = min(v.integer(1), maxItems) },
+	"max_parallel": func(v place, s *Step) { s.Parallel = v.integer(1) },
+	"timeout":      func(v place, s *Step) { s.Timeout = v.duration() },
+	"retry":        func(v place, s *Step) { s.Retry = min(v.integer(0), maxRetries) },
+	"on_error":     func(v place, s *Step) { v.decode(&s.OnError, "a string") },
+	"default":      func(v place, s *Step) { s.Default = v.raw },
+	"optional":     func(v place, s *Step) { v.decode(&s.Optional, "true or false") },
+	"value":        func(v place, s *Step) { s.value = v.number() },
+	"probability":  func(v place, s *Step) { s.probability = v.number() },
+	"max_tokens":   func(v place, s *Step) { s.MaxTokens = v.integer(1) },
+}
 
 // parser parses a plan and collects its defects.
 type parser struct {
@@ -131,7 +149,7 @@ func (p *parser) readSteps(v place) {
 	for i, raw := range all {
 		at := v.below(strconv.Itoa(i), raw)
 		at.step = &Step{Index: i, OnError: Fail, MaxItems: defaultMaxItems}
-		if at.step.written = at.members(stepMembers); kindOf(raw) != "object" {
+		if at.step.written = at.members(slices.Collect(maps.Keys(stepMembers))); kindOf(raw) != "object" {
 			at.errorf("want an object with id and tool, have %s", kindOf(raw))
 			return
 		}
@@ -171,44 +189,13 @@ func (p *parser) readID(at place) {
 func (p *parser) readStep(at place) {
 	s := at.step
 	p.readTool(at)
-	s.arguments = object{}
-	value, probability := defaultValue, defaultProbability
+	s.arguments, s.value, s.probability = object{}, defaultValue, defaultProbability
 	if s.Tool != nil {
-		value = s.Tool.Value
+		s.value = s.Tool.Value
 	}
 	for name, raw := range s.written {
-		v := at.below(name, raw)
-		switch name {
-		case "arguments":
-			p.readArguments(v)
-		case "depends_on":
-			if !v.decode(&s.dependsOn, "an array of ids") {
-				s.dependsOn = nil
-			}
-		case "when":
-			s.When = v.condition()
-		case "for_each":
-			s.ForEach = v.reference()
-		case "max_items":
-			s.MaxItems = min(v.integer(1), maxItems)
-		case "max_parallel":
-			s.Parallel = v.integer(1)
-		case "timeout":
-			s.Timeout = v.duration()
-		case "retry":
-			s.Retry = min(v.integer(0), maxRetries)
-		case "on_error":
-			v.decode(&s.OnError, "a string")
-		case "default":
-			s.Default = raw
-		case "optional":
-			v.decode(&s.Optional, "true or false")
-		case "value":
-			value = v.number()
-		case "probability":
-			probability = v.number()
-		case "max_tokens":
-			s.MaxTokens = v.integer(1)
+		if read := stepMembers[name]; read != nil {
+			read(at.below(name, raw), s)
 		}
 	}
 	switch s.OnError {
@@ -220,7 +207,6 @@ func (p *parser) readStep(at place) {
 	default:
 		at.below("on_error", nil).errorf(`want "fail", "skip", "default" or "continue", have %s`, quoted(string(s.OnError)))
 	}
-	s.worth = max(value*min(probability, 1), minWorth)
 	if s.refs = refsIn(s.arguments); s.refs == nil {
 		s.constant = render(s.arguments)
 	}
@@ -269,8 +255,8 @@ func isOwnTool(tool string) bool {
 		strings.HasPrefix(tool, "plan__") || strings.Contains(tool, "__plan__")
 }
 
-// readArguments parses an object, or a string that contains one.
-func (p *parser) readArguments(v place) {
+// arguments parses the arguments of a step: an object, or a string that contains one.
+func (v place) arguments(s *Step) {
 	if text, ok := jsonrpc.String(v.raw); ok {
 		if v.raw = []byte(text); len(bytes.TrimSpace(v.raw)) == 0 {
 			return
@@ -279,13 +265,13 @@ func (p *parser) readArguments(v place) {
 			v.errorf("want an object, or a string that contains one, have a string that is not JSON")
 			return
 		}
-		v.step.written["arguments"] = v.raw
+		s.written["arguments"] = v.raw
 	}
 	if kindOf(v.raw) != "object" {
 		v.errorf("want an object, or a string that contains one, have %s", kindOf(v.raw))
 		return
 	}
-	v.step.arguments = v.template()
+	s.arguments = v.template()
 }
 
 // readOutputs parses the ids of the output steps; without any, all steps are outputs.

@@ -65,12 +65,12 @@ type Step struct {
 	Optional  bool   // it only reads, and runs only if the budget has room for it
 	MaxTokens int    // maximum tokens of its output; 0 means what the budget allows
 
-	arguments any     // a template
-	constant  []byte  // the arguments, if they have no references
-	worth     float64 // expected value of the result
-	dependsOn []string
-	refs      []*Ref                     // in its arguments, condition and items
-	written   map[string]json.RawMessage // its members
+	arguments          any    // a template
+	constant           []byte // the arguments, if they have no references
+	value, probability float64
+	dependsOn          []string
+	refs               []*Ref                     // in its arguments, condition and items
+	written            map[string]json.RawMessage // its members
 }
 
 // OnError is the handling of a failed step.
