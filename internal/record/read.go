@@ -145,7 +145,6 @@ type source struct {
 
 	offset int64 // end of the last line that was read
 	line   int   // number of that line
-	long   bool  // offset is within a line that is too long
 	other  bool  // the lines are of another version
 	ended  bool  // nothing more will be written
 	event  Event // reused for each line
@@ -177,17 +176,17 @@ func (s *source) read(ctx context.Context, buf *bufio.Reader) error {
 	}
 	for ctx.Err() == nil {
 		text, err := buf.ReadSlice('\n')
+		size, long := len(text), errors.Is(err, bufio.ErrBufferFull)
+		for rest := text; errors.Is(err, bufio.ErrBufferFull); size += len(rest) {
+			rest, err = buf.ReadSlice('\n')
+		}
 		last := errors.Is(err, io.EOF)
-		if last && (len(text) == 0 || !s.ended) { // the rest of the line may still be written
+		if last && (size == 0 || !s.ended) { // the rest of the line may still be written
 			return nil
 		}
-		rest, long := s.long, errors.Is(err, bufio.ErrBufferFull)
-		s.offset, s.long = s.offset+int64(len(text)), long
-		if !rest {
-			s.line++
-		}
+		s.offset += int64(size)
+		s.line++
 		switch {
-		case rest: // of a long line
 		case long:
 			s.problem("a line of more than 1 MiB")
 		case err != nil && !last:
