@@ -124,18 +124,30 @@ func (f *Totals) addSize(e *Event) {
 	}
 }
 
-// derived returns a copy with the ratios and quantiles of the sums, and no map that is nil.
-func (f *Totals) derived() Totals {
-	c := Totals{Declined: map[string]int64{}}
-	c.Prefetch.Wasted = map[string]int64{} // so that JSON has {} and not null
-	sumUp(&c, f)
-	c.derive()
-	return c
+// newPart returns a Part without a nil map, so that JSON has {} and not null.
+func newPart() Part { return Part{Prefetch: PrefetchPart{Wasted: make(map[string]int64)}} }
+
+// addPart adds figures to those that have a name.
+func addPart(to map[string]Part, name string, more *Part) {
+	sum, known := to[name]
+	if !known {
+		sum = newPart()
+	}
+	sumUp(&sum, more)
+	to[name] = sum
 }
 
-func (f *Totals) derive() {
-	f.Part.derive()
-	f.ServedShare = ratio(f.Prefetch.Used, f.Reads)
+// derive sets the ratios, the quantiles and the report line from the sums.
+func (s *Stats) derive() {
+	s.Totals.derive()
+	s.Totals.ServedShare = ratio(s.Totals.Prefetch.Used, s.Totals.Reads)
+	for _, parts := range []map[string]Part{s.Upstreams, s.Tools} {
+		for name, part := range parts {
+			part.derive()
+			parts[name] = part
+		}
+	}
+	s.Report = s.ReportLine()
 }
 
 func (p *Part) derive() {
@@ -162,21 +174,14 @@ func (s *Stats) Add(other *Stats) {
 	s.Processes, s.Sessions = s.Processes+other.Processes, s.Sessions+other.Sessions
 	s.Replicas = append(s.Replicas, other.Replicas...)
 	sumUp(&s.Totals, &other.Totals)
-	for _, parts := range []struct{ to, more map[string]Part }{{s.Upstreams, other.Upstreams}, {s.Tools, other.Tools}} {
-		for name, part := range parts.more {
-			sum := parts.to[name]
-			sumUp(&sum, &part)
-			sum.derive()
-			parts.to[name] = sum
-		}
+	for name, part := range other.Upstreams {
+		addPart(s.Upstreams, name, &part)
+	}
+	for name, part := range other.Tools {
+		addPart(s.Tools, name, &part)
 	}
 	s.SetRunning(append(s.Running, other.Running...))
 	s.derive()
-}
-
-func (s *Stats) derive() {
-	s.Totals.derive()
-	s.Report = s.ReportLine()
 }
 
 // sumUp adds numbers and maps of numbers field by field. The ratios must be derived again.

@@ -151,29 +151,23 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 		Processes:     t.processes,
 		Sessions:      t.begun,
 		Config:        t.config,
+		Totals:        Totals{Declined: make(map[string]int64), Part: newPart()},
 		Upstreams:     make(map[string]Part),
 		Tools:         make(map[string]Part, len(t.tools)),
 		Hosts:         make(map[string]Host),
 	}
-	all, upstreams := new(Totals), make(map[string]*Totals)
 	for key, tool := range t.tools {
-		sumUp(all, tool)
+		sumUp(&s.Totals, tool)
 		if key != (toolKey{}) {
-			s.Tools[key.String()] = tool.derived().Part
+			addPart(s.Tools, key.String(), &tool.Part)
 		} else if tool.Calls > 0 {
-			s.Tools["(unknown)"] = tool.derived().Part
+			addPart(s.Tools, "(unknown)", &tool.Part)
 		}
-		if upstreams[key.upstream] == nil {
-			upstreams[key.upstream] = new(Totals)
+		if key.upstream != "" {
+			addPart(s.Upstreams, key.upstream, &tool.Part)
 		}
-		sumUp(upstreams[key.upstream], tool)
 	}
-	s.Totals = all.derived()
-	delete(upstreams, "")
-	for name, sum := range upstreams {
-		s.Upstreams[name] = sum.derived().Part
-	}
-	s.Report = s.ReportLine()
+	s.derive()
 	return s
 }
 
