@@ -304,7 +304,7 @@ func running(now time.Time) []record.Status {
 		Config: "/home/ada/.config/mcpschedd/pipeline_config.toml",
 		Upstreams: []record.UpstreamStatus{
 			{Name: "github", State: "ready", Since: at(34), MemoryKB: 61 << 10, Tools: 41, Cacheable: 38, Prefetchable: 35},
-			{Name: "files", State: "ready", Since: at(12), Restarts: 1, MemoryKB: 48 << 10, Tools: 14, Cacheable: 9, Prefetchable: 0, Why: record.Reasons["unsteady"].Word, Change: "exclusive = true in [upstreams.files], if nothing else changes it"},
+			{Name: "files", State: "ready", Since: at(12), Restarts: 1, MemoryKB: 48 << 10, Tools: 14, Cacheable: 9, Prefetchable: 0, Why: record.Words().Reasons["unsteady"].Word, Change: "exclusive = true in [upstreams.files], if nothing else changes it"},
 			{Name: "db", State: "ready", Since: at(34), MemoryKB: 30 << 10, Tools: 6, Why: "its tools are unclassified, so each call counts as a write", Change: "trust = true in [upstreams.db], if you believe what it says of itself"},
 			{Name: "wiki", State: "idle"},
 		},
