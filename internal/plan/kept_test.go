@@ -55,7 +55,13 @@ func TestKeptArguments(t *testing.T) {
 		`{"handle":"h","pointer":"/a","offset":3}`: `handle "h": unknown or expired`,
 		`{"handle":"h","pointer":"a"}`:             "pointer: want a JSON pointer",
 		`{}`:                                       "handle: missing",
+		`{"handle":"h","pointer":"/a/~2"}`:         "pointer: want a JSON pointer",
+		`{"handle":7}`:                             "handle: wrong type, number; want an object",
+		`{"pointer":["a"]}`:                        "pointer: wrong type, array; want an object",
 		`{"offset":-1}`:                            "offset: wrong type, number -1; want an object",
+		`{"offset":1.5}`:                           "offset: wrong type, number 1.5; want an object",
+		`{"offset":"1"}`:                           "offset: wrong type, string; want an object",
+		`{"offset":99999999999999999999}`:          "offset: wrong type, number 99999999999999999999; want an object",
 		`{"x":1}`:                                  `unknown field "x"; want an object`,
 		`[]`:                                       "arguments: wrong type, array; want an object",
 	} {

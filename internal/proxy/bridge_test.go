@@ -52,19 +52,15 @@ func retry(params string, result []byte, answer func(method string, params []byt
 	return jsonrpc.Set(again, "requestState", jsonrpc.Get(result, "requestState"))
 }
 
-// converse makes a call and answers its questions, in either era.
-func (c *caller) converse(arguments string, answer func(method string, params []byte) []byte) (said string) {
+// converse makes a call. If its result asks questions, it repeats the call with answers, until the
+// result asks none.
+func (c *caller) converse(first string, answer func(method string, params []byte) []byte) jsonrpc.Message {
 	c.t.Helper()
-	first := toolCall("ask", arguments)
-	if c.era == handshake {
-		c.reply(answer)
-		return string(jsonrpc.Get([]byte(c.request("tools/call", first)), "structuredContent"))
-	}
 	for params := first; ; {
-		result := []byte(c.request("tools/call", params))
-		again := retry(first, result, answer)
+		m := c.startAs("tools/call", params).wait()
+		again := retry(first, m.Result, answer)
 		if again == nil {
-			return string(jsonrpc.Get(result, "structuredContent"))
+			return m
 		}
 		params = string(again)
 	}
@@ -98,8 +94,10 @@ func TestQuestionsInEveryPairOfEras(t *testing.T) {
 						_, up = remote(t, o)
 					}
 					c := connect(t, start(t, options(up)), clientEra)
+					c.reply(tagged("me"))
 					for rounds := 1; rounds <= 3; rounds++ {
-						got := c.converse(fmt.Sprintf(`{"asks":[%s],"rounds":%d}`, asks, rounds), tagged("me"))
+						m := c.converse(c.complete(toolCall("ask", fmt.Sprintf(`{"asks":[%s],"rounds":%d}`, asks, rounds))), tagged("me"))
+						got := string(jsonrpc.Get(m.Result, "structuredContent"))
 						if all := "[" + strings.Repeat(want+",", rounds-1) + want + "]"; got != all {
 							t.Errorf("%d rounds: got %s\nwant %s", rounds, got, all)
 						}
@@ -143,27 +141,19 @@ func TestQuestionsNeverCross(t *testing.T) {
 
 // ask makes one call that asks, and checks whose answers it returns.
 func (c *caller) ask(up, tag, who string, rounds int) {
-	first := fmt.Sprintf(`{"name":"%s__ask","arguments":{"rounds":%d,"asks":[{"method":"elicitation/create","params":{"message":"?","tag":%q}}]}}`, up, rounds, tag)
+	call := fmt.Sprintf(`{"name":"%s__ask","arguments":{"rounds":%d,"asks":[{"method":"elicitation/create","params":{"message":"?","tag":%q}}]}}`, up, rounds, tag)
 	one := fmt.Sprintf(`{"who":%q,"method":"elicitation/create","tag":%q}`, who, tag)
 	want := "[" + strings.Repeat(one+",", rounds-1) + one + "]"
-	for params := first; ; {
-		p := c.start("tools/call", params)
-		m := p.wait()
-		again := retry(first, m.Result, func(method string, params []byte) []byte {
-			got, _ := jsonrpc.String(jsonrpc.Get(params, "tag"))
-			// On stdio nothing ties a question to one of a client's own calls.
-			if loose := up == "private" && got[:2] == tag[:2]; got != tag && !loose {
-				c.t.Errorf("%s was asked %q while it called with %q", who, got, tag)
-			}
-			return tagged(who)(method, params)
-		})
-		if again == nil {
-			if got := string(jsonrpc.Get(m.Result, "structuredContent")); got != want {
-				c.t.Errorf("%s %s at %s: got %.500s, want %s", c.era, who, up, m.Raw, want)
-			}
-			return
+	m := c.converse(c.complete(call), func(method string, params []byte) []byte {
+		got, _ := jsonrpc.String(jsonrpc.Get(params, "tag"))
+		// On stdio nothing ties a question to one of a client's own calls.
+		if loose := up == "private" && got[:2] == tag[:2]; got != tag && !loose {
+			c.t.Errorf("%s was asked %q while it called with %q", who, got, tag)
 		}
-		params = string(again)
+		return tagged(who)(method, params)
+	})
+	if got := string(jsonrpc.Get(m.Result, "structuredContent")); got != want {
+		c.t.Errorf("%s %s at %s: got %.500s, want %s", c.era, who, up, m.Raw, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -86,13 +87,15 @@ type pending struct{ sent }
 // start sends a request; params is an object. A stateless client adds its _meta.
 func (c *caller) start(method, params string) pending {
 	c.t.Helper()
-	if params == "" {
-		params = "{}"
-	}
+	return c.startAs(method, c.complete(cmp.Or(params, "{}")))
+}
+
+// complete returns params with the client's _meta, if it is stateless.
+func (c *caller) complete(params string) string {
 	if c.era == stateless {
-		params = withMeta(params, able, "")
+		return withMeta(params, able, "")
 	}
-	return c.startAs(method, params)
+	return params
 }
 
 // startAs sends a request whose params contain the client's _meta.

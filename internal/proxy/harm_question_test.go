@@ -94,7 +94,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 			close(asker.ask)
 			s := start(t, asker.options(t))
 			c := connect(t, s, handshake)
-			c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
+			c.reply(accepts)
 			c.call("list", `{}`)
 			until(t, s, "dropped", func(st proxy.Stats) bool {
 				return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Scheduler.Harm.Questions == 1 && st.Store.Flights == 0
@@ -123,7 +123,7 @@ func TestHarmQuestionBesideACall(t *testing.T) {
 	asker := newAsker(elicits)
 	s := start(t, asker.options(t))
 	c := connect(t, s, handshake)
-	c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
+	c.reply(accepts)
 	c.call("list", `{}`)
 	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
 	own := c.begin("slow", `{}`)
@@ -139,18 +139,17 @@ func TestHarmQuestionBesideACall(t *testing.T) {
 	until(t, s, "at rest", func(st proxy.Stats) bool { return st.Store.Flights == 0 })
 }
 
-// repliedTo returns the params of a call that is repeated with replies to all questions.
-func repliedTo(t *testing.T, params string, m jsonrpc.Message) string {
-	t.Helper()
-	replies := []byte("{}")
-	for q := range jsonrpc.Members(jsonrpc.Get(m.Result, "inputRequests")) {
-		replies = jsonrpc.Set(replies, string(q.Name), []byte(`{"action":"accept","content":{}}`))
+// accepts accepts any question.
+func accepts(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) }
+
+// accepted repeats a call whose result asks questions, and accepts them.
+func (c *caller) accepted(params string, m jsonrpc.Message) jsonrpc.Message {
+	c.t.Helper()
+	again := retry(params, m.Result, accepts)
+	if again == nil {
+		c.t.Fatalf("nothing is asked: %s", m.Raw)
 	}
-	if string(replies) == "{}" {
-		t.Fatalf("nothing is asked: %s", m.Raw)
-	}
-	out := jsonrpc.Set([]byte(params), "requestState", jsonrpc.Get(m.Result, "requestState"))
-	return string(jsonrpc.Set(out, "inputResponses", replies))
+	return c.start("tools/call", string(again)).wait()
 }
 
 // After a stateless client resumes a call, the server works on the call again, so its next question may be
@@ -165,8 +164,7 @@ func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 	first := c.start("tools/call", params).wait()
 	c.call("list", `{}`)
 	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
-	second := c.start("tools/call", repliedTo(t, params, first)).wait()
-	third := c.start("tools/call", repliedTo(t, params, second)).wait()
+	third := c.accepted(params, c.accepted(params, first))
 	if third.Error != nil || strings.Count(string(third.Result), "accept") < 2 {
 		t.Errorf("got %s", third.Raw)
 	}
@@ -188,9 +186,9 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
 	close(asker.ask)
 	until(t, s, "asked", func(st proxy.Stats) bool { return st.Prefetch.Scheduler.Harm.Questions == 1 })
-	m = c.start("tools/call", repliedTo(t, params, m)).wait()
+	m = c.accepted(params, m)
 	if strings.Contains(string(m.Result), "input_required") { // the question came before the prefetch's answer
-		m = c.start("tools/call", repliedTo(t, params, m)).wait()
+		m = c.accepted(params, m)
 	}
 	if m.Error != nil || !strings.Contains(string(m.Result), "accept") {
 		t.Errorf("got %s", m.Raw)

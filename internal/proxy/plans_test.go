@@ -205,8 +205,10 @@ func TestPlanToolsCostLittle(t *testing.T) {
 	}
 }
 
+// All defects are told before the first call. A hidden tool cannot be called by any of its names and
+// is not mentioned.
 func TestPlanDefectsBeforeAnyCall(t *testing.T) {
-	p, s, _ := planning(t, handshake, nil)
+	p, s, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Mutations = "allow" })
 	c := connect(t, p, handshake)
 	text := c.broken("execute_tool_plan", line(`{"steps":[
 		{"id":"a","tool":"find","arguments":{"x":"$ref:zz"}},
@@ -222,16 +224,7 @@ func TestPlanDefectsBeforeAnyCall(t *testing.T) {
 			t.Errorf("got %s\nwant %q in it", text, want)
 		}
 	}
-	if n := s.total.Load(); n != 0 {
-		t.Errorf("got %d calls, want none", n)
-	}
-}
-
-// A hidden tool cannot be called by any of its names and is not mentioned.
-func TestPlanReachesNothingDenied(t *testing.T) {
-	p, s, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Mutations = "allow" })
-	c := connect(t, p, handshake)
-	for _, name := range []string{"secret_get", "shop/secret_get", "shop__secret_get"} {
+	for _, name := range []string{"shop/secret_get", "shop__secret_get", "secret_gett"} {
 		text := c.broken("execute_tool_plan", fmt.Sprintf(`{"steps":[{"id":"a","tool":%q}]}`, name))
 		if !strings.Contains(text, "unknown tool") || strings.Contains(text, `did you mean "secret_get"`) {
 			t.Errorf("%s: got %s", name, text)
@@ -254,7 +247,9 @@ func TestPlanAsksBeforeItWrites(t *testing.T) {
 		{"confirmed", "confirm", able, `{"action":"accept","content":{}}`, 2, ""},
 		{"declined", "confirm", able, `{"action":"decline"}`, 0, "declined it"},
 		{"cancelled", "confirm", able, `{"action":"cancel"}`, 0, "make these calls by themselves"},
-		{"nobody to ask", "confirm", `{}`, "", 0, "[plan].mutations"},
+		{"by a form by default", "confirm", `{"elicitation":{}}`, `{"action":"accept","content":{}}`, 2, ""},
+		{"only at a URL", "confirm", `{"elicitation":{"url":{}}}`, "", 0, "[plan].mutations"},
+		{"not at all", "confirm", `{"sampling":{}}`, "", 0, "[plan].mutations"},
 		{"allowed", "allow", `{}`, "", 2, ""},
 		{"denied", "deny", able, `{"action":"accept"}`, 0, "[plan].mutations"},
 	} {
@@ -298,21 +293,7 @@ func (c *caller) ableTo(capabilities, tool, arguments string) jsonrpc.Message {
 		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		return c.begin(tool, arguments).wait()
 	}
-	params := withMeta(toolCall(tool, arguments), capabilities, "")
-	for {
-		m := c.startAs("tools/call", params).wait()
-		requests := jsonrpc.Get(m.Result, "inputRequests")
-		if requests == nil {
-			return m
-		}
-		var responses []byte
-		for q := range jsonrpc.Members(requests) {
-			method, _ := jsonrpc.String(jsonrpc.Get(q.Value, "method"))
-			responses = jsonrpc.Set(responses, string(q.Name), c.answer(method, jsonrpc.Get(q.Value, "params")))
-		}
-		next := jsonrpc.Set([]byte(params), "inputResponses", responses)
-		params = string(jsonrpc.Set(next, "requestState", jsonrpc.Get(m.Result, "requestState")))
-	}
+	return c.converse(withMeta(toolCall(tool, arguments), capabilities, ""), c.answer)
 }
 
 // modelled returns the compiled rules of the operator.
@@ -409,19 +390,8 @@ func TestNamedPlanParameters(t *testing.T) {
 		}
 		before := s.total.Load()
 		for arguments, want := range map[string]string{
-			`{}`:                           "n",
-			`{"n":"7"}`:                    "n",
-			`{"n":0}`:                      "n",
-			`{"n":1.5}`:                    "n",
-			`{"n":1,"label":7}`:            "label",
-			`{"n":1,"tags":["a",1]}`:       "tags",
-			`{"n":1,"other":1}`:            "other",
-			`{"n":null}`:                   "n",
-			`{"n":1,"steps":[]}`:           "steps",
-			`[]`:                           "want an object",
-			`"{\"n\":1}"`:                  "want an object",
-			`{"n":{"$ref":"p#"}}`:          "n",
-			`{"n":1,"label":{"$lit":"x"}}`: "label",
+			`{}`: "n", `{"n":"7"}`: "n", `{"n":0}`: "n", `{"n":{"$ref":"p#"}}`: "n", `{"n":1,"tags":["a",1]}`: "tags",
+			`{"n":1,"label":{"$lit":"x"}}`: "label", `{"n":1,"steps":[]}`: "steps", `[]`: "want an object", `"{\"n\":1}"`: "want an object",
 		} {
 			if text := brokenText(t, c.ableTo(able, "plan__put", arguments)); !strings.Contains(text, want) {
 				t.Errorf("%s: got %q, want %q in it", arguments, text, want)
@@ -679,7 +649,18 @@ func TestPlanResultsReassembled(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for arguments, want := range map[string]string{
-		`"pointer":"a"`: "want a JSON pointer", `"offset":-1`: "whole number", `"pointer":"/b"`: "nothing there", `"x":1`: "unknown field",
+		`"offset":5000,"pointer":"/a/rows"`:      `{"value":[{"id":2}]}`,
+		`"offset":9000,"pointer":"/a/rows"`:      `{"value":[]}`,
+		`"pointer":"/a/rows/5000/id"`:            `{"value":2}`,
+		`"pointer":"/a/rows/0/text","offset":26`: `{"value":""}`,
+	} {
+		if got := read(arguments); got != want {
+			t.Errorf("%s: got %s, want %s", arguments, got, want)
+		}
+	}
+	for arguments, want := range map[string]string{
+		`"offset":-1`: "whole number", `"pointer":"/b"`: "nothing there", `"pointer":"/a/rows/99999999"`: "nothing there",
+		`"pointer":"/a/rows/01"`: "nothing there",
 	} {
 		if got := c.broken("mcpschedd_read_result", fmt.Sprintf(`{"handle":%q,%s}`, answer.Handle, arguments)); !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", arguments, got, want)
@@ -723,26 +704,6 @@ func tools(names ...string) (all []string) {
 func readBody(answer *http.Response) (string, error) {
 	body, err := io.ReadAll(answer.Body)
 	return string(body), err
-}
-
-// A client that supports only URL elicitation is not asked by a form.
-func TestPlanConfirmedByForm(t *testing.T) {
-	for capabilities, asks := range map[string]bool{
-		`{"elicitation":{}}`:                   true,
-		`{"elicitation":{"form":{},"url":{}}}`: true,
-		`{"elicitation":{"url":{}}}`:           false,
-		`{"sampling":{}}`:                      false,
-	} {
-		for _, era := range []string{handshake, stateless} {
-			p, q := inquiring(t, "handshake", "http", nil)
-			c := attach(t, p, era)
-			c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
-			m := c.ableTo(capabilities, "execute_tool_plan", `{"steps":[{"id":"w","tool":"put"}]}`)
-			if ran := q.calls("put") == 1; ran != asks {
-				t.Errorf("%s, %s: got %s", capabilities, era, m.Raw)
-			}
-		}
-	}
 }
 
 // gone is a plan that reads for an hour before it writes.
@@ -867,44 +828,4 @@ func (d *ordeal) over() {
 		d.t.Errorf("got calls %s", got)
 	}
 	time.Sleep(time.Hour) // the shared session of stateless clients has been idle
-}
-
-// The error for a wrong argument says what is expected.
-func TestPlanReadWrongly(t *testing.T) {
-	p, _, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Budget = 400 })
-	c := connect(t, p, handshake)
-	a := c.plan(`{"steps":[{"id":"a","tool":"large"}]}`)
-	h := a.Handle
-	for arguments, want := range map[string]string{
-		`{"handle":7}`:                                         "a string",
-		`{"handle":"nobody's"}`:                                `"nobody's"`,
-		`{"handle":"","pointer":"rows"}`:                       "JSON pointer",
-		`{"handle":"` + h + `","pointer":"rows"}`:              "JSON pointer",
-		`{"handle":"` + h + `","pointer":"/a/rows/~2"}`:        "JSON pointer",
-		`{"handle":"` + h + `","pointer":["rows"]}`:            "JSON pointer",
-		`{"handle":"` + h + `","pointer":"/a/nothing"}`:        "nothing there",
-		`{"handle":"` + h + `","pointer":"/a/rows/99999999"}`:  "nothing there",
-		`{"handle":"` + h + `","pointer":"/a/rows/01"}`:        "nothing there",
-		`{"handle":"` + h + `","offset":-1}`:                   "whole number",
-		`{"handle":"` + h + `","offset":1.5}`:                  "whole number",
-		`{"handle":"` + h + `","offset":"1"}`:                  "whole number",
-		`{"handle":"` + h + `","offset":99999999999999999999}`: "whole number",
-		`{"handle":"` + h + `","length":3}`:                    `unknown field "length"`,
-		`[]`:                                                   "want an object",
-	} {
-		if text := c.broken("mcpschedd_read_result", arguments); !strings.Contains(text, want) {
-			t.Errorf("%s: got %q, want %q in it", arguments, text, want)
-		}
-	}
-	for arguments, want := range map[string]string{
-		`{"handle":"` + h + `","offset":5000,"pointer":"/a/rows"}`:      `{"value":[{"id":2}]}`,
-		`{"handle":"` + h + `","offset":9000,"pointer":"/a/rows"}`:      `{"value":[]}`,
-		`{"handle":"` + h + `","pointer":"/a/rows/5000/id"}`:            `{"value":2}`,
-		`{"handle":"` + h + `","pointer":"/a/rows/0/text","offset":26}`: `{"value":""}`,
-		`{"handle":"` + h + `","pointer":"/a/rows/0/text","offset":22}`: `{"value":"amet"}`,
-	} {
-		if got := c.said("mcpschedd_read_result", arguments); got != want {
-			t.Errorf("%s: got %s, want %s", arguments, got, want)
-		}
-	}
 }
