@@ -102,3 +102,41 @@ func TestRisksCheck(t *testing.T) {
 		})
 	}
 }
+
+// A failed change prevents later ones, whatever else these wait for. So a change that third parties
+// see discloses the failure to them.
+func TestRisksOfFailedWrites(t *testing.T) {
+	find := func(name string) *plan.Tool {
+		tool := shop(strings.Replace(name, "post", "write", 1))
+		if name == "post" {
+			tool.Discloses = func() bool { return true }
+		}
+		return tool
+	}
+	for steps, told := range map[string]bool{
+		`{"id":"w","tool":"write","arguments":{"x":{"$ref":"a#"}}},{"id":"p","tool":"post"}`:                       true,
+		`{"id":"w","tool":"write","when":{"$ref":"a#"},"on_error":"skip"},{"id":"p","tool":"post"}`:                true,
+		`{"id":"p","tool":"post","depends_on":["w"]},{"id":"w","tool":"write","on_error":"default","default":1}`:   true,
+		`{"id":"w","tool":"write","arguments":{"x":{"$ref":"a#"}},"on_error":"continue"},{"id":"p","tool":"post"}`: false,
+		`{"id":"p","tool":"post"},{"id":"g","tool":"find","depends_on":["a"]}`:                                     false,
+	} {
+		risks := parsed(t, `{"steps":[{"id":"a","tool":"find"},`+steps+`]}`, plan.Options{Find: find}).Risks(false)
+		if got := len(risks) == 1 && strings.Contains(risks[0].String(), `third parties the outcome of "w"`); got != told || !told && risks != nil {
+			t.Errorf("%s: got %v, want that it tells: %v", steps, risks, told)
+		}
+	}
+}
+
+// A refusal gives for each step the reason why it needs confirmation, and the alternatives.
+func TestUnconfirmed(t *testing.T) {
+	p := parsed(t, `{"steps":[{"id":"a","tool":"find"},{"id":"c","tool":"fetch","arguments":{"u":{"$ref":"a#"}}},{"id":"w","tool":"write"},{"id":"u","tool":"any"}]}`, plan.Options{Find: shop})
+	text := plan.Unconfirmed(p.Risks(true), "nothing can be asked").Error()
+	for _, want := range []string{
+		`step "c" (fetch) tells third parties the outcome of "a"`, `step "w" (write) may change something`, `step "u" (any) is unclassified, so it may change something`,
+		`[plan].mutations = "allow"`, `[tools."shop/any"].side_effect_class = "read_only"`, `[tools."shop/fetch"].disclosure = "same_service"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %q, want %q in it", text, want)
+		}
+	}
+}

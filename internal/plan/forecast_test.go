@@ -72,6 +72,10 @@ func TestForecast(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	told := parsed(t, `{"steps":[{"id":"a","tool":"find"},{"id":"b","tool":"fetch","arguments":{"x":{"$ref":"a#"}}},{"id":"c","tool":"fetch"}]}`, plan.Options{Find: shop})
+	if got := told.Forecast(plan.Limits{}).Discloses; !slices.Equal(got, []string{"b"}) {
+		t.Errorf("%v disclose results of others, want b", got)
+	}
 	host := parsed(t, steps(`{"id":"x","tool":"h2"}`, `{"id":"y","tool":"h3"}`), timed(t))
 	if got := host.Forecast(plan.Limits{}).Expected.MS; got != 500 {
 		t.Errorf("got %d ms at a host with one slot, want 500", got)

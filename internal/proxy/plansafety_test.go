@@ -14,6 +14,7 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -406,4 +407,53 @@ func (s *shop) take() (calls []journal) {
 	}
 	s.calls = nil
 	return calls
+}
+
+// With mutations = "allow", the user confirms only disclosures. That is not a confirmation of
+// changes once the operator wants those confirmed. A tool that is found to disclose only while
+// its plan runs is not called.
+func TestPlanRulesChangeMeanwhile(t *testing.T) {
+	for _, mode := range []string{"allow", "deny"} {
+		s := &shop{}
+		_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch", "look")...), Answer: s.answer})
+		as := func(mutations string, rules ...valuemodel.Rule) proxy.Options {
+			o := stored(t, append([]valuemodel.Rule{reading("shop/find", 0), writesAll("shop/put"), thirdParty("shop/fetch")}, rules...), up)
+			o.Plans = proxy.Plans{Enabled: true, Mutations: mutations}
+			return o
+		}
+		p := start(t, as(mode, reading("shop/look", 0)))
+		c := attach(t, p, handshake)
+		c.reply(func(string, []byte) []byte {
+			p.Apply(as(map[string]string{"allow": "confirm", "deny": "deny"}[mode], thirdParty("shop/look")))
+			return []byte(`{"action":"accept"}`)
+		})
+		steps := `{"id":"a","tool":"find"},{"id":"b","tool":"fetch","arguments":{"x":{"$ref":"a#/items/0/n"}}},{"id":"c","tool":"look","arguments":{"x":{"$ref":"a#/items/0/n"}}}`
+		if mode == "allow" {
+			steps += `,{"id":"w","tool":"put"}`
+		}
+		a := readPlan(t, c.ableTo(able, "execute_tool_plan", `{"steps":[`+steps+`]}`))
+		if a.why("b") != "" || !strings.Contains(a.why("c"), "tells third parties") || strings.Contains(s.called(), "look") {
+			t.Errorf("%s: got %+v, called %s", mode, a, s.called())
+		}
+		if mode == "allow" && (!strings.Contains(a.why("w"), "[plan].mutations") || strings.Contains(s.called(), "put")) {
+			t.Errorf("got %+v, called %s", a, s.called())
+		}
+	}
+}
+
+// A named plan's parameters are the client's own words; the results of its steps are not.
+func TestNamedPlanTellsOthers(t *testing.T) {
+	for url, asks := range map[string]bool{`"params#/url"`: false, `"a#/items/0/t"`: true} {
+		s := &shop{}
+		_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch")...), Answer: s.answer})
+		o := stored(t, []valuemodel.Rule{reading("shop/find", 0), thirdParty("shop/fetch")}, up)
+		o.Plans = proxy.Plans{Enabled: true, Mutations: "deny", Named: []plan.Named{{
+			Name: "look", Parameters: []byte(`{"url":{"type":"string"}}`),
+			Steps: []byte(`[{"id":"a","tool":"find"},{"id":"b","tool":"fetch","arguments":{"url":{"$ref":` + url + `}},"when":{"ref":{"$ref":"params#/url"},"op":"exists"}}]`),
+		}}}
+		message, answer := consent(t, start(t, o), "plan__look", `{"url":"https://good.example/"}`, "accept")
+		if got := readPlan(t, answer).states(); got != "a ok, b ok" || (message != "") != asks {
+			t.Errorf("%s: got %s, asked %q", url, got, message)
+		}
+	}
 }
