@@ -33,20 +33,16 @@ func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 // upstream with an unset variable is included, so that it can report the error when called.
 func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 	o := proxy.Options{
-		Version:      version(),
-		NameStyle:    c.Server.NameStyle,
-		StartupWait:  c.Server.StartupWait,
-		DrainTimeout: c.Server.DrainTimeout,
-		MaxMessage:   c.Server.MaxMessageBytes,
-		Log:          log,
-		HTTP:         c.HTTP.HTTPOptions,
-		Models:       c.Models,
-		Dedup:        c.Dedup.Options,
-		Limits:       c.Limits,
-		Repeat:       c.Dedup.Repeat,
-		Enrichment:   c.Enrichment,
-		Budgets:      c.Budgets,
-		Selection:    selection(at, c, dir),
+		Fixed: proxy.Fixed{
+			Version: version(), NameStyle: c.Server.NameStyle, StartupWait: c.Server.StartupWait, DrainTimeout: c.Server.DrainTimeout,
+			MaxMessage: c.Server.MaxMessageBytes, Selection: selection(at, c, dir), HTTP: c.HTTP.HTTPOptions, Log: log,
+		},
+		Models:     c.Models,
+		Dedup:      c.Dedup.Options,
+		Limits:     c.Limits,
+		Repeat:     c.Dedup.Repeat,
+		Enrichment: c.Enrichment,
+		Budgets:    c.Budgets,
 		Plans: proxy.Plans{
 			Enabled: c.Plan.Enabled, Mutations: c.Plan.Mutations, Limits: c.Plan.Limits, Named: c.Plans,
 			KeepFor: cmp.Or(c.Plan.HandleTTL, -1), // 0 means not at all

@@ -302,5 +302,5 @@ func remote(t testing.TB, o mcptest.Options) (*mcptest.Server, proxy.Upstream) {
 
 // options returns options of a proxy with these upstreams, which waits for all of them.
 func options(ups ...proxy.Upstream) proxy.Options {
-	return proxy.Options{Upstreams: ups, StartupWait: patience, DrainTimeout: patience}
+	return proxy.Options{Upstreams: ups, Fixed: proxy.Fixed{StartupWait: patience, DrainTimeout: patience}}
 }

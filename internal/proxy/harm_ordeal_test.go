@@ -138,7 +138,7 @@ func defaults(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	}
 	return proxy.Options{
 		Upstreams: []proxy.Upstream{up}, Models: models,
-		StartupWait: 1500 * time.Millisecond, DrainTimeout: 5 * time.Second,
+		Fixed: proxy.Fixed{StartupWait: 1500 * time.Millisecond, DrainTimeout: 5 * time.Second},
 		Dedup: dedup.Options{MaxBytes: 256 << 20, WriteSettle: time.Minute, Settle: 2 * time.Second},
 		Enrichment: speculate.Rules{
 			Mode: "on", Delivery: "silent", MaxAge: 10 * time.Second, PerSession: 3, Total: 16, Budget: 8000, MinProbability: 0.3, InlineFrom: 0.8,

@@ -25,7 +25,7 @@ import (
 // withBench returns a bench and options of a proxy in front of it.
 func withBench(t *testing.T) (*bench, proxy.Options) {
 	b, up := newBench(t, "bench")
-	return b, proxy.Options{Upstreams: []proxy.Upstream{up}, StartupWait: patience}
+	return b, proxy.Options{Upstreams: []proxy.Upstream{up}, Fixed: proxy.Fixed{StartupWait: patience}}
 }
 
 func TestClientsOfMcpGo(t *testing.T) {

@@ -115,8 +115,8 @@ func FuzzTake(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		s := proxy.New(proxy.Options{
-			Upstreams: []proxy.Upstream{shelf("a", "t"), shelf("b", "t", "u")}, DrainTimeout: patience,
-			Log: slog.New(slog.DiscardHandler), MaxMessage: 1 << 16,
+			Upstreams: []proxy.Upstream{shelf("a", "t"), shelf("b", "t", "u")},
+			Fixed:     proxy.Fixed{DrainTimeout: patience, MaxMessage: 1 << 16},
 		}, nil)
 		defer s.Close()
 		var out bytes.Buffer

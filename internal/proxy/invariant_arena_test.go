@@ -70,13 +70,14 @@ const (
 func newArena(t *testing.T) *arena {
 	a := &arena{t: t, world: newWorld(), servers: make(map[string]*mcptest.Server), backs: make(map[string]*pipes)}
 	a.options = proxy.Options{
-		NameStyle: "always", StartupWait: patience, DrainTimeout: patience,
-		Upstreams: []proxy.Upstream{a.upstream("A", false), a.upstream("B", true), a.upstream("C", true)},
-		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return a.backs[address].dial(ctx, network, address)
+		Fixed: proxy.Fixed{
+			NameStyle: "always", StartupWait: patience, DrainTimeout: patience, HTTP: front.HTTPOptions{Token: token},
+			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				return a.backs[address].dial(ctx, network, address)
+			},
 		},
-		Dedup: dedup.Options{MaxBytes: 16 << 10, WriteSettle: settling, Settle: 2 * time.Millisecond},
-		HTTP:  front.HTTPOptions{Token: token},
+		Upstreams: []proxy.Upstream{a.upstream("A", false), a.upstream("B", true), a.upstream("C", true)},
+		Dedup:     dedup.Options{MaxBytes: 16 << 10, WriteSettle: settling, Settle: 2 * time.Millisecond},
 	}
 	a.options.Upstreams[2].SharedIdentity = true
 	a.options.Enrichment.MaxAge = 10 * time.Second

@@ -51,17 +51,6 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-// withRestartSettings returns o with the settings that need a restart taken from old.
-func (o Options) withRestartSettings(old Options) Options {
-	o.Log, o.HTTP, o.Version, o.Trace, o.Common, o.LocalExclusive = old.Log, old.HTTP, old.Version, old.Trace, old.Common, old.LocalExclusive
-	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
-	o.Selection = old.Selection
-	if o.Models == nil {
-		o.Models = old.Models
-	}
-	return o
-}
-
 // buildPolicy builds the policy of o. It keeps upstreams of old that have not changed, and creates
 // others with connect.
 func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstream) *policy {
@@ -104,8 +93,7 @@ func (p *policy) rule(host string) limit.Rule {
 }
 
 // Apply replaces the configuration. It starts new upstreams, closes removed ones, and notifies
-// every session of changed lists. Settings of the server and of HTTP need a restart and keep
-// their values. After Close, Apply does nothing.
+// every session of changed lists. Fixed settings keep their values. After Close, Apply does nothing.
 func (s *Server) Apply(o Options) {
 	s.policy.replacing.Lock()
 	defer s.policy.replacing.Unlock()
@@ -113,7 +101,8 @@ func (s *Server) Apply(o Options) {
 		return
 	}
 	old := s.policy.Load()
-	next := buildPolicy(o.withRestartSettings(old.Options), old, s.connect)
+	o.Fixed = old.Fixed
+	next := buildPolicy(withDefaults(o), old, s.connect)
 	s.policy.Store(next)
 	sameModel := func(a, b *member) bool { return reflect.DeepEqual(a.Model, b.Model) }
 	if !next.Models.Same(old.Models) || !slices.EqualFunc(next.members, old.members, sameModel) { // then not every call is classified as before

@@ -46,33 +46,34 @@ import (
 // Options configures a server. It has as many fields as the configuration has settings. The
 // zero value of each field selects the default named.
 type Options struct {
+	Fixed
+	Upstreams      []Upstream            // in the order in which lists are merged
+	OtherUpstreams int                   // number of configured upstreams left out because they are for other directories
+	Models         *valuemodel.Models    // the operator's layers; nil if there are none
+	Dedup          dedup.Options         // bounds of the store
+	Limits         map[string]limit.Rule // host → limits; "*" for any other host
+	Repeat         string                // "body" (the default), or "reference": a note may replace an answer the client already has
+	Enrichment     speculate.Rules
+	Plans          Plans
+	Budgets        budget.Rules   // token budgets of answers
+	ConfigPath     string         // path of the configuration; "" if built-in defaults are used
+	Record         record.Options // how the event log is kept
+}
+
+// Fixed holds the settings that [Server.Apply] does not change: they need a restart.
+type Fixed struct {
 	Version        string        // of this program; default "dev"
-	Upstreams      []Upstream    // in the order in which lists are merged
-	OtherUpstreams int           // number of configured upstreams left out because they are for other directories
 	NameStyle      string        // "auto" (the default), "always" or "never"
 	StartupWait    time.Duration // how long lists wait for an upstream without a saved offer
 	DrainTimeout   time.Duration // how long calls may continue after the client has closed its end
 	MaxMessage     int           // bytes in a message; default 64 MiB
-	Log            *slog.Logger  // default: discard
+	Selection      Selection
 	HTTP           front.HTTPOptions
+	Log            *slog.Logger      // default: discard
+	Trace          record.Trace      // starts a span for a call; nil disables tracing
 	Dial           upstream.DialFunc // connects to servers over HTTP; default: the network
-
-	Common         *Common               // shared with the other servers of the process; nil if there are none
-	LocalExclusive func() bool           // reports whether all changes on this machine go through the process or are reported to it; nil means never
-	Models         *valuemodel.Models    // the operator's layers; nil if there are none
-	Dedup          dedup.Options         // bounds of the store
-	Limits         map[string]limit.Rule // host → limits; "*" for any other host
-
-	Repeat string // "body" (the default), or "reference": a note may replace an answer the client already has
-
-	Enrichment speculate.Rules
-	Plans      Plans
-	Selection  Selection
-	Budgets    budget.Rules // token budgets of answers
-
-	Trace      record.Trace   // starts a span for a call; nil disables tracing
-	ConfigPath string         // path of the configuration; "" if built-in defaults are used
-	Record     record.Options // how the event log is kept
+	Common         *Common           // shared with the other servers of the process; nil if there are none
+	LocalExclusive func() bool       // reports whether all changes on this machine go through the process or are reported to it; nil means never
 }
 
 // Upstream is one configured server with its settings.

@@ -73,7 +73,7 @@ func serveReplica(which string) error {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
 	rules := []valuemodel.Rule{{Pattern: "*/get", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: time.Hour}}}}
-	o := proxy.Options{StartupWait: patience, Log: slog.New(slog.DiscardHandler), Dedup: dedup.Options{MaxBytes: 1 << 20, WriteSettle: processSettle, Peers: &stopping{peers, asked}}}
+	o := proxy.Options{Fixed: proxy.Fixed{StartupWait: patience, Log: slog.New(slog.DiscardHandler)}, Dedup: dedup.Options{MaxBytes: 1 << 20, WriteSettle: processSettle, Peers: &stopping{peers, asked}}}
 	for i, name := range principals {
 		ends := valuemodel.Edge{Tool: "*/get"}
 		if i == 0 {

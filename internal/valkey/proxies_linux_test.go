@@ -90,7 +90,7 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 		t.Fatal(problems)
 	}
 	o := proxy.Options{
-		Models: models, NameStyle: "never", StartupWait: patience,
+		Models: models, Fixed: proxy.Fixed{NameStyle: "never", StartupWait: patience},
 		Dedup: dedup.Options{MaxBytes: 1 << 20, WriteSettle: shortSettle, Peers: peers},
 		Upstreams: []proxy.Upstream{{
 			Spec:        upstream.Spec{Name: "service", URL: v.url, Shared: true, StartTimeout: patience},

@@ -95,7 +95,7 @@ func shown(servers []listed, tools string, queries []string) (list []byte, answe
 	if err != nil {
 		return nil, nil, err
 	}
-	o := proxy.Options{StartupWait: time.Minute, Selection: proxy.Selection{Tools: tools}}
+	o := proxy.Options{Fixed: proxy.Fixed{StartupWait: time.Minute, Selection: proxy.Selection{Tools: tools}}}
 	for _, s := range servers {
 		o.Upstreams = append(o.Upstreams, proxy.Upstream{Fingerprint: s.name, Spec: upstream.Spec{
 			Name: s.name, StartTimeout: time.Minute, MaxMessage: 64 << 20, Command: upstream.Command{Path: self, Args: []string{"serve", s.file}},
