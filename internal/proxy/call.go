@@ -433,6 +433,7 @@ func (x *request) respond() outcome {
 	case w != nil:
 		if own != nil { // x continues the suspended call instead
 			own.release()
+			x.s.requests.end(own)
 		}
 		return w.serve(x)
 	case x.handler != nil:
@@ -522,6 +523,9 @@ func (x *request) leave() {
 	if x.work == nil || x.step != nil { // else the work may be binding its call now
 		if c := x.call; c != nil {
 			c.release()
+			if !x.stream.answered.Load() { // else write has ended the call with the request
+				x.s.requests.end(c)
+			}
 			c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
 		}
 	}
@@ -531,7 +535,6 @@ func (x *request) leave() {
 
 // release gives up the turn and the pending write of a call that goes no further.
 func (c *upstreamCall) release() {
-	c.s.requests.end(c)
 	if write := c.pending.Swap(nil); write != nil {
 		write.End()
 	}

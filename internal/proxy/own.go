@@ -246,7 +246,7 @@ func indented(v any) (string, error) {
 	return string(text), err
 }
 
-// statsInterval is the minimum interval of notifications that the stats have changed.
+// statsInterval is the minimum interval between updates of the stats.
 const statsInterval = time.Second
 
 // announceStats notifies the clients subscribed to the stats that they have changed.

@@ -195,10 +195,8 @@ func (c *upstreamCall) observeReturned(err error, limited bool) {
 
 var errUnanswered = errors.New("not answered")
 
-// noteResult records that the upstream has answered, and the answer's size and hash before
-// enrichment.
+// noteResult records the answer's size and hash before enrichment.
 func (c *upstreamCall) noteResult(o outcome) {
-	c.s.requests.end(c)
 	a := c.observed
 	if a == nil {
 		return
@@ -247,10 +245,9 @@ type recorder struct {
 	srv     *Server
 	log     *record.Log
 	tally   *record.Tally
-	notices throttle     // notifies clients that subscribed to the stats
+	updates throttle     // records what has changed besides calls, and notifies clients that subscribed to the stats
 	begin   record.Event // start event of this process, as far as the program provides it
 
-	soon   rate.Sometimes // when a call starts record in the background
 	status rate.Sometimes // when record triggers a new status, which contains the state of hosts
 
 	mu   sync.Mutex
@@ -261,14 +258,17 @@ type recorder struct {
 // openLog opens the event log of the server.
 func (r *recorder) openLog(s *Server, o Options) {
 	r.srv, r.tally, r.begin = s, record.NewTally(), o.Record.Begin
-	r.soon.Interval, r.status.Interval = time.Second, 10*time.Second
-	r.notices.interval, r.notices.call = statsInterval, func() { announceStats(s.sessions.list()) }
+	r.status.Interval = 10 * time.Second
+	r.updates.interval, r.updates.call = statsInterval, func() {
+		r.record()
+		announceStats(s.sessions.list())
+	}
 	recording := o.Record
 	recording.Log, recording.Status = o.Log, s.status
 	recording.Each = func(e record.Event) {
 		r.tally.Add(&e)
 		if e.Kind != record.Begin { // the first event of every log
-			r.notices.trigger()
+			r.updates.trigger()
 		}
 		if e.Kind == record.Session || e.Kind == record.End || e.Kind == record.Level {
 			r.log.Changed()
@@ -307,7 +307,6 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		e.HiddenMS, e.NotResent = 0, 0
 	}
 	r.log.Add(e)
-	r.soon.Do(func() { r.srv.running.Go(r.record) })
 	if s.endSpan != nil {
 		ended := e // capturing e itself would move every event to the heap
 		s.endSpan(&ended)

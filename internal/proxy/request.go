@@ -181,7 +181,7 @@ type requests struct {
 	mu    sync.Mutex          // held while the session's context is cancelled
 	open  map[string]*request // request.key → the request
 	seq   uint64              // number of requests with unique keys
-	calls []*upstreamCall     // calls that upstreams work on, and prefetches, in the order in which they began
+	calls []*upstreamCall     // calls without an answer, and prefetches, in the order in which they began
 }
 
 // add adds a request, or returns why it cannot. If unique is set, another client may use the
@@ -204,12 +204,16 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 	return nil
 }
 
-// forget removes a request, so that the client may reuse its id.
+// forget removes a request, so that the client may reuse its id, and its call, unless that continues
+// as suspended work.
 func (r *requests) forget(x *request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open[x.key] == x { // else another request has the id by now
 		delete(r.open, x.key)
+	}
+	if x.work == nil {
+		r.endLocked(x.call)
 	}
 }
 
@@ -238,16 +242,20 @@ func (r *requests) begin(c *upstreamCall) {
 	r.calls = append(r.calls, c)
 }
 
-// end removes a call that its upstream no longer works on.
+// end removes a call that has been answered or given up.
 func (r *requests) end(c *upstreamCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.endLocked(c)
+}
+
+func (r *requests) endLocked(c *upstreamCall) {
 	if i := slices.Index(r.calls, c); i >= 0 {
 		r.calls = slices.Delete(r.calls, i, i+1)
 	}
 }
 
-// at returns the calls that l's upstream works on: those of the client, running or suspended, and
+// at returns the calls that l's upstream may work on: those of the client, running or suspended, and
 // the prefetches that it runs or may run. A server over stdio does not say which of them its
 // questions and log messages belong to.
 func (r *requests) at(l *upstream.Lease) (calls, prefetches []*upstreamCall) {

@@ -238,6 +238,6 @@ func (s *Server) Close() {
 	if others := s.common.servers.list(); len(others) > 0 {
 		others[0].recorder.log.Changed() // it may report for the process from now on
 	}
-	s.recorder.notices.stop()
+	s.recorder.updates.stop()
 	s.recorder.close()
 }

@@ -310,6 +310,7 @@ func (w *work) startCall() {
 	x.run(w.ctx, func(o outcome) {
 		defer x.s.running.Done()
 		x.call.release()
+		x.s.requests.end(x.call)
 		x.call.noteResult(o)
 		x.call.observeResult(w.ctx, o)
 		w.end(o)
