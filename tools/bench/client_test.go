@@ -53,7 +53,7 @@ func answer(out io.Writer, line, s string) {
 }
 
 func TestStdioClientDrivesTheUpstream(t *testing.T) {
-	c := pipeClient(t, func(in io.Reader, out io.Writer) error { return serveUpstream(in, out, 0) })
+	c := pipeClient(t, serveUpstream)
 	names, err := handshake(c)
 	if err != nil {
 		t.Fatal(err)

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 
-	"mcpschedd/tools/pollable"
+	"mcpschedd/tools/launch"
 )
 
 // httpRelayMain serves the command in args[1:] on the address args[0] until
@@ -19,7 +18,7 @@ func httpRelayMain(args []string) error {
 	if len(args) < 2 {
 		return errors.New("want an address and a command")
 	}
-	in, err := pollable.File(os.Stdin)
+	in, _, err := launch.Stdio()
 	if err != nil {
 		return err
 	}

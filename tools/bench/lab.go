@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"mcpschedd/tools/launch"
 )
 
 // What is measured, in the order in which it is shown.
@@ -49,20 +50,11 @@ func newLab(o options, dir string, progress io.Writer) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.bin != "" {
-		if o.bin, err = filepath.Abs(o.bin); err != nil {
-			return nil, err
-		}
-		if _, err := os.Stat(o.bin); err != nil {
-			return nil, fmt.Errorf("%w (build it first, or -bin \"\" for direct and relay only)", err)
-		}
-	}
-	if o.old != "" {
-		if o.old, err = filepath.Abs(o.old); err != nil {
-			return nil, err
-		}
-		if _, err := os.Stat(o.old); err != nil {
-			return nil, fmt.Errorf("-old: %w", err)
+	for _, program := range []*string{&o.bin, &o.old} {
+		if *program != "" {
+			if *program, err = launch.Program(*program); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return &lab{options: o, self: self, dir: dir, progress: progress, report: newReport(o)}, nil
@@ -191,7 +183,7 @@ func (l *lab) startOne(ctx context.Context, front, upstream, name string) (*targ
 		what = everything
 	}
 	if front == overHTTP {
-		addr, err := freeAddr()
+		addr, err := launch.FreeAddress()
 		if err != nil {
 			return nil, err
 		}
@@ -216,14 +208,4 @@ func (l *lab) startOne(ctx context.Context, front, upstream, name string) (*targ
 		return nil, err
 	}
 	return l.startStdio(ctx, name, command)
-}
-
-// freeAddr returns a loopback address that is free.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

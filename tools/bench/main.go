@@ -8,7 +8,7 @@
 // the relay, round by round.
 //
 //	go run -C tools ./bench -quick
-//	go run -C tools ./bench -only stdio/1KB -json
+//	go run -C tools ./bench -only stdio/1KB
 //	go run -C tools ./bench -mode stall -check
 //
 // It leaves out what the proxy is for, what it saves: it measures only what
@@ -28,7 +28,7 @@ import (
 	"time"
 )
 
-const usage = `usage: bench [-mode speed|enrich|record|versions|stall|memory|start|hook|connect|plan] [flags]
+const usage = `usage: bench [flags]
 
   -mode speed    p50, p99, calls per second, CPU per call: direct, relay, proxy
   -mode enrich   the same of the proxy with everything on beside everything off
@@ -36,34 +36,22 @@ const usage = `usage: bench [-mode speed|enrich|record|versions|stall|memory|sta
   -mode versions the same of the proxy of -bin beside an earlier build of it
   -mode stall    20,000 calls of 100 KB, none may take over 5 s
   -mode memory   resident memory with the guard's, idle and after 10,000 calls of 100 KB
-  -mode start    from start to the answer to initialize, with a last-known copy
   -mode hook     a client's hook, from its start to its end, without a daemon and with one
   -mode connect  calls of 1 KB through connect beside serve, and beside serve with
                  a relay before it
   -mode plan     a plan of 100 steps beside a client that makes the same calls in
-                 the same order, and the memory that 10,000 items of one take
+                 the same order
 
-  -bin FILE      the mcpschedd to measure (default ../bin/mcpschedd; "" measures
-                 direct and relay only)
-  -old FILE      versions: the earlier build
-  -quick         about a minute and a half instead of six (speed), fewer calls elsewhere
-  -only TEXT     speed: only cells whose name contains TEXT, as in stdio/1KB/32
-  -upstream KIND speed, plan: sdk (a server built with mcp-go, which the targets were
-                 stated with), raw (one that answers from memory: what is in
-                 front of it shows at its worst, and is not judged), or both
-  -json          machine-readable results on stdout
-  -check         exit 1 if a target is missed
 `
 
 // options are the flags of one run.
 type options struct {
-	mode  string // speed, enrich, record, versions, stall, memory, start, hook, connect or plan
+	mode  string // one of modes
 	bin   string // the proxy's file; "" leaves it out
 	old   string // of an earlier build of it, for versions
 	only  string // part of the names of the cells to measure; "" is all
 	kind  string // of the upstream: raw, sdk or both
 	quick bool   // shorter, with wider spreads
-	json  bool   // JSON instead of a table
 	check bool   // a missed target is exit code 1
 }
 
@@ -97,12 +85,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "bench: error: %v\n", err)
 		return 1
 	}
-	if o.json {
-		err = r.writeJSON(stdout)
-	} else {
-		err = r.writeTable(stdout)
-	}
-	if err != nil {
+	if err := r.write(stdout); err != nil {
 		fmt.Fprintf(stderr, "bench: error: %v\n", err)
 		return 1
 	}
@@ -125,15 +108,18 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.Usage = func() { fmt.Fprint(stderr, usage) }
-	fs.StringVar(&o.mode, "mode", "speed", "")
-	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "")
-	fs.StringVar(&o.old, "old", "", "")
-	fs.StringVar(&o.only, "only", "", "")
-	fs.StringVar(&o.kind, "upstream", "both", "")
-	fs.BoolVar(&o.quick, "quick", false, "")
-	fs.BoolVar(&o.json, "json", false, "")
-	fs.BoolVar(&o.check, "check", false, "")
+	fs.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		fs.PrintDefaults()
+	}
+	fs.StringVar(&o.mode, "mode", "speed", "one of the above")
+	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "the mcpschedd `FILE` to measure; \"\" measures direct and relay only")
+	fs.StringVar(&o.old, "old", "", "versions: `FILE` of the earlier build")
+	fs.StringVar(&o.only, "only", "", "speed: only cells whose name contains `TEXT`, as in stdio/1KB/32")
+	fs.StringVar(&o.kind, "upstream", "both", "speed, plan: `KIND` sdk, a server built with mcp-go, which the targets were stated with; raw, one that answers from memory, "+
+		"whose rows show the proxy at its worst and are not judged; or both")
+	fs.BoolVar(&o.quick, "quick", false, "about a minute and a half instead of six (speed), fewer calls elsewhere")
+	fs.BoolVar(&o.check, "check", false, "exit 1 if a target is missed")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -163,7 +149,6 @@ var modes = map[string]func(context.Context, *lab) error{
 	"versions": speed,
 	"stall":    stall,
 	"memory":   memory,
-	"start":    start,
 	"hook":     hook,
 	"connect":  connect,
 	"plan":     plan,

@@ -26,7 +26,7 @@ side_effect_class = "read_only"
 var shapes = []shape{{chains: 10, length: 10, ms: 20}, {chains: 100, length: 1, ms: 20}}
 
 // plan measures what a plan costs: its time beside that of a client that makes the
-// same calls in the best order, and the memory of one that goes over many items.
+// same calls in the best order.
 func plan(ctx context.Context, l *lab) error {
 	if l.bin == "" {
 		return errors.New("-mode plan: there is no plan without a proxy")
@@ -36,14 +36,14 @@ func plan(ctx context.Context, l *lab) error {
 			return err
 		}
 	}
-	return l.planMemory(ctx)
+	return nil
 }
 
 // scheduled is one way to make the calls of a shape.
 type scheduled struct {
 	name string
-	run  func(shape) (time.Duration, error)
 	on   *target
+	run  func(*stdioClient, tools, shape) (time.Duration, error)
 	took []float64 // milliseconds, per round, as the client sees it
 	span []float64 // as the server does
 }
@@ -64,49 +64,23 @@ func (l *lab) makespans(ctx context.Context, upstream string) error {
 		return err
 	}
 	defer proxy.stop()
-	if err := l.firstPlan(upstream, proxy); err != nil {
-		return err
+	// For the first plan of a process the tokenizer's vocabulary is loaded.
+	took, err := proxy.client.(*stdioClient).runPlan(proxy.tools, shape{chains: 1, length: 1})
+	if err != nil {
+		return proxy.fail(err)
 	}
+	l.report.addFact(upstream+", first plan of a process, one call of 0 ms", took.Seconds()*1e3, "ms")
 	for _, s := range shapes {
 		ways := []*scheduled{
-			{name: "client, direct", run: bare.follow, on: bare},
-			{name: "client, proxy", run: proxy.follow, on: proxy},
-			{name: "plan", run: proxy.runPlan, on: proxy},
+			{name: "client, direct", on: bare, run: (*stdioClient).follow},
+			{name: "client, proxy", on: proxy, run: (*stdioClient).follow},
+			{name: "plan", on: proxy, run: (*stdioClient).runPlan},
 		}
 		if err := l.timeWays(ctx, s, ways); err != nil {
 			return fmt.Errorf("%s, %s: %w", upstream, s, err)
 		}
 		l.addMakespans(upstream, s, ways)
 	}
-	return nil
-}
-
-// follow has t's client make the calls of the shape.
-func (t *target) follow(s shape) (time.Duration, error) {
-	took, err := t.client.(*stdioClient).follow(sleepCall(t.tools.sleep, s.ms), s, planSlots)
-	if err != nil {
-		return 0, t.fail(err)
-	}
-	return took, nil
-}
-
-// runPlan has t run the shape as a plan.
-func (t *target) runPlan(s shape) (time.Duration, error) {
-	took, err := t.client.(*stdioClient).runPlan(t.tools.sleep, s)
-	if err != nil {
-		return 0, t.fail(err)
-	}
-	return took, nil
-}
-
-// firstPlan tells what the first plan of a process takes, for which the tokenizer's
-// vocabulary is loaded.
-func (l *lab) firstPlan(upstream string, proxy *target) error {
-	took, err := proxy.runPlan(shape{chains: 1, length: 1})
-	if err != nil {
-		return err
-	}
-	l.report.addFact(upstream+", first plan of a process, one call of 0 ms", took.Seconds()*1e3, "ms")
 	return nil
 }
 
@@ -117,13 +91,14 @@ func (l *lab) timeWays(ctx context.Context, s shape, ways []*scheduled) error {
 				return err
 			}
 			w := ways[(round+i)%len(ways)] // another one is first each time
-			took, err := w.run(s)
+			c := w.on.client.(*stdioClient)
+			took, err := w.run(c, w.on.tools, s)
 			if err != nil {
-				return fmt.Errorf("%s: %w", w.name, err)
+				return fmt.Errorf("%s: %w", w.name, w.on.fail(err))
 			}
-			span, err := w.on.span()
+			span, err := c.span(w.on.tools)
 			if err != nil {
-				return fmt.Errorf("%s: %w", w.name, err)
+				return fmt.Errorf("%s: %w", w.name, w.on.fail(err))
 			}
 			w.took, w.span = append(w.took, took.Seconds()*1e3), append(w.span, span.Seconds()*1e3)
 		}
@@ -135,7 +110,7 @@ func (l *lab) timeWays(ctx context.Context, s shape, ways []*scheduled) error {
 // goes through the same proxy: what standing in between costs is not the plan's.
 func (l *lab) addMakespans(upstream string, s shape, ways []*scheduled) {
 	name := fmt.Sprintf("%s, %s over %d slots", upstream, s, planSlots)
-	l.report.addFact(name+", lower bound", s.bound(planSlots).Seconds()*1e3, "ms")
+	l.report.addFact(name+", lower bound", s.bound().Seconds()*1e3, "ms")
 	bare, through, whole := ways[0], ways[1], ways[2]
 	for _, w := range ways {
 		took := spreadOf(w.took)

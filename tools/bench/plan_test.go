@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,14 +17,13 @@ import (
 // so many at once, and never more.
 func TestFollowKeepsTheOrderAndTheSlots(t *testing.T) {
 	for _, tc := range []struct {
-		s     shape
-		slots int
-		most  int // in flight
+		s    shape
+		most int // in flight
 	}{
-		{shape{chains: 10, length: 10}, 8, 8},
-		{shape{chains: 3, length: 5}, 8, 3},
-		{shape{chains: 100, length: 1}, 8, 8},
-		{shape{chains: 1, length: 4}, 1, 1},
+		{shape{chains: 10, length: 10}, 8},
+		{shape{chains: 3, length: 5}, 3},
+		{shape{chains: 100, length: 1}, 8},
+		{shape{chains: 1, length: 4}, 1},
 	} {
 		t.Run(tc.s.String(), func(t *testing.T) {
 			calls, most := 0, 0
@@ -57,7 +55,7 @@ func TestFollowKeepsTheOrderAndTheSlots(t *testing.T) {
 					}
 				}
 			})
-			if _, err := c.follow(sleepCall("sleep", 0), tc.s, tc.slots); err != nil {
+			if _, err := c.follow(tools{sleep: "sleep"}, tc.s); err != nil {
 				t.Fatal(err)
 			}
 			if calls != tc.s.calls() || most != tc.most {
@@ -100,7 +98,7 @@ func TestShapeBound(t *testing.T) {
 		{shape{100, 1, 20}, 260 * time.Millisecond},
 		{shape{2, 10, 20}, 200 * time.Millisecond},
 	} {
-		if got := tc.s.bound(8); got != tc.want {
+		if got := tc.s.bound(); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.s, got, tc.want)
 		}
 	}
@@ -110,7 +108,7 @@ func TestShapeBound(t *testing.T) {
 // result of the one before it in its chain, and no two have the same arguments.
 func TestShapeAsAPlan(t *testing.T) {
 	s := shape{chains: 3, length: 4, ms: 20}
-	call, err := planCall(s.steps("sleep", 7000), []string{"c2-3"})
+	call, err := s.plan("sleep", 7000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +125,6 @@ func TestShapeAsAPlan(t *testing.T) {
 						After map[string]string
 					}
 				}
-				OutputSteps []string `json:"output_steps"`
 			}
 		}
 	}
@@ -135,8 +132,8 @@ func TestShapeAsAPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := m.Params.Arguments
-	if m.ID != 42 || m.Method != "tools/call" || m.Params.Name != "execute_tool_plan" || !slices.Equal(a.OutputSteps, []string{"c2-3"}) {
-		t.Errorf("got %+v, want a call of execute_tool_plan with one output step", m)
+	if m.ID != 42 || m.Method != "tools/call" || m.Params.Name != "execute_tool_plan" {
+		t.Errorf("got %+v, want a call of execute_tool_plan", m)
 	}
 	if len(a.Steps) != 12 {
 		t.Fatalf("got %d steps, want 12", len(a.Steps))
@@ -185,7 +182,7 @@ func TestPlansThatDidNotRun(t *testing.T) {
 				}
 				return r.Err()
 			})
-			_, err := c.runPlan("sleep", shape{chains: 2, length: 1})
+			_, err := c.runPlan(tools{sleep: "sleep"}, shape{chains: 2, length: 1})
 			if !regexp.MustCompile(tc.want).MatchString(fmt.Sprint(err)) {
 				t.Errorf("got %v, want %s", err, tc.want)
 			}
@@ -197,19 +194,5 @@ func TestPlanModeNeedsTheProxy(t *testing.T) {
 	var stderr strings.Builder
 	if got := run([]string{"-mode", "plan", "-bin", ""}, io.Discard, &stderr); got != 1 {
 		t.Errorf("got exit code %d, want 1; stderr:\n%s", got, &stderr)
-	}
-}
-
-func TestUpstreamLists(t *testing.T) {
-	for _, tc := range []struct{ arguments, want string }{
-		{`{"count":3,"from":8}`, `"result":{"content":[{"type":"text","text":"[8,9,10]"}]}}`},
-		{`{"count":0}`, `"result":{"content":[{"type":"text","text":"[]"}]}}`},
-		{`{"count":-1}`, `"error":{"code":-32602,"message":"no such tool or size"}}`},
-		{`{"count":1048577}`, `"error":{"code":-32602,"message":"no such tool or size"}}`},
-	} {
-		line := `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list","arguments":` + tc.arguments + `}}`
-		if got, want := talk(t, 0, line), `{"jsonrpc":"2.0","id":3,`+tc.want; !slices.Equal(got, []string{want}) {
-			t.Errorf("%s: got %s, want %s", tc.arguments, got, want)
-		}
 	}
 }

@@ -26,22 +26,23 @@ func (s shape) String() string {
 
 func (s shape) calls() int { return s.chains * s.length }
 
-// bound is what no schedule over so many slots can do better than.
-func (s shape) bound(slots int) time.Duration {
-	rounds := max(s.length, (s.calls()+slots-1)/slots)
+// bound is what no schedule over planSlots slots can do better than.
+func (s shape) bound() time.Duration {
+	rounds := max(s.length, (s.calls()+planSlots-1)/planSlots)
 	return time.Duration(rounds*s.ms) * time.Millisecond
 }
 
-// follow makes the calls of a shape over so many slots, always the next of the
+// follow makes the calls of a shape over planSlots slots, always the next of the
 // chain of which most is left: the best order for chains of equal calls, which a
 // plan has to find from its steps. It returns the time from the first request to
 // the last answer.
-func (c *stdioClient) follow(call template, s shape, slots int) (time.Duration, error) {
+func (c *stdioClient) follow(names tools, s shape) (time.Duration, error) {
+	call := sleepCall(names.sleep, s.ms)
 	open := newChains(s)
 	start := time.Now()
 	c.from.SetReadDeadline(start.Add(patience))
 	for {
-		for len(open.running) < slots {
+		for len(open.running) < planSlots {
 			id := c.next
 			if !open.begin(id) {
 				break
@@ -108,28 +109,12 @@ type step struct {
 	ID        string         `json:"id"`
 	Tool      string         `json:"tool"`
 	Arguments map[string]any `json:"arguments"`
-	DependsOn []string       `json:"depends_on,omitempty"`
-	ForEach   any            `json:"for_each,omitempty"`
-	MaxItems  int            `json:"max_items,omitempty"`
 }
 
-// ref refers to a result, or to a part of it.
-func ref(to string) map[string]string { return map[string]string{"$ref": to} }
-
-// planCall is the request that runs steps; outputs nil is all of them.
-func planCall(steps []step, outputs []string) (template, error) {
-	arguments := map[string]any{"steps": steps}
-	if outputs != nil {
-		arguments["output_steps"] = outputs
-	}
-	params, err := json.Marshal(map[string]any{"name": "execute_tool_plan", "arguments": arguments})
-	return ask("tools/call", string(params)), err
-}
-
-// steps is the shape as a plan of a tool that sleeps. Each call has a number of its
-// own, from the given one on, and is handed the result it waits for, as a plan of
-// any use would have it.
-func (s shape) steps(tool string, from int64) []step {
+// plan is the request that runs the shape as a plan of a tool that sleeps. Each call
+// has a number of its own, from the given one on, and is handed the result it waits
+// for, as a plan of any use would have it.
+func (s shape) plan(tool string, from int64) (template, error) {
 	var all []step
 	for i := range s.calls() {
 		chain, at := i%s.chains, i/s.chains
@@ -138,11 +123,12 @@ func (s shape) steps(tool string, from int64) []step {
 			Arguments: map[string]any{"ms": s.ms, "n": from + int64(i)},
 		}
 		if at > 0 {
-			st.Arguments["after"] = ref(fmt.Sprintf("c%d-%d#", chain, at-1))
+			st.Arguments["after"] = map[string]string{"$ref": fmt.Sprintf("c%d-%d#", chain, at-1)}
 		}
 		all = append(all, st)
 	}
-	return all
+	params, err := json.Marshal(map[string]any{"name": "execute_tool_plan", "arguments": map[string]any{"steps": all}})
+	return ask("tools/call", string(params)), err
 }
 
 // planned is what a plan answers.
@@ -189,10 +175,10 @@ func (p *planned) ran(steps int) error {
 
 // runPlan runs the shape as one plan and returns the time from the request to its
 // answer.
-func (c *stdioClient) runPlan(tool string, s shape) (time.Duration, error) {
+func (c *stdioClient) runPlan(names tools, s shape) (time.Duration, error) {
 	first := c.next // numbers that no other call has
 	c.next += int64(s.calls())
-	call, err := planCall(s.steps(tool, first), nil)
+	call, err := s.plan(names.sleep, first)
 	if err != nil {
 		return 0, err
 	}

@@ -6,18 +6,14 @@ import (
 	"os"
 	"os/exec"
 
-	"mcpschedd/tools/pollable"
+	"mcpschedd/tools/launch"
 )
 
 // copyBuffer is as much as a Linux pipe holds, so one read empties a full one.
 const copyBuffer = 64 << 10
 
 func relayMain(args []string) error {
-	in, err := pollable.File(os.Stdin)
-	if err != nil {
-		return err
-	}
-	out, err := pollable.File(os.Stdout)
+	in, out, err := launch.Stdio()
 	if err != nil {
 		return err
 	}

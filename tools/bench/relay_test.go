@@ -83,7 +83,7 @@ func serveHTTPRelay(t *testing.T) string {
 	from, out := io.Pipe()
 	h := newHTTPRelay(to)
 	done := make(chan error, 2)
-	go func() { done <- serveUpstream(in, out, 0); out.Close() }()
+	go func() { done <- serveUpstream(in, out); out.Close() }()
 	go func() { done <- h.read(from) }()
 	s := httptest.NewServer(h)
 	t.Cleanup(func() {

@@ -3,35 +3,26 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"log"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"mcpschedd/tools/pollable"
+	"mcpschedd/tools/launch"
 )
 
 func sdkMain([]string) error {
 	// Blocking, the SDK's own way of reading may stop for minutes (Go 1.26).
-	in, err := pollable.File(os.Stdin)
-	if err != nil {
-		return err
-	}
-	out, err := pollable.File(os.Stdout)
+	in, out, err := launch.Stdio()
 	if err != nil {
 		return err
 	}
 	return serveSDK(context.Background(), in, out)
 }
 
-// serveSDK is the upstream's tools on mcp-go's server, set to as many workers as
-// it can have, because a call that waits for one says nothing of what stands in
-// front. It takes about the time that an answer takes a server in the field.
+// serveSDK is the upstream's tools on mcp-go's server. It takes about the time that an answer takes a server in the field.
 func serveSDK(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := server.NewMCPServer("bench", "1", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("blob", mcp.WithNumber("size", mcp.Required())), blobTool())
@@ -40,14 +31,7 @@ func serveSDK(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.AddTool(mcp.NewTool("span"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultText(clock.take()), nil
 	})
-	stdio := server.NewStdioServer(s)
-	server.WithWorkerPoolSize(100)(stdio)
-	server.WithQueueSize(1000)(stdio)
-	server.WithErrorLogger(log.New(io.Discard, "", 0))(stdio)
-	if err := stdio.Listen(ctx, in, out); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	return launch.Serve(ctx, s, in, out)
 }
 
 // blobTool answers with texts that are made once: making them is no part of
@@ -79,11 +63,6 @@ func sleepTool(clock *span) server.ToolHandlerFunc {
 	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		clock.begin()
 		defer clock.end()
-		select {
-		case <-time.After(time.Duration(r.GetInt("ms", 0)) * time.Millisecond):
-			return mcp.NewToolResultText("slept"), nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return mcp.NewToolResultText("slept"), launch.Pause(ctx, time.Duration(r.GetInt("ms", 0))*time.Millisecond)
 	}
 }

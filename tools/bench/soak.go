@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"mcpschedd/tools/launch"
 )
 
 // soakSize is the answer of the long runs, the size of a large file.
@@ -65,7 +67,7 @@ func memory(ctx context.Context, l *lab) error {
 	defer t.stop()
 	pid := t.cmd.Process.Pid
 	// What starting took may be given back to the system first.
-	if err := pause(ctx, 2*time.Second); err != nil {
+	if err := launch.Pause(ctx, 2*time.Second); err != nil {
 		return err
 	}
 	idle, _, ok := resident(pid)
@@ -92,16 +94,7 @@ func memory(ctx context.Context, l *lab) error {
 	return nil
 }
 
-func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
+func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
 
 // soak makes calls of soakSize in ten parts and hands each part's sample on.
 func (l *lab) soak(ctx context.Context, t *target, window, calls int, each func(sample)) error {
@@ -122,65 +115,4 @@ func (l *lab) soak(ctx context.Context, t *target, window, calls int, each func(
 		each(s)
 	}
 	return nil
-}
-
-// upstreamDelay is how long the upstream of mode start takes to answer
-// initialize, as one that is fetched or interpreted does. A proxy that waits
-// for it instead of answering from its last-known copy cannot reach the target.
-const upstreamDelay = 500 * time.Millisecond
-
-// start measures the time from the start of the process to its answer to
-// initialize, the proxy and the relay in turns. The relay has no copy to answer
-// from, so its upstream answers at once.
-func start(ctx context.Context, l *lab) error {
-	commands := map[string][]string{relayed: l.relay(rawUpstream)}
-	names := []string{relayed}
-	if l.bin != "" {
-		command, err := l.proxy("start", everything, l.command(rawUpstream, "-delay", upstreamDelay.String()))
-		if err != nil {
-			return err
-		}
-		commands[proxied] = command
-		names = append(names, proxied)
-		t, err := l.startStdio(ctx, proxied, command) // leaves the last-known copy behind
-		if err != nil {
-			return err
-		}
-		t.stop()
-	}
-	took := make(map[string][]float64)
-	for range pick(l, 30, 10) {
-		for _, name := range names {
-			d, err := l.timeStart(ctx, name, commands[name])
-			if err != nil {
-				return err
-			}
-			took[name] = append(took[name], float64(d)/float64(time.Millisecond))
-		}
-	}
-	for _, name := range names {
-		s := spreadOf(took[name])
-		what := fmt.Sprintf("%s, start to answered initialize, %d starts", name, s.Rounds)
-		if name == proxied {
-			l.report.atMost(what+", median", s.Median, 50, "ms")
-		} else {
-			l.report.addFact(what+", median", s.Median, "ms")
-		}
-		l.report.addFact(what+", max", s.Max, "ms")
-	}
-	return nil
-}
-
-func (l *lab) timeStart(ctx context.Context, name string, command []string) (time.Duration, error) {
-	t, err := l.start(ctx, name, command)
-	if err != nil {
-		return 0, err
-	}
-	err = initialize(t.client)
-	took := time.Since(t.began)
-	if err != nil {
-		return 0, t.fail(err)
-	}
-	t.stop()
-	return took, nil
 }

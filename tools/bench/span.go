@@ -40,16 +40,15 @@ func (s *span) take() string {
 	return strconv.FormatInt(took, 10)
 }
 
-// span asks t's upstream for the makespan of the sleeps since it was last asked.
-func (t *target) span() (time.Duration, error) {
-	params := fmt.Sprintf(`{"name":%q,"arguments":{}}`, t.tools.span)
-	answer, err := t.client.(*stdioClient).ask(ask("tools/call", params))
+// span asks the upstream for the makespan of the sleeps since it was last asked.
+func (c *stdioClient) span(names tools) (time.Duration, error) {
+	answer, err := c.ask(ask("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{}}`, names.span)))
 	if err != nil {
-		return 0, t.fail(err)
+		return 0, err
 	}
 	raw, err := resultOf(answer)
 	if err != nil {
-		return 0, t.fail(err)
+		return 0, err
 	}
 	var result struct{ Content []struct{ Text string } }
 	if err := json.Unmarshal(raw, &result); err != nil || len(result.Content) != 1 {

@@ -46,7 +46,7 @@ func speed(ctx context.Context, l *lab) error {
 			if err != nil {
 				return err
 			}
-			err = l.measureFront(ctx, upstream+"/"+front, cells, targets)
+			err = l.measureFront(ctx, cells, targets)
 			stopAll(targets)
 			if err != nil {
 				return err
@@ -72,8 +72,8 @@ func (l *lab) cells(upstream, front string) []cell {
 	return cells
 }
 
-// measureFront measures cells, which all have the name's upstream and front.
-func (l *lab) measureFront(ctx context.Context, name string, cells []cell, targets []*target) error {
+// measureFront measures cells, which all have the targets' upstream and front.
+func (l *lab) measureFront(ctx context.Context, cells []cell, targets []*target) error {
 	for _, c := range cells {
 		row, err := l.measureCell(ctx, c, targets)
 		if err != nil {
@@ -82,22 +82,7 @@ func (l *lab) measureFront(ctx context.Context, name string, cells []cell, targe
 		l.report.addCell(row)
 		l.say("%-19s %s", c, row.brief())
 	}
-	for _, t := range targets {
-		took, err := sleepers(t)
-		if err != nil {
-			return fmt.Errorf("sleepers: %w", t.fail(err))
-		}
-		l.report.addSleepers(name, t.name, took)
-		l.say("%-19s %s: 16 calls of 300 ms at once in %.3f s", name, t.name, took.Seconds())
-	}
 	return nil
-}
-
-// sleepers returns how long 16 calls take that begin together and of which
-// each takes 300 ms.
-func sleepers(t *target) (time.Duration, error) {
-	s, err := t.client.drive(load{call: sleepCall(t.tools.sleep, 300), window: 16, count: 16})
-	return s.whole, err
 }
 
 // runner is what a cell has seen of one target so far.

@@ -23,12 +23,12 @@ func percentile[T cmp.Ordered](values []T, p float64) T {
 
 // spread says how a figure varied over the rounds of a run.
 type spread struct {
-	Median float64 `json:"median"`
-	Low    float64 `json:"q1"` // first quartile
-	High   float64 `json:"q3"` // third quartile
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-	Rounds int     `json:"rounds"`
+	Median float64
+	Low    float64 // first quartile
+	High   float64 // third quartile
+	Min    float64
+	Max    float64
+	Rounds int
 }
 
 // spreadOf sorts values.

@@ -5,16 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"mcpschedd/tools/pollable"
+	"mcpschedd/tools/launch"
 )
 
 const (
@@ -26,42 +23,29 @@ const (
 	idRoom = 128
 	// maxBlob bounds what one call may make the upstream prepare.
 	maxBlob = 64 << 20
-	// maxList is the longest list it makes.
-	maxList = 1 << 20
 
 	toolList = `{"tools":[` +
 		`{"name":"blob","description":"Returns a text of the given size in bytes.","inputSchema":{"type":"object","properties":{"size":{"type":"integer"},"n":{"type":"integer"}},"required":["size"]}},` +
 		`{"name":"sleep","description":"Answers after the given number of milliseconds.","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"n":{"type":"integer"}},"required":["ms"]}},` +
-		`{"name":"list","description":"Returns a JSON array of count numbers, the first of them from.","inputSchema":{"type":"object","properties":{"count":{"type":"integer"},"from":{"type":"integer"}},"required":["count"]}},` +
 		`{"name":"span","description":"Microseconds from the first sleep since it was last asked to the end of the last.","inputSchema":{"type":"object"}}]}`
 )
 
 // revisions are those with an initialize handshake, newest first.
 var revisions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
-func upstreamMain(args []string) error {
-	fs := flag.NewFlagSet("upstream", flag.ContinueOnError)
-	delay := fs.Duration("delay", 0, "how long initialize takes")
-	if err := fs.Parse(args); err != nil {
-		return err
-	}
-	in, err := pollable.File(os.Stdin)
+func upstreamMain([]string) error {
+	in, out, err := launch.Stdio()
 	if err != nil {
 		return err
 	}
-	out, err := pollable.File(os.Stdout)
-	if err != nil {
-		return err
-	}
-	return serveUpstream(in, out, *delay)
+	return serveUpstream(in, out)
 }
 
 // upstream is an MCP server that costs as little as one can, so that what
 // stands before it is what is measured: a blob is never copied, only the id is
 // put before the prepared rest.
 type upstream struct {
-	delay time.Duration // before initialize is answered
-	span  span
+	span span
 
 	mu    sync.Mutex     // also keeps answers apart on out
 	out   io.Writer      // one answer per write
@@ -75,13 +59,13 @@ type request struct {
 	Params struct {
 		ProtocolVersion string
 		Name            string
-		Arguments       struct{ Size, MS, Count, From int }
+		Arguments       struct{ Size, MS int }
 	}
 }
 
 // serveUpstream answers until in ends; what still sleeps then is dropped.
-func serveUpstream(in io.Reader, out io.Writer, delay time.Duration) error {
-	u := &upstream{delay: delay, out: out, blobs: make(map[int][]byte)}
+func serveUpstream(in io.Reader, out io.Writer) error {
+	u := &upstream{out: out, blobs: make(map[int][]byte)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var sleeping sync.WaitGroup
 	defer sleeping.Wait()
@@ -102,36 +86,21 @@ func serveUpstream(in io.Reader, out io.Writer, delay time.Duration) error {
 		if len(r.ID) == 0 || r.Method == "" {
 			continue // a notification, or an answer to a question never asked
 		}
-		if r.sleeps() {
+		if r.Method == "tools/call" && r.Params.Name == "sleep" {
 			u.span.begin()
-		}
-		if d := u.pause(r); d > 0 {
-			sleeping.Go(func() {
-				select {
-				case <-time.After(d):
-					u.answer(r)
-				case <-ctx.Done():
-				}
-			})
-			continue
+			if d := time.Duration(r.Params.Arguments.MS) * time.Millisecond; d > 0 {
+				sleeping.Go(func() {
+					if launch.Pause(ctx, d) == nil {
+						u.answer(r)
+					}
+				})
+				continue
+			}
 		}
 		if err := u.answer(r); err != nil {
 			return err
 		}
 	}
-}
-
-func (r *request) sleeps() bool { return r.Method == "tools/call" && r.Params.Name == "sleep" }
-
-// pause is how long the answer to r has to wait.
-func (u *upstream) pause(r request) time.Duration {
-	switch {
-	case r.Method == "initialize":
-		return u.delay
-	case r.sleeps():
-		return time.Duration(r.Params.Arguments.MS) * time.Millisecond
-	}
-	return 0
 }
 
 func (u *upstream) answer(r request) error {
@@ -157,10 +126,6 @@ func (u *upstream) answer(r request) error {
 		case "sleep":
 			u.span.end()
 			return u.write(r.ID, "result", `{"content":[{"type":"text","text":"slept"}]}`)
-		case "list":
-			if count := r.Params.Arguments.Count; count >= 0 && count <= maxList {
-				return u.write(r.ID, "result", `{"content":[{"type":"text","text":"`+list(r.Params.Arguments.From, count)+`"}]}`)
-			}
 		}
 		return u.write(r.ID, "error", `{"code":-32602,"message":"no such tool or size"}`)
 	}
@@ -194,16 +159,4 @@ func (u *upstream) writeBlob(id json.RawMessage, size int) error {
 	copy(b[from+len(answerHead):], id)
 	_, err := u.out.Write(b[from:])
 	return err
-}
-
-// list writes count numbers from the given one on as a JSON array.
-func list(from, count int) string {
-	b := []byte("[")
-	for i := range count {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(from+i), 10)
-	}
-	return string(append(b, ']'))
 }

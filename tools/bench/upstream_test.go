@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -19,7 +18,7 @@ func talk(t *testing.T, wait time.Duration, lines ...string) []string {
 	in, feed := io.Pipe()
 	var out bytes.Buffer // written by the upstream alone, read after its end
 	ended := make(chan error)
-	go func() { ended <- serveUpstream(in, &out, 0) }()
+	go func() { ended <- serveUpstream(in, &out) }()
 	for _, line := range lines {
 		io.WriteString(feed, line+"\n")
 	}
@@ -95,35 +94,8 @@ func TestUpstreamSleepsConcurrently(t *testing.T) {
 	})
 }
 
-func TestUpstreamDelaysInitializeOnly(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		in, feed := io.Pipe()
-		from, out := io.Pipe()
-		ended := make(chan error)
-		go func() { ended <- serveUpstream(in, out, time.Second) }()
-		answers := bufio.NewReader(from)
-		start := time.Now()
-		for _, step := range []struct {
-			method string
-			want   time.Duration
-		}{{"ping", 0}, {"initialize", time.Second}, {"tools/list", time.Second}} {
-			fmt.Fprintf(feed, `{"jsonrpc":"2.0","id":1,"method":%q}`+"\n", step.method)
-			if _, err := answers.ReadString('\n'); err != nil {
-				t.Fatal(err)
-			}
-			if got := time.Since(start); got != step.want {
-				t.Errorf("%s: got an answer at %s, want %s", step.method, got, step.want)
-			}
-		}
-		feed.Close()
-		if err := <-ended; err != nil {
-			t.Errorf("got %v, want no error", err)
-		}
-	})
-}
-
 func TestUpstreamRefusesWhatIsNoJSON(t *testing.T) {
-	if err := serveUpstream(strings.NewReader("hello\n"), io.Discard, 0); err == nil {
+	if err := serveUpstream(strings.NewReader("hello\n"), io.Discard); err == nil {
 		t.Error("got no error, want one")
 	}
 }

@@ -1,9 +1,6 @@
 //go:build unix
 
-// Package pollable makes standard streams that Go waits for without a thread. They are
-// files as Go has them, and not what jsonrpc.OpenStream returns: what the program is
-// compared with must not stand on the code that is measured.
-package pollable
+package launch
 
 import (
 	"fmt"
@@ -11,10 +8,13 @@ import (
 	"syscall"
 )
 
-// File returns f as a descriptor that the Go runtime polls. A goroutine
+// polled returns f as a descriptor that the Go runtime polls. A goroutine
 // that waits in a blocking read can hold up a stop of the world for a minute
 // (measured with Go 1.26), which would be counted against what is measured.
-func File(f *os.File) (*os.File, error) {
+//
+// It is a file as Go has them, and not what jsonrpc.OpenStream returns: what the program is
+// compared with must not stand on the code that is measured.
+func polled(f *os.File) (*os.File, error) {
 	fd, err := syscall.Dup(int(f.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)

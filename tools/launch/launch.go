@@ -1,0 +1,126 @@
+// Package launch has what several tools need to start programs: mcpschedd with a configuration,
+// clients and servers made with mcp-go, and pipes that Go waits for without a thread.
+//
+// Its one idea: what is measured is a process of its own, met as a client meets it. It leaves out
+// clients and servers whose own time is measured beside: those of bench.
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// Program is the absolute path of a program that was built before.
+func Program(name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w (build it first)", err)
+	}
+	return path, nil
+}
+
+// Table is a table of a TOML file.
+type Table = map[string]any
+
+// Configure writes a configuration of mcpschedd. In none of its texts stands a reference to the
+// environment.
+func Configure(file string, settings Table) error {
+	text, err := toml.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
+}
+
+// FreeAddress is a loopback address that nothing listens on.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// Pause waits for so long, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Stdio are the standard streams of this process as files that the Go runtime polls.
+func Stdio() (in, out *os.File, err error) {
+	if in, err = polled(os.Stdin); err != nil {
+		return nil, nil, err
+	}
+	out, err = polled(os.Stdout)
+	return in, out, err
+}
+
+// Serve serves on two pipes until the input or ctx ends. A hundred calls run at once: mcp-go's
+// five would queue those of an eager client.
+func Serve(ctx context.Context, s *server.MCPServer, in io.Reader, out io.Writer) error {
+	stdio := server.NewStdioServer(s)
+	server.WithWorkerPoolSize(100)(stdio)
+	server.WithQueueSize(1000)(stdio)
+	server.WithErrorLogger(log.New(io.Discard, "", 0))(stdio)
+	if err := stdio.Listen(ctx, in, out); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// Client starts a program, shakes hands with it, and returns its client. The process outlives
+// ctx: Close ends it in order. What it writes to stderr goes to the file log.
+func Client(ctx context.Context, command []string, dir, log string, o ...client.ClientOption) (*client.Client, error) {
+	stderr, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close()
+	c := client.NewClient(transport.NewStdioWithOptions(command[0], nil, command[1:],
+		transport.WithCommandFunc(func(_ context.Context, name string, _, args []string) (*exec.Cmd, error) {
+			cmd := exec.Command(name, args...)
+			cmd.Stderr, cmd.Dir = stderr, dir
+			return cmd, nil
+		})), o...)
+	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	if err := Hello(ctx, c); err != nil {
+		c.Close()
+		said, _ := os.ReadFile(log)
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(said)))
+	}
+	return c, nil
+}
+
+// Hello shakes hands.
+func Hello(ctx context.Context, c *client.Client) error {
+	hello := mcp.InitializeRequest{}
+	hello.Params.ClientInfo = mcp.Implementation{Name: "tools", Version: "1"}
+	_, err := c.Initialize(ctx, hello)
+	return err
+}

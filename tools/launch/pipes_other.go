@@ -1,0 +1,8 @@
+//go:build !unix
+
+package launch
+
+import "os"
+
+// polled returns f itself: these systems have no such pipes.
+func polled(f *os.File) (*os.File, error) { return f, nil }
