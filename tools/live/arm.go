@@ -1,14 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"mcpschedd/tools/dataset"
+	"mcpschedd/tools/launch"
 )
 
 // arm is the sessions of a cell under one configuration and one learned state.
@@ -16,8 +21,8 @@ type arm struct {
 	lab    *lab
 	cell   cell
 	name   string
-	dir    string // of the cell
-	server string // lines of the proxy's configuration that say how it is reached
+	dir    string       // of the cell
+	server launch.Table // how the proxy reaches it
 
 	plays []*play // as the trace has them
 }
@@ -45,48 +50,32 @@ func (a *arm) run(ctx context.Context) error {
 // inLanes plays sessions in their order, so many at once. What one has learned those know that
 // begin after it has ended.
 func (a *arm) inLanes(ctx context.Context, what string, all []*session, lanes int) ([]*play, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	order := make(chan int, len(all))
-	for i := range all {
-		order <- i
-	}
-	close(order)
-	plays, errs := make([]*play, len(all)), make([]error, len(all))
+	open, ctx := errgroup.WithContext(ctx)
+	open.SetLimit(lanes)
+	plays := make([]*play, len(all))
 	var mu sync.Mutex // guards ended
 	var ended []int
-	one := func(i int) error {
-		select {
-		case a.lab.places <- struct{}{}:
-			defer func() { <-a.lab.places }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		mu.Lock()
-		knew := slices.Clone(ended)
-		mu.Unlock()
-		p, err := a.play(ctx, all[i], fmt.Sprintf("%s-%s-%03d", a.name, what, i))
-		if err != nil {
-			return err
-		}
-		p.knew, plays[i] = knew, p
-		mu.Lock()
-		ended = append(ended, i)
-		mu.Unlock()
-		return nil
-	}
-	var open sync.WaitGroup
-	for range lanes {
-		open.Go(func() {
-			for i := range order {
-				if errs[i] = one(i); errs[i] != nil {
-					cancel()
-				}
+	for i, s := range all {
+		open.Go(func() error {
+			if err := a.lab.places.Acquire(ctx, 1); err != nil {
+				return err
 			}
+			defer a.lab.places.Release(1)
+			mu.Lock()
+			knew := slices.Clone(ended)
+			mu.Unlock()
+			p, err := a.play(ctx, s, fmt.Sprintf("%s-%s-%03d", a.name, what, i))
+			if err != nil {
+				return err
+			}
+			p.knew, plays[i] = knew, p
+			mu.Lock()
+			ended = append(ended, i)
+			mu.Unlock()
+			return nil
 		})
 	}
-	open.Wait()
-	return plays, firstOf(errs)
+	return plays, open.Wait()
 }
 
 func (a *arm) state() string              { return filepath.Join(a.dir, a.name+"-state") }
@@ -101,26 +90,26 @@ func (a *arm) furnish(s *session, label string) error {
 	if err := os.WriteFile(recordedFile(a.dir, label), data, 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(a.config(label), []byte(a.configuration(label)), 0o600)
-}
-
-// configuration is that of a session's proxy: what a user says who trusts a service, and no
-// more.
-func (a *arm) configuration(label string) string {
-	mode, telling := "on", fmt.Sprintf("env = { %s = %q }\n", sessionVariable, label)
+	// What a user says who trusts a service, and no more.
+	upstream := launch.Table{"trust": true, "remote": true, "env": launch.Table{sessionVariable: label}}
 	if a.cell.HTTP {
-		telling = fmt.Sprintf("headers = { %s = %q }\n", sessionHeader, label)
+		upstream = launch.Table{"trust": true, "remote": true, "headers": launch.Table{sessionHeader: label}}
 	}
+	maps.Copy(upstream, a.server)
+	mode := "on"
 	if a.name == off {
 		mode = "off"
 	}
-	return fmt.Sprintf("[server]\nstate_dir = %q\n[enrichment]\nmode = %q\n[upstreams.%s]\ntrust = true\nremote = true\n%s%s",
-		a.state(), mode, upstreamName, a.server, telling)
+	return launch.Configure(a.config(label), launch.Table{
+		"server":     launch.Table{"state_dir": a.state()},
+		"enrichment": launch.Table{"mode": mode},
+		"upstreams":  launch.Table{upstreamName: upstream},
+	})
 }
 
 // row is what the arm came to.
 func (a *arm) row(ctx context.Context, without []*play) (*row, error) {
-	r := &row{cell: a.cell, Cell: a.cell.String(), Arm: a.name, figures: figuresOf(a.plays), Declined: make(map[string]int)}
+	r := &row{cell: a.cell, Arm: a.name, figures: figuresOf(a.plays), Declined: make(map[string]int)}
 	var err error
 	most := 0
 	for _, s := range a.lab.played {
@@ -148,24 +137,14 @@ func (a *arm) declined(reasons map[string]int) error {
 		return err
 	}
 	for _, name := range files {
-		f, err := os.Open(name)
+		events, err := dataset.LinesOf[struct{ Declined map[string]int }](name)
 		if err != nil {
 			return err
 		}
-		lines := bufio.NewScanner(f)
-		lines.Buffer(nil, 64<<20)
-		for lines.Scan() {
-			var e struct{ Declined map[string]int }
-			if json.Unmarshal(lines.Bytes(), &e) != nil {
-				continue // a line of a process that was killed
-			}
+		for _, e := range events {
 			for why, n := range e.Declined {
 				reasons[why] += n
 			}
-		}
-		f.Close()
-		if err := lines.Err(); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

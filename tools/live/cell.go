@@ -92,15 +92,14 @@ func armNames() []string { return []string{off, cold, trained} }
 // row is what an arm of a cell came to.
 type row struct {
 	cell cell
-	Cell string `json:"cell"`
-	Arm  string `json:"arm"`
+	Arm  string
 	figures
-	Replay   replayed       `json:"replay"`
-	Ceiling  float64        `json:"ceiling"` // coverage of the best of all prefetchers
-	Others   float64        `json:"others"`  // how long calls that were not covered took at the server, by what the same calls took in the arm off; 0: not measured
-	Waiting  float64        `json:"waiting"` // how long the client waited for all calls, likewise
-	Declined map[string]int `json:"declined"`
-	Missed   []string       `json:"missed"`
+	Replay   replayed
+	Ceiling  float64 // coverage of the best of all prefetchers
+	Others   float64 // how long calls that were not covered took at the server, by what the same calls took in the arm off; 0: not measured
+	Waiting  float64 // how long the client waited for all calls, likewise
+	Declined map[string]int
+	Missed   []string
 }
 
 // compare fills in what a row is by the one without prefetches. What calls that were not

@@ -12,15 +12,15 @@ import (
 
 // figures are what the plays of an arm came to.
 type figures struct {
-	Sessions  int     `json:"sessions"`
-	Calls     int     `json:"calls"`
-	Reads     int     `json:"reads"` // that may be run early and are no repeats
-	Covered   int     `json:"covered"`
-	Coverage  float64 `json:"coverage"`
-	Upstream  int     `json:"upstream_calls"` // as the server counts them
-	PerCall   float64 `json:"upstream_calls_per_call"`
-	Different int     `json:"different_answers"`
-	WaitMS    int64   `json:"wait_ms"`
+	Sessions  int
+	Calls     int
+	Reads     int // that may be run early and are no repeats
+	Covered   int
+	Coverage  float64
+	Upstream  int // as the server counts them
+	PerCall   float64
+	Different int
+	WaitMS    int64
 }
 
 func figuresOf(plays []*play) figures {
@@ -55,10 +55,10 @@ func ratio(a, b int) float64 {
 
 // replayed is what replay says of the same sessions.
 type replayed struct {
-	Reads    int     `json:"reads"`
-	Covered  int     `json:"covered"`
-	Issued   int     `json:"issued"`
-	Coverage float64 `json:"coverage"`
+	Reads    int
+	Covered  int
+	Issued   int
+	Coverage float64
 }
 
 // replay has mcpschedd replay play each session with the times that it has live without

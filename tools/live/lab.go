@@ -6,17 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"mcpschedd/internal/replay"
-	"mcpschedd/tools/classes"
+	"mcpschedd/tools/dataset"
+	"mcpschedd/tools/launch"
 )
 
 const (
@@ -32,31 +35,29 @@ type lab struct {
 	dir      string
 	played   []*session
 	learned  []*session
-	places   chan struct{} // one for each session that is played
-	starts   chan struct{} // one for each whose processes are starting
+	places   *semaphore.Weighted // one for each session that is played
+	starts   *semaphore.Weighted // one for each whose processes are starting
 	progress io.Writer
 }
 
 func newLab(o options, progress io.Writer) (*lab, error) {
-	l := &lab{options: o, progress: progress, places: make(chan struct{}, o.atOnce), starts: make(chan struct{}, 2*runtime.NumCPU())}
+	l := &lab{options: o, progress: progress,
+		places: semaphore.NewWeighted(int64(o.atOnce)), starts: semaphore.NewWeighted(int64(2 * runtime.NumCPU()))}
 	var err error
 	if l.self, err = os.Executable(); err != nil {
 		return nil, err
 	}
-	if l.bin, err = filepath.Abs(o.bin); err == nil {
-		_, err = os.Stat(l.bin)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w (build it first)", err)
+	if l.bin, err = launch.Program(o.bin); err != nil {
+		return nil, err
 	}
 	if l.classes, err = filepath.Abs(o.classes); err != nil {
 		return nil, err
 	}
-	if l.played, err = l.read(o.trace); err != nil {
+	if l.played, err = l.read(o.trace, o.sessions); err != nil {
 		return nil, err
 	}
 	if o.train != "" && l.wants(trained) {
-		if l.learned, err = l.read(o.train); err != nil {
+		if l.learned, err = l.read(o.train, math.MaxInt); err != nil {
 			return nil, err
 		}
 	}
@@ -76,9 +77,9 @@ func (l *lab) close() {
 
 func (o options) wants(arm string) bool { return slices.Contains(strings.Split(o.arms, ","), arm) }
 
-// read reads a trace.
-func (l *lab) read(name string) ([]*session, error) {
-	model, err := classes.Read(l.classes)
+// read reads a trace: the first most of its sessions.
+func (l *lab) read(name string, most int) ([]*session, error) {
+	model, err := dataset.Classes(l.classes)
 	if err != nil {
 		return nil, err
 	}
@@ -89,35 +90,22 @@ func (l *lab) read(name string) ([]*session, error) {
 	if len(calls) == 0 {
 		return nil, errors.New(name + ": no calls in it")
 	}
-	return sessionsOf(calls, l.sessions, model), nil
+	return sessionsOf(calls, most, model), nil
 }
 
 // measure plays all cells at once, as far as there are places.
 func (l *lab) measure(ctx context.Context) ([]*row, error) {
 	cells := l.wanted()
-	rows, errs := make([][]*row, len(cells)), make([]error, len(cells))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var all sync.WaitGroup
+	rows := make([][]*row, len(cells))
+	all, ctx := errgroup.WithContext(ctx)
 	for i, c := range cells {
-		all.Go(func() {
-			if rows[i], errs[i] = l.cell(ctx, c); errs[i] != nil {
-				cancel()
-			}
+		all.Go(func() (err error) {
+			rows[i], err = l.cell(ctx, c)
+			return err
 		})
 	}
-	all.Wait()
-	return slices.Concat(rows...), firstOf(errs)
-}
-
-// firstOf is the first error that is not the end of the others.
-func firstOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-	}
-	return errors.Join(errs...)
+	err := all.Wait()
+	return slices.Concat(rows...), err
 }
 
 // cell measures one cell: its arms at once.
@@ -135,14 +123,13 @@ func (l *lab) cell(ctx context.Context, c cell) ([]*row, error) {
 	}
 	defer stop()
 	names := slices.DeleteFunc(armNames(), func(name string) bool { return !l.wants(name) })
-	arms, errs := make([]*arm, len(names)), make([]error, len(names))
-	var all sync.WaitGroup
+	arms := make([]*arm, len(names))
+	all, playing := errgroup.WithContext(ctx)
 	for i, name := range names {
 		arms[i] = &arm{lab: l, cell: c, name: name, dir: dir, server: server}
-		all.Go(func() { errs[i] = arms[i].run(ctx) })
+		all.Go(func() error { return arms[i].run(playing) })
 	}
-	all.Wait()
-	if err := firstOf(errs); err != nil {
+	if err := all.Wait(); err != nil {
 		return nil, err
 	}
 	var without []*play
@@ -156,7 +143,7 @@ func (l *lab) cell(ctx context.Context, c cell) ([]*row, error) {
 			return nil, err
 		}
 		rows = append(rows, r)
-		fmt.Fprintf(l.progress, "%s %s: coverage %.3f, replay %.3f\n", r.Cell, r.Arm, r.Coverage, r.Replay.Coverage)
+		fmt.Fprintf(l.progress, "%s %s: coverage %.3f, replay %.3f\n", r.cell, r.Arm, r.Coverage, r.Replay.Coverage)
 	}
 	return rows, nil
 }
@@ -175,42 +162,27 @@ func (l *lab) writeTools(dir string) error {
 	return os.WriteFile(filepath.Join(dir, toolsFile), data, 0o600)
 }
 
-// server says how the proxy reaches the server of a cell, as lines of its configuration. One
-// over HTTP runs until stop.
-func (l *lab) server(ctx context.Context, c cell, dir string) (config string, stop func(), err error) {
+// server says how the proxy reaches the server of a cell. One over HTTP runs until stop.
+func (l *lab) server(ctx context.Context, c cell, dir string) (reached launch.Table, stop func(), err error) {
 	args := []string{serverRole, "-dir", dir, "-takes", c.Takes.String()}
 	if c.Serial {
 		args = append(args, "-serial")
 	}
 	if !c.HTTP {
-		var quoted []string
-		for _, a := range args {
-			quoted = append(quoted, fmt.Sprintf("%q", a))
-		}
-		return fmt.Sprintf("command = %q\nargs = [%s]\n", l.self, strings.Join(quoted, ", ")), func() {}, nil
+		return launch.Table{"command": l.self, "args": args}, func() {}, nil
 	}
-	address, err := freeAddress()
+	address, err := launch.FreeAddress()
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	cmd := exec.CommandContext(ctx, l.self, append(args, "-http", address)...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
 	stop = func() {
 		cmd.Process.Kill() // its work is done
 		cmd.Wait()
 	}
-	return fmt.Sprintf("url = \"http://%s/mcp\"\n", address), stop, nil
-}
-
-// freeAddress is a loopback address that nothing listens on.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return launch.Table{"url": "http://" + address + "/mcp"}, stop, nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/replay"
-	"mcpschedd/tools/classes"
+	"mcpschedd/tools/dataset"
 )
 
 const takes = 600 * time.Millisecond
@@ -46,7 +46,7 @@ func sessions(t *testing.T, text string) []*session {
 	if err := os.WriteFile(name, []byte("[tools.get]\nside_effect_class = \"read_only\"\n[tools.list]\nside_effect_class = \"pure\"\nspeculate = false\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	model, err := classes.Read(name)
+	model, err := dataset.Classes(name)
 	if err != nil {
 		t.Fatal(err)
 	}

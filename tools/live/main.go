@@ -3,7 +3,7 @@
 // `mcpschedd replay` says of the same sessions with the same times.
 //
 //	go run -C tools ./live -trace FILE -train FILE -classes FILE
-//	go run -C tools ./live -trace FILE -cell stdio/serial/3s -arms off,cold -json
+//	go run -C tools ./live -trace FILE -cell stdio/serial/3s -arms off,cold
 //
 // A cell is a kind of server and of client: TRANSPORT/SERVER/TIME/PAUSES, as in
 // stdio/parallel/600ms/recorded. An arm is what the proxy knows: nothing at first (cold), what
@@ -64,13 +64,12 @@ type options struct {
 	bin                   string // the mcpschedd to measure
 	cells                 string // parts of their names, with commas between
 	arms                  string
-	sessions              int           // of each trace; the first
+	sessions              int           // of the trace, the first; from -train all are learned
 	lanes                 int           // sessions at once of a cold arm, as far as they learn from each other
 	atOnce                int           // sessions in all
 	think                 time.Duration // a pause that was not recorded
 	longest               time.Duration // of a recorded pause
 	keep                  string        // folder
-	json                  bool
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -78,18 +77,17 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("live", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&o.trace, "trace", "", "`FILE` of the recorded sessions to play, plain or gzip")
-	f.StringVar(&o.train, "train", "", "`FILE` of those that the trained arm has seen before")
+	f.StringVar(&o.train, "train", "", "`FILE` of those that the trained arm has seen before, all of them")
 	f.StringVar(&o.classes, "classes", "", "`FILE` that says of the recorded tools which only read")
 	f.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "the mcpschedd `PROGRAM`")
 	f.StringVar(&o.cells, "cell", "", "only cells with one of these `WORDS` in their names, as in serial/3s,http/")
 	f.StringVar(&o.arms, "arms", "off,cold,trained", "which of them")
-	f.IntVar(&o.sessions, "sessions", 40, "the first `N` of each trace")
+	f.IntVar(&o.sessions, "sessions", 40, "play the first `N` of -trace")
 	f.IntVar(&o.lanes, "lanes", 4, "`N` sessions of a cold arm at once: what one learns, those know that begin later")
 	f.IntVar(&o.atOnce, "at-once", 80, "`N` sessions at once of all cells")
 	f.DurationVar(&o.think, "think", 3*time.Second, "`TIME` between an answer and the next call, where that was not recorded")
 	f.DurationVar(&o.longest, "longest", 20*time.Second, "longest `TIME` of a recorded pause that is waited out")
 	f.StringVar(&o.keep, "keep", "", "leave configurations, journals and what the proxy recorded in `DIR`")
-	f.BoolVar(&o.json, "json", false, "print figures as JSON")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -132,11 +130,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	print := printTable
-	if o.json {
-		print = printJSON
-	}
-	if err := print(stdout, rows); err != nil {
+	if err := printTable(stdout, rows); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(rows, func(r *row) bool { return len(r.Missed) > 0 }) {

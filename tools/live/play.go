@@ -1,23 +1,21 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+	"golang.org/x/sync/errgroup"
+
+	"mcpschedd/tools/dataset"
+	"mcpschedd/tools/launch"
 )
 
 // stuck is how long starting, or a call beyond its own time, may take.
@@ -67,13 +65,14 @@ func (a *arm) play(ctx context.Context, s *session, label string) (*play, error)
 // ready starts the proxy of a session, and its server. Few start at once, so that those that
 // play have time.
 func (a *arm) ready(ctx context.Context, s *session, label string) (*client.Client, map[string]string, error) {
-	select {
-	case a.lab.starts <- struct{}{}:
-		defer func() { <-a.lab.starts }()
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+	if err := a.lab.starts.Acquire(ctx, 1); err != nil {
+		return nil, nil, err
 	}
-	proxy, err := a.start(ctx, label)
+	defer a.lab.starts.Release(1)
+	ctx, cancel := context.WithTimeout(ctx, stuck)
+	defer cancel()
+	// One folder for all, as what is learned is kept by folder.
+	proxy, err := launch.Client(ctx, []string{a.lab.bin, "serve", "--config", a.config(label)}, a.lab.dir, filepath.Join(a.dir, label+".stderr"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,48 +84,17 @@ func (a *arm) ready(ctx context.Context, s *session, label string) (*client.Clie
 	return proxy, names, nil
 }
 
-// start starts the proxy of a session.
-func (a *arm) start(ctx context.Context, label string) (*client.Client, error) {
-	stderr, err := os.Create(filepath.Join(a.dir, label+".stderr"))
-	if err != nil {
-		return nil, err
-	}
-	defer stderr.Close()
-	c := client.NewClient(transport.NewStdioWithOptions(a.lab.bin, nil, []string{"serve", "--config", a.config(label)},
-		transport.WithCommandFunc(func(_ context.Context, command string, _, args []string) (*exec.Cmd, error) {
-			cmd := exec.Command(command, args...)
-			cmd.Stderr, cmd.Dir = stderr, a.lab.dir // one folder for all: what is learned is kept by folder
-			return cmd, nil
-		})))
-	// The process outlives ctx: Close ends it in order, and its server with it.
-	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, stuck)
-	defer cancel()
-	hello := mcp.InitializeRequest{}
-	hello.Params.ClientInfo = mcp.Implementation{Name: "live", Version: "1"}
-	if _, err := c.Initialize(ctx, hello); err != nil {
-		c.Close()
-		said, _ := os.ReadFile(stderr.Name())
-		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(said))
-	}
-	return c, nil
-}
-
 // client makes the calls of a client, by the names that the tools have.
 func (p *play) client(ctx context.Context, proxy *client.Client, names map[string]string, steps []step) error {
 	for _, t := range steps {
-		if err := sleep(ctx, t.pause); err != nil {
+		if err := launch.Pause(ctx, t.pause); err != nil {
 			return err
 		}
-		errs := make([]error, len(t.calls))
-		var all sync.WaitGroup
-		for i, index := range t.calls {
-			all.Go(func() { errs[i] = p.call(ctx, proxy, names, index) })
+		var all errgroup.Group
+		for _, index := range t.calls {
+			all.Go(func() error { return p.call(ctx, proxy, names, index) })
 		}
-		all.Wait()
-		if err := errors.Join(errs...); err != nil {
+		if err := all.Wait(); err != nil {
 			return err
 		}
 	}
@@ -136,8 +104,6 @@ func (p *play) client(ctx context.Context, proxy *client.Client, names map[strin
 // listed are the names under which the proxy has the server's tools, once it has those of the
 // session: the first list may come before the server has started.
 func (s *session) listed(ctx context.Context, proxy *client.Client) (map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, stuck)
-	defer cancel()
 	for {
 		list, err := proxy.ListTools(ctx, mcp.ListToolsRequest{})
 		if err != nil {
@@ -151,7 +117,7 @@ func (s *session) listed(ctx context.Context, proxy *client.Client) (map[string]
 		if missing < 0 {
 			return names, nil
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := launch.Pause(ctx, 50*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("tool %s is not listed: %w", s.Calls[missing].Tool, err)
 		}
 	}
@@ -207,7 +173,7 @@ func (p *play) cover() {
 // readJournal reads what a server wrote down. A session whose server was never called has no
 // journal.
 func readJournal(name string) ([]arrival, error) {
-	data, err := os.ReadFile(name)
+	lines, err := dataset.LinesOf[arrival](name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -215,11 +181,7 @@ func readJournal(name string) ([]arrival, error) {
 		return nil, err
 	}
 	var all []arrival
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
-		var a arrival
-		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	for _, a := range lines {
 		if a.Began == 0 {
 			all = append(all, a)
 			continue
@@ -231,13 +193,4 @@ func readJournal(name string) ([]arrival, error) {
 		all[came].Began = a.Began
 	}
 	return all, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

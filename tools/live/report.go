@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -11,17 +10,11 @@ import (
 	"text/tabwriter"
 )
 
-func printJSON(w io.Writer, rows []*row) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(rows)
-}
-
 func printTable(w io.Writer, rows []*row) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "cell\tarm\tcalls\treads\tcovered\tcoverage\treplay\tceiling\tupstream\tper call\tdifferent\tothers\twaiting\tmissed\tleft out")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%.3f\t%.3f\t%.3f\t%d\t%.3f\t%d\t%s\t%s\t%s\t%s\n", r.Cell, r.Arm, r.Calls, r.Reads, r.Covered, r.Coverage,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%.3f\t%.3f\t%.3f\t%d\t%.3f\t%d\t%s\t%s\t%s\t%s\n", r.cell, r.Arm, r.Calls, r.Reads, r.Covered, r.Coverage,
 			r.Replay.Coverage, r.Ceiling, r.Upstream, r.PerCall, r.Different, times(r.Others), times(r.Waiting), cmp.Or(strings.Join(r.Missed, " "), "-"), most(r.Declined))
 	}
 	return t.Flush()

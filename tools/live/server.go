@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -19,7 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"mcpschedd/tools/pollable"
+	"mcpschedd/tools/launch"
 )
 
 const (
@@ -75,17 +74,11 @@ func serve(ctx context.Context, args []string) error {
 	if *address != "" {
 		return serveHTTP(ctx, s, *address)
 	}
-	in, err := pollable.File(os.Stdin)
+	in, out, err := launch.Stdio()
 	if err != nil {
 		return err
 	}
-	stdio := server.NewStdioServer(s)
-	server.WithWorkerPoolSize(64)(stdio) // its five would queue the calls of an eager client
-	server.WithErrorLogger(log.New(io.Discard, "", 0))(stdio)
-	if err := stdio.Listen(ctx, in, os.Stdout); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	return launch.Serve(ctx, s, in, out)
 }
 
 // serveHTTP serves until ctx ends.

@@ -9,6 +9,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/valuemodel"
+	"mcpschedd/tools/dataset"
 )
 
 // session is a recorded session.
@@ -44,33 +45,26 @@ func keyOf(tool string, arguments []byte) string {
 // sessionsOf groups calls by session, in the order in which they begin: the first most of
 // them.
 func sessionsOf(calls []replay.Call, most int, model func(tool string) *valuemodel.Model) []*session {
-	at := make(map[string]*session)
-	batch := make(map[string]int)
-	seen := make(map[string]map[string]bool)
 	var all []*session
-	for _, c := range calls {
-		s := at[c.Session]
-		if s == nil {
-			if len(all) == most {
-				continue
+	grouped := dataset.BySession(calls)
+	for _, calls := range grouped[:min(most, len(grouped))] {
+		s := &session{ID: calls[0].Session}
+		seen := make(map[string]bool)
+		for i, c := range calls {
+			m, key := model(c.Tool), keyOf(c.Tool, c.Arguments)
+			if i == 0 || calls[i-1].Batch != c.Batch {
+				s.turns = append(s.turns, nil)
 			}
-			s = &session{ID: c.Session}
-			at[c.Session], seen[c.Session] = s, make(map[string]bool)
-			all = append(all, s)
+			last := len(s.turns) - 1
+			s.turns[last] = append(s.turns[last], i)
+			reads := m.Class.Reads()
+			s.Calls = append(s.Calls, call{
+				Tool: c.Tool, Arguments: c.Arguments, Text: c.Text, Failed: c.Failed, Key: key, start: c.Start, end: c.End,
+				Reads: reads, Repeat: seen[key], Counts: reads && m.Speculate != nil && *m.Speculate && !seen[key],
+			})
+			seen[key] = true
 		}
-		m, key := model(c.Tool), keyOf(c.Tool, c.Arguments)
-		repeat := seen[c.Session][key]
-		seen[c.Session][key] = true
-		if len(s.turns) == 0 || batch[c.Session] != c.Batch {
-			s.turns = append(s.turns, nil)
-			batch[c.Session] = c.Batch
-		}
-		last := len(s.turns) - 1
-		s.turns[last] = append(s.turns[last], len(s.Calls))
-		s.Calls = append(s.Calls, call{
-			Tool: c.Tool, Arguments: c.Arguments, Text: c.Text, Failed: c.Failed, Key: key, start: c.Start, end: c.End,
-			Reads: m.Class.Reads(), Repeat: repeat, Counts: m.Class.Reads() && m.Speculate != nil && *m.Speculate && !repeat,
-		})
+		all = append(all, s)
 	}
 	return all
 }

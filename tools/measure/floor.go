@@ -1,13 +1,12 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
+	"cmp"
 	"path/filepath"
 	"slices"
 
 	"mcpschedd/internal/replay"
+	"mcpschedd/tools/dataset"
 )
 
 // floor is the curve that any prefetcher must beat.
@@ -22,15 +21,8 @@ type floor struct {
 }
 
 func readFloor(dir, set string) (*floor, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, "floor", set+".json"))
-	if err != nil {
-		return nil, err
-	}
 	f := new(floor)
-	if err := json.Unmarshal(raw, f); err != nil {
-		return nil, fmt.Errorf("floor/%s.json: %w", set, err)
-	}
-	return f, nil
+	return f, dataset.JSON(filepath.Join(dir, "floor", set+".json"), f)
 }
 
 // at is the running maximum of the curve.
@@ -78,12 +70,7 @@ func curve(gates []*replay.Report, f *floor) []point {
 		reads := max(f.Reads, r.Reads-r.Repeats)
 		points = append(points, point{r.IssuedPerCall, float64(r.Used-r.UsedByRepeats) / float64(reads)})
 	}
-	slices.SortStableFunc(points, func(a, b point) int {
-		if a.issued < b.issued {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.issued, b.issued) })
 	return points
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/replay"
-	"mcpschedd/tools/classes"
+	"mcpschedd/tools/dataset"
 )
 
 // workload is a set of sessions whose like the learner has not seen.
@@ -35,7 +35,7 @@ func heldOut(w io.Writer, o options) error {
 	}
 	allAirline, allCoding := slices.Concat(airline, airlineBench), slices.Concat(coding, codingBench)
 	odd, even := byTask(allAirline)
-	all := bySession(allCoding)
+	all := dataset.BySession(allCoding)
 	early, late := slices.Concat(all[:len(all)/2]...), slices.Concat(all[len(all)/2:]...)
 	fmt.Fprintln(w, "at the defaults                          issued  used  accuracy  coverage")
 	for _, l := range []workload{
@@ -64,7 +64,7 @@ func heldOut(w io.Writer, o options) error {
 
 func (l *workload) play(o options) (*replay.Report, error) {
 	s := asConfigured()
-	model, err := classes.Read(filepath.Join(o.dir, "traces", s.classes))
+	model, err := dataset.Classes(filepath.Join(o.dir, "traces", s.classes))
 	if err != nil {
 		return nil, err
 	}
@@ -84,20 +84,6 @@ func (l *workload) play(o options) (*replay.Report, error) {
 	p = replay.New(options, arm)
 	p.Play(replay.Sessions(l.bench))
 	return p.Reports()[0], nil
-}
-
-// bySession groups calls by session.
-func bySession(calls []replay.Call) [][]replay.Call {
-	at := map[string]int{}
-	var all [][]replay.Call
-	for _, c := range calls {
-		if _, known := at[c.Session]; !known {
-			at[c.Session] = len(all)
-			all = append(all, nil)
-		}
-		all[at[c.Session]] = append(all[at[c.Session]], c)
-	}
-	return all
 }
 
 // byTask divides airline sessions, which are named airline-MODEL-tTASK-TRIAL.
@@ -160,7 +146,7 @@ func shiftValues(v any) any {
 
 // mixed makes one session of each two: three turns of the first, then two of the second, and so on.
 func mixed(a, b []replay.Call) (out []replay.Call) {
-	firsts, seconds := bySession(a), bySession(b)
+	firsts, seconds := dataset.BySession(a), dataset.BySession(b)
 	for i := range min(len(firsts), len(seconds)) {
 		parts, batch := [2][]replay.Call{firsts[i], seconds[i]}, 0
 		for len(parts[0])+len(parts[1]) > 0 {

@@ -42,7 +42,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "this set alone")
 	flag.BoolVar(&o.frozen, "frozen", false, "each session is a process of its own, which knows what was learned from the training part and no more")
 	flag.BoolVar(&o.cold, "cold", false, "nothing is learned before: both parts are played and measured")
-	flag.BoolVar(&o.learning, "learning", false, "coverage by sessions seen, and eight processes that share one state")
+	flag.BoolVar(&o.learning, "learning", false, "coverage by sessions seen")
 	flag.BoolVar(&o.heldOut, "heldout", false, "the defaults on workloads made of all traces, whose like the learner has not seen")
 	flag.Parse()
 	if err := run(o, os.Stdout); err != nil {
@@ -81,17 +81,14 @@ func run(o options, w io.Writer) error {
 	if o.heldOut {
 		return heldOut(w, o)
 	}
+	play := measure
+	if o.learning {
+		play = learning
+	}
 	out, failed := make([]bytes.Buffer, len(sets)), make([]error, len(sets))
 	var all sync.WaitGroup
 	for i, set := range sets {
-		all.Go(func() {
-			switch {
-			case o.learning:
-				failed[i] = learning(&out[i], o, set)
-			default:
-				failed[i] = measure(&out[i], o, set)
-			}
-		})
+		all.Go(func() { failed[i] = play(&out[i], o, set) })
 	}
 	all.Wait()
 	for i := range out {

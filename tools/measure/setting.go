@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
-	"mcpschedd/tools/classes"
+	"mcpschedd/tools/dataset"
 )
 
 // traces reads a set.
@@ -75,7 +75,7 @@ func fine() []float64 {
 
 // measure plays a set, prints what came of it, and judges it.
 func (s setting) measure(w io.Writer, v *verdicts, o options, set string, f *floor, train, bench []replay.Call) error {
-	model, err := classes.Read(filepath.Join(o.dir, "traces", s.classes))
+	model, err := dataset.Classes(filepath.Join(o.dir, "traces", s.classes))
 	if err != nil {
 		return err
 	}
@@ -174,4 +174,20 @@ func (s setting) options(model func(string) *valuemodel.Model) replay.Options {
 		model = asFloor(model)
 	}
 	return replay.Options{Model: model, Learn: true, MaxAge: usualAge, KeepTurns: s.keep}
+}
+
+// asFloor makes of a tool what the floor takes it for. It judges a tool as a whole,
+// so that any command of a shell is a write. And it takes for true that a call makes
+// nothing stale where the value model is not so sure: invalidates_only with no edge
+// to go by is not obeyed there, and does not take back what the built-in model says.
+func asFloor(model func(string) *valuemodel.Model) func(string) *valuemodel.Model {
+	return func(tool string) *valuemodel.Model {
+		m := *model(tool)
+		m.Classify = ""
+		switch tool {
+		case "Task", "Skill", "AskUserQuestion", "TaskOutput", "EnterPlanMode", "ExitPlanMode", "transfer_to_human_agents":
+			m.Class, m.Speculate = valuemodel.Pure, new(false)
+		}
+		return &m
+	}
 }
