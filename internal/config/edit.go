@@ -8,7 +8,8 @@ import (
 )
 
 // RemoveUpstream returns a configuration without the upstream, and the removed text: its blocks
-// and the comments directly above them.
+// and the comments directly above them. The removed text ends its last line, so that other text
+// can follow it.
 func RemoveUpstream(text []byte, name string) (left, removed []byte, err error) {
 	blocks, err := upstreamBlocks(text, name)
 	if err != nil {
@@ -19,6 +20,9 @@ func RemoveUpstream(text []byte, name string) (left, removed []byte, err error) 
 		left = append(left, text[at:b.From]...)
 		removed = append(removed, text[b.From:b.To]...)
 		at = b.To
+	}
+	if removed[len(removed)-1] != '\n' { // it was the end of the file
+		removed = append(removed, tomlblock.LineEnd(text)...)
 	}
 	return append(left, text[at:]...), removed, nil
 }

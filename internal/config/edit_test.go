@@ -44,9 +44,9 @@ func TestRemoveUpstream(t *testing.T) {
 			t.Errorf("%q: got %q, %v, want %q", c.before, left, err, c.after)
 		}
 	}
-	got, _, err = config.RemoveUpstream([]byte("[upstreams.a]\ncommand = \"a\""), "a")
-	if err != nil || len(got) != 0 {
-		t.Errorf("the only block: got %q, %v", got, err)
+	got, removed, err = config.RemoveUpstream([]byte("[upstreams.a]\ncommand = \"a\""), "a")
+	if want := "[upstreams.a]\ncommand = \"a\"\n"; err != nil || len(got) != 0 || string(removed) != want {
+		t.Errorf("the only block, without a line end: got %q and %q, %v, want %q", got, removed, err, want)
 	}
 }
 
