@@ -277,6 +277,9 @@ func decision(s clients.Server) string {
 	case !s.New:
 		what = "already configured as upstreams." + s.Name
 	}
+	if s.Block.Disabled {
+		what += ", disabled"
+	}
 	if folders := s.Block.Folders; len(folders) > 0 {
 		what += " (only in " + strings.Join(folders, ", ") + ")"
 	}

@@ -17,9 +17,6 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// variablesFolder is the directory of variable files, beside the configuration.
-const variablesFolder = "env"
-
 // configured reads the configuration to change, or the defaults if the file does not exist yet.
 func (m *importing) configured() (err error) {
 	m.have, err = load(m.config)
@@ -47,10 +44,11 @@ func (m *importing) decide() error {
 				s.Block.Trust, trusted[name] = true, true
 			}
 		}
+		m.chooseFile(s)
 		first := slices.IndexFunc(servers, func(first clients.Server) bool { return first.Name == s.Name })
 		switch {
 		case first < i: // several clients have it
-			s.Stays = servers[first].Stays
+			s.Stays, s.File = servers[first].Stays, servers[first].File
 		case s.Stays != "" || m.same(*s):
 		case m.has(s.Name):
 			s.Stays = fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
@@ -69,6 +67,26 @@ func (m *importing) decide() error {
 	return nil
 }
 
+// chooseFile chooses the file of the server's variables: that of the upstream of the same name, else
+// a file that does not exist or has the same text. Variables of a removed upstream are not overwritten.
+func (m *importing) chooseFile(s *clients.Server) {
+	text := s.VariablesText()
+	if i := m.upstream(s.Name); i >= 0 {
+		s.File = cmp.Or(m.have.Upstreams[i].EnvFile, s.File)
+		return
+	}
+	first := s.File
+	for n := 2; text != nil; n++ {
+		if have, err := os.ReadFile(m.beside(s.File)); err != nil || bytes.Equal(have, text) {
+			break
+		}
+		s.File = fmt.Sprintf("%s.%d.env", strings.TrimSuffix(first, ".env"), n) // no upstream has such a name
+	}
+	if s.File != first {
+		s.Notes = append(s.Notes, fmt.Sprintf("%s has other variables and was left unchanged: those of this server are in %s", first, s.File))
+	}
+}
+
 // providerOf returns the provider that the server's configuration identifies; "" if the server is
 // unknown, and its tools are neither cached nor prefetched unless it is trusted.
 func providerOf(s clients.Server) string {
@@ -79,21 +97,23 @@ func providerOf(s clients.Server) string {
 	return r.Provider
 }
 
-// has reports whether an upstream has that name, ignoring case.
-func (m *importing) has(name string) bool {
-	return slices.ContainsFunc(m.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
+// upstream returns the index of the upstream with that name, ignoring case; -1 if there is none.
+func (m *importing) upstream(name string) int {
+	return slices.IndexFunc(m.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
 }
+
+func (m *importing) has(name string) bool { return m.upstream(name) >= 0 }
 
 // same reports whether the configuration has the server under its name, with the same entry and
 // the same variables file.
 func (m *importing) same(s clients.Server) bool {
-	i := slices.IndexFunc(m.have.Upstreams, func(u config.Upstream) bool { return u.Name == s.Name })
-	c, err := config.Parse(m.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
-	if i < 0 || err != nil {
+	i := m.upstream(s.Name)
+	c, err := config.Parse(m.have.Path, clients.TOML([]clients.Server{s}))
+	if i < 0 || err != nil || m.have.Upstreams[i].Name != s.Name {
 		return false
 	}
-	if name, want := s.VariablesFile(variablesFolder); want != nil {
-		if have, err := os.ReadFile(m.beside(name)); err != nil || !bytes.Equal(have, want) {
+	if want := s.VariablesText(); want != nil {
+		if have, err := os.ReadFile(m.beside(s.File)); err != nil || !bytes.Equal(have, want) {
 			return false
 		}
 	}
@@ -126,7 +146,7 @@ func (m *importing) newServers() (all []clients.Server) {
 // added returns the blocks of the servers to add to the configuration, under a comment with their
 // source; nil if there are none.
 func (m *importing) added() []byte {
-	blocks := clients.TOML(m.newServers(), variablesFolder)
+	blocks := clients.TOML(m.newServers())
 	if len(blocks) == 0 || m.sources == nil { // the server is from the command line
 		return blocks
 	}

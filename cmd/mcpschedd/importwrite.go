@@ -115,8 +115,8 @@ func (m *importing) configuration() (all []clients.Change, err error) {
 		return nil, nil
 	}
 	for _, s := range m.newServers() {
-		if name, variables := s.VariablesFile(variablesFolder); variables != nil {
-			c, err := unchanged(m.beside(name))
+		if variables := s.VariablesText(); variables != nil {
+			c, err := unchanged(m.beside(s.File))
 			if err != nil {
 				return nil, err
 			}
@@ -227,9 +227,8 @@ func (m *importing) steps() (all []string) {
 		if advice := m.reader.Advice(s); advice != "" {
 			all = append(all, advice)
 		}
-		file, _ := s.VariablesFile(variablesFolder)
 		for _, u := range s.Variables.Unset {
-			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, m.beside(file), u.Why))
+			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, m.beside(s.File), u.Why))
 		}
 	}
 	return all

@@ -15,51 +15,81 @@ import (
 func (r *Reader) local(doc *document, client *Client) (all []table) {
 	for _, folder := range doc.projects() {
 		path := []string{"projects", folder, "mcpServers"}
+		t := table{doc: doc, path: path, client: client, scope: "local", base: folder}
+		t.disabled = stringsAt(doc.tree, "projects", folder, "disabledMcpServers")
 		if at(doc.tree, path...) != nil {
-			all = append(all, table{
-				doc: doc, path: path, client: client, scope: "local", base: folder,
-				disabled: stringsAt(doc.tree, "projects", folder, "disabledMcpServers"),
-			})
+			all = append(all, t)
 		}
 		checkedIn := r.other(filepath.Join(folder, ".mcp.json"))
 		if checkedIn != nil && at(checkedIn.tree, "mcpServers") != nil {
-			all = append(all, r.approved(checkedIn, at(doc.tree, "projects", folder), folder, client))
+			t.doc, t.path, t.scope = checkedIn, path[2:], "project"
+			all = append(all, r.approved(t, at(doc.tree, "projects", folder)))
 		}
 	}
 	return all
 }
 
-// approved returns the servers of a folder's .mcp.json that are approved in the user's
-// file, in which project is the folder's entry, or in the settings. It adds a note about
-// the others.
-func (r *Reader) approved(doc *document, project any, folder string, client *Client) table {
-	enabled, disabled, enableAll := []string(nil), []string(nil), false
-	read := func(tree any) {
-		enabled = append(enabled, stringsAt(tree, "enabledMcpjsonServers")...)
-		disabled = append(disabled, stringsAt(tree, "disabledMcpjsonServers")...)
-	}
-	read(project)
-	local := filepath.Join(folder, ".claude", "settings.local.json")
-	for _, path := range []string{local, filepath.Join(r.options.Home, ".claude", "settings.json")} {
+// approvals are the decisions of a user about the servers of a project's .mcp.json.
+type approvals struct {
+	approved, rejected []string
+	all                bool // those without a decision are approved
+}
+
+// approvals returns the decisions in the settings for a folder, and in project, which is the
+// folder's entry in the user's file.
+func (r *Reader) approvals(folder string, project any) (a approvals) {
+	trees := []any{project}
+	for _, path := range []string{filepath.Join(folder, ".claude", "settings.local.json"), HooksFile(r.options.Machine)} {
 		if s := r.other(path); s != nil {
-			read(s.tree)
-			enableAll = enableAll || at(s.tree, "enableAllProjectMcpServers") == true
+			trees = append(trees, s.tree)
+			a.all = a.all || at(s.tree, "enableAllProjectMcpServers") == true
 		}
 	}
-	t := table{doc: doc, path: []string{"mcpServers"}, client: client, scope: "project", base: folder}
+	for _, tree := range trees {
+		a.approved = append(a.approved, stringsAt(tree, "enabledMcpjsonServers")...)
+		a.rejected = append(a.rejected, stringsAt(tree, "disabledMcpjsonServers")...)
+	}
+	return a
+}
+
+// approved restricts the servers of a folder's .mcp.json to the approved ones, with a note
+// about those without a decision.
+func (r *Reader) approved(t table, project any) table {
+	a := r.approvals(t.base, project)
 	t.includes = func(name string) bool {
-		return !slices.Contains(disabled, name) && (enableAll || slices.Contains(enabled, name))
+		return !slices.Contains(a.rejected, name) && (a.all || slices.Contains(a.approved, name))
 	}
 	var unapproved []string
-	for _, name := range doc.names(t.path) {
-		if !t.includes(name) && !slices.Contains(disabled, name) {
+	for _, name := range t.doc.names(t.path) {
+		if !t.includes(name) && !slices.Contains(a.rejected, name) {
 			unapproved = append(unapproved, shown(name))
 		}
 	}
 	if unapproved != nil {
-		r.note(doc.path+": /mcpServers", "left out, since they are not approved in Claude Code: "+strings.Join(unapproved, ", "), false)
+		r.note(t.doc.path+": /mcpServers", "left out, since they are not approved in Claude Code: "+strings.Join(unapproved, ", "), false)
 	}
 	return t
+}
+
+// switchedOff returns the names of the servers in a .mcp.json that the user has rejected, or
+// switched off in its folder. They are imported disabled if the file is named.
+func (r *Reader) switchedOff(folder string) []string {
+	project := any(nil)
+	if user := r.other(filepath.Join(r.options.folder("CLAUDE"), ".claude.json")); user != nil {
+		project = at(user.tree, "projects", folder)
+	}
+	return append(r.approvals(folder, project).rejected, stringsAt(project, "disabledMcpServers")...)
+}
+
+// foldersWithout returns the folders in which Claude Code's user has switched off a server
+// that is for all folders.
+func (t table) foldersWithout(name string) (all []string) {
+	for _, folder := range t.doc.projects() {
+		if t.scope == "user" && slices.Contains(stringsAt(t.doc.tree, "projects", folder, "disabledMcpServers"), name) {
+			all = append(all, folder)
+		}
+	}
+	return all
 }
 
 // settings is a folder with Claude Code's settings, agents and commands, or one settings
@@ -110,6 +140,13 @@ func (m Machine) managed(name string) string {
 	return filepath.Join("/etc/claude-code", name)
 }
 
+// forbids reports whether the settings of Gemini CLI do not let a server run.
+func forbids(gemini *document, name string) bool {
+	isName := func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), name) }
+	return slices.ContainsFunc(stringsAt(gemini.tree, "mcp", "excluded"), isName) ||
+		at(gemini.tree, "mcp", "allowed") != nil && !slices.ContainsFunc(stringsAt(gemini.tree, "mcp", "allowed"), isName)
+}
+
 // Forbidden returns the reason why the client of a file would not start mcpschedd,
 // because of an administrator's settings of Claude Code or Gemini CLI's own, or "".
 func (r *Reader) Forbidden(path string) string {
@@ -117,8 +154,8 @@ func (r *Reader) Forbidden(path string) string {
 	if own == nil {
 		return ""
 	}
-	if at(own.tree, "mcp", "allowed") != nil && !slices.Contains(stringsAt(own.tree, "mcp", "allowed"), ownName) {
-		return path + `: "mcp": {"allowed"} lists the servers that may run, without mcpschedd: add it there first`
+	if forbids(own, ownName) {
+		return path + `: "mcp": {"allowed", "excluded"} does not let mcpschedd run: change it first`
 	}
 	if filepath.Base(path) != ".claude.json" {
 		return ""

@@ -9,7 +9,7 @@
 //	r := clients.NewReader(clients.Options{Home: "/home/ann"})
 //	err := r.Read("/home/ann/.cursor/mcp.json", []byte(`{"mcpServers": {"git hub": {
 //		"command": "github-mcp-server", "args": ["stdio"], "env": {"GITHUB_TOKEN": "ghp_…"}}}}`))
-//	text := clients.TOML(r.Servers(), "env")
+//	text := clients.TOML(r.Servers())
 //	// [upstreams.git-hub]
 //	// command = "github-mcp-server"
 //	// args = ["stdio"]

@@ -180,8 +180,7 @@ func (d *document) object(names ...string) *hujson.Object {
 // projects returns the sorted folders in the "projects" table of Claude Code's file.
 func (d *document) projects() []string {
 	all, _ := at(d.tree, "projects").(map[string]any)
-	maps.DeleteFunc(all, func(folder string, _ any) bool { return !filepath.IsAbs(folder) })
-	return slices.Sorted(maps.Keys(all))
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(folder string) bool { return !filepath.IsAbs(folder) })
 }
 
 // serverTables returns the paths of the tables that may have servers; the first is the

@@ -31,7 +31,7 @@ func FuzzRead(f *testing.F) {
 		}
 		r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 		_ = r.Read("/home/ann/.claude.json", data) // what it has read before a mistake counts as well
-		text := clients.TOML(r.Servers(), "env")
+		text := clients.TOML(r.Servers())
 		c, err := config.Parse("/x/pipeline_config.toml", text)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)

@@ -121,7 +121,7 @@ func everything(t *rapid.T, file string) string {
 	if err := r.Read("/home/ann/.cursor/mcp.json", []byte(file)); err != nil {
 		t.Fatal(err)
 	}
-	text := clients.TOML(r.Servers(), "env")
+	text := clients.TOML(r.Servers())
 	if _, err := config.Parse("/x/pipeline_config.toml", text); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -155,7 +155,7 @@ func TestTheRestIsAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := r.Servers()[0]
-		c, err := config.Parse("/x.toml", clients.TOML([]clients.Server{got}, "env"))
+		c, err := config.Parse("/x.toml", clients.TOML([]clients.Server{got}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -81,10 +82,10 @@ type table struct {
 	doc      *document
 	path     []string
 	client   *Client
-	scope    string            // of Claude Code
-	base     string            // folder of the project that it belongs to; "" if none
-	inputs   map[string]string // that VS Code asks its user for: id → default
-	disabled []string
+	scope    string                 // of Claude Code
+	base     string                 // folder of the project that it belongs to; "" if none
+	inputs   map[string]string      // that VS Code asks its user for: id → default
+	disabled []string               // names of servers that are switched off elsewhere than in their entries
 	includes func(name string) bool // nil means all
 }
 
@@ -138,6 +139,14 @@ func (r *Reader) tables(doc *document) (all []table) {
 	case t.base != "":
 		t.scope = "project"
 	}
+	for _, name := range doc.names(path) {
+		if client.Name == "gemini" && (forbids(doc, name) || r.disabledByCommand(name)) {
+			t.disabled = append(t.disabled, name)
+		}
+	}
+	if t.base != "" && filepath.Base(doc.path) == ".mcp.json" {
+		t.disabled = r.switchedOff(t.base)
+	}
 	if at(doc.tree, path...) != nil {
 		all = append(all, t)
 	}
@@ -145,6 +154,12 @@ func (r *Reader) tables(doc *document) (all []table) {
 		all = append(all, r.local(doc, client)...)
 	}
 	return all
+}
+
+// disabledByCommand reports whether a server is off because of gemini mcp disable.
+func (r *Reader) disabledByCommand(name string) bool {
+	doc := r.other(filepath.Join(r.options.Home, ".gemini", "mcp-server-enablement.json"))
+	return doc != nil && at(doc.tree, strings.ToLower(name), "enabled") == false
 }
 
 // other returns another file that a client's file refers to; nil if it does not exist or
@@ -208,6 +223,14 @@ func (r *Reader) server(t table, name string, value any) {
 		r.note(t.doc.path+": "+pointer, "left out: "+why, false)
 		return
 	}
+	if without := t.foldersWithout(name); len(without) > 0 && len(without) == len(t.doc.projects()) {
+		e.server.Block.Disabled = true
+	} else if len(without) > 0 {
+		e.t.note("it is switched off in %s, but mcpschedd offers it there too", shown(strings.Join(without, ", ")))
+	}
+	if e.server.Block.Disabled {
+		e.t.note("it is switched off in %s, and so here", t.client.Title)
+	}
 	if len(e.ignored) > 0 {
 		e.t.note("not imported: %s", strings.Join(e.ignored, ", "))
 	}
@@ -228,6 +251,7 @@ func (r *Reader) add(s Server) {
 			s.Was = ""
 		}
 	}
+	s.File = "env/" + s.Name + ".env"
 	r.servers = append(r.servers, s)
 }
 

@@ -95,10 +95,10 @@ func wantServer(t *testing.T, s clients.Server, want, variables string) {
 		}
 		return strings.ReplaceAll(strings.TrimSuffix(text2, "\n"), "\n", "|")
 	}
-	if diff := cmp.Diff(want, withoutComments(clients.TOML([]clients.Server{s}, "env"))); diff != "" {
+	if diff := cmp.Diff(want, withoutComments(clients.TOML([]clients.Server{s}))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	_, vars := s.VariablesFile("env")
+	vars := s.VariablesText()
 	if diff := cmp.Diff(variables, withoutComments(vars)); diff != "" {
 		t.Errorf("variables: -want +got:\n%s", diff)
 	}
@@ -215,7 +215,7 @@ func TestRealFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := config.Parse("/x/pipeline_config.toml", clients.TOML(r.Servers(), "env"))
+	c, err := config.Parse("/x/pipeline_config.toml", clients.TOML(r.Servers()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,5 +294,63 @@ func TestPlaces(t *testing.T) {
 	}
 	if got := clients.Named("codex")[0].Places(moved)[0]; got != "/h/.codex/config.toml" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestSwitchedOff: a server that is off in its client, by whatever setting, is imported disabled,
+// with a note that says so.
+func TestSwitchedOff(t *testing.T) {
+	const gemini, claude, checkedIn, local = "/home/ann/.gemini/settings.json", "/home/ann/.claude.json", "/p/.mcp.json", "/p/.claude/settings.local.json"
+	for _, tt := range []struct {
+		name, read string
+		files      map[string]string
+		off        []string
+	}{
+		{"an entry of its own", "/f.json", map[string]string{"/f.json": `{"mcpServers": {"a": {"command": "a", "disabled": true}, "b": {"command": "b", "enabled": false}, "c": {"command": "c", "enabled": true}}}`}, []string{"a", "b"}},
+		{"Gemini's excluded servers", gemini, map[string]string{gemini: `{"mcp": {"excluded": ["A"]}, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}`}, []string{"a"}},
+		{"Gemini's allowed servers", gemini, map[string]string{gemini: `{"mcp": {"allowed": ["b", "mcpschedd"]}, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}`}, []string{"a"}},
+		{"gemini mcp disable", gemini, map[string]string{
+			gemini: `{"mcpServers": {"A": {"command": "a"}, "b": {"command": "b"}}}`,
+			"/home/ann/.gemini/mcp-server-enablement.json": `{"a": {"enabled": false}, "b": {"enabled": true}}`,
+		}, []string{"A"}},
+		{"in a folder of Claude Code", claude, map[string]string{
+			claude:    `{"projects": {"/p": {"mcpServers": {"a": {"command": "a"}}, "enabledMcpjsonServers": ["b", "c"], "disabledMcpServers": ["a", "b"]}}}`,
+			checkedIn: `{"mcpServers": {"b": {"command": "b"}, "c": {"command": "c"}}}`,
+		}, []string{"a", "b"}},
+		{"in all folders of Claude Code", claude, map[string]string{
+			claude: `{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}, "projects": {"/p": {"disabledMcpServers": ["a", "b"]}, "/q": {"disabledMcpServers": ["a"]}}}`,
+		}, []string{"a"}},
+		{"a file of a project", checkedIn, map[string]string{
+			checkedIn: `{"mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}, "c": {"command": "c"}, "d": {"command": "d"}}}`,
+			claude:    `{"projects": {"/p": {"disabledMcpServers": ["a"], "disabledMcpjsonServers": ["b"]}}}`,
+			local:     `{"disabledMcpjsonServers": ["c"]}`,
+		}, []string{"a", "b", "c"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := clients.NewReader(clients.Options{Machine: clients.Machine{OS: "linux", Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
+				if text, ok := tt.files[path]; ok {
+					return []byte(text), nil
+				}
+				return nil, errors.New("none")
+			}})
+			if err := r.Read(tt.read, []byte(tt.files[tt.read])); err != nil {
+				t.Fatal(err)
+			}
+			var off []string
+			for _, s := range r.Servers() {
+				notes := strings.Join(s.Notes, "\n")
+				if s.Block.Disabled {
+					off = append(off, s.Name)
+				}
+				if s.Block.Disabled != strings.Contains(notes, "it is switched off in ") || s.Block.Disabled != strings.Contains(notes, "and so here") {
+					if s.Name != "b" || !strings.Contains(notes, "in /p, but mcpschedd offers it there too") {
+						t.Errorf("%s: disabled %v, with the notes %q", s.Name, s.Block.Disabled, notes)
+					}
+				}
+			}
+			if diff := cmp.Diff(tt.off, off); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }

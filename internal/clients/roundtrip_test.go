@@ -200,8 +200,8 @@ func TestUndoOfAChangedFile(t *testing.T) {
 				}
 				var all []string
 				for _, s := range r.Servers() {
-					_, variables := s.VariablesFile("env")
-					all = append(all, s.From.Pointer+string(clients.TOML([]clients.Server{s}, "env"))+string(variables))
+					variables := s.VariablesText()
+					all = append(all, s.From.Pointer+string(clients.TOML([]clients.Server{s}))+string(variables))
 				}
 				slices.Sort(all)
 				return strings.Join(all, "")

@@ -19,6 +19,7 @@ type Server struct {
 	From      Origin
 	Block     Block
 	Variables Variables
+	File      string   // of its variables, relative to the configuration
 	Stays     string   // why it stays with the client; "" if it can be imported
 	Notes     []string // differences from the client's entry
 
@@ -99,27 +100,23 @@ func (s Server) Called() string {
 }
 
 // TOML returns the servers as blocks of our configuration, with notes as comments.
-// folder is the name of the folder with files of variables, relative to the
-// configuration.
-func TOML(servers []Server, folder string) []byte {
+func TOML(servers []Server) []byte {
 	var b bytes.Buffer
 	for i, s := range servers {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		s.write(&b, folder)
+		s.write(&b)
 	}
 	return b.Bytes()
 }
 
-// VariablesFile returns the name and text of the server's file of variables; the text is
-// nil if it needs none.
-func (s Server) VariablesFile(folder string) (name string, text []byte) {
-	name = folder + "/" + s.Name + ".env"
+// VariablesText returns the text of the server's file of variables; nil if it needs none.
+func (s Server) VariablesText() []byte {
 	if len(s.Variables.Values)+len(s.Variables.Unset) == 0 {
-		return name, nil
+		return nil
 	}
-	text = []byte(Comment("Variables of [upstreams."+s.Name+"]: NAME=\"value\" lines.") + s.Variables.Base)
+	text := []byte(Comment("Variables of [upstreams."+s.Name+"]: NAME=\"value\" lines.") + s.Variables.Base)
 	for _, v := range s.Variables.Values {
 		line, _ := v.line()
 		text = append(text, line...)
@@ -127,7 +124,7 @@ func (s Server) VariablesFile(folder string) (name string, text []byte) {
 	for _, u := range s.Variables.Unset {
 		text = append(text, Comment(u.Name+"=  ("+u.Why+")")...)
 	}
-	return name, text
+	return text
 }
 
 // line returns a variable as a line of the file, or false if the file format cannot
@@ -150,7 +147,7 @@ func (v Pair) line() (string, bool) {
 func Comment(text string) string { return "# " + OneLine(text) + "\n" }
 
 // write writes the server's block, with notes as comments.
-func (s Server) write(b *bytes.Buffer, folder string) {
+func (s Server) write(b *bytes.Buffer) {
 	if s.Was != "" {
 		b.WriteString(Comment("name in the client: " + s.Was))
 	}
@@ -160,8 +157,8 @@ func (s Server) write(b *bytes.Buffer, folder string) {
 	for _, u := range s.Variables.Unset {
 		b.WriteString(Comment("set " + u.Name + ": " + u.Why))
 	}
-	if name, text := s.VariablesFile(folder); text != nil {
-		s.Block.EnvFile = name
+	if s.VariablesText() != nil {
+		s.Block.EnvFile = s.File
 	}
 	fmt.Fprintf(b, "[%s]\n", toml.Key{"upstreams", s.Name})
 	s.Block.write(b)
