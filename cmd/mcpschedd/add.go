@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 func addCommand() *cobra.Command {
-	m := &importing{write: true}
+	var file string
 	var env, headers []string
 	var trust bool
 	c := &cobra.Command{
@@ -44,14 +45,10 @@ can read.`,
 			if server.URL != "" && server.Env != nil || server.URL == "" && server.Headers != nil {
 				return usage("--env is for a command, --header for a URL")
 			}
-			if trust {
-				m.trust = []string{"all"}
-			}
-			m.begin(c.OutOrStdout(), c.ErrOrStderr(), true)
-			return m.runAdd(name, server)
+			return add(file, name, server, trust, c.ErrOrStderr())
 		},
 	}
-	configFlag(c, &m.config)
+	configFlag(c, &file)
 	c.Flags().StringArrayVar(&env, "env", nil, "set an environment variable of the server, as `K=V`; repeatable")
 	c.Flags().StringArrayVar(&headers, "header", nil, "send a header with each request, as `K=V` or K: V; repeatable")
 	c.Flags().BoolVar(&trust, "trust", false, "trust the server's own tool annotations")
@@ -67,22 +64,31 @@ type addition struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// runAdd adds one server to the configuration, with the code that imports a client's servers.
-func (m *importing) runAdd(name string, server addition) error {
+// add adds one server to the configuration, with the code that imports a client's servers.
+func add(file, name string, server addition, trust bool, stderr io.Writer) error {
 	document, err := json.Marshal(map[string]any{"mcpServers": map[string]addition{name: server}})
 	if err != nil {
 		return err
 	}
-	if err := m.reader.Read(filepath.Join(workingDir(), "the command line"), document); err != nil {
+	have, err := configured(file)
+	if err != nil {
 		return err
 	}
-	if err := m.decide(); err != nil {
+	p := newPlan(have, true)
+	if err := p.reader.Read(filepath.Join(workingDir(), "the command line"), document); err != nil {
 		return err
 	}
-	if err := m.rejection(name); err != nil {
+	var trusted []string
+	if trust {
+		trusted = []string{"all"}
+	}
+	if err := p.decide(trusted); err != nil {
 		return err
 	}
-	changes, err := m.configuration()
+	if err := p.rejection(name); err != nil {
+		return err
+	}
+	changes, err := p.configuration()
 	if err != nil {
 		return err
 	}
@@ -91,44 +97,44 @@ func (m *importing) runAdd(name string, server addition) error {
 			return err
 		}
 	}
-	m.printAdded(m.reader.Servers()[0])
+	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", name, have.Path)
+	printRemarks(p.reader.Servers()[0], stderr)
 	if changes[len(changes)-1].Was != nil {
 		return nil
 	}
-	line, err := m.ownLine()
-	say(m.stderr, "next: give your client one server, with the command %s", strings.Join(line, " "))
+	line, err := clientLine(file, have)
+	say(stderr, "next: give your client one server, with the command %s", strings.Join(line, " "))
 	return err
 }
 
-// rejection returns the reason why the server was not added, or nil.
-func (m *importing) rejection(name string) error {
-	servers := m.reader.Servers()
+// rejection returns the reason why the server is not added, or nil.
+func (p *importPlan) rejection(name string) error {
+	servers := p.reader.Servers()
 	switch {
 	case len(servers) == 0:
-		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(m.reader.Notes()[0].Text, "left out: "))}
+		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.reader.Notes()[0].Text, "left out: "))}
 	case servers[0].Name != name:
 		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, servers[0].Name)
-	case m.has(name):
-		return hinted{misused{fmt.Errorf("%s already has an upstream %s", m.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
+	case p.upstream(name) != nil:
+		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
 	case servers[0].Stays != "":
 		return misused{fmt.Errorf("%s was not added: %s", name, servers[0].Stays)}
 	}
 	return nil
 }
 
-// printAdded prints that a server was added, with warnings and notes.
-func (m *importing) printAdded(s clients.Server) {
-	say(m.stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", s.Name, m.have.Path)
+// printRemarks prints warnings and notes about a server that was added.
+func printRemarks(s clients.Server, stderr io.Writer) {
 	if program := s.Block.Command; program != "" && !strings.Contains(program, "${") {
 		if _, err := exec.LookPath(program); err != nil {
-			say(m.stderr, "warning: %q is not found in PATH", program)
+			say(stderr, "warning: %q is not found in PATH", program)
 		}
 	}
 	for _, note := range s.Notes {
-		say(m.stderr, "note: %s", note)
+		say(stderr, "note: %s", note)
 	}
 	if !s.Block.Trust && providerOf(s) == "" {
-		say(m.stderr, "note: it is an unknown server, so its calls only pass through unless its tool annotations are trusted")
+		say(stderr, "note: it is an unknown server, so its calls only pass through unless its tool annotations are trusted")
 	}
 }
 

@@ -15,11 +15,10 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
-	"mcpschedd/internal/state"
 )
 
 func importCommand() *cobra.Command {
-	m := new(importing)
+	o := new(importOptions)
 	c := &cobra.Command{
 		Use:   "import [CLIENT|FILE...]",
 		Short: "Move the servers of your MCP clients into mcpschedd",
@@ -42,74 +41,66 @@ or URL that looks like a secret, goes into a file of variables. None is printed.
 			return clients.Names(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(c *cobra.Command, words []string) error {
-			m.from = words
-			m.begin(c.OutOrStdout(), c.ErrOrStderr(), false)
-			return m.run()
+			o.words = words
+			return o.run(c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	configFlag(c, &m.config)
-	c.Flags().BoolVar(&m.all, "all", false, "import from every client that is found")
-	c.Flags().BoolVar(&m.write, "write", false, "import instead of printing: add the servers to the\nconfiguration and their variables to env/NAME.env beside it\n(0600), and replace them with mcpschedd in the client's file.\nFiles that a project has checked in are never changed")
-	c.Flags().BoolVar(&m.undo, "undo", false, "undo imports: restore each file byte for byte; in a file\nthat has changed since, revert only the import's changes")
-	c.Flags().BoolVar(&m.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's rules,\nhook matchers, agents and commands that name tools of these\nservers (otherwise the new names are printed). mcpschedd\nenforces deny rules in any case")
-	c.Flags().BoolVar(&m.hooks, "hooks", false, "with --write, or later: also add hooks to Claude Code's\nsettings that report its own edits, so that files are\nprefetched and never served stale")
-	c.Flags().StringSliceVar(&m.trust, "trust", nil, "trust the tool annotations of the servers `NAME,...`\n(all: every server except those of projects)")
+	configFlag(c, &o.config)
+	c.Flags().BoolVar(&o.all, "all", false, "import from every client that is found")
+	c.Flags().BoolVar(&o.write, "write", false, "import instead of printing: add the servers to the\nconfiguration and their variables to env/NAME.env beside it\n(0600), and replace them with mcpschedd in the client's file.\nFiles that a project has checked in are never changed")
+	c.Flags().BoolVar(&o.undo, "undo", false, "undo imports: restore each file byte for byte; in a file\nthat has changed since, revert only the import's changes")
+	c.Flags().BoolVar(&o.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's rules,\nhook matchers, agents and commands that name tools of these\nservers (otherwise the new names are printed). mcpschedd\nenforces deny rules in any case")
+	c.Flags().BoolVar(&o.hooks, "hooks", false, "with --write, or later: also add hooks to Claude Code's\nsettings that report its own edits, so that files are\nprefetched and never served stale")
+	c.Flags().StringSliceVar(&o.trust, "trust", nil, "trust the tool annotations of the servers `NAME,...`\n(all: every server except those of projects)")
 	c.MarkFlagsMutuallyExclusive("write", "undo")
 	c.MarkFlagsMutuallyExclusive("hooks", "undo")
 	return c
 }
 
-// importing is one run of import or add.
-type importing struct {
-	from               []string // clients and files
+// importOptions are the arguments and flags of import.
+type importOptions struct {
+	words              []string // clients and files
 	config             string
 	all, write, undo   bool
 	permissions, hooks bool
 	trust              []string
-
-	stdout, stderr io.Writer
-	reader         *clients.Reader
-	sources        []string       // the files read, in order
-	have           *config.Config // that is to be changed
-	moved          []clients.Move // servers moved by earlier imports
-}
-
-// begin prepares m for reading clients' files. For withoutToken see [clients.Options].
-func (m *importing) begin(stdout, stderr io.Writer, withoutToken bool) {
-	m.stdout, m.stderr = stdout, stderr
-	m.reader = clients.NewReader(clients.Options{Machine: machine(), ReadFile: readBounded, WithoutToken: withoutToken})
 }
 
 // run lists or prints clients' servers, imports them, or undoes imports.
-func (m *importing) run() error {
+func (o *importOptions) run(stdout, stderr io.Writer) error {
+	nothing := len(o.words) == 0 && !o.all
 	switch {
-	case slices.Contains(m.from, ""):
+	case slices.Contains(o.words, ""):
 		return usage("unexpected argument %q", "")
-	case m.all && len(m.from) > 0:
+	case o.all && len(o.words) > 0:
 		return usage("want either clients or --all")
-	case m.write && len(m.from) == 0 && !m.all:
+	case o.write && nothing:
 		return usage("--write: want a file, --all, or some of %s", strings.Join(clients.Names(), ", "))
-	case m.hooks && runtime.GOOS == "windows":
+	case o.hooks && runtime.GOOS == "windows":
 		return usage("--hooks is not supported on Windows yet")
-	case m.undo:
-		return m.undoImports()
-	case m.write || m.permissions || m.hooks:
-		return m.change()
-	case len(m.from) == 0 && !m.all:
-		return m.list()
+	case o.undo:
+		return o.undoImports(stderr)
 	}
-	if err := m.read(); err != nil {
+	have, err := configured(o.config)
+	if err != nil {
 		return err
 	}
-	m.printNotes()
-	for _, line := range m.rules() {
-		say(m.stderr, "note: %s", line)
+	p := newPlan(have, false)
+	switch {
+	case o.write || o.permissions || o.hooks:
+		return o.change(p, stdout, stderr)
+	case nothing:
+		return p.list(o.trust, stdout)
 	}
-	if added := m.added(); added != nil {
-		_, err := m.stdout.Write(added)
+	if err := o.read(p, stderr); err != nil {
 		return err
 	}
-	return nil
+	p.printNotes(stderr)
+	for _, line := range p.rules(o.permissions) {
+		say(stderr, "note: %s", line)
+	}
+	_, err = stdout.Write(p.added())
+	return err
 }
 
 func machine() clients.Machine {
@@ -127,49 +118,37 @@ func readBounded(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 64<<20))
 }
 
-// clientFile is a file of a client, and the error of reading it.
-type clientFile struct {
-	title string // name of the client
-	path  string
-	err   error // why none of its servers could be read
-}
-
-// missing reports whether the file does not exist.
-func (f clientFile) missing() bool { return errors.Is(f.err, fs.ErrNotExist) }
-
-// read reads the named files, the files of named clients, and the deny rules of clients, and
-// decides what to do with the servers.
-func (m *importing) read() error {
-	if m.all {
-		if err := m.readClients("any client", clients.All()); err != nil {
+// read reads the named files and the files of named clients, and plans what becomes of their servers.
+func (o *importOptions) read(p *importPlan, stderr io.Writer) error {
+	if o.all {
+		if err := readClients(p, "any client", clients.All(), stderr); err != nil {
 			return err
 		}
 	}
-	for _, from := range m.from {
-		if named := clients.Named(from); named != nil {
-			if err := m.readClients(from, named); err != nil {
+	for _, word := range o.words {
+		if named := clients.Named(word); named != nil {
+			if err := readClients(p, word, named, stderr); err != nil {
 				return err
 			}
 			continue
 		}
-		path, err := filepath.Abs(from)
+		path, err := filepath.Abs(word)
 		if err == nil {
-			err = m.readFile(path)
+			err = p.readFile(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return suggest(fmt.Errorf("%s: not a client and not a file", from), from, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
+			return suggest(fmt.Errorf("%s: not a client and not a file", word), word, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
 		} else if err != nil {
 			return err
 		}
 	}
-	m.reader.Deny()
-	return m.decide()
+	return p.decide(o.trust)
 }
 
 // readClients reads the existing files of clients. An unreadable file is a warning, or an error
 // if no other file has servers.
-func (m *importing) readClients(name string, all []*clients.Client) error {
-	files, err := m.lookFor(all)
+func readClients(p *importPlan, name string, all []*clients.Client, stderr io.Writer) error {
+	files, err := p.readUsersFiles(all)
 	if err != nil {
 		return err
 	}
@@ -187,69 +166,36 @@ func (m *importing) readClients(name string, all []*clients.Client) error {
 		return hinted{errors.Join(append(wrong, err)...), "name the file if it is elsewhere"}
 	}
 	for _, err := range wrong {
-		say(m.stderr, "warning: %v", err)
+		say(stderr, "warning: %v", err)
 	}
-	return nil
-}
-
-// lookFor reads the user's files of clients.
-func (m *importing) lookFor(all []*clients.Client) (files []clientFile, err error) {
-	if machine().Home == "" {
-		return nil, hinted{misused{errors.New("no home directory to search for clients")}, "name a file"}
-	}
-	for _, c := range all {
-		for _, path := range c.Places(machine()) {
-			files = append(files, clientFile{c.Title, path, m.readFile(path)})
-		}
-	}
-	return files, nil
-}
-
-// readFile reads one file.
-func (m *importing) readFile(path string) error {
-	if slices.Contains(m.sources, path) {
-		return nil
-	}
-	f, err := state.OpenFile(path)
-	if err != nil {
-		return err
-	}
-	if !f.Exists {
-		return fs.ErrNotExist
-	}
-	if err := m.reader.Read(path, f.Text); err != nil {
-		return err
-	}
-	m.sources = append(m.sources, path)
 	return nil
 }
 
 // list prints the clients found, and what an import would do with each of their servers.
-func (m *importing) list() error {
-	files, err := m.lookFor(clients.All())
+func (p *importPlan) list(trust []string, stdout io.Writer) error {
+	files, err := p.readUsersFiles(clients.All())
 	if err != nil {
 		return err
 	}
 	if files = slices.DeleteFunc(files, clientFile.missing); len(files) == 0 {
-		_, err := fmt.Fprintf(m.stdout, "no client found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
+		_, err := fmt.Fprintf(stdout, "no client found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
 		return err
 	}
-	m.reader.Deny()
-	if err := m.decide(); err != nil {
+	if err := p.decide(trust); err != nil {
 		return err
 	}
-	servers := m.reader.Servers()
+	servers := p.reader.Servers()
 	for _, s := range servers { // a client's own file refers to the files of projects
 		if !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == s.From.File }) {
 			files = append(files, clientFile{title: clients.Named(s.From.Client)[0].Title, path: s.From.File})
 		}
 	}
-	line := func(text string) { fmt.Fprintln(m.stdout, clients.OneLine(text)) }
+	line := func(text string) { fmt.Fprintln(stdout, clients.OneLine(text)) }
 	for _, f := range files {
 		line(f.title + ": " + f.path)
 		if f.err != nil {
 			line("  skipped: " + f.err.Error())
-		} else if why := m.reader.Forbidden(f.path); why != "" {
+		} else if why := p.reader.Forbidden(f.path); why != "" {
 			line("  cannot be imported: " + why)
 		}
 		for _, s := range servers {
@@ -258,30 +204,98 @@ func (m *importing) list() error {
 			}
 		}
 	}
-	for _, n := range m.reader.Notes() {
-		fmt.Fprintln(m.stdout, n)
+	for _, n := range p.reader.Notes() {
+		fmt.Fprintln(stdout, n)
 	}
-	_, err = fmt.Fprintln(m.stdout, "\nmcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.")
+	_, err = fmt.Fprintln(stdout, "\nmcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.")
 	return err
+}
+
+// obstacle describes why a server is not added to the configuration; "" if it is.
+func obstacle(s clients.Server) string {
+	switch {
+	case s.Stays != "":
+		return "stays with its client: " + s.Stays
+	case !s.New:
+		return "is already configured as upstreams." + s.Name
+	}
+	return ""
 }
 
 // decision describes what an import would do with the server.
 func decision(s clients.Server) string {
-	what := "would be imported"
-	if provider := providerOf(s); provider != "" {
-		what += ", known (" + provider + ")"
-	}
-	switch {
-	case s.Stays != "":
-		what = "stays: " + s.Stays
-	case !s.New:
-		what = "already configured as upstreams." + s.Name
-	}
-	if s.Block.Disabled {
-		what += ", disabled"
+	what := obstacle(s)
+	if what == "" {
+		what = "would be imported"
+		if provider := providerOf(s); provider != "" {
+			what += ", known (" + provider + ")"
+		}
+		if s.Block.Disabled {
+			what += ", disabled"
+		}
 	}
 	if folders := s.Block.Folders; len(folders) > 0 {
 		what += " (only in " + strings.Join(folders, ", ") + ")"
 	}
 	return what
+}
+
+// printNotes prints notes on the files, and on the servers that are not imported or unknown.
+func (p *importPlan) printNotes(stderr io.Writer) {
+	for _, n := range p.reader.Notes() {
+		kind := "note"
+		if n.Wrong {
+			kind = "warning"
+		}
+		say(stderr, "%s: %s", kind, n)
+	}
+	taken := false
+	for _, s := range p.reader.Servers() {
+		taken = taken || s.Upstream != ""
+		if why := obstacle(s); why != "" {
+			say(stderr, "note: %s %s", s.Called(), why)
+		} else if !s.Block.Trust && providerOf(s) == "" {
+			say(stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called())
+		}
+	}
+	if !taken {
+		say(stderr, "nothing to import")
+	}
+}
+
+// undoImports undoes imports: all, or those of some clients and files.
+func (o *importOptions) undoImports(stderr io.Writer) error {
+	have, err := configured(o.config)
+	if err != nil && o.config == "" {
+		have, err = config.Default(), nil // undo works despite mistakes in the configuration
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := stateDir(have)
+	if err != nil {
+		return err
+	}
+	var paths []string
+	for _, word := range o.words {
+		named := clients.Named(word)
+		for _, c := range named {
+			paths = append(paths, c.Places(machine())...)
+		}
+		if path, err := filepath.Abs(word); err == nil && named == nil {
+			paths = append(paths, path)
+		}
+	}
+	var done []clients.Undone
+	err = clients.Locked(dir, func() error {
+		done, err = clients.Undo(dir, func(path string) bool { return len(o.words) == 0 || slices.Contains(paths, path) })
+		return err
+	})
+	for _, u := range done {
+		say(stderr, "%s: %s", u.Path, u.What)
+	}
+	if err == nil && len(done) == 0 {
+		err = hinted{errors.New("nothing to undo"), "--undo reverts only import --write; remove an entry that you made yourself in the client, such as by claude mcp remove mcpschedd"}
+	}
+	return err
 }

@@ -14,43 +14,95 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/state"
 	"mcpschedd/internal/valuemodel"
 )
 
-// configured reads the configuration to change, or the defaults if the file does not exist yet.
-func (m *importing) configured() (err error) {
-	m.have, err = load(m.config)
-	if named := cmp.Or(m.config, os.Getenv("MCPSCHEDD_CONFIG")); named != "" && errors.Is(err, fs.ErrNotExist) {
-		m.have = config.Default()
-		m.have.Path, err = filepath.Abs(named)
-	}
-	if err == nil && m.have.Path == "" && m.write {
-		return hinted{misused{errors.New("no place for the configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
-	}
-	return err
+// importPlan is what import or add will do with the servers that were read. It writes nothing.
+type importPlan struct {
+	have    *config.Config  // to be changed
+	reader  *clients.Reader // of the clients' files; its servers say what becomes of them
+	sources []string        // the files read, in order
+	moved   []clients.Move  // servers moved by earlier imports
 }
 
-// decide decides what to do with each server that was read.
-func (m *importing) decide() error {
-	if err := m.configured(); err != nil {
+// newPlan returns a plan without servers. For withoutToken see [clients.Options].
+func newPlan(have *config.Config, withoutToken bool) *importPlan {
+	options := clients.Options{Machine: machine(), ReadFile: readBounded, WithoutToken: withoutToken}
+	return &importPlan{have: have, reader: clients.NewReader(options)}
+}
+
+// configured reads the configuration to change, or the defaults if the file does not exist yet.
+func configured(file string) (*config.Config, error) {
+	have, err := load(file)
+	if named := cmp.Or(file, os.Getenv("MCPSCHEDD_CONFIG")); named != "" && errors.Is(err, fs.ErrNotExist) {
+		have = config.Default()
+		have.Path, err = filepath.Abs(named)
+	}
+	return have, err
+}
+
+// clientFile is a file of a client, and the error of reading it.
+type clientFile struct {
+	title string // name of the client
+	path  string
+	err   error // why none of its servers could be read
+}
+
+// missing reports whether the file does not exist.
+func (f clientFile) missing() bool { return errors.Is(f.err, fs.ErrNotExist) }
+
+// readUsersFiles reads the user's files of clients.
+func (p *importPlan) readUsersFiles(all []*clients.Client) (files []clientFile, err error) {
+	if machine().Home == "" {
+		return nil, hinted{misused{errors.New("no home directory to search for clients")}, "name a file"}
+	}
+	for _, c := range all {
+		for _, path := range c.Places(machine()) {
+			files = append(files, clientFile{c.Title, path, p.readFile(path)})
+		}
+	}
+	return files, nil
+}
+
+// readFile reads one file.
+func (p *importPlan) readFile(path string) error {
+	if slices.Contains(p.sources, path) {
+		return nil
+	}
+	f, err := state.OpenFile(path)
+	if err != nil {
 		return err
 	}
+	if !f.Exists {
+		return fs.ErrNotExist
+	}
+	if err := p.reader.Read(path, f.Text); err != nil {
+		return err
+	}
+	p.sources = append(p.sources, path)
+	return nil
+}
+
+// decide decides what to do with each server that was read. trust has names of servers, or "all".
+func (p *importPlan) decide(trust []string) error {
+	p.reader.Deny()
 	trusted := make(map[string]bool)
-	servers := m.reader.Servers()
+	servers := p.reader.Servers()
 	for i := range servers {
 		s := &servers[i]
-		for _, name := range m.trust {
+		for _, name := range trust {
 			if name == s.Name || name == s.Called() || name == "all" && s.From.Scope != "project" {
 				s.Block.Trust, trusted[name] = true, true
 			}
 		}
-		m.chooseFile(s)
+		p.chooseFile(s)
 		first := slices.IndexFunc(servers, func(first clients.Server) bool { return first.Name == s.Name })
 		switch {
 		case first < i: // several clients have it
 			s.Stays, s.File = servers[first].Stays, servers[first].File
-		case s.Stays != "" || m.same(*s):
-		case m.has(s.Name):
+		case s.Stays != "" || p.same(*s):
+		case p.upstream(s.Name) != nil:
 			s.Stays = fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
 		default:
 			s.New = true
@@ -59,7 +111,7 @@ func (m *importing) decide() error {
 			s.Upstream = s.Name
 		}
 	}
-	for _, name := range m.trust {
+	for _, name := range trust {
 		if !trusted[name] && name != "all" {
 			return usage("--trust: no server %q was read", name)
 		}
@@ -69,15 +121,15 @@ func (m *importing) decide() error {
 
 // chooseFile chooses the file of the server's variables: that of the upstream of the same name, else
 // a file that does not exist or has the same text. Variables of a removed upstream are not overwritten.
-func (m *importing) chooseFile(s *clients.Server) {
+func (p *importPlan) chooseFile(s *clients.Server) {
 	text := s.VariablesText()
-	if i := m.upstream(s.Name); i >= 0 {
-		s.File = cmp.Or(m.have.Upstreams[i].EnvFile, s.File)
+	if u := p.upstream(s.Name); u != nil {
+		s.File = cmp.Or(u.EnvFile, s.File)
 		return
 	}
 	first := s.File
 	for n := 2; text != nil; n++ {
-		if have, err := os.ReadFile(m.beside(s.File)); err != nil || bytes.Equal(have, text) {
+		if have, err := os.ReadFile(p.beside(s.File)); err != nil || bytes.Equal(have, text) {
 			break
 		}
 		s.File = fmt.Sprintf("%s.%d.env", strings.TrimSuffix(first, ".env"), n) // no upstream has such a name
@@ -97,91 +149,88 @@ func providerOf(s clients.Server) string {
 	return r.Provider
 }
 
-// upstream returns the index of the upstream with that name, ignoring case; -1 if there is none.
-func (m *importing) upstream(name string) int {
-	return slices.IndexFunc(m.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
+// upstream returns the configured upstream with that name, ignoring case; nil if there is none.
+func (p *importPlan) upstream(name string) *config.Upstream {
+	for i := range p.have.Upstreams {
+		if u := &p.have.Upstreams[i]; strings.EqualFold(u.Name, name) {
+			return u
+		}
+	}
+	return nil
 }
 
-func (m *importing) has(name string) bool { return m.upstream(name) >= 0 }
-
-// same reports whether the configuration has the server under its name, with the same entry and
-// the same variables file.
-func (m *importing) same(s clients.Server) bool {
-	i := m.upstream(s.Name)
-	c, err := config.Parse(m.have.Path, clients.TOML([]clients.Server{s}))
-	if i < 0 || err != nil || m.have.Upstreams[i].Name != s.Name {
+// same reports whether the configuration has the server under its name, with the same settings, as
+// far as clients have them, and the same variables.
+func (p *importPlan) same(s clients.Server) bool {
+	have := p.upstream(s.Name)
+	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}))
+	if have == nil || err != nil {
 		return false
 	}
 	if want := s.VariablesText(); want != nil {
-		if have, err := os.ReadFile(m.beside(s.File)); err != nil || !bytes.Equal(have, want) {
+		if text, err := os.ReadFile(p.beside(s.File)); err != nil || !bytes.Equal(text, want) {
 			return false
 		}
 	}
-	return reflect.DeepEqual(entryOf(m.have.Upstreams[i]), entryOf(c.Upstreams[0]))
-}
-
-// entryOf returns the settings of an upstream that clients have too.
-func entryOf(u config.Upstream) config.Upstream {
-	return config.Upstream{
-		Command: u.Command, Args: u.Args, Cwd: u.Cwd, Env: u.Env, EnvFile: u.EnvFile, URL: u.URL, Transport: u.Transport,
-		Headers: u.Headers, Enabled: u.Enabled, Folders: u.Folders, Tools: u.Tools,
+	entry := func(u config.Upstream) config.Upstream {
+		return config.Upstream{
+			Name: u.Name, Command: u.Command, Args: u.Args, Cwd: u.Cwd, Env: u.Env, EnvFile: u.EnvFile, URL: u.URL,
+			Transport: u.Transport, Headers: u.Headers, Enabled: u.Enabled, Folders: u.Folders, Tools: u.Tools,
+		}
 	}
+	return reflect.DeepEqual(entry(*have), entry(c.Upstreams[0]))
 }
 
 // beside returns the path of a file whose name is relative to the configuration.
-func (m *importing) beside(name string) string {
-	return filepath.Join(filepath.Dir(m.have.Path), filepath.FromSlash(name))
+func (p *importPlan) beside(name string) string {
+	return filepath.Join(filepath.Dir(p.have.Path), filepath.FromSlash(name))
 }
 
 // newServers returns the servers to add to the configuration.
-func (m *importing) newServers() (all []clients.Server) {
-	for _, s := range m.reader.Servers() {
-		if s.New {
-			all = append(all, s)
-		}
-	}
-	return all
+func (p *importPlan) newServers() []clients.Server {
+	return slices.DeleteFunc(slices.Clone(p.reader.Servers()), func(s clients.Server) bool { return !s.New })
 }
 
 // added returns the blocks of the servers to add to the configuration, under a comment with their
 // source; nil if there are none.
-func (m *importing) added() []byte {
-	blocks := clients.TOML(m.newServers())
-	if len(blocks) == 0 || m.sources == nil { // the server is from the command line
+func (p *importPlan) added() []byte {
+	blocks := clients.TOML(p.newServers())
+	if len(blocks) == 0 || p.sources == nil { // the server is from the command line
 		return blocks
 	}
-	return fmt.Appendf(nil, "%s\n%s", clients.Comment("From "+strings.Join(m.sources, " and ")+", by mcpschedd import."), blocks)
+	return fmt.Appendf(nil, "%s\n%s", clients.Comment("From "+strings.Join(p.sources, " and ")+", by mcpschedd import."), blocks)
 }
 
 // prefixed reports whether tools will be listed as upstream__tool.
-func (m *importing) prefixed() bool {
+func (p *importPlan) prefixed() bool {
 	enabled := 0
-	for _, u := range m.have.Upstreams {
+	for _, u := range p.have.Upstreams {
 		if u.Enabled {
 			enabled++
 		}
 	}
-	for _, s := range m.newServers() {
+	for _, s := range p.newServers() {
 		if !s.Block.Disabled {
 			enabled++
 		}
 	}
-	style := m.have.Server.NameStyle
+	style := p.have.Server.NameStyle
 	return style == "always" || style != "never" && enabled != 1
 }
 
 // rewrites returns the changes to clients' rules that name tools of servers that mcpschedd serves.
-func (m *importing) rewrites() []clients.Change {
-	return m.reader.Rewrites(m.moved, m.prefixed())
+func (p *importPlan) rewrites() []clients.Change {
+	return p.reader.Rewrites(p.moved, p.prefixed())
 }
 
-// rules describes rules that need new names, and tools that need to be approved again.
-func (m *importing) rules() (all []string) {
-	for _, c := range m.rewrites() {
+// rules describes rules that need new names and are not changed. permissions means that those in
+// files of the user are.
+func (p *importPlan) rules(permissions bool) (all []string) {
+	for _, c := range p.rewrites() {
 		switch {
 		case c.Shared:
 			all = append(all, renames(c)+" (change this by hand, as the file is shared)")
-		case !m.permissions:
+		case !permissions:
 			all = append(all, renames(c)+" (import --permissions applies this)")
 		}
 	}
@@ -197,28 +246,18 @@ func renames(c clients.Change) string {
 	return c.Path + ": " + strings.Join(names, ", ")
 }
 
-// printNotes prints notes on the files, and on the servers that are not imported or unknown.
-func (m *importing) printNotes() {
-	for _, n := range m.reader.Notes() {
-		kind := "note"
-		if n.Wrong {
-			kind = "warning"
+// steps returns what the user should do for the servers that are moved.
+func (p *importPlan) steps() (all []string) {
+	for _, s := range p.reader.Servers() {
+		if s.Upstream == "" {
+			continue
 		}
-		say(m.stderr, "%s: %s", kind, n)
-	}
-	taken := false
-	for _, s := range m.reader.Servers() {
-		taken = taken || s.Upstream != ""
-		switch {
-		case s.Stays != "":
-			say(m.stderr, "note: %s stays with its client: %s", s.Called(), s.Stays)
-		case !s.New && m.has(s.Name):
-			say(m.stderr, "note: %s is already configured as upstreams.%s", s.Called(), s.Name)
-		case s.New && !s.Block.Trust && providerOf(s) == "":
-			say(m.stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called())
+		if advice := p.reader.Advice(s); advice != "" {
+			all = append(all, advice)
+		}
+		for _, u := range s.Variables.Unset {
+			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, p.beside(s.File), u.Why))
 		}
 	}
-	if !taken {
-		say(m.stderr, "nothing to import")
-	}
+	return all
 }

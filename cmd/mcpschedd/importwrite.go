@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,103 +21,109 @@ import (
 // change runs import --write, --permissions or --hooks: it adds missing servers to the
 // configuration and replaces them in the clients' files, renames tools in Claude Code's rules,
 // or adds hooks to its settings. All results are checked before any file is changed.
-func (m *importing) change() error {
-	if len(m.from) == 0 && !m.all {
-		m.from = []string{"claude"} // only Claude Code has rules and hooks
+func (o *importOptions) change(p *importPlan, stdout, stderr io.Writer) error {
+	if len(o.words) == 0 && !o.all {
+		o.words = []string{"claude"} // only Claude Code has rules and hooks
 	}
-	if err := m.configured(); err != nil {
-		return err
-	}
-	dir, err := stateDir(m.have)
+	dir, err := stateDir(p.have)
 	if err != nil {
 		return err
 	}
 	return clients.Locked(dir, func() error {
-		if err := m.read(); err != nil {
+		if err := o.read(p, stderr); err != nil {
 			return err
 		}
-		changes, err := m.changes(dir)
+		changes, err := o.changes(p, dir)
 		if err != nil {
 			return err
 		}
-		if m.write {
-			m.printNotes()
+		if o.write {
+			p.printNotes(stderr)
 		}
 		copies := ""
 		if len(changes) > 0 {
-			if copies, err = clients.Apply(dir, m.sources, changes, time.Now()); err != nil {
+			if copies, err = clients.Apply(dir, p.sources, changes, time.Now()); err != nil {
 				return err
 			}
 		}
-		return m.printChanges(changes, copies)
+		next := p.rules(o.permissions)
+		if o.write {
+			next = append(next, p.steps()...)
+		}
+		return printChanges(changes, p.have.Path, copies, next, stdout, stderr)
 	})
 }
 
 // changes returns the changes to all files.
-func (m *importing) changes(dir state.Dir) (all []clients.Change, err error) {
-	if m.write {
-		all, err = m.imported()
-	} else {
-		err = m.onlyMoved(dir)
+func (o *importOptions) changes(p *importPlan, dir state.Dir) (all []clients.Change, err error) {
+	line, err := clientLine(o.config, p.have)
+	if err != nil {
+		return nil, err
 	}
-	if m.permissions {
-		for _, c := range m.rewrites() {
+	if o.write {
+		all, err = p.imported(line)
+	} else if err = p.onlyMoved(dir); err == nil && len(p.moved) == 0 && o.permissions {
+		err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.permissions {
+		for _, c := range p.rewrites() {
 			if !c.Shared {
 				all = append(all, c)
 			}
 		}
 	}
-	if err == nil && m.hooks {
-		all, err = m.withHooks(all)
+	if o.hooks {
+		line[1] = daemon.HookCommand
+		all, err = withHooks(all, line)
 	}
 	return all, err
 }
 
 // onlyMoved restricts the plan to servers that earlier imports have moved: the tools of others
 // keep their names.
-func (m *importing) onlyMoved(dir state.Dir) (err error) {
-	servers := m.reader.Servers()
+func (p *importPlan) onlyMoved(dir state.Dir) (err error) {
+	servers := p.reader.Servers()
 	for i := range servers {
-		if s := &servers[i]; s.New || !m.has(s.Name) {
+		if s := &servers[i]; s.New || p.upstream(s.Name) == nil {
 			s.New, s.Upstream = false, ""
 		}
 	}
-	if m.moved, err = clients.Moved(dir); err == nil && len(m.moved) == 0 && m.permissions {
-		err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
-	}
+	p.moved, err = clients.Moved(dir)
 	return err
 }
 
-// imported returns the changes of import --write: those to our own files, and those that point the
-// clients' files to mcpschedd.
-func (m *importing) imported() ([]clients.Change, error) {
-	for _, path := range m.sources {
-		if why := m.reader.Forbidden(path); why != "" {
+// imported returns the changes of import --write: those to our own files, and those that make the
+// clients start mcpschedd by a command line.
+func (p *importPlan) imported(line []string) ([]clients.Change, error) {
+	for _, path := range p.sources {
+		if why := p.reader.Forbidden(path); why != "" {
 			return nil, fmt.Errorf("nothing was changed: %s", why)
 		}
 	}
-	changes, err := m.configuration()
+	changes, err := p.configuration()
 	if err != nil {
 		return nil, err
 	}
-	line, err := m.ownLine()
-	if err != nil {
-		return nil, err
-	}
-	pointed, err := m.reader.Point(line)
+	pointed, err := p.reader.Point(line)
 	return append(changes, pointed...), err
 }
 
 // configuration returns the changes to our own files: the variables files, then the configuration,
 // which refers to them.
-func (m *importing) configuration() (all []clients.Change, err error) {
-	added := m.added()
+func (p *importPlan) configuration() (all []clients.Change, err error) {
+	added := p.added()
 	if added == nil {
 		return nil, nil
 	}
-	for _, s := range m.newServers() {
+	if p.have.Path == "" {
+		return nil, hinted{misused{errors.New("no place for the configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
+	}
+	for _, s := range p.newServers() {
 		if variables := s.VariablesText(); variables != nil {
-			c, err := unchanged(m.beside(s.File))
+			c, err := unchanged(p.beside(s.File))
 			if err != nil {
 				return nil, err
 			}
@@ -124,13 +131,13 @@ func (m *importing) configuration() (all []clients.Change, err error) {
 			all = append(all, c)
 		}
 	}
-	c, err := unchanged(m.have.Path)
+	c, err := unchanged(p.have.Path)
 	if err != nil {
 		return nil, err
 	}
 	c.Text = appended(c.Was, added)
-	if _, err := config.Parse(m.have.Path, c.Text); err != nil {
-		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", m.have.Path, err)
+	if _, err := config.Parse(p.have.Path, c.Text); err != nil {
+		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", p.have.Path, err)
 	}
 	return append(all, c), nil
 }
@@ -160,15 +167,11 @@ func appended(text, added []byte) []byte {
 	return slices.Concat(text, added)
 }
 
-// withHooks adds the change to Claude Code's settings that makes it report its edits.
-func (m *importing) withHooks(all []clients.Change) ([]clients.Change, error) {
-	line, err := m.ownLine()
-	if err != nil {
-		return nil, err
-	}
-	line[1] = daemon.HookCommand
+// withHooks adds the change to Claude Code's settings that makes it report its edits by a command line.
+func withHooks(all []clients.Change, line []string) ([]clients.Change, error) {
 	path := clients.HooksFile(machine())
 	var c clients.Change
+	var err error
 	if i := slices.IndexFunc(all, func(c clients.Change) bool { return c.Path == path }); i >= 0 {
 		c = all[i]
 		all = slices.Delete(all, i, i+1)
@@ -186,58 +189,41 @@ func (m *importing) withHooks(all []clients.Change) ([]clients.Change, error) {
 	return all, nil
 }
 
-// printChanges prints the changes, the location of the copies, and the next steps.
-func (m *importing) printChanges(changes []clients.Change, copies string) error {
+// printChanges prints the changes, as a difference that to the configuration, the folder of the
+// copies, and the next steps.
+func printChanges(changes []clients.Change, configuration, copies string, next []string, stdout, stderr io.Writer) error {
 	if len(changes) == 0 {
-		say(m.stderr, "nothing to change")
+		say(stderr, "nothing to change")
 	}
-	next := m.rules()
-	if m.write {
-		next = append(next, m.steps()...)
-	}
+	restart := false
 	for _, c := range changes {
-		if c.Path == m.have.Path {
-			if _, err := m.stdout.Write(state.Diff(c.Path, c.Was, c.Text)); err != nil {
+		restart = restart || c.Client
+		if c.Path == configuration {
+			if _, err := stdout.Write(state.Diff(c.Path, c.Was, c.Text)); err != nil {
 				return err
 			}
 		}
-		say(m.stderr, "wrote %s", c.Path)
+		say(stderr, "wrote %s", c.Path)
 		if c.Renamed != nil {
-			say(m.stderr, "%s", renames(c))
+			say(stderr, "%s", renames(c))
 		}
 	}
 	if copies != "" {
-		say(m.stderr, "copies of the original files: %s; mcpschedd import --undo restores them", copies)
+		say(stderr, "copies of the original files: %s; mcpschedd import --undo restores them", copies)
 	}
-	if slices.ContainsFunc(changes, func(c clients.Change) bool { return c.Client }) {
+	if restart {
 		next = append(next, "restart the clients: they read their files at start-up")
 	}
 	for _, step := range next {
-		say(m.stderr, "next: %s", step)
+		say(stderr, "next: %s", step)
 	}
 	return nil
 }
 
-// steps returns what the user should do for the servers that were moved.
-func (m *importing) steps() (all []string) {
-	for _, s := range m.reader.Servers() {
-		if s.Upstream == "" {
-			continue
-		}
-		if advice := m.reader.Advice(s); advice != "" {
-			all = append(all, advice)
-		}
-		for _, u := range s.Variables.Unset {
-			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, m.beside(s.File), u.Why))
-		}
-	}
-	return all
-}
-
-// ownLine returns the command line with which a client starts mcpschedd: an absolute path, as
+// clientLine returns the command line with which a client starts mcpschedd: an absolute path, as
 // graphical programs have another PATH than a terminal. The small program, if present, connects
-// in an eighth of the time.
-func (m *importing) ownLine() ([]string, error) {
+// in an eighth of the time. file is the --config flag.
+func clientLine(file string, have *config.Config) ([]string, error) {
 	self, err := installed()
 	if err != nil {
 		return nil, err
@@ -247,8 +233,8 @@ func (m *importing) ownLine() ([]string, error) {
 		self = small
 	}
 	line := []string{self, daemon.Command}
-	if cmp.Or(m.config, os.Getenv("MCPSCHEDD_CONFIG")) != "" {
-		line = append(line, "--config", m.have.Path)
+	if cmp.Or(file, os.Getenv("MCPSCHEDD_CONFIG")) != "" {
+		line = append(line, "--config", have.Path)
 	}
 	return line, nil
 }
@@ -267,41 +253,4 @@ func installed() (string, error) {
 		}
 	}
 	return self, nil
-}
-
-// undoImports undoes imports: all, or those of some clients and files.
-func (m *importing) undoImports() error {
-	err := m.configured()
-	if err != nil && m.config == "" {
-		m.have, err = config.Default(), nil // undo works despite mistakes in the configuration
-	}
-	if err != nil {
-		return err
-	}
-	dir, err := stateDir(m.have)
-	if err != nil {
-		return err
-	}
-	var paths []string
-	for _, from := range m.from {
-		named := clients.Named(from)
-		for _, c := range named {
-			paths = append(paths, c.Places(machine())...)
-		}
-		if path, err := filepath.Abs(from); err == nil && named == nil {
-			paths = append(paths, path)
-		}
-	}
-	var done []clients.Undone
-	err = clients.Locked(dir, func() error {
-		done, err = clients.Undo(dir, func(path string) bool { return len(m.from) == 0 || slices.Contains(paths, path) })
-		return err
-	})
-	for _, u := range done {
-		say(m.stderr, "%s: %s", u.Path, u.What)
-	}
-	if err == nil && len(done) == 0 {
-		err = hinted{errors.New("nothing to undo"), "--undo reverts only import --write; remove an entry that you made yourself in the client, such as by claude mcp remove mcpschedd"}
-	}
-	return err
 }
