@@ -200,7 +200,7 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 		}
 		for _, s := range servers {
 			if s.From.File == f.path {
-				line("  " + s.Called() + ": " + decision(s))
+				line("  " + s.Called + ": " + decision(s))
 			}
 		}
 	}
@@ -251,11 +251,11 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 	}
 	taken := false
 	for _, s := range p.reader.Servers() {
-		taken = taken || s.Upstream != ""
+		taken = taken || s.Stays == ""
 		if why := obstacle(s); why != "" {
-			say(stderr, "note: %s %s", s.Called(), why)
+			say(stderr, "note: %s %s", s.Called, why)
 		} else if !s.Block.Trust && providerOf(s) == "" {
-			say(stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called())
+			say(stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called)
 		}
 	}
 	if !taken {

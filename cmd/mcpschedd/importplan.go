@@ -92,7 +92,7 @@ func (p *importPlan) decide(trust []string) error {
 	for i := range servers {
 		s := &servers[i]
 		for _, name := range trust {
-			if name == s.Name || name == s.Called() || name == "all" && s.From.Scope != "project" {
+			if name == s.Name || name == s.Called || name == "all" && s.From.Scope != "project" {
 				s.Block.Trust, trusted[name] = true, true
 			}
 		}
@@ -106,9 +106,6 @@ func (p *importPlan) decide(trust []string) error {
 			s.Stays = fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
 		default:
 			s.New = true
-		}
-		if s.Stays == "" {
-			s.Upstream = s.Name
 		}
 	}
 	for _, name := range trust {
@@ -249,7 +246,7 @@ func renames(c clients.Change) string {
 // steps returns what the user should do for the servers that are moved.
 func (p *importPlan) steps() (all []string) {
 	for _, s := range p.reader.Servers() {
-		if s.Upstream == "" {
+		if s.Stays != "" {
 			continue
 		}
 		if advice := p.reader.Advice(s); advice != "" {

@@ -88,7 +88,7 @@ func (p *importPlan) onlyMoved(dir state.Dir) (err error) {
 	servers := p.reader.Servers()
 	for i := range servers {
 		if s := &servers[i]; s.New || p.upstream(s.Name) == nil {
-			s.New, s.Upstream = false, ""
+			s.New, s.Stays = false, "it has not been moved"
 		}
 	}
 	p.moved, err = clients.Moved(dir)
@@ -178,7 +178,7 @@ func withHooks(all []clients.Change, line []string) ([]clients.Change, error) {
 	} else if c, err = unchanged(path); err != nil {
 		return nil, err
 	}
-	text, err := clients.WithHooks(path, c.Text, clients.HookSettings(line))
+	text, err := clients.WithHooks(path, c.Text, line)
 	if err != nil {
 		return nil, fmt.Errorf("nothing was changed: %w", err)
 	}

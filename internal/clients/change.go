@@ -38,7 +38,7 @@ type Move struct {
 }
 
 func (s Server) move() Move {
-	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), s.Upstream}
+	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), s.Name}
 }
 
 // Rename is a replaced word in a file with rules.
@@ -47,20 +47,20 @@ type Rename struct {
 	To   string `json:"to"`
 }
 
-// Point returns the changes that replace the servers which become upstreams with
-// mcpschedd, which the command line starts, in the files that were read.
+// Point returns the changes that replace the servers which do not stay with their clients
+// with mcpschedd, which the command line starts, in the files that were read.
 func (r *Reader) Point(line []string) (all []Change, err error) {
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
 		doc := r.docs[path]
 		c := Change{Path: path, Was: doc.bytes(), Client: true}
-		var taken []Origin
-		for _, s := range r.servers {
-			if s.From.File == path && s.Upstream != "" && r.project(path) == "" {
-				taken, c.Moves = append(taken, s.From), append(c.Moves, s.move())
-			}
-		}
+		taken := slices.DeleteFunc(slices.Clone(r.servers), func(s Server) bool {
+			return s.From.File != path || s.Stays != "" || r.project(path) != ""
+		})
 		if len(taken) == 0 {
 			continue
+		}
+		for _, s := range taken {
+			c.Moves = append(c.Moves, s.move())
 		}
 		var put []written
 		if !r.self[path] {
@@ -69,8 +69,8 @@ func (r *Reader) Point(line []string) (all []Change, err error) {
 		c.Text, err = doc.edited(func(d *document) error {
 			for _, table := range d.serverTables() {
 				take := func(name string) bool {
-					return slices.ContainsFunc(taken, func(o Origin) bool {
-						return o.entry == name && slices.Equal(o.table, table)
+					return slices.ContainsFunc(taken, func(s Server) bool {
+						return s.From.entry == name && slices.Equal(s.From.table, table)
 					})
 				}
 				if err := d.swap(table, take, put); err != nil {
@@ -131,13 +131,13 @@ func reverted(path string, now, before []byte, moves []Move) ([]byte, error) {
 // Advice returns what the user must change by hand, if the client's file belongs to a
 // project; else "".
 func (r *Reader) Advice(s Server) string {
-	file, how := s.From.File, "turn "+literal(s.Called())+" off in the client"
+	file, how := s.From.File, "turn "+literal(s.Called)+" off in the client"
 	if r.project(file) == "" {
 		return ""
 	}
 	if filepath.Base(file) == ".mcp.json" {
 		settings := filepath.Join(filepath.Dir(file), ".claude", "settings.local.json")
-		how = "add " + literal(s.Called()) + ` to the "disabledMcpjsonServers" of ` + settings
+		how = "add " + literal(s.Called) + ` to the "disabledMcpjsonServers" of ` + settings
 	}
 	return OneLine(file + " is not changed, since it belongs to a project: " + how)
 }

@@ -259,21 +259,13 @@ func (d *document) edited(change func(*document) error) ([]byte, error) {
 // patch changes the document by one operation of a JSON patch (RFC 6902), and preserves
 // comments and white space.
 func (d *document) patch(operation, path string, value any) error {
-	text, err := marshal([]any{map[string]any{"op": operation, "path": path, "value": value}}, "")
-	if err != nil {
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetEscapeHTML(false) // of the & and > in commands
+	if err := out.Encode([]any{map[string]any{"op": operation, "path": path, "value": value}}); err != nil {
 		return err
 	}
-	return d.root.Patch(text)
-}
-
-// marshal returns JSON without HTML escapes.
-func marshal(value any, indent string) ([]byte, error) {
-	var b bytes.Buffer
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", indent)
-	err := out.Encode(value)
-	return b.Bytes(), err
+	return d.root.Patch(text.Bytes())
 }
 
 // swap removes servers from a table and inserts others: in place of the first removed

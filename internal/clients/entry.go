@@ -35,9 +35,9 @@ const maxText = 64 << 10 // bytes of an imported text
 // newEntry returns an entry without any fields read.
 func newEntry(m Machine, t table, name string) *entry {
 	s := &Server{
-		Was:   name,
-		From:  Origin{Client: t.client.Name, File: t.doc.path, Scope: t.scope, table: t.path, entry: name},
-		Block: Block{Disabled: slices.Contains(t.disabled, name)},
+		Called: shown(name),
+		From:   Origin{Client: t.client.Name, File: t.doc.path, Scope: t.scope, table: t.path, entry: name},
+		Block:  Block{Disabled: slices.Contains(t.disabled, name)},
 	}
 	s.From.Pointer = shown(pointer(append(slices.Clip(t.path), name)...))
 	if t.base != "" {
@@ -221,7 +221,7 @@ func (e *entry) isSelf() bool {
 	}
 	switch {
 	case command == "":
-		return e.server.Was == ownName && loopback.MatchString(e.url.String())
+		return e.server.From.entry == ownName && loopback.MatchString(e.url.String())
 	case shell.MatchString(command):
 		return slices.ContainsFunc(strings.Fields(line), ownProgram.MatchString)
 	}

@@ -9,17 +9,19 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tailscale/hujson"
 )
 
-// HookMatcher is an element of the list for an event under "hooks" in Claude Code's
+// hookMatcher is an element of the list for an event under "hooks" in Claude Code's
 // settings.
-type HookMatcher struct {
+type hookMatcher struct {
 	Matcher string        `json:"matcher,omitempty"` // regular expression for the tool's name; "" matches all
-	Hooks   []HookCommand `json:"hooks"`
+	Hooks   []hookCommand `json:"hooks"`
 }
 
-// HookCommand is a command that Claude Code runs for an event.
-type HookCommand struct {
+// hookCommand is a command that Claude Code runs for an event.
+type hookCommand struct {
 	Type    string `json:"type"`
 	Command string `json:"command"` // for a shell
 	Timeout int    `json:"timeout"` // seconds
@@ -37,25 +39,28 @@ const reportedTools = `^(?!(?:Read|NotebookRead|Glob|Grep|LS|WebFetch|WebSearch|
 // much earlier.
 const hookTimeout = 5
 
-// HookSettings returns the hooks by which Claude Code reports changes made without
+// hooksOf returns the hooks by which Claude Code reports changes made without
 // mcpschedd, by event. line is the command line of mcpschedd's hook: the absolute path
 // of the program, "hook", and the flags of "connect". The commands are for Unix, like
 // the daemon.
 //
 // Their exit code is always 0: Claude Code would refuse an edit if the hook exits with
 // 2, as a version of mcpschedd without this command does.
-func HookSettings(line []string) map[string][]HookMatcher {
+func hooksOf(line []string) map[string]hookMatcher {
+	if line == nil {
+		return nil
+	}
 	words := make([]string, len(line))
 	for i, word := range line {
 		words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
-	run := []HookCommand{{"command", strings.Join(words, " ") + " || true", hookTimeout}}
-	all := make(map[string][]HookMatcher)
+	run := []hookCommand{{"command", strings.Join(words, " ") + " || true", hookTimeout}}
+	all := make(map[string]hookMatcher)
 	for _, event := range []string{"PreToolUse", "PostToolUse", "PostToolUseFailure"} {
-		all[event] = []HookMatcher{{reportedTools, run}}
+		all[event] = hookMatcher{reportedTools, run}
 	}
 	for _, event := range []string{"SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"} {
-		all[event] = []HookMatcher{{Hooks: run}}
+		all[event] = hookMatcher{Hooks: run}
 	}
 	return all
 }
@@ -64,25 +69,30 @@ func HookSettings(line []string) map[string][]HookMatcher {
 // file exists or not.
 func HooksFile(m Machine) string { return filepath.Join(m.folder("CLAUDE SETTINGS"), "settings.json") }
 
-// WithHooks returns the text of a Claude Code settings file with mcpschedd's hooks added
-// after the others. Earlier hooks of mcpschedd are removed. Empty hooks only remove.
-func WithHooks(path string, text []byte, hooks map[string][]HookMatcher) ([]byte, error) {
-	if len(bytes.TrimSpace(text)) == 0 {
-		if len(hooks) == 0 {
-			return text, nil
-		}
-		return marshal(map[string]any{"hooks": hooks}, "  ")
+// WithHooks returns the text of a Claude Code settings file with mcpschedd's hooks, which run
+// the command line, added after the others. Earlier hooks of mcpschedd are removed. Without a
+// command line they are only removed.
+func WithHooks(path string, text []byte, line []string) ([]byte, error) {
+	hooks, isNew := hooksOf(line), len(bytes.TrimSpace(text)) == 0
+	if isNew && hooks == nil {
+		return text, nil
+	} else if isNew {
+		text = []byte("{}\n")
 	}
 	doc, err := parse(path, text)
 	if err != nil {
 		return nil, err
 	}
-	return doc.edited(func(d *document) error { return d.setHooks(hooks) })
+	text, err = doc.edited(func(d *document) error { return d.setHooks(hooks) })
+	if isNew && err == nil {
+		return hujson.Format(text)
+	}
+	return text, err
 }
 
 // setHooks removes mcpschedd's hooks, with the lists and the object that had nothing else,
 // and adds others.
-func (d *document) setHooks(hooks map[string][]HookMatcher) error {
+func (d *document) setHooks(hooks map[string]hookMatcher) error {
 	value := at(d.tree, "hooks")
 	have, ok := value.(map[string]any)
 	if !ok && value != nil {
@@ -104,7 +114,7 @@ func (d *document) setHooks(hooks map[string][]HookMatcher) error {
 				patch("remove", fmt.Sprintf("%s/%d", path, i), nil)
 			}
 		}
-		if left == 0 && len(list) > 0 && hooks[event] == nil {
+		if _, again := hooks[event]; left == 0 && len(list) > 0 && !again {
 			emptied++
 			patch("remove", path, nil)
 		}
@@ -120,9 +130,7 @@ func (d *document) setHooks(hooks map[string][]HookMatcher) error {
 		if have[event] == nil {
 			patch("add", path, []any{})
 		}
-		for _, one := range hooks[event] {
-			patch("add", path+"/-", one)
-		}
+		patch("add", path+"/-", hooks[event])
 	}
 	return errors.Join(failed...)
 }

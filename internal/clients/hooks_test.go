@@ -9,30 +9,54 @@ import (
 	"mcpschedd/internal/clients"
 )
 
+// hookCommand returns the command of the hook for an event in a new settings file.
+func hookCommand(t *testing.T, event string, line []string) string {
+	t.Helper()
+	text, err := clients.WithHooks("/s.json", nil, line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings struct {
+		Hooks map[string][]struct {
+			Hooks []struct {
+				Type, Command string
+				Timeout       int
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &settings); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	hook := settings.Hooks[event][0].Hooks[0]
+	if hook.Type != "command" || hook.Timeout != 5 {
+		t.Errorf("got %+v, want a command with 5 s", hook)
+	}
+	return hook.Command
+}
+
 // A hook that cannot run, and one that is run by a program that does not know it, let the
 // client's edit be made.
-func TestHookSettingsNeverBlock(t *testing.T) {
+func TestHooksNeverBlock(t *testing.T) {
 	for _, program := range []string{"/nowhere/it's/mcpschedd", "/bin/false"} {
-		settings := clients.HookSettings([]string{program, "hook"})
-		command := settings["PreToolUse"][0].Hooks[0].Command
+		command := hookCommand(t, "PreToolUse", []string{program, "hook"})
 		if out, err := exec.Command("sh", "-c", command).Output(); err != nil || len(out) > 0 {
 			t.Errorf("%s: got %q, %v, want no output and exit code 0", command, out, err)
 		}
 	}
 }
 
-func TestHookSettingsShape(t *testing.T) {
-	text, err := json.Marshal(clients.HookSettings([]string{"/opt/a b/mcpschedd", "hook", "--config", "/c.toml"})["Stop"])
-	want := `[{"hooks":[{"type":"command","command":"'/opt/a b/mcpschedd' 'hook' '--config' '/c.toml' || true","timeout":5}]}]`
-	if err != nil || string(text) != want {
-		t.Errorf("got %s, %v, want %s", text, err, want)
+func TestHooksCommand(t *testing.T) {
+	got := hookCommand(t, "Stop", []string{"/opt/a b/mcpschedd", "hook", "--config", "/c.toml"})
+	if want := "'/opt/a b/mcpschedd' 'hook' '--config' '/c.toml' || true"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 // The hooks stand behind what is there; taken out again, nothing of them is left, and the rest is
 // as it was to the byte, but for a comma behind the last one.
 func TestHooksGoInAndOut(t *testing.T) {
-	own := clients.HookSettings([]string{"/opt/mcpschedd-small", "hook"})
+	own := []string{"/opt/mcpschedd-small", "hook"}
+	const events = 7
 	for name, text := range map[string]string{
 		"nothing":           "",
 		"other settings":    "{\n  \"model\": \"x\" // mine\n}\n",
@@ -46,8 +70,8 @@ func TestHooksGoInAndOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := strings.Count(string(with), "mcpschedd-small' 'hook'"); n != len(own) || json.Valid([]byte(text)) && !json.Valid(with) {
-				t.Errorf("got %d hooks, want %d, in\n%s", n, len(own), with)
+			if n := strings.Count(string(with), "mcpschedd-small' 'hook'"); n != events || json.Valid([]byte(text)) && !json.Valid(with) {
+				t.Errorf("got %d hooks, want %d, in\n%s", n, events, with)
 			}
 			if again, err := clients.WithHooks("/s.json", with, own); err != nil || string(again) != string(with) {
 				t.Errorf("once more: got\n%s, %v, want\n%s", again, err, with)

@@ -128,7 +128,7 @@ func everything(t *rapid.T, file string) string {
 	var all strings.Builder
 	all.Write(text)
 	for _, s := range r.Servers() { // what is printed of it
-		all.WriteString(s.Called() + s.Stays + r.Advice(s))
+		all.WriteString(s.Called + s.Stays + r.Advice(s))
 	}
 	for _, n := range r.Notes() {
 		all.WriteString(n.String())

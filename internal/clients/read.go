@@ -244,12 +244,9 @@ func (r *Reader) add(s Server) {
 			reflect.DeepEqual(o.Block, s.Block) && reflect.DeepEqual(o.Variables, s.Variables)
 	})
 	if same >= 0 {
-		s.Name, s.Was = r.servers[same].Name, r.servers[same].Was
+		s.Name = r.servers[same].Name
 	} else {
-		s.Was = shown(s.Was)
-		if s.Name = upstreamName(s.Was, r.names); s.Was == s.Name {
-			s.Was = ""
-		}
+		s.Name = upstreamName(s.Called, r.names)
 	}
 	s.File = "env/" + s.Name + ".env"
 	r.servers = append(r.servers, s)

@@ -268,11 +268,11 @@ func TestNames(t *testing.T) {
 	}
 	var got []string
 	for _, s := range r.Servers() {
-		got = append(got, s.Block.Command+" "+s.Name+" "+s.Was)
+		got = append(got, s.Block.Command+" "+s.Name+" "+s.Called)
 	}
 	want := []string{
-		"1 a-b a b", "2 a_b a__b", "3 a-b-2 a-b", "4 server _", "5 plan-server plan", "6 x é/x", "9 ok ", "8 server-2 …",
-		"9 ok ", "1 a-b-3 a b", "5 plan-server-2 plan", // the same only if all of it is
+		"1 a-b a b", "2 a_b a__b", "3 a-b-2 a-b", "4 server _", "5 plan-server plan", "6 x é/x", "9 ok ok", "8 server-2 …",
+		"9 ok ok", "1 a-b-3 a b", "5 plan-server-2 plan", // the same only if all of it is
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

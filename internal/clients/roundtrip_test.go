@@ -99,7 +99,6 @@ func changes(t *testing.T, home, path string) []clients.Change {
 	if err := r.Read(path, []byte(content(t, path))); err != nil {
 		t.Fatal(err)
 	}
-	take(r)
 	pointed, err := r.Point([]string{"/opt/a b/mcpschedd-small", "connect"})
 	if err != nil {
 		t.Fatal(err)
@@ -394,15 +393,5 @@ func TestImportsAtOnce(t *testing.T) {
 	}
 	if left, err := filepath.Glob(dir.Path("import/*/*")); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
-	}
-}
-
-// take makes upstreams of all servers that do not stay with their client.
-func take(r *clients.Reader) {
-	all := r.Servers()
-	for i := range all {
-		if all[i].Stays == "" {
-			all[i].Upstream = all[i].Name
-		}
 	}
 }

@@ -64,7 +64,7 @@ func denied(rule, server string) (string, bool) {
 func (r *Reader) Rewrites(earlier []Move, prefix bool) (all []Change) {
 	moves := slices.Clone(earlier)
 	for _, s := range r.servers {
-		if s.Upstream != "" && s.From.Client == "claude" {
+		if s.Stays == "" && s.From.Client == "claude" {
 			moves = append(moves, s.move())
 		}
 	}

@@ -83,7 +83,6 @@ func TestRewrites(t *testing.T) {
 		"/p/.claude/settings.local.json":  `{"permissions": {"allow": ["mcp__fs", "mcp__notes__a"]}}`,
 		"/p/.claude/settings.json":        `{"hooks": {"PreToolUse": [{"matcher": "mcp__notes__.*|mcp__fs__a"}]}}`,
 	})
-	take(r)
 	want := map[string]string{
 		"/home/ann/.claude/settings.json": `{"permissions": {"allow": ["mcp__mcpschedd__fs__read", "mcp__notes", "mcp__fsx__a"], "ask": ["mcp__mcpschedd__git-hub__*"]}}`,
 		"/p/.claude/settings.local.json":  `{"permissions": {"allow": ["mcp__mcpschedd__fs-2__*", "mcp__mcpschedd__notes__a"]}}`,

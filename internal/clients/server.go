@@ -15,18 +15,14 @@ import (
 // Server is a client's server as an upstream.
 type Server struct {
 	Name      string // unique name for [upstreams.NAME]
-	Was       string // name in the client's file, if different
+	Called    string // name in the client's file, for printing
 	From      Origin
 	Block     Block
 	Variables Variables
 	File      string   // of its variables, relative to the configuration
 	Stays     string   // why it stays with the client; "" if it can be imported
 	Notes     []string // differences from the client's entry
-
-	// The caller decides these. Upstream is the upstream that it becomes; "" if it stays with
-	// its client. New is true if the configuration does not have that upstream yet.
-	Upstream string
-	New      bool
+	New       bool     // set by the caller: the configuration does not have the upstream yet
 }
 
 // Origin is the position of a server's entry.
@@ -91,14 +87,6 @@ func (v *Variables) add(name, value string) {
 	}
 }
 
-// Called returns the server's name in the client's file.
-func (s Server) Called() string {
-	if s.Was != "" {
-		return s.Was
-	}
-	return s.Name
-}
-
 // TOML returns the servers as blocks of our configuration, with notes as comments.
 func TOML(servers []Server) []byte {
 	var b bytes.Buffer
@@ -148,8 +136,8 @@ func Comment(text string) string { return "# " + OneLine(text) + "\n" }
 
 // write writes the server's block, with notes as comments.
 func (s Server) write(b *bytes.Buffer) {
-	if s.Was != "" {
-		b.WriteString(Comment("name in the client: " + s.Was))
+	if s.Called != s.Name {
+		b.WriteString(Comment("name in the client: " + s.Called))
 	}
 	for _, note := range s.Notes {
 		b.WriteString(Comment(note))
