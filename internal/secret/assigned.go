@@ -28,7 +28,7 @@ const (
 )
 
 // assigned returns the values in a text that are assigned to names of secrets.
-func assigned(s string, strict bool) (found []span) {
+func assigned(s string, strict bool) (found []Span) {
 	if !strings.ContainsAny(s, "=:>-_") { // no name with a sign, and no option
 		return nil
 	}
@@ -65,7 +65,7 @@ func assigned(s string, strict bool) (found []span) {
 		secret := k.isSecret(judged) && k.inText(judged, place) && (!blank || !option.MatchString(judged))
 		if secret || strict && !harmless(judged) {
 			end = from + len(value)
-			found = append(found, span{from, end, k.rule, name})
+			found = append(found, Span{from, end, name, k.rule})
 		}
 	}
 	return found
@@ -145,24 +145,15 @@ func closing(s, quote string) int {
 // isOption reports whether an argument is an option with its value in the next argument.
 func isOption(s string) bool { return strings.HasPrefix(s, "-") && !strings.ContainsAny(s, "=: ") }
 
-// Span is the position of a secret in a text, in bytes.
-type Span struct {
-	From, To int
-	Name     string // name that marks the value as secret; "" if its shape does
-}
-
 // Find returns the possible secrets in an argument of a command or in a URL, ordered and
 // disjoint. before is the preceding argument. In doubt a value is a secret, unlike in
 // [Text]: the caller only moves it to a place where it works as well. \x01 represents a
 // part that is not.
-func Find(s, before string) (all []Span) {
+func Find(s, before string) []Span {
 	if k := classify(before).how; k != "" && k != "never" && isOption(before) && !option.MatchString(s) && !harmless(s) {
-		return []Span{{0, len(s), before}}
+		return []Span{{To: len(s), Name: before}}
 	}
-	for _, p := range find(s, true) {
-		all = append(all, Span{p.from, p.to, p.name})
-	}
-	return all
+	return find(s, true)
 }
 
 var noSecret = regexp.MustCompile(`^\s*(?:(?i)true|false|yes|no|on|off|none|null|[01]|` +

@@ -110,10 +110,10 @@ func scrubArray(list *hujson.Array, k kind) {
 			scrub(e, own)
 			continue
 		}
-		var inside []span
+		var inside []Span
 		for _, p := range found {
-			if p.from >= starts[i] && p.from < starts[i]+len(s) {
-				inside = append(inside, span{p.from - starts[i], min(len(s), p.to-starts[i]), p.rule, ""})
+			if p.From >= starts[i] && p.From < starts[i]+len(s) {
+				inside = append(inside, Span{p.From - starts[i], min(len(s), p.To-starts[i]), "", p.rule})
 			}
 		}
 		scrubText(e, own, inside)
@@ -130,7 +130,7 @@ func inWord(c rune) rune {
 
 // scrubText replaces a string that is a secret under a name of kind k, or the secrets in it.
 // inside are parts that are secret because of neighbouring values.
-func scrubText(v *hujson.Value, k kind, inside []span) {
+func scrubText(v *hujson.Value, k kind, inside []Span) {
 	s, _ := literal(*v)
 	out := replace(s, merge(append(inside, find(s, false)...)))
 	if k.isSecret(s) || out != s && k.isStrong() {

@@ -193,10 +193,7 @@ func (a *Armor) Body(line []byte) bool {
 // URL returns the possible secrets in the URL of a service: many services have a key in
 // the query, and some in the path.
 func URL(raw string) []string {
-	var all []string
-	for _, p := range find(raw, true) {
-		all = append(all, raw[p.from:p.to])
-	}
+	all := parts(raw, find(raw, true))
 	u, err := url.Parse(raw)
 	if err != nil {
 		return all

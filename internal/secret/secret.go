@@ -35,21 +35,21 @@ const (
 
 func mark(rule string) string { return markBegin + rule + markEnd }
 
-// span is the position of a secret in a text.
-type span struct {
-	from, to int
+// Span is the position of a secret in a text, in bytes.
+type Span struct {
+	From, To int
+	Name     string // name that marks the value as secret; "" if its shape does
 	rule     string
-	name     string // name that marks the value as secret; "" if its shape does
 }
 
 // find returns the secrets in a text, ordered and disjoint. strict means that any value
 // of a secret's name is a secret. Marks are not secrets.
-func find(s string, strict bool) []span {
+func find(s string, strict bool) []Span {
 	return merge(append(shaped(s, strict), assigned(s, strict)...))
 }
 
 // shaped returns the secrets in a text that have the shape of one.
-func shaped(s string, strict bool) (found []span) {
+func shaped(s string, strict bool) (found []Span) {
 	for _, f := range rules().finders {
 		has := func(sign string) bool { return strings.Contains(s, sign) }
 		if f.strict && !strict || !slices.ContainsFunc(f.signs, has) {
@@ -61,7 +61,7 @@ func shaped(s string, strict bool) (found []span) {
 				at = at[2:]
 			}
 			if value := s[at[0]:at[1]]; f.check(value) && !placeholder.MatchString(value) {
-				found = append(found, span{at[0], at[1], f.rule, ""})
+				found = append(found, Span{at[0], at[1], "", f.rule})
 			}
 		}
 	}
@@ -69,12 +69,12 @@ func shaped(s string, strict bool) (found []span) {
 }
 
 // merge sorts spans and joins those that overlap.
-func merge(all []span) []span {
-	slices.SortStableFunc(all, func(a, b span) int { return a.from - b.from })
-	var out []span
+func merge(all []Span) []Span {
+	slices.SortStableFunc(all, func(a, b Span) int { return a.From - b.From })
+	var out []Span
 	for _, p := range all {
-		if n := len(out); n > 0 && p.from < out[n-1].to {
-			out[n-1].to, out[n-1].name = max(out[n-1].to, p.to), cmp.Or(out[n-1].name, p.name)
+		if n := len(out); n > 0 && p.From < out[n-1].To {
+			out[n-1].To, out[n-1].Name = max(out[n-1].To, p.To), cmp.Or(out[n-1].Name, p.Name)
 		} else {
 			out = append(out, p)
 		}
@@ -83,9 +83,9 @@ func merge(all []span) []span {
 }
 
 // replace returns a text with its secrets replaced by marks.
-func replace(s string, spans []span) string {
+func replace(s string, spans []Span) string {
 	for _, p := range slices.Backward(spans) {
-		s = s[:p.from] + mark(p.rule) + s[p.to:]
+		s = s[:p.From] + mark(p.rule) + s[p.To:]
 	}
 	return s
 }
@@ -95,9 +95,11 @@ func replace(s string, spans []span) string {
 func Text(s string) string { return replace(s, find(s, false)) }
 
 // In returns the parts of a text that look like secrets.
-func In(s string) (all []string) {
-	for _, p := range find(s, false) {
-		all = append(all, s[p.from:p.to])
+func In(s string) []string { return parts(s, find(s, false)) }
+
+func parts(s string, spans []Span) (all []string) {
+	for _, p := range spans {
+		all = append(all, s[p.From:p.To])
 	}
 	return all
 }
