@@ -135,7 +135,7 @@ func (p *importPlan) configuration() (all []clients.Change, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Text = appended(c.Was, added)
+	c.Text = config.AddUpstreams(c.Was, added)
 	if _, err := config.Parse(p.have.Path, c.Text); err != nil {
 		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", p.have.Path, err)
 	}
@@ -149,22 +149,6 @@ func unchanged(path string) (clients.Change, error) {
 		return clients.Change{}, err
 	}
 	return clients.Change{Path: path, Was: f.Text, Text: f.Text}, nil
-}
-
-// appended returns a configuration with blocks added at its end, after a blank line, and with the
-// same line ends.
-func appended(text, added []byte) []byte {
-	switch {
-	case len(text) == 0:
-	case text[len(text)-1] != '\n':
-		added = append([]byte("\n\n"), added...)
-	default:
-		added = append([]byte("\n"), added...)
-	}
-	if bytes.Contains(text, []byte("\r\n")) {
-		added = bytes.ReplaceAll(added, []byte("\n"), []byte("\r\n"))
-	}
-	return slices.Concat(text, added)
 }
 
 // withHooks adds the change to Claude Code's settings that makes it report its edits by a command line.

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
-
-	"mcpschedd/internal/tomlblock"
 )
 
 // Change is a new text for a file, and what is needed to revert it even if the file has
@@ -95,7 +93,6 @@ func (d *document) own(line []string) written {
 	text := values.Replace(client.Own)
 	if d.toml {
 		text = fmt.Sprintf("[%s]\n%s", toml.Key(append(slices.Clip(table), ownName)), text)
-		text = strings.ReplaceAll(text, "\n", tomlblock.LineEnd(d.text))
 	}
 	return written{ownName, text}
 }

@@ -273,7 +273,13 @@ func (d *document) patch(operation, path string, value any) error {
 // missing table is created if servers are inserted.
 func (d *document) swap(table []string, take func(name string) bool, put []written) error {
 	if d.toml {
-		return d.swapBlocks(table, take, put)
+		with := ""
+		for _, p := range put {
+			with += p.text
+		}
+		text, _, err := tomlblock.Swap(d.text, table, take, with)
+		d.text = text
+		return err
 	}
 	for i := range table {
 		if path := table[:i+1]; len(put) > 0 && d.object(path...) == nil {
@@ -322,36 +328,4 @@ func lineStart(before hujson.Extra) hujson.Extra {
 		i--
 	}
 	return before[i:]
-}
-
-func (d *document) swapBlocks(table []string, take func(string) bool, put []written) error {
-	blocks, err := tomlblock.Of(d.text, table...)
-	if err != nil {
-		return err
-	}
-	end, with := tomlblock.LineEnd(d.text), ""
-	for _, p := range put {
-		with += p.text
-	}
-	var out []byte
-	done := 0
-	for _, b := range blocks {
-		if !take(b.Name) {
-			continue
-		}
-		if with != "" && b.To < len(d.text) && !strings.HasSuffix(with, end+end) {
-			with += end
-		}
-		out = append(append(out, d.text[done:b.From]...), with...)
-		done, with = b.To, ""
-	}
-	out = append(out, d.text[done:]...)
-	if with != "" && len(out) > 0 {
-		if out[len(out)-1] != '\n' {
-			with = end + with
-		}
-		with = end + with
-	}
-	d.text = append(out, with...)
-	return nil
 }

@@ -2,54 +2,47 @@ package config
 
 import (
 	"fmt"
-	"slices"
 
 	"mcpschedd/internal/tomlblock"
 )
+
+// AddUpstreams returns a configuration with blocks of upstreams at its end.
+func AddUpstreams(text, blocks []byte) []byte {
+	out, _, _ := tomlblock.Swap(text, nil, nil, string(blocks)) // fails only if blocks are removed
+	return out
+}
 
 // RemoveUpstream returns a configuration without the upstream, and the removed text: its blocks
 // and the comments directly above them. The removed text ends its last line, so that other text
 // can follow it.
 func RemoveUpstream(text []byte, name string) (left, removed []byte, err error) {
-	blocks, err := upstreamBlocks(text, name)
-	if err != nil {
+	left, removed, err = tomlblock.Swap(text, []string{"upstreams"}, func(n string) bool { return n == name }, "")
+	switch {
+	case err != nil:
 		return nil, nil, err
-	}
-	at := 0
-	for _, b := range blocks {
-		left = append(left, text[at:b.From]...)
-		removed = append(removed, text[b.From:b.To]...)
-		at = b.To
-	}
-	if removed[len(removed)-1] != '\n' { // it was the end of the file
+	case removed == nil:
+		return nil, nil, missing(name)
+	case removed[len(removed)-1] != '\n': // it was the end of the file
 		removed = append(removed, tomlblock.LineEnd(text)...)
 	}
-	return append(left, text[at:]...), removed, nil
+	return left, removed, nil
 }
 
 // EnableUpstream returns a configuration with the upstream's key enabled set. The rest of the text
 // does not change.
 func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
-	blocks, err := upstreamBlocks(text, name)
+	blocks, err := tomlblock.Of(text, "upstreams")
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(blocks, func(b tomlblock.Block) bool { return b.Own })
-	if i < 0 {
-		return nil, fmt.Errorf("upstream %q has no [%s] block: add one with enabled = %v", name, join("upstreams", name), enabled)
+	for _, b := range blocks {
+		if b.Own && b.Name == name {
+			return b.SetBool(text, "enabled", enabled), nil
+		}
 	}
-	return blocks[i].SetBool(text, "enabled", enabled), nil
+	return nil, missing(name)
 }
 
-// upstreamBlocks returns the blocks of an upstream, at least one, in the order of the text.
-func upstreamBlocks(text []byte, name string) ([]tomlblock.Block, error) {
-	all, err := tomlblock.Of(text, "upstreams")
-	if err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(b tomlblock.Block) bool { return b.Name != name })
-	if len(all) == 0 {
-		return nil, fmt.Errorf("no upstream %q in the configuration", name)
-	}
-	return all, nil
+func missing(name string) error {
+	return fmt.Errorf("no upstream %q in the configuration, as a block [%s]", name, join("upstreams", name))
 }

@@ -50,6 +50,19 @@ func TestRemoveUpstream(t *testing.T) {
 	}
 }
 
+func TestAddUpstreams(t *testing.T) {
+	for _, c := range []struct{ before, after string }{
+		{"", "[upstreams.b]\nurl = \"x\"\n"},
+		{"# Mine.\n", "# Mine.\n\n[upstreams.b]\nurl = \"x\"\n"},
+		{"a = 1", "a = 1\n\n[upstreams.b]\nurl = \"x\"\n"},
+		{"a = 1\r\n", "a = 1\r\n\r\n[upstreams.b]\r\nurl = \"x\"\r\n"},
+	} {
+		if got := config.AddUpstreams([]byte(c.before), []byte("[upstreams.b]\nurl = \"x\"\n")); string(got) != c.after {
+			t.Errorf("%q: got %q, want %q", c.before, got, c.after)
+		}
+	}
+}
+
 func TestEnableUpstream(t *testing.T) {
 	for _, c := range []struct{ name, text, upstream, from, to string }{
 		{"a value is set", edited, "files", "enabled = true # for now", "enabled = false # for now"},

@@ -58,6 +58,42 @@ func Of(text []byte, table ...string) ([]Block, error) {
 	return all, parser.Error()
 }
 
+// Swap returns a text without the blocks below a table whose names take accepts, and with another
+// text in place of the first of them, or else behind a blank line at the end. It also returns the
+// removed blocks. A nil take accepts none.
+func Swap(text []byte, table []string, take func(name string) bool, with string) (out, removed []byte, err error) {
+	var blocks []Block
+	if take != nil {
+		if blocks, err = Of(text, table...); err != nil {
+			return nil, nil, err
+		}
+	}
+	end := LineEnd(text)
+	if !strings.Contains(with, end) {
+		with = strings.ReplaceAll(with, "\n", end)
+	}
+	at := 0
+	for _, b := range blocks {
+		if !take(b.Name) {
+			continue
+		}
+		if with != "" && b.To < len(text) && !strings.HasSuffix(with, end+end) {
+			with += end
+		}
+		out = slices.Concat(out, text[at:b.From], []byte(with))
+		removed = append(removed, text[b.From:b.To]...)
+		at, with = b.To, ""
+	}
+	out = append(out, text[at:]...)
+	if with != "" && len(out) > 0 {
+		if out[len(out)-1] != '\n' {
+			with = end + with
+		}
+		with = end + with
+	}
+	return append(out, with...), removed, nil
+}
+
 // SetBool returns the text with a key of the block set to true or false.
 func (b Block) SetBool(text []byte, key string, value bool) []byte {
 	if at, ok := b.bools[key]; ok {
