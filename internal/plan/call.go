@@ -17,7 +17,6 @@ type Call struct {
 	Step      *Step
 	Item      int          // index of the for_each item; -1 without for_each
 	Arguments []byte       // a JSON object
-	Needs     []string     // ids of the steps that the step waits for
 	Refused   func() error // returns why the call may not be made now, if it writes or discloses results; nil if it always may
 }
 

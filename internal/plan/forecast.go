@@ -128,7 +128,7 @@ func (p *Plan) Forecast(l Limits) *Forecast {
 	e.MS, e.Sequential = line.Makespan.Milliseconds(), sum.Milliseconds()
 	for i, s := range p.Steps {
 		o.Steps = append(o.Steps, StepForecast{
-			ID: s.ID, Tool: s.Tool.Name, After: p.Inputs(s), Runs: leftOut[i] == "",
+			ID: s.ID, Tool: s.Tool.Name, After: p.ids(s.Waits), Runs: leftOut[i] == "",
 			Start: line.Start[i].Milliseconds(), End: line.End[i].Milliseconds(),
 		})
 	}

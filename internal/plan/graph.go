@@ -94,11 +94,7 @@ func merge(to, from []bool) {
 func (p *parser) reportCycle(cycle []int) {
 	first := slices.Index(cycle, slices.Min(cycle))
 	cycle = slices.Concat(cycle[first:], cycle[:first+1])
-	var ids []string
-	for _, i := range cycle {
-		ids = append(ids, p.plan.Steps[i].ID)
-	}
-	p.at(p.plan.Steps[cycle[0]]).errorf("cycle: %s, each waits for the next", strings.Join(ids, " -> "))
+	p.at(p.plan.Steps[cycle[0]]).errorf("cycle: %s, each waits for the next", strings.Join(p.plan.ids(cycle), " -> "))
 }
 
 // conflicts reports whether two steps share a domain and one of them may write.
@@ -107,10 +103,9 @@ func (s *Step) conflicts(to *Step) bool {
 		slices.ContainsFunc(s.Tool.Domains, func(domain string) bool { return slices.Contains(to.Tool.Domains, domain) })
 }
 
-// Inputs returns the ids of the steps whose results a step uses or that it waits for by
-// depends_on.
-func (p *Plan) Inputs(s *Step) (ids []string) {
-	for _, i := range s.Waits {
+// ids returns the ids of steps.
+func (p *Plan) ids(steps []int) (ids []string) {
+	for _, i := range steps {
 		ids = append(ids, p.Steps[i].ID)
 	}
 	return ids

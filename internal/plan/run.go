@@ -214,7 +214,7 @@ func (x *execution) inputs(s *Step) inputs {
 // start makes the next call of a step on a new goroutine. The goroutine also fills in the
 // arguments, because searching large results takes long. The call keeps its slot between retries.
 func (x *execution) start(ctx context.Context, g *stage) {
-	c := Call{Step: g.Step, Item: -1, Needs: x.plan.Inputs(g.Step)}
+	c := Call{Step: g.Step, Item: -1}
 	value := g.items.values[g.items.next]
 	if g.Step.ForEach != nil {
 		c.Item = g.items.next

@@ -89,9 +89,6 @@ func (r *planRun) run(p *plan.Plan) outcome {
 	for _, st := range report.Steps {
 		e.Steps += st.Calls
 		e.BytesIn += int64(st.Bytes)
-		if st.State == plan.Failed {
-			e.StepsBad++
-		}
 	}
 	for _, b := range report.Blocks {
 		e.BytesOut += int64(len(b))
@@ -110,10 +107,9 @@ func (r *planRun) progress(done float64, of int, what string) {
 
 // planStep describes the step of a plan that a request belongs to.
 type planStep struct {
-	plan  int      // number of the plan
-	id    string   // id of the step
-	needs []string // ids of the steps whose results feed the step
-	gate  gate     // asked before the call is sent
+	plan int    // number of the plan
+	id   string // id of the step
+	gate gate   // asked before the call is sent
 }
 
 // samePlan reports whether two requests are steps of one plan.
@@ -134,7 +130,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		msg:    &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: first.msg.Client},
 		key:    fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
 		stream: responseStream{out: first.stream.out}, client: first.client,
-		work: r.work, step: &planStep{plan: r.number, id: c.Step.ID, needs: c.Needs, gate: c.Refused},
+		work: r.work, step: &planStep{plan: r.number, id: c.Step.ID, gate: c.Refused},
 	}
 	if err := x.admit(ctx); err != nil {
 		return plan.Result{Err: err.Message}

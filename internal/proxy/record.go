@@ -291,11 +291,11 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.verdict.Failed,
 	}
 	if p := c.step; p != nil {
-		e.Plan, e.Step, e.Needs = p.plan, p.id, p.needs
+		e.Plan, e.Step = p.plan, p.id
 	}
 	if from.How != "" {
 		e.Disposition = record.Disposition(from.How)
-		e.Prefetched, e.BackedOff, e.AgeMS = from.Prefetched, from.BackedOff, ms(from.Age)
+		e.Prefetched, e.BackedOff = from.Prefetched, from.BackedOff
 		e.HiddenMS = max(0, ms(from.Took)-e.LatencyMS)
 		e.NotResent = int64(s.saved)
 		if first := from.FirstUseOf; first != nil {

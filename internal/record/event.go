@@ -79,12 +79,10 @@ type Event struct {
 	Turn         int         `json:"turn,omitempty"`                    // turn of the model, from 1 in each session: the calls of one turn were made together; 0 if not known
 	Plan         int         `json:"plan,omitempty"`                    // number of the plan, for a plan and its steps, from 1 in each session
 	Step         string      `json:"step,omitempty"`                    // id of the step in the plan
-	Needs        []string    `json:"needs,omitempty"`                   // ids of the steps whose results this step used or waited for
 	Prefetched   bool        `json:"prefetched,omitempty"`              // the fetch of the answer had started before the call
 	UseOf        int64       `json:"use_of,omitempty"`                  // Seq of the prefetch that this call was the first to use
 	UseOfSession string      `json:"use_of_session,omitempty" span:"-"` // session of that prefetch, if it is another session
 	HiddenMS     float64     `json:"hidden_ms,omitempty"`               // for hit and joined: duration of the fetch behind the answer, less the call's own wait
-	AgeMS        float64     `json:"age_ms,omitempty"`                  // for hit and joined: time since that fetch started
 	PredictedP   float64     `json:"predicted_p,omitempty"`             // for prefetch: predicted probability of the call
 	Predicted    int64       `json:"predicted_tokens,omitempty"`        // predicted tokens of the answer
 	NotResent    int64       `json:"not_resent,omitempty"`              // bytes saved by a note, in place of the answer, that the client already has it
@@ -108,8 +106,7 @@ type Event struct {
 	LateCalled int            `json:"late_called,omitempty"` // candidates that were declined and then called
 
 	// Of plan.
-	Steps     int   `json:"steps,omitempty"` // calls made by its steps, including failed ones
-	StepsBad  int   `json:"steps_failed,omitempty"`
+	Steps     int   `json:"steps,omitempty"`     // calls made by its steps, including failed ones
 	Depth     int   `json:"depth,omitempty"`     // calls in its longest chain: a client without plans needs at least that many turns
 	BytesIn   int64 `json:"bytes_in,omitempty"`  // size of its steps' results
 	BytesOut  int64 `json:"bytes_out,omitempty"` // size of its answer

@@ -112,7 +112,7 @@ func (l *latest[T]) all() []T { return append([]T{}, l.kept[max(0, len(l.kept)-l
 func (a *activity) add(e *Event) {
 	c := *e
 	c.Process, c.Arguments, c.RawArguments, c.ArgsHash, c.ResultHash, c.ResultSum = "", nil, nil, "", "", 0
-	c.Edge, c.Dir, c.Needs, c.Upstreams, c.Reasons, c.Top = "", "", nil, nil, nil, nil
+	c.Edge, c.Dir, c.Upstreams, c.Reasons, c.Top = "", "", nil, nil, nil
 	switch e.Kind {
 	case Call, Prefetch:
 		a.timeline.add(c)

@@ -203,7 +203,7 @@ func (s *agent) call(tool int) (next int) {
 func (s *agent) use(e, early *record.Event) {
 	have := float64(s.at.Sub(early.At)) / 1e6
 	e.Disposition, e.Prefetched, e.UseOf, e.Sent, e.UpstreamMS = record.Hit, true, early.Seq, 0, 0
-	e.AgeMS, e.LatencyMS, e.HiddenMS, e.PredictedP = have, .3, early.LatencyMS, early.PredictedP
+	e.LatencyMS, e.HiddenMS, e.PredictedP = .3, early.LatencyMS, early.PredictedP
 	early.Fate = record.Used
 	if have < early.LatencyMS {
 		e.Disposition, e.LatencyMS, e.HiddenMS, early.Fate = record.Joined, early.LatencyMS-have, have, record.Late
