@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/record"
 	"mcpschedd/internal/toolsearch"
 	"mcpschedd/internal/upstream"
 )
@@ -188,17 +187,13 @@ func (t *toolSearch) merge(o *Selection) {
 	}
 }
 
-// pinnedNow returns the tools that open sessions list because they are used often.
-func (s *Server) pinnedNow() (out []record.PinnedTool) {
+// pinnedNow returns the tools that open sessions list because they are used often, with the reason.
+func (s *Server) pinnedNow() map[string]string {
 	all := make(map[string]string)
 	for _, n := range s.sessions.list() {
 		if c := n.lists.choice.Load(); c != nil && (c.search || c.preload) {
 			maps.Copy(all, c.pins)
 		}
 	}
-	for key, why := range all {
-		out = append(out, record.PinnedTool{Tool: key, Why: why})
-	}
-	slices.SortFunc(out, func(a, b record.PinnedTool) int { return cmp.Compare(a.Tool, b.Tool) })
-	return out
+	return all
 }

@@ -72,7 +72,7 @@ func TestSelectionByEvidence(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	report := p.Report()
-	if pinned := fmt.Sprint(report.Running[0].Pinned); pinned != "[{shop/get used in 3 of 3 sessions}]" {
+	if pinned := fmt.Sprint(report.Running[0].Pinned); pinned != "map[shop/get:used in 3 of 3 sessions]" {
 		t.Errorf("got %s, want it with its reason", pinned)
 	}
 	if text := (&record.View{Stats: report}).Text(false); !strings.Contains(text, "shop/get") {

@@ -13,22 +13,22 @@ import (
 // beside its log for other processes to read, even with events off. The file contains no
 // arguments, answers or secrets. The type has more than 15 fields because it is a file format.
 type Status struct {
-	Process     string           `json:"process" jsonschema:"Name of the process in the record."`
-	PID         int              `json:"pid" jsonschema:"Process ID."`
-	Since       time.Time        `json:"since" jsonschema:"Start time (RFC 3339)."`
-	Updated     time.Time        `json:"updated" jsonschema:"Time of writing (RFC 3339)."`
-	Program     string           `json:"program" jsonschema:"Version of the program."`
-	Transport   string           `json:"transport" jsonschema:"stdio, http, or daemon for one workplace of the daemon."`
-	Dir         string           `json:"dir" jsonschema:"Working directory."`
-	Config      string           `json:"config" jsonschema:"Path of the configuration; empty if the built-in defaults are used."`
-	ConfigError string           `json:"config_error,omitempty" jsonschema:"Why a newer configuration is not in force."`
-	MemoryKB    int64            `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, if available; of a daemon only one workplace has it."`
-	Upstreams   []UpstreamStatus `json:"upstreams" jsonschema:"Status of its upstreams, in the order of the configuration."`
-	Clients     []ClientStatus   `json:"clients" jsonschema:"Open sessions, by client and folder."`
-	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"Limits and prefetching of the hosts that it calls."`
-	Pinned      []PinnedTool     `json:"pinned,omitempty" jsonschema:"With tool search on: tools that are listed all the same because of how they are used."`
-	Pool        *PoolBudget      `json:"pool,omitempty" jsonschema:"Token budget that all sessions share, if there is one; of a daemon only one workplace has it."`
-	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the event log that could not be written."`
+	Process     string            `json:"process" jsonschema:"Name of the process in the record."`
+	PID         int               `json:"pid" jsonschema:"Process ID."`
+	Since       time.Time         `json:"since" jsonschema:"Start time (RFC 3339)."`
+	Updated     time.Time         `json:"updated" jsonschema:"Time of writing (RFC 3339)."`
+	Program     string            `json:"program" jsonschema:"Version of the program."`
+	Transport   string            `json:"transport" jsonschema:"stdio, http, or daemon for one workplace of the daemon."`
+	Dir         string            `json:"dir" jsonschema:"Working directory."`
+	Config      string            `json:"config" jsonschema:"Path of the configuration; empty if the built-in defaults are used."`
+	ConfigError string            `json:"config_error,omitempty" jsonschema:"Why a newer configuration is not in force."`
+	MemoryKB    int64             `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, if available; of a daemon only one workplace has it."`
+	Upstreams   []UpstreamStatus  `json:"upstreams" jsonschema:"Status of its upstreams, in the order of the configuration."`
+	Clients     []ClientStatus    `json:"clients" jsonschema:"Open sessions, by client and folder."`
+	Hosts       []Host            `json:"hosts,omitempty" jsonschema:"Limits and prefetching of the hosts that it calls."`
+	Pinned      map[string]string `json:"pinned,omitempty" jsonschema:"With tool search on: upstream/tool of those listed all the same because of how they are used, with the reason."`
+	Pool        *PoolBudget       `json:"pool,omitempty" jsonschema:"Token budget that all sessions share, if there is one; of a daemon only one workplace has it."`
+	Lost        int64             `json:"events_lost,omitempty" jsonschema:"Lines of the event log that could not be written."`
 }
 
 // Daemon is the transport in the status of a daemon. Each workplace of a daemon has a status
@@ -48,12 +48,6 @@ type UpstreamStatus struct {
 	Prefetchable int       `json:"prefetchable" jsonschema:"Of those, tools that may be prefetched."`
 	Why          string    `json:"why,omitempty" jsonschema:"Why not more of them are cacheable or prefetchable."`
 	Change       string    `json:"change,omitempty" jsonschema:"Configuration line that would change it, and the condition for adding it."`
-}
-
-// PinnedTool is a tool that is listed because of how it is used, although tool search is on.
-type PinnedTool struct {
-	Tool string `json:"tool" jsonschema:"upstream/tool."`
-	Why  string `json:"why" jsonschema:"Reason for listing it."`
 }
 
 // PoolBudget is the token budget that all sessions share in a time window.

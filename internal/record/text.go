@@ -134,8 +134,8 @@ func writeProcesses(b *strings.Builder, running []Status) {
 			}
 			line("%s", text)
 		}
-		for _, t := range p.Pinned {
-			line("    lists %s: %s", t.Tool, t.Why)
+		for _, tool := range slices.Sorted(maps.Keys(p.Pinned)) {
+			line("    lists %s: %s", tool, p.Pinned[tool])
 		}
 		if pool := p.Pool; pool != nil {
 			line("    the pool of %d tokens has %d left for %v", pool.Tokens, max(0, pool.Tokens-pool.Used), time.Duration(pool.LeftS)*time.Second)

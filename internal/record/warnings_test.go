@@ -35,7 +35,7 @@ func TestStatusText(t *testing.T) {
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/a", Clients: []record.ClientStatus{{Client: "x", Sessions: 1}}},
 		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, down},
-			Pinned: []record.PinnedTool{{Tool: "github/get", Why: "called often"}}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}},
+			Pinned: map[string]string{"github/get": "called often"}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/b"},
 	}}
 	begin := start.Local().Format(time.DateTime)
