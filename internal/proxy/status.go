@@ -60,13 +60,14 @@ func (s *Server) rejection() string {
 	return ""
 }
 
-// hosts returns the state of every host, sorted by name.
-func (s *Server) hosts() (all []record.Host) {
+// hosts returns the state of every host.
+func (s *Server) hosts() map[string]record.Host {
+	all := make(map[string]record.Host)
 	p, now, levels := s.policy.Load(), time.Now(), s.prefetch.Scheduler.Stats().Hosts
 	for _, h := range s.common.limits.Stats() {
 		rule := p.rule(h.Host)
 		shown := record.Host{
-			Host: h.Host, Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,
+			Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,
 			Rate: rule.Rate, Burst: rule.Burst, Concurrency: rule.Concurrency, Prefetches: h.LastHour, HarmMS: float64(h.HarmMS),
 		}
 		if level, changed := levels[h.Host]; changed {
@@ -78,9 +79,8 @@ func (s *Server) hosts() (all []record.Host) {
 		if h.Tokens != nil {
 			shown.Tokens = *h.Tokens
 		}
-		all = append(all, shown)
+		all[h.Host] = shown
 	}
-	slices.SortFunc(all, func(a, b record.Host) int { return cmp.Compare(a.Host, b.Host) })
 	return all
 }
 

@@ -97,7 +97,7 @@ func scrapedBusy() scraped {
 	return scraped{Version: "1.2.3", Stats: func() record.Stats {
 		s := tally.Stats(time.Time{})
 		pool := &record.PoolBudget{Tokens: 500, Used: 70}
-		s.SetRunning([]record.Status{{Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}, Pool: pool}, {Pool: pool}})
+		s.SetRunning([]record.Status{{Hosts: map[string]record.Host{"api.github.com": {Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}, Pool: pool}, {Pool: pool}})
 		return s
 	}}
 }
@@ -213,7 +213,7 @@ func TestOddNames(t *testing.T) {
 		s.Tools[name] = part
 		part.LatencyMS = record.Histogram{N: n, Sum: 1, Counts: make([]uint32, 141)}
 		s.Tools["up/"+name] = part
-		s.Hosts[name] = record.Host{Host: name, Level: i}
+		s.Hosts[name] = record.Host{Level: i}
 		s.Totals.Declined[name] = n
 		want += float64(n)
 	}

@@ -127,7 +127,6 @@ type HarmPart struct {
 
 // Host is the limits of a host, and how freely its calls are prefetched.
 type Host struct {
-	Host        string  `json:"host" jsonschema:"Name of the host."`
 	Level       int     `json:"level" jsonschema:"Prefetch level of the host, from 0 (candidates are only observed) to 4." prom:"gauge"`
 	InFlight    int     `json:"in_flight,omitempty" jsonschema:"Calls in flight." prom:"gauge"`
 	Waiting     int     `json:"waiting,omitempty" jsonschema:"Calls of clients that wait for a slot." prom:"gauge"`

@@ -25,7 +25,7 @@ type Status struct {
 	MemoryKB    int64             `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, if available; of a daemon only one workplace has it."`
 	Upstreams   []UpstreamStatus  `json:"upstreams" jsonschema:"Status of its upstreams, in the order of the configuration."`
 	Clients     []ClientStatus    `json:"clients" jsonschema:"Open sessions, by client and folder."`
-	Hosts       []Host            `json:"hosts,omitempty" jsonschema:"Limits and prefetching of the hosts that it calls."`
+	Hosts       map[string]Host   `json:"hosts,omitempty" jsonschema:"Limits and prefetching of the hosts that it calls, by name."`
 	Pinned      map[string]string `json:"pinned,omitempty" jsonschema:"With tool search on: upstream/tool of those listed all the same because of how they are used, with the reason."`
 	Pool        *PoolBudget       `json:"pool,omitempty" jsonschema:"Token budget that all sessions share, if there is one; of a daemon only one workplace has it."`
 	Lost        int64             `json:"events_lost,omitempty" jsonschema:"Lines of the event log that could not be written."`
@@ -75,9 +75,9 @@ func (s *Stats) SetRunning(running []Status) {
 			s.Open += c.Sessions
 		}
 		s.Totals.EventsLost += p.Lost
-		for _, h := range p.Hosts {
-			if other, known := s.Hosts[h.Host]; !known || h.Level < other.Level {
-				s.Hosts[h.Host] = h
+		for name, h := range p.Hosts {
+			if other, known := s.Hosts[name]; !known || h.Level < other.Level {
+				s.Hosts[name] = h
 			}
 		}
 	}

@@ -84,11 +84,11 @@ func TestUptime(t *testing.T) {
 func TestStand(t *testing.T) {
 	s := tallied().Stats(time.Time{})
 	s.SetRunning([]record.Status{
-		{Lost: 3, Clients: []record.ClientStatus{{Sessions: 2}, {Sessions: 1}}, Hosts: []record.Host{{Host: "api.github.com", Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5, Tokens: 2}}},
-		{Lost: 4, Hosts: []record.Host{{Host: "api.github.com", Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, {Host: "new.example", Level: 3}}},
+		{Lost: 3, Clients: []record.ClientStatus{{Sessions: 2}, {Sessions: 1}}, Hosts: map[string]record.Host{"api.github.com": {Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5, Tokens: 2}}},
+		{Lost: 4, Hosts: map[string]record.Host{"api.github.com": {Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, "new.example": {Level: 3}}},
 	})
 	want := map[string]record.Host{
-		"api.github.com": {Host: "api.github.com", Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, "new.example": {Host: "new.example", Level: 3},
+		"api.github.com": {Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, "new.example": {Level: 3},
 	}
 	if diff := cmp.Diff(want, s.Hosts); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)

@@ -159,11 +159,11 @@ func enemies(now time.Time) record.View {
 	playSessions(2, now.Add(-10*time.Minute), now, 5, t.Add)
 	v := t.View(now)
 	name := func(i int) string { return hostile[i%len(hostile)] }
-	tools, hosts := map[string]record.Part{}, []record.Host{}
+	tools, hosts := map[string]record.Part{}, map[string]record.Host{}
 	part := v.Stats.Tools["github/get_issue"]
 	for i, h := range hostile {
 		tools[h+"/"+name(i+5)] = part
-		hosts = append(hosts, record.Host{Host: h, Level: i % 7})
+		hosts[h] = record.Host{Level: i % 7}
 	}
 	v.Stats.Tools = tools
 	v.Stats.Config.Path, v.Stats.Config.Error = name(0), name(7)

@@ -309,11 +309,11 @@ func running(now time.Time) []record.Status {
 			{Name: "wiki", State: "idle"},
 		},
 		Clients: []record.ClientStatus{{Client: "claude-code 2.1", Dir: "/home/ada/work/api", Sessions: 3}},
-		Hosts: []record.Host{
-			{Host: "api.github.com", Level: 4, InFlight: 2, Rate: 10, Burst: 20, Concurrency: 4, Tokens: 16.4, Prefetches: 131},
-			{Host: "wiki.example", Level: 1, InFlight: 1, Waiting: 1, Rate: 2, Burst: 5, Concurrency: 2, Tokens: 1.2, Limited: 1, CoolingMS: 41_000, Prefetches: 38, HarmMS: 184},
-			{Host: "db.internal", Level: 3, Concurrency: 8, Prefetches: 44},
-			{Host: "local", Level: 3, InFlight: 1},
+		Hosts: map[string]record.Host{
+			"api.github.com": {Level: 4, InFlight: 2, Rate: 10, Burst: 20, Concurrency: 4, Tokens: 16.4, Prefetches: 131},
+			"wiki.example":   {Level: 1, InFlight: 1, Waiting: 1, Rate: 2, Burst: 5, Concurrency: 2, Tokens: 1.2, Limited: 1, CoolingMS: 41_000, Prefetches: 38, HarmMS: 184},
+			"db.internal":    {Level: 3, Concurrency: 8, Prefetches: 44},
+			"local":          {Level: 3, InFlight: 1},
 		},
 	}}
 }

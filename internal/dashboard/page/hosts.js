@@ -31,7 +31,7 @@ const drawLevels = table($("levels"), {
 });
 
 function showHosts(v) {
-  const hosts = Object.entries(v.stats.hosts || {}).map(([host, h]) => ({ ...h, host: h.host || host }));
+  const hosts = Object.entries(v.stats.hosts || {}).map(([host, h]) => ({ ...h, host }));
   $("hosts").hidden = v.recorded; // host limits are not recorded
   drawHosts(hosts, empty("No hosts yet.", "A host is listed from its first call on. Limits set under [limits] bind every call; without any, only prefetches are held back."));
   drawLevels(v.levels || [], empty("No level changes.", "All hosts and sessions are at their initial level, as configured."));
