@@ -43,13 +43,11 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 		Repeat:     c.Dedup.Repeat,
 		Enrichment: c.Enrichment,
 		Budgets:    c.Budgets,
-		Plans: proxy.Plans{
-			Enabled: c.Plan.Enabled, Mutations: c.Plan.Mutations, Limits: c.Plan.Limits, Named: c.Plans,
-			KeepFor: cmp.Or(c.Plan.HandleTTL, -1), // 0 means not at all
-		},
+		Plans:      c.Plan,
 		ConfigPath: c.Path,
 		Record:     record.Options{Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off"},
 	}
+	o.Plans.Named = c.Plans
 	o.HTTP.SessionIdle = cmp.Or(o.HTTP.SessionIdle, math.MaxInt64) // 0 means never
 	for _, u := range c.Upstreams {
 		if u.Enabled {

@@ -44,7 +44,7 @@ type Config struct {
 	Budgets       budget.Rules          `toml:"budgets"`
 	Dedup         Dedup                 `toml:"dedup"`
 	Limits        map[string]limit.Rule `toml:"limits" keys:"limit"` // host in lower case, or "*" for every other host → its limits
-	Plan          Plan                  `toml:"plan"`
+	Plan          plan.Settings         `toml:"plan"`
 	Plans         []plan.Named          `toml:"plans"` // in the order of the file
 	Telemetry     Telemetry             `toml:"telemetry"`
 	Log           Log                   `toml:"log"`
@@ -97,14 +97,6 @@ type Dedup struct {
 	dedup.Options
 	Repeat string `toml:"repeat" default:"body" enum:"body|reference"` // response to a repeated call: the result or a short note
 	Store  string `toml:"store"`                                       // URL of the Valkey or Redis server shared by replicas; default "": none. A change needs a restart
-}
-
-// Plan configures the plans that clients send.
-type Plan struct {
-	Enabled   bool   `toml:"enabled"`                                               // false: no plan tool is listed
-	Mutations string `toml:"mutations" default:"confirm" enum:"confirm|allow|deny"` // handling of plans that write
-	plan.Limits
-	HandleTTL time.Duration `toml:"handle_ttl" default:"30m"` // how long results that did not fit can be fetched; 0: not at all
 }
 
 // Telemetry configures the event log.

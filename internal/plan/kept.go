@@ -39,9 +39,9 @@ type keptResult struct {
 }
 
 // Add keeps a result for ttl and returns its handle of at least 128 random bits, or "" if the
-// result is too large or ttl is negative.
+// result is too large or ttl is 0.
 func (k *Kept) Add(owner any, label string, value []byte, ttl time.Duration) string {
-	if len(value) > maxKeptResult || ttl < 0 {
+	if len(value) > maxKeptResult || ttl <= 0 {
 		return ""
 	}
 	now := time.Now()

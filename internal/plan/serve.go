@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,23 +10,13 @@ import (
 	"mcpschedd/internal/excerpt"
 )
 
-// Settings are the operator's settings. The zero value offers no plans.
+// Settings are the operator's settings, as in [plan] of the configuration.
 type Settings struct {
-	Enabled   bool
-	Mutations string // treatment of steps that may write: "confirm" (the default) with the user, "allow" or "deny"
+	Enabled   bool   `toml:"enabled"`                                               // false: no plan tool is listed
+	Mutations string `toml:"mutations" default:"confirm" enum:"confirm|allow|deny"` // handling of plans that write
 	Limits
-	KeepFor time.Duration // how long results can be read; zero means 30 minutes, negative means not at all
+	KeepFor time.Duration `toml:"handle_ttl" default:"30m"` // how long results can be read; 0: not at all
 	Named   []Named       // offered as tools plan__NAME
-}
-
-// SetDefaults replaces unset settings with their defaults.
-func (s *Settings) SetDefaults() {
-	s.Mutations = cmp.Or(s.Mutations, "confirm")
-	s.KeepFor = cmp.Or(s.KeepFor, 30*time.Minute)
-	l := &s.Limits
-	l.Steps, l.Parallel, l.Depth = cmp.Or(l.Steps, 100), cmp.Or(l.Parallel, 8), cmp.Or(l.Depth, 32)
-	l.Bytes, l.Budget = cmp.Or(l.Bytes, 16<<20), cmp.Or(l.Budget, 10_000)
-	l.ReadOnly = s.Mutations == "deny"
 }
 
 // Read parses and checks a plan: the arguments of execute_tool_plan or, unless n is nil, those of

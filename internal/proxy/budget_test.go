@@ -65,7 +65,7 @@ func wordy(v *visit) reply {
 func budgeted(t *testing.T, r budget.Rules) proxy.Options {
 	o := defaults(t, listing(t)...)
 	o.Enrichment.Delivery, o.Enrichment.Wait = "inline", 300*time.Millisecond
-	o.Plans, o.Budgets = proxy.Plans{Enabled: true, Mutations: "allow"}, r
+	o.Plans, o.Budgets = planSettings(proxy.Plans{Enabled: true, Mutations: "allow"}), r
 	return o
 }
 

@@ -29,7 +29,7 @@ func TestServeConnected(t *testing.T) {
 	up := child(t, mcptest.Options{Name: "one"})
 	up.Spec.Shared = true
 	o := stored(t, []valuemodel.Rule{rule("echo", read), rule("pid", priced)}, up)
-	o.Plans.Enabled = true
+	o.Plans = planSettings(proxy.Plans{Enabled: true})
 	s := start(t, o)
 	other := connect(t, s, handshake) // so that the tools are known
 	other.call("echo", `{}`)

@@ -245,7 +245,7 @@ func TestCallFoundOddMembers(t *testing.T) {
 func TestCallFoundReadOnly(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		p, s := searching(t, server, func(o *proxy.Options) {
-			o.Selection.OnlyRead, o.Plans = true, proxy.Plans{Enabled: true, Mutations: "allow"}
+			o.Selection.OnlyRead, o.Plans = true, planSettings(proxy.Plans{Enabled: true, Mutations: "allow"})
 		})
 		c := connect(t, p, client)
 		if got, want := c.tools(), "find_tools call_read_tool execute_tool_plan mcpschedd_read_result"; got != want {

@@ -22,7 +22,7 @@ func planned(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 		{Pattern: "foe/write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}},
 	}, rules...)
 	o := withoutPrefetch(defaults(t, rules...))
-	o.Plans = proxy.Plans{Enabled: true, Mutations: "allow"}
+	o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: "allow"})
 	return o
 }
 

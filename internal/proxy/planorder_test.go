@@ -108,7 +108,7 @@ func TestPlanReadsItsWrites(t *testing.T) {
 			if seed%2 == 0 {
 				o = onePrincipal(o)
 			}
-			o.Plans = proxy.Plans{Enabled: true, Mutations: "allow"}
+			o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: "allow"})
 			d := beset(t, newFoe(l.serve).of([]string{"handshake", "stateless"}[seed/2%2]), o)
 			var mu sync.Mutex
 			serials := 0
@@ -228,7 +228,7 @@ func TestPlanSharesTheStore(t *testing.T) {
 func TestPlanIsLearnedFrom(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := defaults(t, listing(t)...)
-		o.Plans.Enabled = true
+		o.Plans = planSettings(proxy.Plans{Enabled: true})
 		d := beset(t, newFoe(slowly), o)
 		p := d.plans(handshake)
 		for i := range 5 {

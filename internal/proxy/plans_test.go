@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -84,13 +85,22 @@ func planning(t *testing.T, era string, change func(*proxy.Options)) (*proxy.Ser
 	}
 	rules = append(rules, valuemodel.Rule{Pattern: "shop/put", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}})
 	o := stored(t, rules, up)
-	o.Plans = proxy.Plans{Enabled: true}
+	o.Plans = planSettings(proxy.Plans{Enabled: true})
 	if change != nil {
 		change(&o)
 	}
 	p := proxy.New(o, nil)
 	t.Cleanup(p.Close)
 	return p, s, server
+}
+
+// planSettings returns settings with the defaults of the configuration where they are not set.
+func planSettings(p proxy.Plans) proxy.Plans {
+	p.Mutations, p.KeepFor = cmp.Or(p.Mutations, "confirm"), cmp.Or(p.KeepFor, 30*time.Minute)
+	l := &p.Limits
+	l.Steps, l.Parallel, l.Depth = cmp.Or(l.Steps, 100), cmp.Or(l.Parallel, 8), cmp.Or(l.Depth, 32)
+	l.Bytes, l.Budget = cmp.Or(l.Bytes, 16<<20), cmp.Or(l.Budget, 10_000)
+	return p
 }
 
 // planAnswer is the result of a plan.
@@ -440,7 +450,7 @@ func chatty(t *testing.T, server, transport string) *proxy.Server {
 		up = child(t, mcptest.Options{Name: "one", Era: server})
 	}
 	o := stored(t, []valuemodel.Rule{reading("one/*", 0)}, up)
-	o.Plans.Enabled = true
+	o.Plans = planSettings(proxy.Plans{Enabled: true})
 	return start(t, o)
 }
 
@@ -529,7 +539,7 @@ func inquiring(t *testing.T, era, transport string, change func(*proxy.Options))
 		up = child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(o))})
 	}
 	opt := stored(t, []valuemodel.Rule{reading("one/find", 0), reading("one/ask", 0), reading("one/hold", 0)}, up)
-	opt.Plans.Enabled = true
+	opt.Plans = planSettings(proxy.Plans{Enabled: true})
 	if change != nil {
 		change(&opt)
 	}
@@ -744,7 +754,7 @@ func TestPlanProcessDiesWriting(t *testing.T) {
 		rules := []valuemodel.Rule{reading("frail/die", 0), reading("frail/seen", 0)}
 		gate := mcptest.NewGate(t)
 		o := stored(t, rules, child(t, mcptest.Options{Name: "frail", Era: server, Tools: append(tools("hold", "die", "seen"), tools("put")...)}))
-		o.Plans.Enabled, o.Plans.Mutations = true, "allow"
+		o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: "allow"})
 		c := connect(t, start(t, o), client)
 		p := c.begin("execute_tool_plan", line(`{"steps":[{"id":"w","tool":"hold","arguments":{"gate":"`+gate.Addr()+`"}},
 			{"id":"v","tool":"put","arguments":{"n":2}}]}`))

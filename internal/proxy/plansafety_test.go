@@ -115,7 +115,7 @@ func TestPlanServerReplacedWhileAsked(t *testing.T) {
 	}}
 	as := func(up proxy.Upstream) proxy.Options {
 		o := stored(t, rules, up)
-		o.Plans = proxy.Plans{Enabled: true}
+		o.Plans = planSettings(proxy.Plans{Enabled: true})
 		return o
 	}
 	for what, steps := range map[string]string{
@@ -157,7 +157,7 @@ func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte)
 	t.Helper()
 	o := mcptest.Options{Name: "one", Era: "handshake", Tools: tools("ask", "hold"), Answer: answer}
 	opt := stored(t, []valuemodel.Rule{reading("one/*", 0)}, child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(o))}))
-	opt.Plans = proxy.Plans{Enabled: true}
+	opt.Plans = planSettings(proxy.Plans{Enabled: true})
 	return serveTCP(t, opt)
 }
 
@@ -252,7 +252,7 @@ func disclosing(t *testing.T, s *shop, mutations string) *proxy.Server {
 	t.Helper()
 	_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch", "do")...), Answer: s.answer})
 	o := stored(t, []valuemodel.Rule{reading("shop/find", 0), reading("shop/get", 0), writesAll("shop/put"), thirdParty("shop/fetch")}, up)
-	o.Plans = proxy.Plans{Enabled: true, Mutations: mutations}
+	o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: mutations})
 	return start(t, o)
 }
 
@@ -418,7 +418,7 @@ func TestPlanRulesChangeMeanwhile(t *testing.T) {
 		_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch", "look")...), Answer: s.answer})
 		as := func(mutations string, rules ...valuemodel.Rule) proxy.Options {
 			o := stored(t, append([]valuemodel.Rule{reading("shop/find", 0), writesAll("shop/put"), thirdParty("shop/fetch")}, rules...), up)
-			o.Plans = proxy.Plans{Enabled: true, Mutations: mutations}
+			o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: mutations})
 			return o
 		}
 		p := start(t, as(mode, reading("shop/look", 0)))
@@ -447,10 +447,10 @@ func TestNamedPlanTellsOthers(t *testing.T) {
 		s := &shop{}
 		_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch")...), Answer: s.answer})
 		o := stored(t, []valuemodel.Rule{reading("shop/find", 0), thirdParty("shop/fetch")}, up)
-		o.Plans = proxy.Plans{Enabled: true, Mutations: "deny", Named: []plan.Named{{
+		o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: "deny", Named: []plan.Named{{
 			Name: "look", Parameters: []byte(`{"url":{"type":"string"}}`),
 			Steps: []byte(`[{"id":"a","tool":"find"},{"id":"b","tool":"fetch","arguments":{"url":{"$ref":` + url + `}},"when":{"ref":{"$ref":"params#/url"},"op":"exists"}}]`),
-		}}}
+		}}})
 		message, answer := consent(t, start(t, o), "plan__look", `{"url":"https://good.example/"}`, "accept")
 		if got := readPlan(t, answer).states(); got != "a ok, b ok" || (message != "") != asks {
 			t.Errorf("%s: got %s, asked %q", url, got, message)

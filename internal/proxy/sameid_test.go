@@ -45,7 +45,7 @@ func (n *nested) Flush() {}
 func TestIDUsedAgainOverHTTP(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "one"})
 	o := stored(t, []valuemodel.Rule{reading("one/echo", 0), reading("one/pid", time.Hour)}, up, proxy.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}})
-	o.Plans = proxy.Plans{Enabled: true}
+	o.Plans = planSettings(proxy.Plans{Enabled: true})
 	s := start(t, o)
 	handler := s.HTTP()
 	session := ""

@@ -142,7 +142,7 @@ func BenchmarkPlan(b *testing.B) {
 		b.Run("each waits for "+after, func(b *testing.B) {
 			up := child(b, mcptest.Options{Name: "one", Results: map[string]string{"big": `{"content":[{"type":"text","text":"done"}]}`}})
 			o := stored(b, []valuemodel.Rule{reading("one/big", 0)}, up)
-			o.Plans = proxy.Plans{Enabled: true, Limits: plan.Limits{Depth: 100}}
+			o.Plans = planSettings(proxy.Plans{Enabled: true, Limits: plan.Limits{Depth: 100}})
 			c := dialTo(b, o)
 			var steps []string
 			for i := range 100 {
