@@ -11,12 +11,11 @@ import (
 
 // Status is the status of one process. While the process runs, it keeps its status in a file
 // beside its log for other processes to read, even with events off. The file contains no
-// arguments, answers or secrets. The type has more than 15 fields because it is a file format.
+// arguments, answers or secrets.
 type Status struct {
 	Process     string            `json:"process" jsonschema:"Name of the process in the record."`
 	PID         int               `json:"pid" jsonschema:"Process ID."`
 	Since       time.Time         `json:"since" jsonschema:"Start time (RFC 3339)."`
-	Updated     time.Time         `json:"updated" jsonschema:"Time of writing (RFC 3339)."`
 	Program     string            `json:"program" jsonschema:"Version of the program."`
 	Transport   string            `json:"transport" jsonschema:"stdio, http, or daemon for one workplace of the daemon."`
 	Dir         string            `json:"dir" jsonschema:"Working directory."`

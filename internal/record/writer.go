@@ -177,8 +177,8 @@ func (w *writer) writeStatus() {
 	}
 	s := w.log.o.Status()
 	s.Process, s.PID = w.log.begin.Process, w.log.begin.PID
-	s.Since, s.Updated = w.log.begin.At, time.Now()
-	s.Program, s.Transport, s.Dir, s.Lost = w.log.begin.Program, w.log.begin.Transport, w.log.begin.Dir, w.log.Lost()
+	s.Since, s.Program, s.Transport = w.log.begin.At, w.log.begin.Program, w.log.begin.Transport
+	s.Dir, s.Lost = w.log.begin.Dir, w.log.Lost()
 	text, err := json.Marshal(&s)
 	if err == nil {
 		err = w.lock.acquire()
