@@ -20,14 +20,9 @@ type entry struct {
 	ignored   []string // keys without a meaning here
 	transport string   // "" if absent
 
-	command, cwd, url, envFile text
-	args                       []text
-	env, headers               []namedText
-}
-
-type namedText struct {
-	name string
-	text text
+	command, cwd, url, envFile string // with characters for variables, like the following
+	args                       []string
+	env, headers               []Pair
 }
 
 const maxText = 64 << 10 // bytes of an imported text
@@ -44,7 +39,11 @@ func newEntry(m Machine, t table, name string) *entry {
 		s.Block.Folders = []string{t.base}
 	}
 	label := cmp.Or(variableName(name), "MCP")
-	return &entry{server: s, t: &translator{table: t, os: m.OS, server: s, label: label, used: make(map[string]bool)}}
+	e := &entry{server: s, t: &translator{table: t, os: m.OS, server: s, label: label}}
+	if !isLiteral(t.base) {
+		e.problem("", "its folder has characters for private use")
+	}
+	return e
 }
 
 // problem records a reason to leave the server out.
@@ -80,11 +79,11 @@ func (e *entry) field(key string, value any) {
 		e.headers = append(e.headers, e.pairs(key, value, headerPair)...)
 	case "env_http_headers":
 		for _, p := range e.pairs(key, value, headerPair) {
-			e.headers = append(e.headers, namedText{p.name, text{e.t.use(p.text.filled(""), "")}})
+			e.headers = append(e.headers, Pair{p.Name, e.t.use(withoutVariables(p.Value), "")})
 		}
 	case "bearer_token_env_var":
 		if name, ok := value.(string); ok {
-			e.headers = append(e.headers, namedText{"Authorization", text{{literal: "Bearer "}, e.t.use(name, "")}})
+			e.headers = append(e.headers, Pair{"Authorization", "Bearer " + e.t.use(name, "")})
 		}
 	case "env_vars": // of Codex: variables to pass on; here all are
 	case "cwd":
@@ -124,19 +123,18 @@ func (e *entry) field(key string, value any) {
 	}
 }
 
-// string translates a string; an empty one is nil. relative is passed to
-// [translator.text].
-func (e *entry) string(key string, value any, relative bool) text {
+// string translates a string. relative is passed to [translator.text].
+func (e *entry) string(key string, value any, relative bool) string {
 	s, ok := scalar(value)
 	switch {
 	case !ok:
 		e.want(key, value, "a string")
-	case len(s) > maxText || strings.ContainsRune(s, 0):
-		e.problem(key, "want at most %d KiB without NUL characters", maxText>>10)
-	case s != "":
+	case len(s) > maxText || strings.ContainsRune(s, 0) || !isLiteral(s):
+		e.problem(key, "want at most %d KiB without NUL and characters for private use", maxText>>10)
+	default:
 		return e.t.text(s, relative)
 	}
-	return nil
+	return ""
 }
 
 // program reads a command, which may have arguments, in one text or in a list.
@@ -176,7 +174,7 @@ var (
 )
 
 // pairs reads an object of strings, whose names and values have the form NAME=VALUE.
-func (e *entry) pairs(key string, value any, form *regexp.Regexp) (out []namedText) {
+func (e *entry) pairs(key string, value any, form *regexp.Regexp) (out []Pair) {
 	object, ok := value.(map[string]any)
 	if !ok {
 		e.want(key, value, "an object of strings")
@@ -186,8 +184,8 @@ func (e *entry) pairs(key string, value any, form *regexp.Regexp) (out []namedTe
 			e.t.note("%s is removed from the environment by the client, but not by mcpschedd", shown(name))
 			continue
 		}
-		p := namedText{name, e.string(key, object[name], form == variablePair)}
-		if !form.MatchString(name+"="+p.text.String()) || shown(name) != name {
+		p := Pair{name, e.string(key, object[name], form == variablePair)}
+		if !form.MatchString(name+"="+e.t.written(p.Value)) || shown(name) != name {
 			e.problem(key, "not valid: %s", shown(name))
 		}
 		out = append(out, p)
@@ -215,13 +213,10 @@ func globs(names []string) (all []string) {
 
 // isSelf reports whether a server is mcpschedd.
 func (e *entry) isSelf() bool {
-	command, line := e.command.String(), ""
-	for _, a := range e.args {
-		line += a.String() + " "
-	}
+	command, line := e.t.written(e.command), e.t.written(strings.Join(e.args, " "))
 	switch {
 	case command == "":
-		return e.server.From.entry == ownName && loopback.MatchString(e.url.String())
+		return e.server.From.entry == ownName && loopback.MatchString(e.t.written(e.url))
 	case shell.MatchString(command):
 		return slices.ContainsFunc(strings.Fields(line), ownProgram.MatchString)
 	}
@@ -252,13 +247,13 @@ func (e *entry) complete(o Options) string {
 	switch {
 	case !known:
 		return "its type is not supported: want stdio, http or sse"
-	case e.command == nil && e.url == nil:
+	case e.command == "" && e.url == "":
 		return "it has neither a command nor a url"
-	case e.command != nil && e.url != nil:
+	case e.command != "" && e.url != "":
 		e.t.note("its url was left out, since it also has a command")
-		e.url = nil
+		e.url = ""
 	}
-	if e.url != nil {
+	if e.url != "" {
 		e.server.Block.Transport = transport
 		if why := e.remote(o.WithoutToken); why != "" {
 			return why
@@ -277,11 +272,11 @@ func (e *entry) local() {
 		e.t.note("its headers were left out: they have no meaning for a command")
 		e.headers = nil
 	}
-	if command := e.command.filled(""); strings.ContainsAny(command, `/\`) || strings.HasPrefix(command, "~") {
+	if command := withoutVariables(e.command); strings.ContainsAny(command, `/\`) || strings.HasPrefix(command, "~") {
 		e.command = e.t.path(e.command, "its command")
 	}
-	if cwd := e.cwd.String(); cwd == "${"+workspace+"}" || cwd == "." && e.t.base == "" {
-		e.cwd = nil // the client's folder, which is our default
+	if cwd := e.t.written(e.cwd); cwd == "${"+workspace+"}" || cwd == "." && e.t.base == "" {
+		e.cwd = "" // the client's folder, which is our default
 	}
 	e.cwd = e.t.path(e.cwd, "its cwd")
 }
@@ -289,12 +284,12 @@ func (e *entry) local() {
 // remote checks a server with a URL. It returns the reason why it cannot be imported, or
 // "".
 func (e *entry) remote(withoutToken bool) string {
-	if e.args != nil || e.env != nil || e.cwd != nil {
+	if e.args != nil || e.env != nil || e.cwd != "" {
 		e.t.note("its args, env and cwd were left out: they have no meaning for a url")
-		e.args, e.env, e.cwd = nil, nil, nil
+		e.args, e.env, e.cwd = nil, nil, ""
 	}
-	u := e.url.filled("1") // valid as a host, a port and a path
-	if a, err := url.Parse(u); e.url[0].literal != "" && (err != nil || !webURL.MatchString(u) || a.Host == "") {
+	u := variables.ReplaceAllString(e.url, "1") // valid as a host, a port and a path
+	if a, err := url.Parse(u); !startVariable.MatchString(e.url) && (err != nil || !webURL.MatchString(u) || a.Host == "") {
 		return "its url is not supported: want http or https"
 	}
 	switch {
@@ -311,24 +306,24 @@ func (e *entry) remote(withoutToken bool) string {
 func (e *entry) fill() {
 	b, t := &e.server.Block, e.t
 	for _, p := range e.env {
-		label := variableName(p.name)
+		label := variableName(p.Name)
 		switch {
-		case !p.text.isLiteral():
-			b.Env = append(b.Env, Pair{p.name, t.value(p.text, label+"_PART")})
-		case validVariable(p.name) && !t.used[p.name]:
-			e.server.Variables.add(p.name, p.text.filled(""))
+		case !isLiteral(p.Value):
+			b.Env = append(b.Env, Pair{p.Name, t.value(p.Value, label+"_PART")})
+		case validVariable(p.Name) && !t.uses(p.Name):
+			e.server.Variables.add(p.Name, p.Value)
 		default:
-			b.Env = append(b.Env, Pair{p.name, t.value(p.text, label)})
+			b.Env = append(b.Env, Pair{p.Name, t.value(p.Value, label)})
 		}
 	}
 	for _, p := range e.headers {
-		b.Headers = append(b.Headers, Pair{p.name, t.value(p.text, variableName(p.name))})
+		b.Headers = append(b.Headers, Pair{p.Name, t.value(p.Value, variableName(p.Name))})
 	}
 	b.Command, b.Cwd, b.URL = t.hide(e.command, ""), t.hide(e.cwd, ""), t.hide(e.url, "")
 	before := ""
 	for _, a := range e.args {
 		b.Args = append(b.Args, t.hide(a, before))
-		before = a.filled("")
+		before = withoutVariables(a)
 	}
 }
 
@@ -337,23 +332,23 @@ func (e *entry) fill() {
 func (e *entry) takeEnvFile(o Options) {
 	s, v := e.server, &e.server.Variables
 	path := e.t.path(e.envFile, "its env file")
-	if slices.ContainsFunc(path, func(p part) bool { return p.variable == workspace }) {
+	if strings.Contains(e.t.written(path), "${"+workspace) {
 		e.t.note("its env file depends on the folder that the client has open: name one in env_file")
-		path = nil
+		path = ""
 	}
-	used := fmt.Sprint(s.Block, path.String())
+	used := fmt.Sprint(s.Block, e.t.written(path))
 	v.Unset = slices.DeleteFunc(v.Unset, func(u Unset) bool { return !strings.Contains(used, "${"+u.Name+"}") })
 	switch {
-	case path == nil:
+	case path == "":
 	case len(v.Values)+len(v.Unset) == 0:
 		s.Block.EnvFile = e.t.hide(path, "")
 	default:
-		data, err := o.ReadFile(path.filled(""))
-		if err != nil || !path.isLiteral() {
+		data, err := o.ReadFile(path)
+		if err != nil {
 			s.Stays = "it has an env file that cannot be read, and other values as well"
 			return
 		}
-		e.t.note("the contents of %s were copied: change the copy from now on", shown(path.filled("")))
+		e.t.note("the contents of %s were copied: change the copy from now on", shown(path))
 		v.Base = strings.TrimRight(string(data), "\n") + "\n"
 	}
 	for _, p := range v.Values {

@@ -158,7 +158,8 @@ func TestLeftOut(t *testing.T) {
 		{"itself", `{"command": "/usr/bin/mcpschedd", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself already", `{"command": "/usr/bin/mcpschedd-small", "args": ["connect"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself by others", `{"command": "cmd", "args": ["/c", "C:\\bin\\mcpschedd.exe"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
-		{"too long", `{"command": "` + strings.Repeat("x", 70000) + `"}`, "/f.json:1: left out: /mcpServers/s/command: want at most 64 KiB without NUL characters"},
+		{"too long", `{"command": "` + strings.Repeat("x", 70000) + `"}`, "/f.json:1: left out: /mcpServers/s/command: want at most 64 KiB without NUL and characters for private use"},
+		{"a character that stands for a variable", `{"command": "x", "args": ["` + "\U000F0000" + `"]}`, "/f.json:1: left out: /mcpServers/s/args: want at most 64 KiB without NUL and characters for private use"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

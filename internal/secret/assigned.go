@@ -147,8 +147,8 @@ func isOption(s string) bool { return strings.HasPrefix(s, "-") && !strings.Cont
 
 // Find returns the possible secrets in an argument of a command or in a URL, ordered and
 // disjoint. before is the preceding argument. In doubt a value is a secret, unlike in
-// [Text]: the caller only moves it to a place where it works as well. \x01 represents a
-// part that is not.
+// [Text]: the caller only moves it to a place where it works as well. A character of the
+// plane 15, which is for private use, represents a part that is not secret.
 func Find(s, before string) []Span {
 	if k := classify(before).how; k != "" && k != "never" && isOption(before) && !option.MatchString(s) && !harmless(s) {
 		return []Span{{To: len(s), Name: before}}

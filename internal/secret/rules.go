@@ -113,7 +113,7 @@ func (k kind) isStrong() bool { return k.how == "always" || k.how == "token" || 
 var (
 	// placeholder matches texts in place of a secret, or a reference to one: ****, ${TOKEN},
 	// $TOKEN, <token>, {{ token }}, %TOKEN%, a mark.
-	placeholder = regexp.MustCompile(`(?s)^(?:[*•x.\x01]*|(?:\$\{[^}]*\})+|\$\(.*|\$[A-Z_0-9]+|` +
+	placeholder = regexp.MustCompile(`(?s)^(?:[*•x.\x{F0000}-\x{FFFFD}]*|(?:\$\{[^}]*\})+|\$\(.*|\$[A-Z_0-9]+|` +
 		`<.*>|\{\{.*|%.|%[A-Z_0-9]+%|\[secret:.*)$`)
 	// anyKey matches values of the plain name "key" that are not secret: of an issue
 	// (PROJ-1234), an id, a path.
