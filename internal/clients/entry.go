@@ -12,17 +12,13 @@ import (
 	"time"
 )
 
-// entry is a client's server while it is read.
+// entry is a client's server while it is read. The texts in its block have characters for
+// variables until it is complete.
 type entry struct {
-	t         *translator
-	server    *Server
-	problems  []string // reasons to leave it out
-	ignored   []string // keys without a meaning here
-	transport string   // "" if absent
-
-	command, cwd, url, envFile string // with characters for variables, like the following
-	args                       []string
-	env, headers               []Pair
+	t        *translator
+	server   *Server
+	problems []string // reasons to leave it out
+	ignored  []string // keys without a meaning here
 }
 
 const maxText = 64 << 10 // bytes of an imported text
@@ -74,27 +70,27 @@ func (e *entry) field(key string, value any) {
 		}
 		e.words(key, list)
 	case "env", "environment":
-		e.env = append(e.env, e.pairs(key, value, variablePair)...)
+		block.Env = append(block.Env, e.pairs(key, value, variablePair)...)
 	case "headers", "http_headers":
-		e.headers = append(e.headers, e.pairs(key, value, headerPair)...)
+		block.Headers = append(block.Headers, e.pairs(key, value, headerPair)...)
 	case "env_http_headers":
 		for _, p := range e.pairs(key, value, headerPair) {
-			e.headers = append(e.headers, Pair{p.Name, e.t.use(withoutVariables(p.Value), "")})
+			block.Headers = append(block.Headers, Pair{p.Name, e.t.use(withoutVariables(p.Value), "")})
 		}
 	case "bearer_token_env_var":
 		if name, ok := value.(string); ok {
-			e.headers = append(e.headers, Pair{"Authorization", "Bearer " + e.t.use(name, "")})
+			block.Headers = append(block.Headers, Pair{"Authorization", "Bearer " + e.t.use(name, "")})
 		}
 	case "env_vars": // of Codex: variables to pass on; here all are
 	case "cwd":
-		e.cwd = e.string(key, value, false)
+		block.Cwd = e.string(key, value, false)
 	case "envFile", "env_file":
-		e.envFile = e.string(key, value, false)
+		block.EnvFile = e.string(key, value, false)
 	case "url", "serverUrl", "httpUrl":
-		e.url = e.string(key, value, false)
+		block.URL = e.string(key, value, false)
 	case "type", "transport":
 		if s, ok := value.(string); ok {
-			e.transport = s
+			block.Transport = s
 		} else {
 			e.want(key, value, "a string")
 		}
@@ -139,32 +135,33 @@ func (e *entry) string(key string, value any, relative bool) string {
 
 // program reads a command, which may have arguments, in one text or in a list.
 func (e *entry) program(key string, value any) {
+	var words []any
 	switch inner := value.(type) {
 	case []any:
-		if len(inner) > 0 {
-			e.command = e.string(key, inner[0], false)
-			e.words(key, inner[1:])
-			return
-		}
+		words = inner
 	case string:
-		words := strings.Fields(inner)
-		if len(words) < 2 || strings.ContainsAny(words[0], `/\$`) {
-			words = []string{inner}
+		words = []any{inner}
+		if fields := strings.Fields(inner); len(fields) > 1 && !strings.ContainsAny(fields[0], `/\$`) {
+			words = nil
+			for _, word := range fields {
+				words = append(words, word)
+			}
 		}
-		after := e.args
-		e.command, e.args = e.string(key, words[0], false), nil
-		for _, word := range words[1:] {
-			e.args = append(e.args, e.string(key, word, true))
-		}
-		e.args = append(e.args, after...)
+	}
+	if len(words) == 0 {
+		e.want(key, value, "a string")
 		return
 	}
-	e.want(key, value, "a string")
+	block := &e.server.Block
+	after := block.Args
+	block.Command, block.Args = e.string(key, words[0], false), nil
+	e.words(key, words[1:])
+	block.Args = append(block.Args, after...)
 }
 
 func (e *entry) words(key string, list []any) {
 	for _, one := range list {
-		e.args = append(e.args, e.string(key, one, true))
+		e.server.Block.Args = append(e.server.Block.Args, e.string(key, one, true))
 	}
 }
 
@@ -213,10 +210,11 @@ func globs(names []string) (all []string) {
 
 // isSelf reports whether a server is mcpschedd.
 func (e *entry) isSelf() bool {
-	command, line := e.t.written(e.command), e.t.written(strings.Join(e.args, " "))
+	block := e.server.Block
+	command, line := e.t.written(block.Command), e.t.written(strings.Join(block.Args, " "))
 	switch {
 	case command == "":
-		return e.server.From.entry == ownName && loopback.MatchString(e.t.written(e.url))
+		return e.server.From.entry == ownName && loopback.MatchString(e.t.written(block.URL))
 	case shell.MatchString(command):
 		return slices.ContainsFunc(strings.Fields(line), ownProgram.MatchString)
 	}
@@ -243,57 +241,58 @@ var transports = map[string]string{
 // supports, and with literal values in variables. It returns the reason why that is
 // impossible, or "".
 func (e *entry) complete(o Options) string {
-	transport, known := transports[e.transport]
+	b := &e.server.Block
+	transport, known := transports[b.Transport]
 	switch {
 	case !known:
 		return "its type is not supported: want stdio, http or sse"
-	case e.command == "" && e.url == "":
+	case b.Command == "" && b.URL == "":
 		return "it has neither a command nor a url"
-	case e.command != "" && e.url != "":
+	case b.Command != "" && b.URL != "":
 		e.t.note("its url was left out, since it also has a command")
-		e.url = ""
+		b.URL = ""
 	}
-	if e.url != "" {
-		e.server.Block.Transport = transport
-		if why := e.remote(o.WithoutToken); why != "" {
+	if b.Transport = transport; b.URL != "" {
+		if why := e.remote(b, o.WithoutToken); why != "" {
 			return why
 		}
 	} else {
-		e.local()
+		e.local(b)
 	}
-	e.fill()
+	e.fill(b)
 	e.takeEnvFile(o)
 	return ""
 }
 
 // local checks a server with a command.
-func (e *entry) local() {
-	if e.headers != nil {
+func (e *entry) local(b *Block) {
+	b.Transport = ""
+	if b.Headers != nil {
 		e.t.note("its headers were left out: they have no meaning for a command")
-		e.headers = nil
+		b.Headers = nil
 	}
-	if command := withoutVariables(e.command); strings.ContainsAny(command, `/\`) || strings.HasPrefix(command, "~") {
-		e.command = e.t.path(e.command, "its command")
+	if command := withoutVariables(b.Command); strings.ContainsAny(command, `/\`) || strings.HasPrefix(command, "~") {
+		b.Command = e.t.path(b.Command, "its command")
 	}
-	if cwd := e.t.written(e.cwd); cwd == "${"+workspace+"}" || cwd == "." && e.t.base == "" {
-		e.cwd = "" // the client's folder, which is our default
+	if cwd := e.t.written(b.Cwd); cwd == "${"+workspace+"}" || cwd == "." && e.t.base == "" {
+		b.Cwd = "" // the client's folder, which is our default
 	}
-	e.cwd = e.t.path(e.cwd, "its cwd")
+	b.Cwd = e.t.path(b.Cwd, "its cwd")
 }
 
 // remote checks a server with a URL. It returns the reason why it cannot be imported, or
 // "".
-func (e *entry) remote(withoutToken bool) string {
-	if e.args != nil || e.env != nil || e.cwd != "" {
+func (e *entry) remote(b *Block, withoutToken bool) string {
+	if b.Args != nil || b.Env != nil || b.Cwd != "" {
 		e.t.note("its args, env and cwd were left out: they have no meaning for a url")
-		e.args, e.env, e.cwd = nil, nil, ""
+		b.Args, b.Env, b.Cwd = nil, nil, ""
 	}
-	u := variables.ReplaceAllString(e.url, "1") // valid as a host, a port and a path
-	if a, err := url.Parse(u); !startVariable.MatchString(e.url) && (err != nil || !webURL.MatchString(u) || a.Host == "") {
+	u := variables.ReplaceAllString(b.URL, "1") // valid as a host, a port and a path
+	if a, err := url.Parse(u); !startVariable.MatchString(b.URL) && (err != nil || !webURL.MatchString(u) || a.Host == "") {
 		return "its url is not supported: want http or https"
 	}
 	switch {
-	case e.headers != nil || loopback.MatchString(u) || strings.ContainsAny(u, "?@") || e.server.Stays != "":
+	case b.Headers != nil || loopback.MatchString(u) || strings.ContainsAny(u, "?@") || e.server.Stays != "":
 	case withoutToken:
 		e.t.note("none of its headers has a token: if the server requires sign-in by a browser, it will refuse mcpschedd, which does not support that")
 	default:
@@ -302,27 +301,29 @@ func (e *entry) remote(withoutToken bool) string {
 	return ""
 }
 
-// fill sets the server's block and variables.
-func (e *entry) fill() {
-	b, t := &e.server.Block, e.t
-	for _, p := range e.env {
+// fill writes the texts of the block, and moves what it must not contain to variables.
+func (e *entry) fill(b *Block) {
+	t := e.t
+	var env []Pair
+	for _, p := range b.Env {
 		label := variableName(p.Name)
 		switch {
 		case !isLiteral(p.Value):
-			b.Env = append(b.Env, Pair{p.Name, t.value(p.Value, label+"_PART")})
+			env = append(env, Pair{p.Name, t.value(p.Value, label+"_PART")})
 		case validVariable(p.Name) && !t.uses(p.Name):
 			e.server.Variables.add(p.Name, p.Value)
 		default:
-			b.Env = append(b.Env, Pair{p.Name, t.value(p.Value, label)})
+			env = append(env, Pair{p.Name, t.value(p.Value, label)})
 		}
 	}
-	for _, p := range e.headers {
-		b.Headers = append(b.Headers, Pair{p.Name, t.value(p.Value, variableName(p.Name))})
+	b.Env = env
+	for i, p := range b.Headers {
+		b.Headers[i].Value = t.value(p.Value, variableName(p.Name))
 	}
-	b.Command, b.Cwd, b.URL = t.hide(e.command, ""), t.hide(e.cwd, ""), t.hide(e.url, "")
+	b.Command, b.Cwd, b.URL = t.hide(b.Command, ""), t.hide(b.Cwd, ""), t.hide(b.URL, "")
 	before := ""
-	for _, a := range e.args {
-		b.Args = append(b.Args, t.hide(a, before))
+	for i, a := range b.Args {
+		b.Args[i] = t.hide(a, before)
 		before = withoutVariables(a)
 	}
 }
@@ -331,7 +332,8 @@ func (e *entry) fill() {
 // other values too, they and the contents of the file are written to one.
 func (e *entry) takeEnvFile(o Options) {
 	s, v := e.server, &e.server.Variables
-	path := e.t.path(e.envFile, "its env file")
+	path := e.t.path(s.Block.EnvFile, "its env file")
+	s.Block.EnvFile = ""
 	if strings.Contains(e.t.written(path), "${"+workspace) {
 		e.t.note("its env file depends on the folder that the client has open: name one in env_file")
 		path = ""
