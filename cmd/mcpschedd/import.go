@@ -157,7 +157,7 @@ func readClients(p *importPlan, name string, all []*clients.Client, stderr io.Wr
 	found := false
 	for _, f := range files {
 		paths, found = append(paths, f.path), found || f.err == nil
-		if _, empty := errors.AsType[*clients.NoServers](f.err); f.err != nil && !empty && !f.missing() {
+		if f.err != nil && !errors.Is(f.err, clients.ErrNoServers) && !f.missing() {
 			wrong = append(wrong, f.err)
 		}
 	}
@@ -286,13 +286,13 @@ func (o *importOptions) undoImports(stderr io.Writer) error {
 			paths = append(paths, path)
 		}
 	}
-	var done []clients.Undone
+	var done []string
 	err = clients.Locked(dir, func() error {
 		done, err = clients.Undo(dir, func(path string) bool { return len(o.words) == 0 || slices.Contains(paths, path) })
 		return err
 	})
-	for _, u := range done {
-		say(stderr, "%s: %s", u.Path, u.What)
+	for _, line := range done {
+		say(stderr, "%s", line)
 	}
 	if err == nil && len(done) == 0 {
 		err = hinted{errors.New("nothing to undo"), "--undo reverts only import --write; remove an entry that you made yourself in the client, such as by claude mcp remove mcpschedd"}

@@ -60,9 +60,9 @@ func (r *Reader) Point(line []string) (all []Change, err error) {
 		for _, s := range taken {
 			c.Moves = append(c.Moves, s.move())
 		}
-		var put []written
+		var put []Pair
 		if !r.self[path] {
-			put = []written{doc.own(line)}
+			put = []Pair{doc.own(line)}
 		}
 		c.Text, err = doc.edited(func(d *document) error {
 			for _, table := range d.serverTables() {
@@ -87,14 +87,14 @@ func (r *Reader) Point(line []string) (all []Change, err error) {
 }
 
 // own returns the entry of mcpschedd for the file.
-func (d *document) own(line []string) written {
+func (d *document) own(line []string) Pair {
 	client, table := clientOf(d)
 	values := strings.NewReplacer("$PROGRAM", literal(line[0]), "$ARGS", literal(line[1:]), "$LINE", literal(line))
 	text := values.Replace(client.Own)
 	if d.toml {
 		text = fmt.Sprintf("[%s]\n%s", toml.Key(append(slices.Clip(table), ownName)), text)
 	}
-	return written{ownName, text}
+	return Pair{ownName, text}
 }
 
 // reverted returns a client's file as it is now, with the changes of an import undone: the
@@ -113,9 +113,9 @@ func reverted(path string, now, before []byte, moves []Move) ([]byte, error) {
 		for _, table := range was.serverTables() {
 			old, current := was.names(table), d.names(table)
 			take := func(name string) bool { return name == ownName && !slices.Contains(old, name) }
-			put := slices.DeleteFunc(was.written(table), func(w written) bool {
-				isMoved := slices.ContainsFunc(moves, func(m Move) bool { return m.Name == w.name })
-				return !isMoved || slices.Contains(current, w.name)
+			put := slices.DeleteFunc(was.written(table), func(w Pair) bool {
+				isMoved := slices.ContainsFunc(moves, func(m Move) bool { return m.Name == w.Name })
+				return !isMoved || slices.Contains(current, w.Name)
 			})
 			if err := d.swap(table, take, put); err != nil {
 				return err

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"cmp"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,22 +93,23 @@ func (t table) foldersWithout(name string) (all []string) {
 	return all
 }
 
-// settings is a folder with Claude Code's settings, agents and commands, or one settings
-// file in it.
+// settings is a settings file of Claude Code.
 type settings struct {
-	path   string
-	folder string // folder of its project; "" if it applies everywhere
-	shared bool   // checked in with the project, or an administrator's
-	doc    *document
+	path    string
+	project string // folder of its project; "" if it applies everywhere
+	shared  bool   // checked in with the project, or an administrator's
+	doc     *document
 }
 
-// settingsFolders returns the user's folder, and one for each project in the user's file.
-func (r *Reader) settingsFolders() []settings {
-	all := []settings{{path: r.options.folder("CLAUDE SETTINGS")}}
+// settingsFolders returns the folders with settings, agents and commands: the user's under "",
+// and those of the projects in the user's file.
+func (r *Reader) settingsFolders() map[string]string {
+	users := r.options.folder("CLAUDE SETTINGS")
+	all := map[string]string{"": users}
 	for _, doc := range r.docs {
-		for _, folder := range doc.projects() {
-			if path := filepath.Join(folder, ".claude"); path != all[0].path {
-				all = append(all, settings{path: path, folder: folder, shared: true})
+		for _, project := range doc.projects() {
+			if folder := filepath.Join(project, ".claude"); folder != users {
+				all[project] = folder
 			}
 		}
 	}
@@ -116,12 +118,11 @@ func (r *Reader) settingsFolders() []settings {
 
 // settingsFiles returns the settings files that exist.
 func (r *Reader) settingsFiles() []settings {
-	all := []settings{{path: r.options.managed("managed-settings.json"), shared: true}}
-	for _, f := range r.settingsFolders() {
-		shared, local := f, f
-		shared.path = filepath.Join(f.path, "settings.json")
-		local.path, local.shared = filepath.Join(f.path, "settings.local.json"), false
-		all = append(all, shared, local)
+	all := []settings{{r.options.managed("managed-settings.json"), "", true, nil}}
+	folders := r.settingsFolders()
+	for _, project := range slices.Sorted(maps.Keys(folders)) {
+		all = append(all, settings{filepath.Join(folders[project], "settings.json"), project, project != "", nil},
+			settings{filepath.Join(folders[project], "settings.local.json"), project, false, nil})
 	}
 	for i := range all {
 		all[i].doc = r.other(all[i].path)

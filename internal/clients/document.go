@@ -201,31 +201,26 @@ func (d *document) names(table []string) (names []string) {
 		return slices.Sorted(maps.Keys(servers))
 	}
 	for _, w := range d.written(table) {
-		if !slices.Contains(names, w.name) {
-			names = append(names, w.name)
+		if !slices.Contains(names, w.Name) {
+			names = append(names, w.Name)
 		}
 	}
 	return names
 }
 
-// written is a server as written in a file.
-type written struct {
-	name string
-	text string // JSON without the comments around it, or the blocks of TOML
-}
-
-// written returns the servers of a table.
-func (d *document) written(table []string) (all []written) {
+// written returns the servers of a table by their names, as written in the file: JSON without
+// the comments around it, or the blocks of TOML.
+func (d *document) written(table []string) (all []Pair) {
 	if d.toml {
 		blocks, _ := tomlblock.Of(d.text, table...)
 		for _, b := range blocks {
-			all = append(all, written{b.Name, string(d.text[b.From:b.To])})
+			all = append(all, Pair{b.Name, string(d.text[b.From:b.To])})
 		}
 		return all
 	}
 	if object := d.object(table...); object != nil {
 		for _, m := range object.Members {
-			all = append(all, written{nameOf(m), string(hujson.Value{Value: m.Value.Value}.Pack())})
+			all = append(all, Pair{nameOf(m), string(hujson.Value{Value: m.Value.Value}.Pack())})
 		}
 	}
 	return all
@@ -271,11 +266,11 @@ func (d *document) patch(operation, path string, value any) error {
 // swap removes servers from a table and inserts others: in place of the first removed
 // one, or at the end. Everything else in the file is preserved, with its comments. A
 // missing table is created if servers are inserted.
-func (d *document) swap(table []string, take func(name string) bool, put []written) error {
+func (d *document) swap(table []string, take func(name string) bool, put []Pair) error {
 	if d.toml {
 		with := ""
 		for _, p := range put {
-			with += p.text
+			with += p.Value
 		}
 		text, _, err := tomlblock.Swap(d.text, table, take, with)
 		d.text = text
@@ -302,12 +297,12 @@ func (d *document) swap(table []string, take func(name string) bool, put []writt
 		at = len(all)
 	}
 	for i, p := range put {
-		value, err := hujson.Parse([]byte(p.text))
+		value, err := hujson.Parse([]byte(p.Value))
 		if err != nil {
 			return err
 		}
 		value.BeforeExtra = hujson.Extra(" ")
-		name := hujson.Value{BeforeExtra: indent, Value: hujson.String(p.name)}
+		name := hujson.Value{BeforeExtra: indent, Value: hujson.String(p.Name)}
 		all = slices.Insert(all, at+i, hujson.ObjectMember{Name: name, Value: value})
 	}
 	if n := len(all); n > 0 && !comma {

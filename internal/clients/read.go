@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -69,13 +70,8 @@ func (r *Reader) note(where, text string, wrong bool) {
 	r.notes = append(r.notes, Note{where, text, wrong})
 }
 
-// NoServers is the error for a file without servers.
-type NoServers struct{ File string }
-
-// Error returns a message with the supported keys.
-func (e *NoServers) Error() string {
-	return e.File + `: no servers: want them under "mcpServers", "servers", "mcp", "context_servers" or [mcp_servers]`
-}
+// ErrNoServers is the error for a file without servers, which Read wraps.
+var ErrNoServers = errors.New(`no servers: want them under "mcpServers", "servers", "mcp", "context_servers" or [mcp_servers]`)
 
 // table is an object of servers by name.
 type table struct {
@@ -91,7 +87,7 @@ type table struct {
 
 // Read reads the servers of a file with an absolute path. An invalid server is left out
 // with a note. Read returns an error if the file cannot be parsed, its servers are not
-// an object, or it has none (a [*NoServers]).
+// an object, or it has none ([ErrNoServers]).
 func (r *Reader) Read(path string, data []byte) error {
 	doc, err := parse(path, data)
 	if err != nil {
@@ -117,7 +113,7 @@ func (r *Reader) Read(path string, data []byte) error {
 		}
 	}
 	if found == 0 {
-		return &NoServers{path}
+		return fmt.Errorf("%s: %w", path, ErrNoServers)
 	}
 	return nil
 }

@@ -194,7 +194,7 @@ func TestBadFiles(t *testing.T) {
 	}
 	for _, none := range []string{`{}`, `{"mcpServers": {}}`, `{"mcpServers": null}`} {
 		err := clients.NewReader(clients.Options{}).Read("/f.json", []byte(none))
-		if _, ok := errors.AsType[*clients.NoServers](err); !ok || !strings.Contains(err.Error(), `"context_servers"`) {
+		if !errors.Is(err, clients.ErrNoServers) || !strings.Contains(err.Error(), `"context_servers"`) {
 			t.Errorf("%s: got %v", none, err)
 		}
 	}

@@ -120,7 +120,7 @@ func content(t *testing.T, path string) string {
 	return string(text)
 }
 
-func undo(t *testing.T, dir state.Dir) []clients.Undone {
+func undo(t *testing.T, dir state.Dir) []string {
 	t.Helper()
 	done, err := clients.Undo(dir, func(string) bool { return true })
 	if err != nil {
@@ -184,7 +184,7 @@ func TestUndoOfAChangedFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			done := undo(t, i.dir)
-			if len(done) != 1 || !strings.Contains(done[0].What, "changed since") {
+			if len(done) != 1 || !strings.Contains(done[0], "changed since") {
 				t.Errorf("got %v", done)
 			}
 			got := content(t, i.path)

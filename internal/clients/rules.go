@@ -34,7 +34,7 @@ func (r *Reader) Deny() {
 			for i := range r.servers {
 				s := &r.servers[i]
 				folders := s.Block.Folders
-				elsewhere := file.folder != "" && len(folders) > 0 && !slices.Contains(folders, file.folder)
+				elsewhere := file.project != "" && len(folders) > 0 && !slices.Contains(folders, file.project)
 				tool, ok := denied(rule, s.From.entry)
 				if s.From.Client == "claude" && !elsewhere && ok && !slices.Contains(s.Block.DenyTools, tool) {
 					s.Block.DenyTools = append(s.Block.DenyTools, tool)
@@ -74,10 +74,10 @@ func (r *Reader) Rewrites(earlier []Move, prefix bool) (all []Change) {
 		return cmp.Or(len(ruleName(b.Name))-len(ruleName(a.Name)), cmp.Compare(b.Folder, a.Folder))
 	})
 	// rewrite renames in the first bytes of a file.
-	rewrite := func(path string, was []byte, head int, of settings) {
-		c := Change{Path: path, Was: was, Shared: of.shared}
+	rewrite := func(path, project string, shared bool, was []byte, head int) {
+		c := Change{Path: path, Was: was, Shared: shared}
 		text := ruleWord.ReplaceAllFunc(was[:head], func(word []byte) []byte {
-			to := newName(string(word), of.folder, moves, prefix)
+			to := newName(string(word), project, moves, prefix)
 			if one := (Rename{string(word), to}); one.From != to && !slices.Contains(c.Renamed, one) {
 				c.Renamed = append(c.Renamed, one)
 			}
@@ -89,12 +89,12 @@ func (r *Reader) Rewrites(earlier []Move, prefix bool) (all []Change) {
 	}
 	for _, f := range r.settingsFiles() {
 		was := f.doc.bytes()
-		rewrite(f.path, was, len(was), f)
+		rewrite(f.path, f.project, f.shared, was, len(was))
 	}
-	for _, folder := range r.settingsFolders() {
-		for _, path := range markdown(folder.path) {
+	for project, folder := range r.settingsFolders() {
+		for _, path := range markdown(folder) {
 			if was, err := r.options.ReadFile(path); err == nil {
-				rewrite(path, was, frontMatter(was), folder)
+				rewrite(path, project, project != "", was, frontMatter(was))
 			}
 		}
 	}

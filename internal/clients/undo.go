@@ -123,17 +123,12 @@ func (r *receipt) save() error {
 	return keep(filepath.Join(r.folder, "run.json"), append(data, '\n'))
 }
 
-// Undone is the result of an undo for one file.
-type Undone struct {
-	Path string
-	What string
-}
-
 // Undo reverts imports, the last one first, in the files for which only returns true. A
 // file that has not changed since is restored byte for byte. In a client's file that has
 // changed, the servers are restored and mcpschedd is removed. Files of mcpschedd are
-// restored with the last client's file. An incomplete copy is not used.
-func Undo(dir state.Dir, only func(path string) bool) (all []Undone, err error) {
+// restored with the last client's file. An incomplete copy is not used. It returns a line for
+// each file.
+func Undo(dir state.Dir, only func(path string) bool) (all []string, err error) {
 	imports, err := load(dir)
 	failed := []error{err}
 	for _, r := range slices.Backward(imports) {
@@ -178,7 +173,7 @@ func load(dir state.Dir) (all []*receipt, err error) {
 
 // undo reverts one import, the last file first, and deletes its receipt if nothing is
 // left. Files of mcpschedd and of rules are restored with the last client's file.
-func (r *receipt) undo(only func(path string) bool) (all []Undone, err error) {
+func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 	var failed []error
 	var left []*Change
 	remains := func(c *Change) bool { return c.Client && !only(c.Path) }
@@ -198,7 +193,7 @@ func (r *receipt) undo(only func(path string) bool) (all []Undone, err error) {
 			failed, left = append(failed, err), append(left, c)
 		}
 		if what != "" {
-			all = append(all, Undone{c.Path, what})
+			all = append(all, c.Path+": "+what)
 		}
 		changed = changed || what == leftAlone
 	}
