@@ -36,13 +36,13 @@ can read.`,
 			if err != nil {
 				return err
 			}
-			if server.Env, err = pairs("--env", env, "="); err != nil {
+			if server["env"], err = pairs("--env", env, "="); err != nil {
 				return err
 			}
-			if server.Headers, err = pairs("--header", headers, "=:"); err != nil {
+			if server["headers"], err = pairs("--header", headers, "=:"); err != nil {
 				return err
 			}
-			if server.URL != "" && server.Env != nil || server.URL == "" && server.Headers != nil {
+			if isURL := server["url"] != nil; isURL && len(env) > 0 || !isURL && len(headers) > 0 {
 				return usage("--env is for a command, --header for a URL")
 			}
 			return add(file, name, server, trust, c.ErrOrStderr())
@@ -55,18 +55,9 @@ can read.`,
 	return c
 }
 
-// addition is a server in the format of a client's file.
-type addition struct {
-	Command string            `json:"command,omitempty"`
-	Args    []string          `json:"args,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
-	URL     string            `json:"url,omitempty"`
-	Headers map[string]string `json:"headers,omitempty"`
-}
-
-// add adds one server to the configuration, with the code that imports a client's servers.
-func add(file, name string, server addition, trust bool, stderr io.Writer) error {
-	document, err := json.Marshal(map[string]any{"mcpServers": map[string]addition{name: server}})
+// add adds one server, in the format of a client's file, to the configuration, with the code that imports a client's servers.
+func add(file, name string, server map[string]any, trust bool, stderr io.Writer) error {
+	document, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: server}})
 	if err != nil {
 		return err
 	}
@@ -140,24 +131,25 @@ func printRemarks(s clients.Server, stderr io.Writer) {
 
 // addedServer returns the server that the arguments name. dash is the number of arguments before --, or
 // -1.
-func addedServer(words []string, dash int) (name string, server addition, err error) {
+func addedServer(words []string, dash int) (name string, server map[string]any, err error) {
 	var command []string
 	if dash >= 0 {
 		words, command = words[:dash], words[dash:]
 	}
 	switch n := len(words); {
 	case n == 1 && len(command) > 0:
-		return words[0], addition{Command: command[0], Args: command[1:]}, nil
+		return words[0], map[string]any{"command": command[0], "args": command[1:]}, nil
 	case n == 2 && len(command) == 0 && strings.Contains(words[1], "://"):
-		return words[0], addition{URL: words[1]}, nil
+		return words[0], map[string]any{"url": words[1]}, nil
 	case n > 1 && len(command) == 0:
-		return "", addition{}, hinted{usage("want -- before a command, or a URL with http:// or https://, have %q", words[1]), "mcpschedd add " + words[0] + " -- " + strings.Join(words[1:], " ")}
+		return "", nil, hinted{usage("want -- before a command, or a URL with http:// or https://, have %q", words[1]), "mcpschedd add " + words[0] + " -- " + strings.Join(words[1:], " ")}
 	}
-	return "", addition{}, usage("want a name, and a command behind -- or a URL")
+	return "", nil, usage("want a name, and a command behind -- or a URL")
 }
 
 // pairs parses the values of a flag, each K=V or with another separator of signs.
-func pairs(flag string, all []string, signs string) (out map[string]string, err error) {
+func pairs(flag string, all []string, signs string) (any, error) {
+	var out map[string]string
 	for _, pair := range all {
 		at := strings.IndexAny(pair, signs)
 		if at <= 0 {

@@ -12,74 +12,60 @@ import (
 // checked in, settings in several places, and an administrator above them.
 
 // local returns the servers that Claude Code has for single folders: those in the user's
-// file, and the approved ones of the folder's .mcp.json.
+// file, and the approved ones of the folder's .mcp.json. A note names those without a decision.
 func (r *Reader) local(doc *document, client *Client) (all []table) {
 	for _, folder := range doc.projects() {
-		path := []string{"projects", folder, "mcpServers"}
-		t := table{doc: doc, path: path, client: client, scope: "local", base: folder}
-		t.disabled = stringsAt(doc.tree, "projects", folder, "disabledMcpServers")
-		if at(doc.tree, path...) != nil {
+		d := r.decisions(folder, doc)
+		t := table{doc: doc, path: []string{"projects", folder, "mcpServers"}, client: client, scope: "local", base: folder, disabled: d.off}
+		if at(doc.tree, t.path...) != nil {
 			all = append(all, t)
 		}
-		checkedIn := r.other(filepath.Join(folder, ".mcp.json"))
-		if checkedIn != nil && at(checkedIn.tree, "mcpServers") != nil {
-			t.doc, t.path, t.scope = checkedIn, path[2:], "project"
-			all = append(all, r.approved(t, at(doc.tree, "projects", folder)))
+		t.doc, t.path, t.scope = r.other(filepath.Join(folder, ".mcp.json")), []string{"mcpServers"}, "project"
+		if t.doc == nil || at(t.doc.tree, t.path...) == nil {
+			continue
+		}
+		t.includes = func(name string) bool {
+			return !slices.Contains(d.rejected, name) && (d.approveAll || slices.Contains(d.approved, name))
+		}
+		all = append(all, t)
+		var undecided []string
+		for _, name := range t.doc.names(t.path) {
+			if !t.includes(name) && !slices.Contains(d.rejected, name) {
+				undecided = append(undecided, shown(name))
+			}
+		}
+		if undecided != nil {
+			r.note(t.doc.path+": /mcpServers", "left out, since they are not approved in Claude Code: "+strings.Join(undecided, ", "), false)
 		}
 	}
 	return all
 }
 
-// approvals are the decisions of a user about the servers of a project's .mcp.json.
-type approvals struct {
-	approved, rejected []string
-	all                bool // those without a decision are approved
+// decisions are those of Claude Code's user about the servers in a folder.
+type decisions struct {
+	off                []string // switched off
+	approved, rejected []string // of the folder's .mcp.json
+	approveAll         bool     // of it, if they are not rejected
 }
 
-// approvals returns the decisions in the settings for a folder, and in project, which is the
-// folder's entry in the user's file.
-func (r *Reader) approvals(folder string, project any) (a approvals) {
-	trees := []any{project}
+// decisions returns the decisions in the user's file, which may be nil, and in the settings.
+func (r *Reader) decisions(folder string, user *document) (d decisions) {
+	read := func(tree any) {
+		d.approved = append(d.approved, stringsAt(tree, "enabledMcpjsonServers")...)
+		d.rejected = append(d.rejected, stringsAt(tree, "disabledMcpjsonServers")...)
+	}
+	if user != nil {
+		project := at(user.tree, "projects", folder)
+		read(project)
+		d.off = stringsAt(project, "disabledMcpServers")
+	}
 	for _, path := range []string{filepath.Join(folder, ".claude", "settings.local.json"), HooksFile(r.options.Machine)} {
 		if s := r.other(path); s != nil {
-			trees = append(trees, s.tree)
-			a.all = a.all || at(s.tree, "enableAllProjectMcpServers") == true
+			read(s.tree)
+			d.approveAll = d.approveAll || at(s.tree, "enableAllProjectMcpServers") == true
 		}
 	}
-	for _, tree := range trees {
-		a.approved = append(a.approved, stringsAt(tree, "enabledMcpjsonServers")...)
-		a.rejected = append(a.rejected, stringsAt(tree, "disabledMcpjsonServers")...)
-	}
-	return a
-}
-
-// approved restricts the servers of a folder's .mcp.json to the approved ones, with a note
-// about those without a decision.
-func (r *Reader) approved(t table, project any) table {
-	a := r.approvals(t.base, project)
-	t.includes = func(name string) bool {
-		return !slices.Contains(a.rejected, name) && (a.all || slices.Contains(a.approved, name))
-	}
-	var unapproved []string
-	for _, name := range t.doc.names(t.path) {
-		if !t.includes(name) && !slices.Contains(a.rejected, name) {
-			unapproved = append(unapproved, shown(name))
-		}
-	}
-	if unapproved != nil {
-		r.note(t.doc.path+": /mcpServers", "left out, since they are not approved in Claude Code: "+strings.Join(unapproved, ", "), false)
-	}
-	return t
-}
-
-// switchedOff returns the names of the servers in a .mcp.json that the user has rejected, or
-// switched off in its folder. They are imported disabled if the file is named.
-func (r *Reader) switchedOff(folder string) []string {
-	project := any(nil)
-	if user := r.other(filepath.Join(r.options.folder("CLAUDE"), ".claude.json")); user != nil {
-		project = at(user.tree, "projects", folder)
-	}
-	return append(r.approvals(folder, project).rejected, stringsAt(project, "disabledMcpServers")...)
+	return d
 }
 
 // foldersWithout returns the folders in which Claude Code's user has switched off a server

@@ -141,7 +141,8 @@ func (r *Reader) tables(doc *document) (all []table) {
 		}
 	}
 	if t.base != "" && filepath.Base(doc.path) == ".mcp.json" {
-		t.disabled = r.switchedOff(t.base)
+		d := r.decisions(t.base, r.other(filepath.Join(r.options.folder("CLAUDE"), ".claude.json")))
+		t.disabled = append(d.off, d.rejected...)
 	}
 	if at(doc.tree, path...) != nil {
 		all = append(all, t)
