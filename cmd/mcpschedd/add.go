@@ -55,28 +55,34 @@ can read.`,
 	return c
 }
 
-// add adds one server, in the format of a client's file, to the configuration, with the code that imports a client's servers.
-func add(file, name string, server map[string]any, trust bool, stderr io.Writer) error {
+// planned returns a plan for one server in the format of a client's file.
+func planned(file, name string, server map[string]any, trust bool) (*importPlan, error) {
 	document, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: server}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	have, err := configured(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p := newPlan(have, true)
 	if err := p.reader.Read(filepath.Join(workingDir(), "the command line"), document); err != nil {
-		return err
+		return nil, err
 	}
 	var trusted []string
 	if trust {
 		trusted = []string{"all"}
 	}
 	if err := p.decide(trusted); err != nil {
-		return err
+		return nil, err
 	}
-	if err := p.rejection(name); err != nil {
+	return p, p.rejection(name)
+}
+
+// add adds one server to the configuration, with the code that imports a client's servers.
+func add(file, name string, server map[string]any, trust bool, stderr io.Writer) error {
+	p, err := planned(file, name, server, trust)
+	if err != nil {
 		return err
 	}
 	changes, err := p.configuration()
@@ -88,12 +94,12 @@ func add(file, name string, server map[string]any, trust bool, stderr io.Writer)
 			return err
 		}
 	}
-	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", name, have.Path)
+	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", name, p.have.Path)
 	printRemarks(p.reader.Servers()[0], stderr)
 	if changes[len(changes)-1].Was != nil {
 		return nil
 	}
-	line, err := clientLine(file, have)
+	line, err := clientLine(file, p.have)
 	say(stderr, "next: give your client one server, with the command %s", strings.Join(line, " "))
 	return err
 }

@@ -66,19 +66,30 @@ type importOptions struct {
 	trust              []string
 }
 
-// run lists or prints clients' servers, imports them, or undoes imports.
-func (o *importOptions) run(stdout, stderr io.Writer) error {
-	nothing := len(o.words) == 0 && !o.all
+// nothing reports whether neither a client nor a file is named.
+func (o *importOptions) nothing() bool { return len(o.words) == 0 && !o.all }
+
+// check returns the error of arguments and flags that do not go together.
+func (o *importOptions) check() error {
 	switch {
 	case slices.Contains(o.words, ""):
 		return usage("unexpected argument %q", "")
 	case o.all && len(o.words) > 0:
 		return usage("want either clients or --all")
-	case o.write && nothing:
+	case o.write && o.nothing():
 		return usage("--write: want a file, --all, or some of %s", strings.Join(clients.Names(), ", "))
 	case o.hooks && runtime.GOOS == "windows":
 		return usage("--hooks is not supported on Windows yet")
-	case o.undo:
+	}
+	return nil
+}
+
+// run lists or prints clients' servers, imports them, or undoes imports.
+func (o *importOptions) run(stdout, stderr io.Writer) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	if o.undo {
 		return o.undoImports(stderr)
 	}
 	have, err := configured(o.config)
@@ -89,7 +100,7 @@ func (o *importOptions) run(stdout, stderr io.Writer) error {
 	switch {
 	case o.write || o.permissions || o.hooks:
 		return o.change(p, stdout, stderr)
-	case nothing:
+	case o.nothing():
 		return p.list(o.trust, stdout)
 	}
 	if err := o.read(p, stderr); err != nil {
@@ -263,6 +274,20 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 	}
 }
 
+// paths returns the files that are named, by themselves or by their clients.
+func (o *importOptions) paths() (all []string) {
+	for _, word := range o.words {
+		named := clients.Named(word)
+		for _, c := range named {
+			all = append(all, c.Places(machine())...)
+		}
+		if path, err := filepath.Abs(word); err == nil && named == nil {
+			all = append(all, path)
+		}
+	}
+	return all
+}
+
 // undoImports undoes imports: all, or those of some clients and files.
 func (o *importOptions) undoImports(stderr io.Writer) error {
 	have, err := configured(o.config)
@@ -276,16 +301,7 @@ func (o *importOptions) undoImports(stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var paths []string
-	for _, word := range o.words {
-		named := clients.Named(word)
-		for _, c := range named {
-			paths = append(paths, c.Places(machine())...)
-		}
-		if path, err := filepath.Abs(word); err == nil && named == nil {
-			paths = append(paths, path)
-		}
-	}
+	paths := o.paths()
 	var done []string
 	err = clients.Locked(dir, func() error {
 		done, err = clients.Undo(dir, func(path string) bool { return len(o.words) == 0 || slices.Contains(paths, path) })
