@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"internal/budget":     {"internal/age"},                          // the tokens of answers, shared out among sessions
 	"internal/front":      {"internal/jsonrpc", "internal/revision"}, // the client's side of the wire
 	"internal/dedup":      {"internal/age", "internal/call"},
-	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
+	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/record"},
 	"internal/nearest":    {},
 	"internal/clients":    {"internal/secret", "internal/state", "internal/tomlblock"},
 	"internal/record":     {"internal/jsonrpc", "internal/state"},

@@ -3,12 +3,14 @@ package proxy
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
@@ -70,9 +72,11 @@ type Stats struct {
 
 // Stats returns the server's internal state.
 func (s *Server) Stats() Stats {
+	s.recorder.record()
 	out := Stats{Sessions: len(s.sessions.list()), Store: s.common.store.Stats(), Hosts: s.common.limits.Stats()}
 	out.Prefetch = PrefetchStats{
 		PrefetchStats: out.Store.Prefetch, Scheduler: s.prefetch.Scheduler.Stats(), Declined: s.prefetch.Declined(),
+		Harm: s.recorder.tally.Stats(time.Now()).Totals.Harm,
 	}
 	return out
 }
@@ -82,6 +86,7 @@ type PrefetchStats struct {
 	Declined map[enrich.Reason]int64 `json:"declined"` // count by reason
 	dedup.PrefetchStats
 	Scheduler speculate.Stats `json:"speculation"`
+	Harm      record.HarmPart `json:"harm"`
 }
 
 // View lets tests assign and resolve names without running upstreams.

@@ -184,8 +184,8 @@ func TestHarmNone(t *testing.T) {
 				t.Errorf("call %d: took %v", i, a.took)
 			}
 		}
-		if st := d.proxy.Stats().Prefetch; st.Scheduler.Harm.ForegroundWaitMS > 0 || st.Issued == 0 {
-			t.Errorf("%vms of waiting are counted, and no call waited; %d prefetches", st.Scheduler.Harm.ForegroundWaitMS, st.Issued)
+		if st := d.proxy.Stats().Prefetch; st.Harm.ForegroundWaitMS > 0 || st.Issued == 0 {
+			t.Errorf("%vms of waiting are counted, and no call waited; %d prefetches", st.Harm.ForegroundWaitMS, st.Issued)
 		}
 	})
 }

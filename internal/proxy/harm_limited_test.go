@@ -71,7 +71,7 @@ func TestHarmLimited(t *testing.T) {
 				ledger := f.ledger()
 				leftAlone(t, ledger, test.alone)
 				prefetches, real := refused(ledger)
-				if counted, want := d.proxy.Stats().Prefetch.Scheduler.Harm.RateLimited, blamed(ledger); counted != want {
+				if counted, want := d.proxy.Stats().Prefetch.Harm.RateLimited, blamed(ledger); counted != want {
 					t.Errorf("%d refusals are held against prefetches, want %d: %d prefetches and %d real calls were refused", counted, want, prefetches, real)
 				}
 				// At level 0, correct predictions raise the level again after 32 labels without harm. A page
@@ -113,7 +113,7 @@ func TestHarmLimitedAtTimes(t *testing.T) {
 			g.skims(p + 1)
 		}
 		leftAlone(t, f.ledger(), 30*time.Second)
-		if counted, want := d.proxy.Stats().Prefetch.Scheduler.Harm.RateLimited, blamed(f.ledger()); counted != want || want == 0 {
+		if counted, want := d.proxy.Stats().Prefetch.Harm.RateLimited, blamed(f.ledger()); counted != want || want == 0 {
 			t.Errorf("%d refusals are held against prefetches, want %d", counted, want)
 		}
 	})

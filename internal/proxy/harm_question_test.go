@@ -44,8 +44,8 @@ func TestHarmQuestion(t *testing.T) {
 					t.Errorf("the client was asked %v for a prefetch", asked)
 				}
 				st := d.proxy.Stats().Prefetch
-				if made := len(early(f.ledger())); made == 0 || made > session || st.Scheduler.Harm.Questions != int64(made) || st.Wasted["error"] != int64(made) {
-					t.Errorf("%d prefetches were made, %d questions are counted, %d prefetches dropped for them", made, st.Scheduler.Harm.Questions, st.Wasted["error"])
+				if made := len(early(f.ledger())); made == 0 || made > session || st.Harm.Questions != int64(made) || st.Wasted["error"] != int64(made) {
+					t.Errorf("%d prefetches were made, %d questions are counted, %d prefetches dropped for them", made, st.Harm.Questions, st.Wasted["error"])
 				}
 				if a := g.call("get", thing(1, 0)); a.how() != "fetched" || len(g.questions()) != 1 {
 					t.Errorf("got %s, the client was asked %v", a.how(), g.questions())
@@ -97,7 +97,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 			c.reply(accepts)
 			c.call("list", `{}`)
 			until(t, s, "dropped", func(st proxy.Stats) bool {
-				return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Scheduler.Harm.Questions == 1 && st.Store.Flights == 0
+				return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Harm.Questions == 1 && st.Store.Flights == 0
 			})
 			if n := c.asked(); n > 0 {
 				t.Errorf("the client was asked %d times for a prefetch", n)
@@ -130,7 +130,7 @@ func TestHarmQuestionBesideACall(t *testing.T) {
 	until(t, s, "sent", func(proxy.Stats) bool { return asker.calls("slow") == 1 })
 	close(asker.ask)
 	until(t, s, "dropped", func(st proxy.Stats) bool {
-		return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Scheduler.Harm.Questions == 1
+		return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Harm.Questions == 1
 	})
 	close(asker.slow)
 	if m := own.wait(); m.Error != nil || !strings.Contains(string(m.Result), "done") {
@@ -185,7 +185,7 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	c.call("list", `{}`)
 	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
 	close(asker.ask)
-	until(t, s, "asked", func(st proxy.Stats) bool { return st.Prefetch.Scheduler.Harm.Questions == 1 })
+	until(t, s, "asked", func(st proxy.Stats) bool { return st.Prefetch.Harm.Questions == 1 })
 	m = c.accepted(params, m)
 	if strings.Contains(string(m.Result), "input_required") { // the question came before the prefetch's answer
 		m = c.accepted(params, m)

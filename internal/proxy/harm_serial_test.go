@@ -100,7 +100,7 @@ func TestHarmSerial(t *testing.T) {
 func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []wait) {
 	counted := func() time.Duration {
 		synctest.Wait()
-		return time.Duration(d.proxy.Stats().Prefetch.Scheduler.Harm.ForegroundWaitMS * float64(time.Millisecond))
+		return time.Duration(d.proxy.Stats().Prefetch.Harm.ForegroundWaitMS * float64(time.Millisecond))
 	}
 	calls := 0
 	ask := func(tool, arguments string) {

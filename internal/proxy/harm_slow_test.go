@@ -162,7 +162,7 @@ func TestHarmSlowForPrefetchesOnly(t *testing.T) {
 			for i := range on {
 				lost += max(0, on[i].took-off[i].took)
 			}
-			counted := time.Duration(st.Prefetch.Scheduler.Harm.ForegroundWaitMS * float64(time.Millisecond))
+			counted := time.Duration(st.Prefetch.Harm.ForegroundWaitMS * float64(time.Millisecond))
 			if (counted - lost).Abs() > lost/20 {
 				t.Errorf("real calls waited %v for prefetches, counted are %v", lost, counted)
 			}

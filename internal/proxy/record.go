@@ -251,8 +251,7 @@ type recorder struct {
 	status rate.Sometimes // when record triggers a new status, which contains the state of hosts
 
 	mu   sync.Mutex
-	open []*openPrefetch     // in the order in which they began
-	harm speculate.HarmStats // totals that have been recorded
+	open []*openPrefetch // in the order in which they began
 }
 
 // openLog opens the event log of the server.
@@ -386,43 +385,18 @@ func (r *recorder) recordPrefetchesLocked(last bool) {
 func (r *recorder) record() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, scheduler := time.Now(), r.srv.prefetch.Scheduler
 	r.recordPrefetchesLocked(false)
-	for _, c := range scheduler.Changes() {
-		if c.At.IsZero() {
-			c.At = now
-		}
-		r.log.Add(record.Event{Kind: record.Level, At: c.At, Host: c.Host, Session: c.Session, From: c.From, To: c.To, Why: c.Why})
+	for _, e := range r.srv.prefetch.Scheduler.Events() {
+		r.log.Add(e)
 	}
-	harm := scheduler.Stats().Harm
-	for _, h := range []struct {
-		why    string
-		n      int64
-		waitMS float64 // how long calls waited because of it
-	}{
-		{"foreground_wait", 1, harm.ForegroundWaitMS - r.harm.ForegroundWaitMS},
-		{"rate_limited", harm.RateLimited - r.harm.RateLimited, 0},
-		{"eviction", harm.Evictions - r.harm.Evictions, 0},
-		{"question", harm.Questions - r.harm.Questions, 0},
-	} {
-		if h.waitMS > 0 || h.n > 0 && h.why != "foreground_wait" {
-			r.log.Add(record.Event{Kind: record.Harm, At: now, Why: h.why, LatencyMS: h.waitMS, Count: h.n})
-		}
-	}
-	r.harm = harm
 	r.status.Do(r.log.Changed)
 }
 
 // recordDecision records a prefetch decision once its value is known.
-func (r *recorder) recordDecision(d speculate.Decision) {
-	e := record.Event{
-		Kind: record.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, Tool: clipName(d.Tool), After: d.After,
-		Candidates: d.Candidates, Issued: d.Issued, Reasons: d.Declined, LateCalled: d.LateCalled,
-	}
-	for _, o := range d.Top {
-		e.Top = append(e.Top, record.Decision{
-			Tool: clipName(o.Tool), P: o.P, Reason: o.Reason, ValueMS: o.ValueMS, Tokens: int64(o.Tokens), Called: o.Called, RawArguments: []byte(o.Arguments),
-		})
+func (r *recorder) recordDecision(e record.Event) {
+	e.Tool = clipName(e.Tool)
+	for i := range e.Top {
+		e.Top[i].Tool = clipName(e.Top[i].Tool)
 	}
 	r.log.Add(e)
 }

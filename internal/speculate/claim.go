@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/record"
 )
 
 // Session holds the prefetches of one client session. The fates of those prefetches move the
@@ -43,12 +44,12 @@ type Claim struct {
 	settled   bool // its fate has been counted
 }
 
-// Session begins a client session; name identifies it in a Change.
+// Session begins a client session; name identifies it in the events.
 func (d *Scheduler) Session(name string) *Session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sessions++
-	return &Session{scheduler: d, throttle: throttle{of: Change{Session: name}, level: normal}}
+	return &Session{scheduler: d, throttle: throttle{of: record.Event{Session: name}, level: normal}}
 }
 
 // watched reports whether c only stands for a prefetch.

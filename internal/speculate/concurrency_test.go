@@ -243,7 +243,7 @@ func TestConcurrencyNoHarm(t *testing.T) {
 			sideBySide(calls)
 			d := speculate.New(speculate.Options{})
 			watchConcurrency(d, calls, func(*work) {})
-			if d.Stats().Harm.ForegroundWaitMS > 0 {
+			if n, _ := d.Harmed(speculate.ForegroundWait); n > 0 {
 				harmed++
 			}
 		}

@@ -7,37 +7,15 @@ import (
 
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
 )
 
-// Decision is the choice among the candidates that follow one answer. It is reported once it is known
+// decision is the choice among the candidates that follow one answer. It is reported once it is known
 // which of them were called in time.
-type Decision struct {
-	At         time.Time
-	Session    string // name in the record
-	Upstream   string
-	Tool       string // of the call whose answer it follows
-	After      int64  // sequence number of that call
-	Candidates int
-	Issued     int
-	Declined   map[string]int // reason → count
-	LateCalled int            // candidates that were called and not prefetched
-	Top        []Option       // the likeliest
-
-	until time.Time // the latest time of a useful call
-}
-
-// Option is one candidate of a decision.
-type Option struct {
-	Tool    string
-	P       float64
-	Reason  string // why it was not prefetched; "" if it was
-	ValueMS float64
-	Tokens  int
-	Called  bool
-
-	Arguments string // canonical
-
-	stale bool // its answer has been invalidated
+type decision struct {
+	record.Event
+	until time.Time        // the latest time of a useful call
+	stale [maxOptions]bool // by index in Top: its answer has been invalidated
 }
 
 // Limits of open decisions.
@@ -49,24 +27,24 @@ const (
 
 // decisions are the open decisions of a session with one upstream.
 type decisions struct {
-	open   []*Decision // oldest first; without those that had no candidates
-	newest *Decision   // after the last answer; nil before the first
+	open   []*decision // oldest first; without those that had no candidates
+	newest *decision   // after the last answer; nil before the first
 }
 
 // begin begins the decision after an answer.
-func (b *decisions) begin(d *Decision) {
-	d.Declined = make(map[string]int)
+func (b *decisions) begin(d *decision) {
+	d.Reasons = make(map[string]int)
 	if b.newest = d; d.Candidates > 0 {
 		b.open = append(b.open, d)
 	}
 }
 
 // consider records what was decided about a candidate: why it is not prefetched, or "".
-func (d *Decision) consider(c *predict.Candidate, why enrich.Reason) {
+func (d *decision) consider(c *predict.Candidate, why enrich.Reason) {
 	if why == "" {
 		d.Issued++
 	} else {
-		d.Declined[string(why)]++
+		d.Reasons[string(why)]++
 	}
 	earlier := why == enrich.InFlight || why == enrich.Stored // an earlier decision has it
 	if earlier || len(d.Top) >= maxOptions {
@@ -76,9 +54,9 @@ func (d *Decision) consider(c *predict.Candidate, why enrich.Reason) {
 	if c.Model != nil {
 		size = cmp.Or(size, c.Model.Cost.TypicalKB*1024)
 	}
-	d.Top = append(d.Top, Option{
+	d.Top = append(d.Top, record.Decision{
 		Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()),
-		Tokens: int(size / bytesPerToken), Arguments: c.Key.Arguments,
+		Tokens: int64(size / bytesPerToken), RawArguments: []byte(c.Key.Arguments),
 	})
 }
 
@@ -89,7 +67,7 @@ func (b *decisions) call(tool, arguments string, at time.Time) {
 	for _, d := range slices.Backward(b.open) {
 		for i := range d.Top {
 			o := &d.Top[i]
-			if o.Tool != tool || o.Arguments != arguments || o.Called || o.stale || at.After(d.until) {
+			if o.Tool != tool || string(o.RawArguments) != arguments || o.Called || d.stale[i] || at.After(d.until) {
 				continue
 			}
 			o.Called = true
@@ -104,21 +82,20 @@ func (b *decisions) call(tool, arguments string, at time.Time) {
 // invalidate marks the candidates that a write makes stale.
 func (b *decisions) invalidate(stale func(tool, arguments string) bool) {
 	for _, d := range b.open {
-		for i := range d.Top {
-			o := &d.Top[i]
-			o.stale = o.stale || !o.Called && stale(o.Tool, o.Arguments)
+		for i, o := range d.Top {
+			d.stale[i] = d.stale[i] || !o.Called && stale(o.Tool, string(o.RawArguments))
 		}
 	}
 }
 
 // settle reports the decisions whose candidates cannot be called in time any more, oldest first; if
 // the session has ended, all.
-func (b *decisions) settle(now time.Time, all bool, report func(Decision)) {
+func (b *decisions) settle(now time.Time, all bool, report func(record.Event)) {
 	for len(b.open) > 0 && (all || len(b.open) > maxDecisions || now.After(b.open[0].until)) {
 		d := b.open[0]
 		b.open = b.open[1:]
-		slices.SortStableFunc(d.Top, func(a, b Option) int { return cmp.Compare(b.P, a.P) })
+		slices.SortStableFunc(d.Top, func(a, b record.Decision) int { return cmp.Compare(b.P, a.P) })
 		d.Top = d.Top[:min(maxTop, len(d.Top))]
-		report(*d)
+		report(d.Event)
 	}
 }

@@ -1,6 +1,9 @@
 package speculate
 
-import "mcpschedd/internal/call"
+import (
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/record"
+)
 
 // Throttle drives a throttle by itself.
 type Throttle struct{ t throttle }
@@ -25,6 +28,19 @@ func (d *Scheduler) Anonymous() *Claim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return &Claim{session: s, host: d.hostLocked("anywhere")}
+}
+
+// Harmed returns how often prefetches have done harm of a kind, and how long calls waited, according to
+// the events that are not yet read.
+func (d *Scheduler) Harmed(what Harm) (n int64, waitMS float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.events {
+		if e.Kind == record.Harm && e.Why == string(what) {
+			return e.Count, e.LatencyMS
+		}
+	}
+	return 0, 0
 }
 
 // Level returns the level of a session.

@@ -1,6 +1,10 @@
 package speculate
 
-import "time"
+import (
+	"time"
+
+	"mcpschedd/internal/record"
+)
 
 // Harm is a kind of harm done by a prefetch.
 type Harm string
@@ -12,15 +16,7 @@ const (
 	Question       Harm = "question"        // its server sent the client a request
 )
 
-// HarmStats is the harm done by prefetches.
-type HarmStats struct {
-	ForegroundWaitMS float64 `json:"foreground_wait_ms"` // total wait of calls for prefetches
-	RateLimited      int64   `json:"rate_limited"`       // 429s
-	Evictions        int64   `json:"evictions"`          // of answers that a call had asked for
-	Questions        int64   `json:"questions"`          // requests to the client
-}
-
-// minHarmWait is the shortest wait that counts as harm. Shorter waits are only summed up, as any
+// minHarmWait is the shortest wait that costs a level. Shorter waits are only summed up, as any
 // two calls delay each other by that much.
 const minHarmWait = time.Millisecond
 
@@ -34,19 +30,9 @@ func (d *Scheduler) Harm(host string, s *Session, what Harm, wait time.Duration)
 }
 
 func (d *Scheduler) harmLocked(h *host, s *Session, what Harm, wait time.Duration) {
-	n := &d.counts.Harm
-	switch what {
-	case RateLimited:
-		n.RateLimited++
-	case ForegroundWait:
-		n.ForegroundWaitMS += ms(wait)
-		if wait < minHarmWait {
-			return
-		}
-	case Eviction:
-		n.Evictions++
-	case Question:
-		n.Questions++
+	d.reportLocked(record.Event{Kind: record.Harm, Why: string(what), LatencyMS: ms(wait), Count: 1})
+	if what == ForegroundWait && wait < minHarmWait {
+		return
 	}
 	if what != Question {
 		d.changeLocked(&h.throttle, string(what), (*throttle).harm)

@@ -2,12 +2,14 @@ package speculate_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 )
 
@@ -30,15 +32,18 @@ func TestHarm(t *testing.T) {
 	wantRoom(t, s, host, "1 4 true")
 	wantRefused(t, s, newBet(3), "throttled")
 	wantRoom(t, d.Session(""), host, "1 4 false")
-	want := speculate.HarmStats{ForegroundWaitMS: 2.499, RateLimited: 1, Evictions: 1, Questions: 1}
-	if got := d.Stats().Harm; got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
 	var why []string
-	for _, c := range d.Changes() {
-		why = append(why, c.Why)
+	for _, e := range d.Events() {
+		if e.Kind == record.Harm {
+			why = append(why, fmt.Sprintf("%s %d %.3f", e.Why, e.Count, e.LatencyMS))
+		} else {
+			why = append(why, fmt.Sprintf("%s level %d", e.Why, e.To))
+		}
 	}
-	whys := []string{"rate_limited", "foreground_wait", "eviction", "eviction", "question"}
+	whys := []string{
+		"foreground_wait 2 2.499", "rate_limited 1 0.000", "rate_limited level 2", "foreground_wait level 2",
+		"eviction 1 0.000", "eviction level 1", "eviction level 1", "question 1 0.000", "question level 0",
+	}
 	if diff := cmp.Diff(whys, why); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
@@ -60,7 +65,7 @@ func TestLimited(t *testing.T) {
 			d.Limited(host, elsewhere, now.Add(time.Second))
 		}
 		wantRoom(t, d.Session(""), host, "1 2 false")
-		if got := d.Stats().Harm.RateLimited; (got == 1) == elsewhere {
+		if got, _ := d.Harmed(speculate.RateLimited); (got == 1) == elsewhere {
 			t.Errorf("elsewhere: %v: counted %d", elsewhere, got)
 		}
 		s.End()
@@ -77,7 +82,7 @@ func TestHarmOfWaiting(t *testing.T) {
 	began(d, 2, "t", nil, at(40))
 	ended(d, 1, at(100))
 	ended(d, 2, at(200))
-	if got := d.Stats().Harm.ForegroundWaitMS; got != 60 {
+	if _, got := d.Harmed(speculate.ForegroundWait); got != 60 {
 		t.Errorf("got %v ms, want 60", got)
 	}
 	wantRoom(t, a, "elsewhere", "0 2 false")
@@ -120,7 +125,7 @@ func givenUp(t *testing.T, sent, over bool) {
 		began(d, 2, "t", nil, at(12))
 	}
 	ended(d, 2, at(200))
-	if got := d.Stats().Harm.ForegroundWaitMS; got != 88 {
+	if _, got := d.Harmed(speculate.ForegroundWait); got != 88 {
 		t.Errorf("sent before: %v, ended before: %v: got %v ms, want 88", sent, over, got)
 	}
 	if got := d.Stats().Hosts[host]; got != 2 {
@@ -142,7 +147,7 @@ func TestNoHarmOfCut(t *testing.T) {
 		cut(d, uint64(id), at(20))
 		ended(d, uint64(id), at(20))
 		ended(d, 2, at(200))
-		if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
+		if _, got := d.Harmed(speculate.ForegroundWait); got != 0 {
 			t.Errorf("a prefetch: %v: got %v ms", claim != nil, got)
 		}
 	}
@@ -173,7 +178,7 @@ func TestHarmOfGivenUpUnclear(t *testing.T) {
 		} else {
 			ended(d, 2, at(150))
 		}
-		if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
+		if _, got := d.Harmed(speculate.ForegroundWait); got != 0 {
 			t.Errorf("a prefetch: %v: got %v ms", prefetch, got)
 		}
 	}
@@ -190,7 +195,7 @@ func TestNoHarmOfJoined(t *testing.T) {
 	began(d, 2, "t", nil, at(40))
 	ended(d, 1, at(100))
 	ended(d, 2, at(200))
-	if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
+	if _, got := d.Harmed(speculate.ForegroundWait); got != 0 {
 		t.Errorf("got %v ms", got)
 	}
 }

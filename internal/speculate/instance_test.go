@@ -17,8 +17,9 @@ func TestConcurrencyHarm(t *testing.T) {
 		d := speculate.New(speculate.Options{})
 		before, serial, harmed, missed, wrong := 0.0, false, 0, 0, 0
 		watchConcurrency(d, calls, func(c *work) {
-			got := d.Stats().Harm.ForegroundWaitMS - before
-			before += got
+			_, waited := d.Harmed(speculate.ForegroundWait)
+			got := waited - before
+			before = waited
 			want := 0.0
 			for _, g := range calls {
 				if g.prefetch && !c.prefetch && g.ends < c.ends {
@@ -84,7 +85,7 @@ func FuzzConcurrency(f *testing.F) {
 				t.Fatalf("%d calls are followed", got)
 			}
 		}
-		if got := d.Stats().Harm.ForegroundWaitMS; got < 0 {
+		if _, got := d.Harmed(speculate.ForegroundWait); got < 0 {
 			t.Fatalf("got %v ms of harm", got)
 		}
 		s.End()

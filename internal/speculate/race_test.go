@@ -57,7 +57,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 		}
 		c.scheduler.Configure(speculate.Options{Deadline: time.Second, Total: 16 + i%16})
 		c.scheduler.Stats()
-		c.scheduler.Changes()
+		c.scheduler.Events()
 		c.scheduler.Known(fmt.Sprint(i % 3))
 		if i%50 == 0 {
 			c.scheduler.Harm(fmt.Sprint(i%40), nil, speculate.RateLimited, 0)

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
 )
 
 // Causes with which the context of a prefetch ends. If its fate is known, the cause is none of
@@ -41,9 +42,9 @@ func (o Options) withDefaults() Options {
 
 // Limits of what is remembered.
 const (
-	maxOpen    = 256  // prefetches of a session with unknown fate
-	maxKnown   = 1024 // hosts, upstreams and instances each, also those that have ended
-	maxChanges = 256  // changes of level not yet read
+	maxOpen   = 256  // prefetches of a session with unknown fate
+	maxKnown  = 1024 // hosts, upstreams and instances each, also those that have ended
+	maxEvents = 256  // not yet read
 )
 
 // Scheduler starts the prefetches of a process. It and its sessions are safe for concurrent use.
@@ -56,7 +57,7 @@ type Scheduler struct {
 	sessions  int // open ones
 	underWay  int // slots taken
 	counts    Counts
-	changes   []Change // not yet read
+	events    []record.Event // not yet read: changes of level, and harm
 }
 
 // host is the state of one host.
@@ -98,7 +99,7 @@ func getLocked[K comparable, V any](all *simplelru.LRU[K, V], key K, make func()
 
 func (d *Scheduler) hostLocked(name string) *host {
 	return getLocked(d.hosts, name, func() *host {
-		return &host{throttle: throttle{of: Change{Host: name}, level: normal}}
+		return &host{throttle: throttle{of: record.Event{Host: name}, level: normal}}
 	})
 }
 
@@ -136,8 +137,6 @@ type Counts struct {
 	Compared    int64 `json:"compared"`     // only compared with a call's answer
 	Watched     int64 `json:"watched"`      // would have been started
 	WatchedTrue int64 `json:"watched_true"` // watched, and then called in time
-
-	Harm HarmStats `json:"harm"`
 }
 
 // Stats is a snapshot of the scheduler.
@@ -161,13 +160,28 @@ func (d *Scheduler) Stats() Stats {
 	return s
 }
 
-// Changes returns the changes of level since the last call, oldest first; at most the last 256.
-func (d *Scheduler) Changes() []Change {
+// Events returns the changes of level and the harm since the last call, oldest first; at most the last
+// 256.
+func (d *Scheduler) Events() []record.Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := d.changes
-	d.changes = nil
+	all := d.events
+	d.events = nil
 	return all
+}
+
+// reportLocked reports an event. Harm of one kind is summed up until it is read.
+func (d *Scheduler) reportLocked(e record.Event) {
+	for i := range d.events {
+		if sum := &d.events[i]; e.Kind == record.Harm && sum.Kind == record.Harm && sum.Why == e.Why {
+			sum.LatencyMS += e.LatencyMS
+			sum.Count += e.Count
+			return
+		}
+	}
+	e.At = time.Now()
+	d.events = append(d.events, e)
+	d.events = d.events[max(0, len(d.events)-maxEvents):]
 }
 
 // changeLocked applies do to a throttle, and records a change of its level.
@@ -177,8 +191,7 @@ func (d *Scheduler) changeLocked(t *throttle, why string, do func(*throttle)) {
 	if t.level == from {
 		return
 	}
-	c := t.of
-	c.At, c.From, c.To, c.Why = time.Now(), from, t.level, why
-	d.changes = append(d.changes, c)
-	d.changes = d.changes[max(0, len(d.changes)-maxChanges):]
+	e := t.of
+	e.Kind, e.From, e.To, e.Why = record.Level, from, t.level, why
+	d.reportLocked(e)
 }

@@ -10,6 +10,7 @@ import (
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
 )
 
 // session is the worker's state of a client's session.
@@ -93,7 +94,6 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 		w.compared(c, r.Comparison == dedup.Same)
 	}
 	if r.JoinWait > 0 { // a call waited for a prefetch in vain
-		w.learnedOf(c.Upstream).model.Demote(c.Tool)
 		w.harm(s, c.Upstream.Host(), ForegroundWait, r.JoinWait)
 	}
 	if s == nil || c.ID == 0 {
@@ -213,11 +213,10 @@ func (p *pair) offer(now time.Time, c *Call) []*Fetch {
 	rules := p.w.Rules()
 	found := p.predict.Candidates(now)
 	p.choose.Offer(now, found, rules, p)
-	p.decisions.begin(&Decision{
-		At: now, Session: p.client.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
-		until:      now.Add(rules.Age(p.lease.Exclusive)),
+	p.decisions.begin(&decision{until: now.Add(rules.Age(p.lease.Exclusive)), Event: record.Event{
+		Kind: record.Choice, At: now, Session: p.client.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
 		Candidates: len(found),
-	})
+	}})
 	return p.decide(now)
 }
 

@@ -79,7 +79,7 @@ func TestConcurrencyShadowed(t *testing.T) {
 					calls := shadowed(rand.New(rand.NewPCG(seed, 1)), tt.tools, tt.noise, serial)
 					d, before := speculate.New(speculate.Options{}), 0.0
 					watchConcurrency(d, calls, func(c *work) {
-						got := d.Stats().Harm.ForegroundWaitMS
+						_, got := d.Harmed(speculate.ForegroundWait)
 						switch {
 						case !serial && got > before:
 							accused++

@@ -1,6 +1,6 @@
 package speculate
 
-import "time"
+import "mcpschedd/internal/record"
 
 // The five levels of feedback directed prefetching (Srinath et al., HPCA 2007). The weight of a
 // wasted prefetch doubles with every level down.
@@ -40,7 +40,7 @@ const (
 // one stretch of harm would permanently end prefetching that pays as long as there is none. It
 // is more than the accuracy that keeps a level, so that the level does not oscillate.
 type throttle struct {
-	of         Change // names the session or the host
+	of         record.Event // names the session or the host
 	level      int
 	generation int     // number of changes
 	labels     int     // in this generation
@@ -49,14 +49,6 @@ type throttle struct {
 	late       float64 // of that: called before the answer arrived
 	calm       int     // labels until harm is forgotten
 	harmed     bool    // harm since the last start
-}
-
-// Change is a change of level, of a host or of a session.
-type Change struct {
-	At            time.Time
-	Host, Session string // one of the two
-	From, To      int
-	Why           string // accuracy, watched, or a kind of harm
 }
 
 // started records the start of a prefetch.

@@ -14,6 +14,7 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
 )
 
 // Worker observes the calls of sessions and decides which calls to prefetch. Calls never wait
@@ -41,7 +42,7 @@ type Setup struct {
 	Log     *slog.Logger
 	Rules   func() *Rules                   // returns the current rules
 	Waited  func(host string) time.Duration // total time that calls to a host have waited for prefetches
-	Decided func(Decision)                  // called with each decision once it is known what was called
+	Decided func(record.Event)              // called with each decision once it is known what was called
 	Removed func(key string) bool           // reports whether an upstream is no longer configured
 }
 

@@ -17,6 +17,7 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
@@ -79,7 +80,7 @@ func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (func() call.Fate, 
 type fixture struct {
 	*speculate.Worker
 	rules     speculate.Rules
-	decisions []speculate.Decision
+	decisions []record.Event
 	waited    time.Duration // by what the limits say
 	calls     int
 }
@@ -91,7 +92,7 @@ func newFixtureWith(log *slog.Logger) *fixture {
 	d.Worker = speculate.NewWorker(speculate.Setup{
 		Log: log, Rules: func() *speculate.Rules { return &d.rules },
 		Waited:  func(string) time.Duration { return d.waited },
-		Decided: func(e speculate.Decision) { d.decisions = append(d.decisions, e) },
+		Decided: func(e record.Event) { d.decisions = append(d.decisions, e) },
 		Removed: func(string) bool { return false },
 	})
 	return d
@@ -197,8 +198,10 @@ func TestWorkerBlamesTheHost(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		got := make(map[string]int)
-		for _, c := range d.Scheduler.Changes() {
-			got[c.Session+c.Host] = c.To
+		for _, c := range d.Scheduler.Events() {
+			if c.Kind == record.Level {
+				got[c.Session+c.Host] = c.To
+			}
 		}
 		if len(got) != 1 || got[host] != 2 {
 			t.Errorf("got %v, want the host a level lower", got)
