@@ -99,9 +99,10 @@ func TestCoolDownLength(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				h := limit.New(nil)
 				for _, said := range tt.said {
+					time.Sleep(1)
 					enter(t, h, github).Leave(limited(said))
 				}
-				if got := time.Until(h.Stats()[0].CoolingUntil); got != tt.want {
+				if got := time.Until(h.Stats()[0].CoolingUntil).Round(time.Millisecond); got != tt.want {
 					t.Errorf("got %v, want %v", got, tt.want)
 				}
 			})

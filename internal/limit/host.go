@@ -151,8 +151,7 @@ func (h *host) enter(prefetch bool) *Slot {
 	if prefetch { // counted as one even if promoted later
 		h.counters.Prefetches++
 	}
-	probe := h.cooling.active() && !time.Now().Before(h.cooling.until)
-	return &Slot{host: h, prefetch: prefetch, generation: h.cooling.generation, probe: probe}
+	return &Slot{host: h, prefetch: prefetch, began: time.Now()}
 }
 
 // dispatch starts the waiting calls that can start, then prefetches, and arms the timer for
@@ -239,29 +238,28 @@ const (
 	maxCoolDown   = time.Hour        // for any Retry-After
 )
 
-// coolDown is the state left by the 429s of a host: none (until is zero), cooling (until is in
-// the future), or half open (until has passed).
+// coolDown is the state left by the 429s of a host. The host is half open when until has passed.
 type coolDown struct {
-	until       time.Time
-	generation  uint64        // number of 429s so far
-	lastBackOff time.Duration // last cool-down without Retry-After; 0 since the last success
+	until   time.Time     // zero without a 429 since the last success
+	last    time.Time     // of the last 429
+	backOff time.Duration // last cool-down without Retry-After; 0 since the last success
 }
 
 // active reports whether prefetches are refused.
 func (c *coolDown) active() bool { return !c.until.IsZero() }
 
-// begin starts or extends the cool-down after a 429 on a call that began in a generation. It never
-// shortens it. The back-off doubles only if the call began after the last 429 was known, so calls
-// that are refused together double it once.
-func (c *coolDown) begin(generation uint64, retryAfter time.Duration, now time.Time) {
+// begin starts or extends the cool-down after a 429 on a call. It never shortens it. The back-off
+// doubles only if the call began after the last 429 was known, so calls that are refused together
+// double it once.
+func (c *coolDown) begin(began time.Time, retryAfter time.Duration, now time.Time) {
 	wait := min(retryAfter, maxCoolDown)
 	if retryAfter <= 0 {
-		if generation == c.generation || c.lastBackOff == 0 {
-			c.lastBackOff = min(max(firstCoolDown, 2*c.lastBackOff), maxBackOff)
+		if began.After(c.last) || c.backOff == 0 {
+			c.backOff = min(max(firstCoolDown, 2*c.backOff), maxBackOff)
 		}
-		wait = c.lastBackOff
+		wait = c.backOff
 	}
-	c.generation++
+	c.last = now
 	if until := now.Add(wait); until.After(c.until) {
 		c.until = until
 	}

@@ -16,10 +16,9 @@ var (
 
 // Slot is a call in flight.
 type Slot struct {
-	host       *host // nil after Leave
-	prefetch   bool
-	generation uint64 // of the cool-down when the call began
-	probe      bool   // a call that began half open
+	host     *host // nil after Leave
+	prefetch bool
+	began    time.Time
 }
 
 // Outcome is what the result of a call says about its host.
@@ -44,10 +43,10 @@ func (s *Slot) Leave(v Outcome) (isNew bool) {
 	switch {
 	case v.Limited:
 		h.counters.Limited++
-		isNew = s.generation == h.cooling.generation && !strings.HasPrefix(h.counters.Host, localPrefix)
-		h.cooling.begin(s.generation, v.RetryAfter, time.Now())
-	case s.probe && !v.Failed && s.generation == h.cooling.generation:
-		h.cooling.until, h.cooling.lastBackOff = time.Time{}, 0
+		isNew = s.began.After(h.cooling.last) && !strings.HasPrefix(h.counters.Host, localPrefix)
+		h.cooling.begin(s.began, v.RetryAfter, time.Now())
+	case !v.Failed && !s.began.Before(h.cooling.until): // a success after the cool-down
+		h.cooling.until, h.cooling.backOff = time.Time{}, 0
 	}
 	if len(h.calls) > 0 || len(h.prefetches) > 0 {
 		h.dispatch()
@@ -61,7 +60,8 @@ func (hs *Hosts) Refused(name string, retryAfter time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	h := hs.find(name)
-	h.cooling.begin(h.cooling.generation, retryAfter, time.Now())
+	now := time.Now()
+	h.cooling.begin(now, retryAfter, now)
 	h.dispatch()
 }
 
