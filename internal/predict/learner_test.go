@@ -277,12 +277,6 @@ func TestShadow(t *testing.T) {
 	if c := p.find("get", `{"id":"id-999"}`); c.P > 0.1 {
 		t.Errorf("never asked for any more: got %+v, want it unlikely", c)
 	}
-	m.Demote("get")
-	p = begin(t, m)
-	p.call("list", `{"n":1000}`, `{"id":"id-1000"}`)
-	if c := p.find("get", `{"id":"id-1000"}`); c.Reason != enrich.Shadow {
-		t.Errorf("after harm: got %+v, want it in shadow", c)
-	}
 }
 
 func TestQuantities(t *testing.T) {

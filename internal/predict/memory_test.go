@@ -103,6 +103,32 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
+// What is learned from calls with long arguments does not retain these: templates hold the text around
+// the values, and a value only if it is short.
+func TestLongArgumentsAreNotRetained(t *testing.T) {
+	m := learner(learning{Target: reads})
+	const calls, long = 64, 60 << 10
+	learn := func() {
+		for i := range calls {
+			p := begin(t, m)
+			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), items(i))
+			p.call("get", fmt.Sprintf(`{"id":"id-%d","note":"%0*d"}`, i, long, i), "x")
+			p.call("get", item(i), "x")
+			p.s.End()
+		}
+	}
+	learn() // fills what grows in any case
+	before := used()
+	learn()
+	if got := used() - before; got > calls*long/4 {
+		t.Errorf("got %d bytes after %d calls with arguments of %d bytes each", got, calls, long)
+	}
+	if m.Weight("list", "get") == 0 {
+		t.Error("nothing was learned")
+	}
+	runtime.KeepAlive(m)
+}
+
 // used is how many bytes of the heap are reachable.
 func used() int64 {
 	var s runtime.MemStats

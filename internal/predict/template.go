@@ -107,8 +107,6 @@ func (m *Model) learnTemplate(t *template, rank int, session uint64) {
 		fresh.Support, fresh.Ranks, fresh.Deepest, fresh.Labels = 0, [4]share{}, 0, 0
 	} else if fresh.private = t.holdsData(); t.maySecret() {
 		return // so it is neither used nor saved
-	} else {
-		fresh.cloneStrings()
 	}
 	m.learn(func(s *state) { s.support(fresh, min(rank, maxRank-1), session) })
 }
@@ -173,27 +171,6 @@ func (t *template) retention() float32 {
 	return t.Support + 4*right
 }
 
-// cloneStrings copies the template's strings, so that it does not retain the arguments of the
-// calls that it was derived from, which may be 64 KiB each.
-func (t *template) cloneStrings() {
-	t.Sources, t.Names, t.Pieces = slices.Clone(t.Sources), slices.Clone(t.Names), slices.Clone(t.Pieces)
-	for _, s := range t.strings() {
-		*s = strings.Clone(*s)
-	}
-}
-
-// strings returns all strings of the template but the names of the tools.
-func (t *template) strings() (all []*string) {
-	for i := range t.Pieces {
-		all = append(all, &t.Pieces[i])
-	}
-	for i := range t.Sources {
-		s := &t.Sources[i]
-		all = append(all, &t.Names[i], &s.Name, &s.Base, &s.Value.Text)
-	}
-	return all
-}
-
 // holdsValue reports whether a template contains a constant value.
 func (t *template) holdsValue() bool {
 	return slices.ContainsFunc(t.Sources, func(s valueSource) bool { return s.From == fromConstant || s.Base != "" })
@@ -226,7 +203,11 @@ func (t *template) holdsData() bool {
 
 // maySecret reports whether a template may contain a secret.
 func (t *template) maySecret() bool {
-	return slices.ContainsFunc(t.strings(), func(s *string) bool { return maySecret("", *s) })
+	all := slices.Concat(t.Pieces, t.Names)
+	for _, s := range t.Sources {
+		all = append(all, s.Name, s.Base, s.Value.Text)
+	}
+	return slices.ContainsFunc(all, func(s string) bool { return maySecret("", s) })
 }
 
 // sound reports whether the fields of a loaded template are consistent.

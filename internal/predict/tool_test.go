@@ -33,7 +33,7 @@ func TestTrials(t *testing.T) {
 	m.RecordTrial("get", false)
 	m.Bar("get", "asked a question") // it is barred already
 	m.Bar("put", "asked a question")
-	m.Bar("set", "")
+	m.Bar("set", "barred")
 	for tool, want := range map[string]string{"get": predict.AnswersDiffer, "put": "asked a question", "set": "barred", "other": ""} {
 		if got := m.Barred(tool); got != want {
 			t.Errorf("%s: got barred %q, want %q", tool, got, want)

@@ -81,20 +81,6 @@ func (m *Model) Typical(tool string) Typical {
 // ObservedTools returns the tools with observed calls, in no particular order.
 func (m *Model) ObservedTools() []string { return slices.Collect(maps.Keys(m.learned.tools)) }
 
-// Demote makes every template of a tool's calls be only observed again, after a prefetch of the tool
-// did harm.
-func (m *Model) Demote(tool string) {
-	m.learn(func(s *state) {
-		for _, all := range s.templates {
-			for _, t := range all {
-				if t.Target == tool {
-					t.Labels = 0
-				}
-			}
-		}
-	})
-}
-
 // AnswersDiffer is the reason for barring a tool whose prefetched result differed from the
 // real one.
 const AnswersDiffer = "answers differ"
@@ -129,9 +115,6 @@ func (m *Model) ProvenReadOnly() func(tool string) bool {
 
 // Bar forbids all further prefetches of a tool. The first reason is kept and saved.
 func (m *Model) Bar(tool, why string) {
-	if why == "" {
-		why = "barred"
-	}
 	m.learned.bar(tool, why) // every merge keeps all bars
 }
 
