@@ -106,7 +106,7 @@ func (hs *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 		hs.mu.Unlock()
 		return slot, nil
 	}
-	w := h.queue(false)
+	w := h.queue(&h.calls)
 	hs.mu.Unlock()
 	return hs.wait(ctx, w, nil)
 }
@@ -120,7 +120,8 @@ func (hs *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan stru
 		return nil, context.Cause(ctx)
 	}
 	hs.mu.Lock()
-	w := hs.find(name).queue(true)
+	h := hs.find(name)
+	w := h.queue(&h.prefetches)
 	hs.mu.Unlock()
 	slot, err := hs.wait(ctx, w, promoted)
 	if slot == nil {

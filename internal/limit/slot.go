@@ -77,15 +77,11 @@ type waiter struct {
 	done chan struct{} // closed when slot or err is set
 }
 
-// queue adds a waiter to the end of its queue, and dispatches: it may start or be refused at
+// queue adds a waiter to the end of a queue of the host, and dispatches: it may start or be refused at
 // once.
-func (h *host) queue(prefetch bool) *waiter {
+func (h *host) queue(in *[]*waiter) *waiter {
 	w := &waiter{host: h, done: make(chan struct{})}
-	if prefetch {
-		w.join(&h.prefetches)
-	} else {
-		w.join(&h.calls)
-	}
+	w.join(in)
 	return w
 }
 

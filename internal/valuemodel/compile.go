@@ -11,7 +11,8 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// Rule is a layer set by the operator for matching tools.
+// Rule is a layer set by the operator for matching tools. It has more than 15 fields with those of
+// its layer, as do compiledRule and toolRow.
 type Rule struct {
 	Pattern string `block:""` // "upstream/tool", a bare name (any upstream), or a glob of either
 	Layer
@@ -46,9 +47,8 @@ type compiledRule struct {
 
 // Compile compiles the operator's rules, which are in file order. If it returns problems,
 // the models must not be used.
-func Compile(rules []Rule) (*Models, []Problem) {
+func Compile(rules []Rule) (_ *Models, problems []Problem) {
 	m := &Models{rules: slices.Clone(rules)}
-	var problems []Problem
 	for i, r := range rules {
 		p := parsePattern(r.Pattern)
 		problems = append(problems, check(i, p, r)...)

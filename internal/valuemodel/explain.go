@@ -25,7 +25,7 @@ func (m *Model) fields() []field {
 	for _, d := range m.Domains {
 		domains = append(domains, d.Name)
 	}
-	all := []field{
+	return []field{
 		{"value_class", m.ValueClass},
 		{"side_effect_class", m.Class},
 		{"classify", m.Classify},
@@ -45,10 +45,6 @@ func (m *Model) fields() []field {
 		{"cost_model.freshness_ttl_s", m.Cost.Freshness.Seconds()},
 		{"invalidates_only", isTrue(m.InvalidatesOnly)},
 	}
-	if m.OnlyIgnored {
-		all[len(all)-1].value = "false (true is ignored: the tool has no invalidates)"
-	}
-	return all
 }
 
 // lists returns the field groups, follow-ups and edges.

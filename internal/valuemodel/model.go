@@ -129,7 +129,7 @@ type FollowUp struct {
 }
 
 // Model is all layers of one tool merged, with values derived from them in advance, so
-// that a call does not have to compute them.
+// that a call does not have to compute them. It has more than 15 fields with those of its layer.
 type Model struct {
 	Layer // fields with a default are always set
 
@@ -141,9 +141,8 @@ type Model struct {
 	Remote   bool     // it reads from a remote service, so a prefetched result may be as old as max_age allows
 	BackOff  bool     // the operator set FailFastAfter, so a repeated result may replace the next one
 
-	Doubt       string // why the table of the recognised provider does not apply to this tool; "" if it does
-	Vouched     bool   // the class comes from the operator or the table of a recognised provider, not from the server
-	OnlyIgnored bool   // invalidates_only is set but ignored, as the tool has no edges
+	Doubt   string // why the table of the recognised provider does not apply to this tool; "" if it does
+	Vouched bool   // the class comes from the operator or the table of a recognised provider, not from the server
 
 	Sources map[string]string // configuration key → layer that set it
 

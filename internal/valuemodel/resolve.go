@@ -230,7 +230,8 @@ func (m *Model) derive(u Upstream) {
 		m.InvalidatesOnly, m.Sources["invalidates_only"] = new(false), sourceDefault
 	}
 	if isTrue(m.InvalidatesOnly) && len(m.Invalidates) == 0 {
-		m.InvalidatesOnly, m.OnlyIgnored = new(false), !m.Class.Reads()
+		m.InvalidatesOnly = new(false)
+		m.Sources["invalidates_only"] += " (ignored: the tool has no invalidates)"
 	}
 	if u.URL != "" { // the path names a file on another machine
 		m.Validate.File = ""

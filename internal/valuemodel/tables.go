@@ -25,7 +25,8 @@ import (
 var models embed.FS
 
 // table is the content of a file, with a field per key. A name that begins with @ stands
-// for the tools of a set: "@set" of the same file, or "@provider.set" of another.
+// for the tools of a set: "@set" of the same file, or "@provider.set" of another. It has more
+// than 15 fields with those of its provider.
 type table struct {
 	Provider
 	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
