@@ -108,8 +108,11 @@ func ReadTrace(name string, r io.Reader) ([]Call, error) {
 func parse(line []byte) (Call, error) {
 	var c Call
 	if err := json.Unmarshal(line, &c); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return Call{}, fmt.Errorf("%s: cannot be a JSON %s", wrong.Field, wrong.Value)
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			if wrong.Field == "" {
+				return Call{}, fmt.Errorf("want an object, have a JSON %s", wrong.Value)
+			}
+			return Call{}, fmt.Errorf("%s: want %s, have a JSON %s", wrong.Field, wanted(wrong), wrong.Value)
 		}
 		return Call{}, fmt.Errorf("want one JSON object: %w", err)
 	}
@@ -117,8 +120,8 @@ func parse(line []byte) (Call, error) {
 		c.Arguments = json.RawMessage("{}")
 	}
 	switch {
-	case line[0] != '{': // null
-		return Call{}, errors.New("want one JSON object")
+	case line[0] != '{':
+		return Call{}, errors.New("want an object, have null")
 	case c.Tool == "":
 		return Call{}, errors.New("tool: want a name")
 	case c.Arguments[0] != '{':
@@ -140,3 +143,13 @@ func parse(line []byte) (Call, error) {
 // maxTime is the end of the year 2199 in milliseconds since 1970. Differences of such times fit
 // into a time.Duration.
 const maxTime = 7_258_118_399_999
+
+func wanted(e *json.UnmarshalTypeError) string {
+	switch e.Type.Kind().String() {
+	case "int", "int64":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	}
+	return "a " + e.Type.Kind().String()
+}
