@@ -85,8 +85,6 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-// A call is classified when it is sent, not only on arrival: the rules may change in between.
-
 // tool returns the name in a tools/call, or "" for other messages.
 func tool(m jsonrpc.Message) string {
 	if m.Method != "tools/call" {
@@ -96,9 +94,41 @@ func tool(m jsonrpc.Message) string {
 	return name
 }
 
-// current is the answer to a read: the version of the world.
-func current(version *atomic.Int64) []byte {
-	return fmt.Appendf(nil, `{"content":[{"type":"text","text":"v%d"}]}`, version.Load())
+// slowWriter is a server whose tool w writes when it is released, and whose tool r reads.
+type slowWriter struct {
+	sent, release chan struct{}
+	version       atomic.Int64
+}
+
+func newSlowWriter() *slowWriter {
+	return &slowWriter{sent: make(chan struct{}), release: make(chan struct{})}
+}
+
+func (s *slowWriter) answer(ctx context.Context, m jsonrpc.Message) []byte {
+	switch tool(m) {
+	case "w":
+		close(s.sent)
+		heldUntil(ctx, s.release)
+		s.version.Add(1)
+		return []byte(`{"content":[]}`)
+	case "r":
+		return fmt.Appendf(nil, `{"content":[{"type":"text","text":"v%d"}]}`, s.version.Load())
+	}
+	return nil
+}
+
+// checkWrite checks that the call w, which has been sent, counts as a write until and after its end.
+func (s *slowWriter) checkWrite(t *testing.T, c *caller, w pending) {
+	t.Helper()
+	c.call("r", `{}`)
+	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
+		t.Errorf("while it writes: got %s, want fetched: a stale answer may follow", how)
+	}
+	close(s.release)
+	w.wait()
+	if got := c.call("r", `{}`); !strings.Contains(got, "v1") {
+		t.Errorf("after it: got %s, a stale answer", got)
+	}
 }
 
 // relay serves every connection to one server.
@@ -124,21 +154,8 @@ func relay(t *testing.T, srv interface{ Serve(net.Conn) }) string {
 // The policy is reloaded between the routing of a call and its arrival at the store. The new rules
 // classify the call, as the reload did not see its write.
 func TestReloadWhileACallArrives(t *testing.T) {
-	release, sent := make(chan struct{}), make(chan struct{})
-	var version atomic.Int64
-	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
-		switch tool(m) {
-		case "w":
-			close(sent)
-			heldUntil(ctx, release)
-			version.Add(1)
-			return []byte(`{"content":[]}`)
-		case "r":
-			return current(&version)
-		}
-		return nil
-	}
-	_, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
+	server := newSlowWriter()
+	_, one := remote(t, mcptest.Options{Name: "one", Answer: server.answer})
 	writing := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), writesAll("one/w")}, one)
 	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/w", 0)}, one)
 	var s *proxy.Server
@@ -151,115 +168,70 @@ func TestReloadWhileACallArrives(t *testing.T) {
 	s = start(t, o)
 	c := connect(t, s, handshake)
 	w := c.begin("w", `{}`)
-	await(t, sent)
-	c.call("r", `{}`)
-	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
-		t.Errorf("while it writes: got %s, want fetched: a stale answer may follow", how)
-	}
-	close(release)
-	w.wait()
-	if got := c.call("r", `{}`); !strings.Contains(got, "v1") {
-		t.Errorf("after it: got %s, a stale answer", got)
-	}
+	await(t, server.sent)
+	server.checkWrite(t, c, w)
+}
+
+// trustedProcess is a trusted process whose tool r reads, and options of a proxy in front of it.
+func trustedProcess(t *testing.T, o mcptest.Options) (*mcptest.Server, proxy.Options) {
+	server := mcptest.New(o)
+	out := stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, child(t, mcptest.Options{Name: "one", Relay: relay(t, server)}))
+	out.Upstreams[0].Model.Trust = true
+	return server, out
 }
 
 // A write is classified before its server has given its name.
 func TestNameThatComesLate(t *testing.T) {
-	sent, release, greet := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var version atomic.Int64
-	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+	server, greet := newSlowWriter(), make(chan struct{})
+	_, o := trustedProcess(t, mcptest.Options{Name: "github-mcp-server", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
 		if m.Method == "initialize" || m.Method == "server/discover" {
 			heldUntil(ctx, greet)
-			return nil
 		}
-		switch tool(m) {
-		case "w":
-			close(sent)
-			heldUntil(ctx, release)
-			version.Add(1)
-			return []byte(`{"content":[]}`)
-		case "r":
-			return current(&version)
-		}
-		return nil
-	}
-	up := child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(mcptest.Options{Name: "github-mcp-server", Answer: answer}))})
-	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, up)
-	o.Upstreams[0].Model.Trust = true
+		return server.answer(ctx, m)
+	}})
 	o.StartupWait = time.Millisecond
-	s := start(t, o)
-	c := connect(t, s, handshake)
+	c := connect(t, start(t, o), handshake)
 	w := c.begin("w", `{}`)
 	c.request("ping", "") // the write has been classified
 	close(greet)
-	await(t, sent)
-	c.call("r", `{}`)
-	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
-		t.Errorf("while the write is in the air: got %s", how)
-	}
-	close(release)
-	w.wait()
-	if x := c.call("r", `{}`); !strings.Contains(x, "v1") {
-		t.Errorf("stale answer: %s", x)
-	}
+	await(t, server.sent)
+	server.checkWrite(t, c, w)
 }
 
 // A tool that is no longer listed is classified by its last annotations. If it is listed again
 // as a write, its open call counts as a write.
 func TestListedAgain(t *testing.T) {
-	var phase, version atomic.Int64
-	sent, release := make(chan struct{}), make(chan struct{})
-	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
-		if m.Method == "tools/list" {
-			hint := map[int64]string{0: "true", 2: "false"}[phase.Load()]
-			if hint == "" {
-				return []byte(`{"tools":[{"name":"r","inputSchema":{"type":"object"}}]}`)
-			}
-			return []byte(`{"tools":[{"name":"r","inputSchema":{"type":"object"}},{"name":"w","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":` + hint + `}}]}`)
-		}
-		switch tool(m) {
-		case "w":
-			if strings.Contains(string(m.Params), "hold") {
-				close(sent)
-				heldUntil(ctx, release)
-				version.Add(1)
-			}
+	server := newSlowWriter()
+	var hints atomic.Value // annotations of w; "" if it is not listed
+	hints.Store(`{"readOnlyHint":true}`)
+	srv, o := trustedProcess(t, mcptest.Options{Name: "x", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
+		switch hint := hints.Load().(string); {
+		case m.Method == "tools/list" && hint == "":
+			return []byte(`{"tools":[{"name":"r","inputSchema":{"type":"object"}}]}`)
+		case m.Method == "tools/list":
+			return []byte(`{"tools":[{"name":"r","inputSchema":{"type":"object"}},{"name":"w","inputSchema":{"type":"object"},"annotations":` + hint + `}]}`)
+		case tool(m) == "w" && !strings.Contains(string(m.Params), "hold"):
 			return []byte(`{"content":[]}`)
-		case "r":
-			return current(&version)
 		}
-		return nil
-	}
-	srv := mcptest.New(mcptest.Options{Name: "x", Answer: answer})
-	up := child(t, mcptest.Options{Name: "one", Relay: relay(t, srv)})
-	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, up)
-	o.Upstreams[0].Model.Trust = true
+		return server.answer(ctx, m)
+	}})
 	s := start(t, o)
 	c := connect(t, s, handshake)
 	c.call("w", `{}`)
-	list := func(n int64, want bool) {
+	list := func(hint string) {
 		t.Helper()
-		phase.Store(n)
+		hints.Store(hint)
 		srv.Announce("notifications/tools/list_changed", "{}")
-		settles(t, "in the list as it is now", func() bool { return strings.Contains(c.tools(), "w") == want })
+		settles(t, "in the list as it is now", func() bool { return strings.Contains(c.tools(), "w") == (hint != "") })
 	}
-	list(1, false)
-	o2 := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/q", time.Hour)}, up)
-	o2.Upstreams[0].Model.Trust = true
-	s.Apply(o2)
+	list("")
+	o.Models = modelled(t, reading("one/r", time.Hour), reading("one/q", time.Hour))
+	s.Apply(o)
 	w := c.begin("w", `{"hold":1}`)
-	await(t, sent)
-	list(2, true)
+	await(t, server.sent)
+	list(`{"readOnlyHint":false}`)
 	c.call("w", `{}`) // is a write now
-	c.call("r", `{}`)
-	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
-		t.Errorf("while the write is in the air: got %s", how)
-	}
-	close(release)
-	w.wait()
-	if x := c.call("r", `{}`); !strings.Contains(x, "v1") {
-		t.Errorf("stale answer: %s", x)
-	}
+	server.checkWrite(t, c, w)
 }
 
 // reported returns options of a server that reads this machine, for a client that reports its edits.
