@@ -45,13 +45,20 @@ type upstreamCall struct {
 	policy   *policy       // snapshot that routed the request and classifies the call
 	class    callClass     // classification by that policy
 	observed *observation  // nil unless the request is a tools/call
-	step     *planStep     // step of a plan that makes this call; nil if a client does
 	gate     gate          // checked before the call is sent; nil if it may always be sent
 	flight   *dedup.Flight // flight of a prefetch; nil for a client's call
 
 	// pending is the store's record of the places that the call may change. It is set on
 	// arrival and cleared when the call is sent, as send then owns it, or dropped.
 	pending atomic.Pointer[dedup.PendingWrite]
+}
+
+// step returns the step of a plan that makes the call, or nil if a client or the proxy does.
+func (c *upstreamCall) step() *planStep {
+	if c.request == nil {
+		return nil
+	}
+	return c.request.step
 }
 
 // Accept takes one message from the client. It runs on the client's reader and does
@@ -123,7 +130,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 // same name.
 func newCall(x *request, l *sessionLease, target []byte) *upstreamCall {
 	c := &upstreamCall{
-		s: x.s, request: x, policy: x.policy, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, step: x.step,
+		s: x.s, request: x, policy: x.view.p, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index,
 	}
 	if x.step != nil {
 		c.gate = x.step.gate

@@ -25,7 +25,7 @@ const decisionTimeout = 50 * time.Millisecond
 // prefetches that the call causes. Such an answer is not written by the server's reader.
 func (c *upstreamCall) mayAnnounce() bool {
 	e := &c.policy.Enrichment
-	return deliveredTo(c.s, c.step) != nil && e.Mode == "on" &&
+	return deliveredTo(c.s, c.step()) != nil && e.Mode == "on" &&
 		(e.Delivery == "hint" || e.Delivery == "inline") && !c.lease.structured(c.tool)
 }
 
@@ -112,7 +112,7 @@ func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	c.observed.source = o
 	// A note may replace an answer that the client has if the operator turned references on,
 	// the session serves one conversation, and the tool declares no output schema.
-	asReference := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step == nil && !c.lease.structured(c.tool)
+	asReference := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step() == nil && !c.lease.structured(c.tool)
 	if asReference {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)
@@ -212,7 +212,7 @@ func (x *request) spend(result []byte) []byte {
 	default:
 		return result
 	}
-	if counted == nil || !x.policy.Budgets.Enabled() || isWithdrawn(x.ctx) {
+	if counted == nil || !x.view.p.Budgets.Enabled() || isWithdrawn(x.ctx) {
 		return result
 	}
 	tool := toolName(&x.msg.Index) // the tool whose ratio of bytes to tokens is learned

@@ -186,8 +186,8 @@ func (x *request) unwrap() error {
 // routeTool routes a call of a tool that may not be listed. wrapper is the name of the wrapper
 // tool that it was called with, or "".
 func (x *request) routeTool(c *upstreamCall, wrapper string) {
-	p := x.policy
-	chosen := x.view().choose()
+	p := x.view.p
+	chosen := x.view.choose()
 	if chosen == &allTools {
 		x.bind(c)
 		return
@@ -288,15 +288,15 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 // if the tool's name now belongs to another server than the confirmed one.
 func (w *work) bindConfirmed(confirmed *sessionLease) error {
 	x := w.first
-	x.policy = x.s.srv.policy.Load() // may have changed before the user answered
+	x.view = x.s.view() // the policy may have changed before the user answered
 	name := toolName(&x.msg.Index)
-	t, l := x.view().resolve(upstream.Tools, name)
+	t, l := x.view.resolve(upstream.Tools, name)
 	if l == nil || l.member.key != confirmed.member.key {
 		return errors.New("the server that the user confirmed has been replaced")
 	}
 	c := newCall(x, l, rawName(t.name, name))
 	c.tool = t.name
-	x.view().choose().session.Called(t.key())
+	x.view.choose().session.Called(t.key())
 	x.bind(c)
 	if current := w.currentRequest(); current != nil {
 		current.call = c

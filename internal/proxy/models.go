@@ -307,7 +307,7 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 	}
 	out.query = dedup.Query{
 		Key:    call.Key{Upstream: l.Instance(), Scope: scope, Tool: c.tool, Arguments: string(canonical)},
-		Places: m.Reads(args), Delivered: deliveredTo(c.s, c.step),
+		Places: m.Reads(args), Delivered: deliveredTo(c.s, c.step()),
 		Reuse: dedup.Reuse{
 			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.Enrichment.Age(l.member.Exclusive),
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Equal: sameContent,

@@ -210,7 +210,7 @@ func serveOwnResource(x *request, uri string) outcome {
 		x.s.subscriptions.watchOwn(x.s, uri, x.msg.Method == "resources/subscribe")
 		return serveEmpty(x)
 	}
-	own, _ := x.view().ownResource(uri)
+	own, _ := x.view.ownResource(uri)
 	text, err := own.read(x.s, uri)
 	if err != nil {
 		return outcome{err: invalidParams(uri + ": " + err.Error())}

@@ -289,7 +289,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimateTokens(s.size), ResultSum: s.hash,
 		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.verdict.Failed,
 	}
-	if p := c.step; p != nil {
+	if p := c.step(); p != nil {
 		e.Plan, e.Step = p.plan, p.id
 	}
 	if from.How != "" {

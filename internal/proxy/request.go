@@ -29,7 +29,7 @@ type request struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	policy  *policy       // snapshot that routes the request; its call may be classified by a later one
+	view    view          // under the policy that routes the request; a later one may classify its call
 	handler handler       // nil if the call answers the request
 	call    *upstreamCall // upstream call; nil until bound, or if there is none
 	work    *work         // work that the request began, resumed or is a step of; nil if it cannot be suspended
@@ -277,7 +277,7 @@ func (r *requests) at(l *upstream.Lease) (calls, prefetches []*upstreamCall) {
 // It returns nil if there are none or several.
 func (r *requests) only(l *upstream.Lease) *request {
 	calls, _ := r.at(l)
-	if len(calls) == 0 || slices.ContainsFunc(calls[1:], func(c *upstreamCall) bool { return !c.step.samePlan(calls[0].step) }) {
+	if len(calls) == 0 || slices.ContainsFunc(calls[1:], func(c *upstreamCall) bool { return !c.step().samePlan(calls[0].step()) }) {
 		return nil
 	}
 	return calls[0].request

@@ -27,7 +27,7 @@ var handlers = map[string]handler{
 // client's reader and takes the turn at the upstream, so that requests are sent in the order
 // of arrival.
 func (x *request) route() *jsonrpc.Error {
-	x.policy = x.s.srv.policy.Load()
+	x.view = x.s.view()
 	switch x.msg.Method {
 	case "tools/call":
 		return x.routeName(upstream.Tools)
@@ -44,9 +44,6 @@ func (x *request) route() *jsonrpc.Error {
 	return nil
 }
 
-// view returns what the request's client sees under the policy that routes the request.
-func (x *request) view() view { return view{x.s, x.policy} }
-
 // serveEmpty serves a request that has no result.
 func serveEmpty(*request) outcome { return ownOutcome([]byte("{}")) }
 
@@ -58,7 +55,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	}
 	wrapper := "" // the proxy's tool that wraps the called tool; "" if none does
 	if l == upstream.Tools && x.step == nil {
-		switch own := x.view().ownTool(name); {
+		switch own := x.view.ownTool(name); {
 		case own == nil:
 		case own.serve == nil: // a wrapper
 			if err := x.unwrap(); err != nil {
@@ -73,7 +70,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 			return nil
 		}
 	}
-	t, lease := x.view().resolve(l, name)
+	t, lease := x.view.resolve(l, name)
 	switch {
 	case lease == nil && wrapper != "":
 		x.refuseTool(unknownTool(name))
@@ -139,7 +136,7 @@ func (x *request) locate() *jsonrpc.Error {
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		uri, wrong := routingMember(&x.msg.Index, "uri")
-		if _, own := x.view().ownResource(uri); own {
+		if _, own := x.view.ownResource(uri); own {
 			x.handler = func(x *request) outcome { return serveOwnResource(x, uri) }
 			return nil
 		}
@@ -182,7 +179,7 @@ func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessio
 	name, isName := jsonrpc.String(jsonrpc.Get(ref, "name"))
 	switch {
 	case isName:
-		t, l := x.view().resolve(upstream.Prompts, name)
+		t, l := x.view.resolve(upstream.Prompts, name)
 		if l == nil {
 			return nil, nil, invalidParams(fmt.Sprintf("params.ref: unknown prompt %q", name))
 		}
