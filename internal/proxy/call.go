@@ -525,14 +525,14 @@ func (x *request) write(line []byte) {
 	}
 }
 
+// endsCall reports whether the request's call ends with it, and does not continue as suspended work.
+func (x *request) endsCall() bool { return x.work == nil || x.step != nil }
+
 // leave ends the request, and its call unless the call continues as suspended work.
 func (x *request) leave() {
-	if x.work == nil || x.step != nil { // else the work may be binding its call now
+	if x.endsCall() { // else the work may be binding its call now
 		if c := x.call; c != nil {
 			c.release()
-			if !x.stream.answered.Load() { // else write has ended the call with the request
-				x.s.requests.end(c)
-			}
 			c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
 		}
 	}

@@ -212,7 +212,7 @@ func (r *requests) forget(x *request) {
 	if r.open[x.key] == x { // else another request has the id by now
 		delete(r.open, x.key)
 	}
-	if x.work == nil {
+	if x.endsCall() {
 		r.endLocked(x.call)
 	}
 }
