@@ -96,34 +96,29 @@ func (h *HTTP) routes() http.Handler {
 	})
 }
 
-// endpoint serves one MCP endpoint. GET and DELETE require a session.
+// endpoint serves one MCP endpoint. In a session, GET opens a stream of the messages that belong
+// to no request, and DELETE ends the session.
 func (h *HTTP) endpoint(w http.ResponseWriter, r *http.Request, only string) {
 	inSession := r.Header.Get(headerSession) != ""
 	switch {
 	case r.Method == http.MethodPost:
 		h.post(w, r, only)
 	case inSession && (r.Method == http.MethodGet || r.Method == http.MethodDelete):
-		h.getOrDelete(w, r, only)
+		s := h.enterSession(w, r, nil, only)
+		if s == nil {
+			return
+		}
+		defer s.leave()
+		if r.Method == http.MethodGet {
+			s.listen(w, r, "")
+			return
+		}
+		s.End(ErrEnded)
+		finish(w, http.StatusNoContent)
 	default:
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	}
-}
-
-// getOrDelete serves GET, which opens a stream of the session's messages that belong to
-// no request, and DELETE, which ends the session.
-func (h *HTTP) getOrDelete(w http.ResponseWriter, r *http.Request, only string) {
-	s := h.enterSession(w, r, nil, only)
-	if s == nil {
-		return
-	}
-	defer s.leave()
-	if r.Method == http.MethodGet {
-		s.listen(w, r, "")
-		return
-	}
-	s.End(ErrEnded)
-	finish(w, http.StatusNoContent)
 }
 
 // listen writes the session's messages that belong to no request, until the client

@@ -35,18 +35,14 @@ var (
 
 // queue is an outlet that holds messages until a stream to the client writes them.
 // Send never blocks on the client: the reader goroutine of a server that other
-// clients share calls it.
+// clients share calls it. The zero value is an empty queue.
 type queue struct {
-	mu      sync.Mutex
-	lines   [][]byte
-	size    int           // bytes of lines
-	closed  bool          // no more messages are accepted; the queued ones may still be written
-	stream  int           // number of the last stream that took over
-	open    bool          // that stream has not ended
-	changed chan struct{} // closed when one of the above changes; nil if no stream waits
+	mu     sync.Mutex
+	lines  [][]byte
+	size   int           // bytes of lines
+	closed bool          // no more messages are accepted; the queued ones may still be written
+	wake   chan struct{} // tells the open stream of changes; capacity 1; nil if no stream is open
 }
-
-func newQueue() *queue { return &queue{} }
 
 // Send appends a message, or returns an error if the queue is full or closed.
 // Requests and responses are never dropped while a stream is open: one side waits
@@ -57,7 +53,7 @@ func (q *queue) Send(line []byte) error {
 	switch {
 	case q.closed:
 		return errStreamEnded
-	case !q.open && q.size > maxUnread, q.size > backlog && jsonrpc.Get(line, "id") == nil:
+	case q.wake == nil && q.size > maxUnread, q.size > backlog && jsonrpc.Get(line, "id") == nil:
 		return errNotReading
 	}
 	q.lines = append(q.lines, line)
@@ -69,11 +65,11 @@ func (q *queue) Send(line []byte) error {
 // Answer appends a copy of a response.
 func (q *queue) Answer(line []byte) error { return q.Send(bytes.Clone(line)) }
 
-// wakeLocked wakes the streams that wait.
+// wakeLocked tells the open stream, if any, that the queue has changed.
 func (q *queue) wakeLocked() {
-	if q.changed != nil {
-		close(q.changed)
-		q.changed = nil
+	select {
+	case q.wake <- struct{}{}:
+	default: // it has been told already
 	}
 }
 
@@ -92,66 +88,60 @@ func (q *queue) full() bool {
 	return q.size > backlog
 }
 
-// takeOver ends the present stream, if any, and returns the number of the next one.
-func (q *queue) takeOver() int {
+// open ends the present stream, if any, and returns the wake channel of the next one.
+func (q *queue) open() chan struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.stream++
-	q.open = true
 	q.wakeLocked()
-	return q.stream
+	q.wake = make(chan struct{}, 1)
+	return q.wake
 }
 
 // leave ends a stream.
-func (q *queue) leave(stream int) {
+func (q *queue) leave(wake chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.stream == stream {
-		q.open = false
+	if q.wake == wake {
+		q.wake = nil
 	}
 }
 
-// next removes and returns the first message. If the queue is empty, it returns a channel that is
-// closed at the next change, or nil if the stream ends: another one took over, or the queue is
-// closed.
-func (q *queue) next(stream int) (line []byte, changed <-chan struct{}) {
+// next removes and returns the first message, or nil if there is none for the stream. ended
+// reports that the stream ends: another one was opened, or the queue is closed and empty.
+func (q *queue) next(wake chan struct{}) (line []byte, ended bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.stream != stream:
-		return nil, nil
-	case len(q.lines) > 0:
-		line, q.lines[0] = q.lines[0], nil
-		q.lines = q.lines[1:]
-		q.size -= len(line)
-		return line, nil
-	case q.closed:
-		return nil, nil
-	case q.changed == nil:
-		q.changed = make(chan struct{})
+	case q.wake != wake:
+		return nil, true
+	case len(q.lines) == 0:
+		return nil, q.closed
 	}
-	return nil, q.changed
+	line, q.lines[0] = q.lines[0], nil
+	q.lines = q.lines[1:]
+	q.size -= len(line)
+	return line, false
 }
 
 // pump writes messages to a stream of events until the queue is closed and empty,
 // disconnected is closed or another pump takes over, and returns nil then. It
 // returns the error of a write.
 func (q *queue) pump(w http.ResponseWriter, disconnected <-chan struct{}) error {
-	stream := q.takeOver()
-	defer q.leave(stream)
+	wake := q.open()
+	defer q.leave(wake)
 	for {
-		line, changed := q.next(stream)
+		line, ended := q.next(wake)
 		if line != nil {
 			if err := writeEvent(w, "message", line); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := flush(w); err != nil || changed == nil {
+		if err := flush(w); err != nil || ended {
 			return err
 		}
 		select {
-		case <-changed:
+		case <-wake:
 		case <-time.After(keepAlive):
 			renew(w)
 			if _, err := io.WriteString(w, ":\n\n"); err != nil { // a comment, which clients ignore
@@ -185,7 +175,7 @@ func (r *response) Send(line []byte) error {
 		return errAnswered
 	}
 	if r.stream == nil {
-		r.stream = newQueue()
+		r.stream = new(queue)
 		r.pumped.Go(r.pump)
 	}
 	return r.stream.Send(line)

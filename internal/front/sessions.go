@@ -64,7 +64,7 @@ type sessions struct {
 func (all *sessions) begin(t transport, only string) (*httpSession, *jsonrpc.Error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	id, stream := rand.Text(), newQueue()
+	id, stream := rand.Text(), new(queue)
 	return all.addLocked(&httpSession{key: sessionKey{t, only, id}, stream: stream}, Client{Only: only, ID: id, Out: stream})
 }
 
