@@ -71,6 +71,7 @@ func (s *Server) newSession(c front.Client) *session {
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
+	n.client.known.Store(new(clientFacts))
 	n.questions.s, n.questions.ready = n, make(chan struct{})
 	n.questions.works = make(map[*work]struct{})
 	n.requests.open = make(map[string]*request)
@@ -167,8 +168,8 @@ func (s *session) Pending() (suspended, task bool) {
 
 // clientState holds what a session's client has declared about itself.
 type clientState struct {
-	mu    sync.Mutex                  // held while known is replaced
-	known atomic.Pointer[clientFacts] // nil if the client has declared nothing yet
+	mu    sync.Mutex // held while known is replaced
+	known atomic.Pointer[clientFacts]
 }
 
 // clientFacts is an immutable snapshot of what a client has declared about itself: in its
@@ -180,12 +181,7 @@ type clientFacts struct {
 }
 
 // facts returns the current snapshot.
-func (c *clientState) facts() *clientFacts {
-	if f := c.known.Load(); f != nil {
-		return f
-	}
-	return &clientFacts{}
-}
+func (c *clientState) facts() *clientFacts { return c.known.Load() }
 
 // update replaces the snapshot with a changed copy.
 func (c *clientState) update(change func(*clientFacts)) {
