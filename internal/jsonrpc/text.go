@@ -14,6 +14,12 @@ func String(v []byte) (string, bool) {
 	return unquote(v), true
 }
 
+// Text returns the text of the first member of obj called name, or "" if that is no string.
+func Text(obj []byte, name string) string {
+	text, _ := String(Get(obj, name))
+	return text
+}
+
 // unquote decodes v, a valid JSON string.
 func unquote(v []byte) string {
 	if !escaped(v) {

@@ -170,7 +170,7 @@ func (s *session) join() *budget.Agent {
 	own := &s.observed.spending
 	own.joining.Do(func() {
 		client := s.client.facts()
-		name, _ := jsonrpc.String(jsonrpc.Get(client.Info, "name"))
+		name := jsonrpc.Text(client.Info, "name")
 		bid := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(client.Capabilities, "experimental"), "mcpschedd/budget"), "weight")
 		weight, _ := strconv.ParseFloat(string(bid), 64) // an invalid weight counts as none
 		own.agent.Store(s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Multiplexed: s.identity.Pool}))

@@ -124,7 +124,7 @@ func (v view) describe(chosen *choice, key string, best bool) (found foundTool, 
 	if chosen.pinned(v.p, t) != "" {
 		found.CallWith = found.Name
 	}
-	found.Description, _ = jsonrpc.String(jsonrpc.Get(item.Raw, "description"))
+	found.Description = jsonrpc.Text(item.Raw, "description")
 	if schema := jsonrpc.Get(item.Raw, "inputSchema"); best {
 		found.Description, found.InputSchema = shortened(found.Description, maxBestDescription), schema
 	} else {

@@ -96,7 +96,7 @@ func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
 		}
 	}
 	sections = slices.DeleteFunc(sections, func(part section) bool { return part.text == "" })
-	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
+	name := jsonrpc.Text(info, "name")
 	var parts []string
 	for _, part := range sections {
 		head := ""

@@ -165,7 +165,7 @@ func (u *claims) noteServer(server []byte) (changed bool) {
 		u.classified = true
 		return false
 	}
-	name, _ := jsonrpc.String(jsonrpc.Get(server, "name"))
+	name := jsonrpc.Text(server, "name")
 	switch {
 	case !u.named:
 		u.server, u.named = name, true

@@ -145,7 +145,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	case o.err != nil:
 		return plan.Result{Err: x.explain(o.err).Error(), InDoubt: o.answer.Sent && !o.answer.Limited}
 	case o.answer.Error != nil:
-		return plan.Result{Err: message(o.answer.Error)}
+		return plan.Result{Err: jsonrpc.Text(o.answer.Error, "message")}
 	case o.kind == startedTask:
 		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", InDoubt: true}
 	}

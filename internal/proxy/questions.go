@@ -243,7 +243,7 @@ func (c *questions) handleResponse(m jsonrpc.Message) {
 		if err != nil {
 			code = jsonrpc.CodeInternal
 		}
-		r.err = &jsonrpc.Error{Code: code, Message: message(m.Error), Data: jsonrpc.Get(m.Error, "data")}
+		r.err = &jsonrpc.Error{Code: code, Message: jsonrpc.Text(m.Error, "message"), Data: jsonrpc.Get(m.Error, "data")}
 	}
 	if q := c.find(m.ID); q == nil || !c.answer(q, r) {
 		c.s.srv.log.Debug("answer to a request that is not open", "id", string(m.ID))
@@ -256,12 +256,6 @@ func cannotBeAsked(what string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client cannot be asked: " + what}
 }
 
-// message returns the message of an error object.
-func message(object []byte) string {
-	s, _ := jsonrpc.String(jsonrpc.Get(object, "message"))
-	return s
-}
-
 // confirm asks the user of the work's client to confirm a message, and returns nil if the
 // user accepts. If the client is stateless, the work is suspended until the client
 // replies.
@@ -272,7 +266,7 @@ func (w *work) confirm(message string) error {
 	if failed != nil {
 		return fmt.Errorf("it could not be confirmed: %s", failed.Message)
 	}
-	switch action, _ := jsonrpc.String(jsonrpc.Get(answer, "action")); action {
+	switch jsonrpc.Text(answer, "action") {
 	case "accept":
 		return nil
 	case "decline":

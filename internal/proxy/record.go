@@ -419,9 +419,7 @@ func otherSession(n, here call.Number) string {
 
 // clientName returns a client's name and version.
 func clientName(info []byte) string {
-	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
-	version, _ := jsonrpc.String(jsonrpc.Get(info, "version"))
-	return clipName(strings.TrimSpace(name + " " + version))
+	return clipName(strings.TrimSpace(jsonrpc.Text(info, "name") + " " + jsonrpc.Text(info, "version")))
 }
 
 // maxRecordedName is how many bytes of a name are recorded. Clients and servers choose names.

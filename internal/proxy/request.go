@@ -362,7 +362,7 @@ func (o *outcome) verdictOnHost() limit.Outcome {
 // errorText returns the message of a server's error.
 func errorText(answer *upstream.Answer) string {
 	if answer.Error != nil {
-		return message(answer.Error)
+		return jsonrpc.Text(answer.Error, "message")
 	}
 	var lines []string
 	for block := range jsonrpc.Elements(jsonrpc.Get(answer.Result, "content")) {

@@ -59,7 +59,7 @@ func (v view) choose() *choice {
 		return &allTools
 	}
 	s.lists.choosing.Do(func() {
-		name, _ := jsonrpc.String(jsonrpc.Get(s.client.facts().Info, "name"))
+		name := jsonrpc.Text(s.client.facts().Info, "name")
 		c := &choice{pins: make(map[string]string), preload: searchingClients[name]}
 		size := 0 // bytes of the whole list
 		for _, l := range s.leases.current() {
@@ -153,10 +153,7 @@ func (t *toolSearch) indexFor(s *session) *toolsearch.Index {
 
 // searchDocument returns the searched texts of a tool.
 func searchDocument(l *sessionLease, item upstream.Item) toolsearch.Tool {
-	text := func(object []byte, member string) string {
-		value, _ := jsonrpc.String(jsonrpc.Get(object, member))
-		return value
-	}
+	text := jsonrpc.Text
 	out := toolsearch.Tool{
 		Key: l.Name() + "/" + item.Name, Server: l.Name(), Name: item.Name,
 		Title:       cmp.Or(text(item.Raw, "title"), text(jsonrpc.Get(item.Raw, "annotations"), "title")),

@@ -182,7 +182,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 			return
 		}
 	case "notifications/resources/updated":
-		uri, _ := jsonrpc.String(jsonrpc.Get(params, "uri"))
+		uri := jsonrpc.Text(params, "uri")
 		covers := func(wanted string) bool { return upstream.Covers(wanted, uri) }
 		if s.subscriptions.publish(method, params, func(l *listener) bool { return slices.ContainsFunc(l.uris, covers) }) {
 			return

@@ -78,7 +78,7 @@ func WithServerClaims(u valuemodel.Upstream, offer *upstream.Offer, tool string)
 	if offer == nil {
 		return u, valuemodel.Hints{}
 	}
-	u.Server, _ = jsonrpc.String(jsonrpc.Get(offer.Server, "name"))
+	u.Server = jsonrpc.Text(offer.Server, "name")
 	item, _ := offer.Find(upstream.Tools, tool)
 	return u, toolHints(item.Raw)
 }
