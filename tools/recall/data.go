@@ -1,17 +1,14 @@
 package main
 
 import (
-	"compress/gzip"
 	"encoding/json"
-	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mcpschedd/internal/toolsearch"
+	"mcpschedd/tools/dataset"
 )
 
 // benchmark is LiveMCPBench: tools of real servers, and tasks with the tools that people
@@ -44,7 +41,7 @@ func readBenchmark(dir string) (*benchmark, error) {
 			}
 		}
 	}
-	if err := readJSON(filepath.Join(dir, "tools.json.gz"), &servers); err != nil {
+	if err := dataset.JSON(filepath.Join(dir, "tools.json.gz"), &servers); err != nil {
 		return nil, err
 	}
 	for _, s := range servers {
@@ -59,43 +56,27 @@ func readBenchmark(dir string) (*benchmark, error) {
 			}
 		}
 	}
-	var annotated []struct {
-		Question  string
-		Annotator struct{ Steps, Tools string } `json:"Annotator Metadata"`
-	}
-	if err := readJSON(filepath.Join(dir, "all_annotations.json.gz"), &annotated); err != nil {
-		return nil, err
-	}
+	annotated, err := dataset.LiveMCPBench(filepath.Join(dir, "all_annotations.json.gz"))
 	for _, a := range annotated {
-		b.tasks = append(b.tasks, b.task(a.Question, numbered(a.Annotator.Steps), numbered(a.Annotator.Tools)))
+		b.tasks = append(b.tasks, b.task(a))
 	}
-	return b, nil
+	return b, err
 }
 
-func (b *benchmark) task(question string, steps, tools []string) task {
-	t := task{question: question}
-	for i, name := range tools {
+func (b *benchmark) task(a dataset.Task) task {
+	t := task{question: a.Question}
+	for i, name := range a.Tools {
 		if len(b.keys[name]) == 0 {
 			continue // it is of no server of the benchmark
 		}
 		if !slices.Contains(t.tools, name) {
 			t.tools = append(t.tools, name)
 		}
-		if len(steps) == len(tools) {
-			t.steps = append(t.steps, step{steps[i], name})
+		if len(a.Steps) == len(a.Tools) {
+			t.steps = append(t.steps, step{a.Steps[i], name})
 		}
 	}
 	return t
-}
-
-var item = regexp.MustCompile(`(?m)^\s*\d+[.)]\s*`)
-
-// numbered are the items of a numbered list.
-func numbered(text string) (out []string) {
-	for _, part := range item.Split(text, -1)[1:] {
-		out = append(out, strings.TrimSpace(part))
-	}
-	return out
 }
 
 // key is the tool of a name that a task means: of several the one whose server has most of
@@ -120,19 +101,3 @@ func (b *benchmark) key(name string, t *task) string {
 func server(key string) string { name, _, _ := strings.Cut(key, "/"); return name }
 
 func nameOf(key string) string { _, name, _ := strings.Cut(key, "/"); return name }
-
-func readJSON(path string, into any) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	text, err := gzip.NewReader(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if err := json.NewDecoder(text).Decode(into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}

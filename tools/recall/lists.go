@@ -19,6 +19,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/tools/dataset"
 )
 
 // listed is a server with the tools of a file.
@@ -153,7 +154,7 @@ func writeLists(work, dir string) (all []listed, err error) {
 	var servers []struct {
 		Tools map[string]struct{ Tools json.RawMessage }
 	}
-	if err := readJSON(filepath.Join(dir, "tools.json.gz"), &servers); err != nil {
+	if err := dataset.JSON(filepath.Join(dir, "tools.json.gz"), &servers); err != nil {
 		return nil, err
 	}
 	for i, s := range servers {

@@ -12,10 +12,8 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"log"
 	"math/rand/v2"
@@ -30,7 +28,9 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/replay"
 	"mcpschedd/internal/valkey"
+	"mcpschedd/tools/dataset"
 )
 
 const (
@@ -39,21 +39,21 @@ const (
 	settle  = 10 * time.Millisecond
 )
 
-// recorded is a call of a trace.
-type recorded struct {
-	Session   string          `json:"session"`
-	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments"`
-	Bytes     int             `json:"result_bytes"`
-}
-
 var reads = regexp.MustCompile(`^(get|search|list|calculate|think)`)
 
 func main() {
 	if len(os.Args) < 3 {
 		log.Fatal("usage: replicas URL TRACE...")
 	}
-	day := order(read(os.Args[2:]))
+	var trace []replay.Call
+	for _, name := range os.Args[2:] {
+		calls, err := replay.ReadFile(name)
+		if err != nil {
+			log.Fatal(err)
+		}
+		trace = append(trace, calls...)
+	}
+	day := order(dataset.BySession(trace))
 	onlyReads := slices.DeleteFunc(slices.Clone(day), func(t turn) bool { return !reads.MatchString(t.Tool) })
 	for _, calls := range [][]turn{day, onlyReads} {
 		fmt.Printf("%d calls of %d clients\n", len(calls), clients)
@@ -106,49 +106,15 @@ func workOf(address string) (w work) {
 	return w
 }
 
-// read reads the sessions of traces.
-func read(files []string) [][]recorded {
-	nth := make(map[string]int) // session → its place
-	var sessions [][]recorded
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			log.Fatal(err)
-		}
-		defer f.Close()
-		text, err := gzip.NewReader(f)
-		if err != nil {
-			log.Fatalf("%s: %v", name, err)
-		}
-		lines := bufio.NewScanner(text)
-		lines.Buffer(nil, 64<<20)
-		for lines.Scan() {
-			var c recorded
-			if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-				log.Fatalf("%s: %v", name, err)
-			}
-			if _, known := nth[c.Session]; !known {
-				nth[c.Session] = len(sessions)
-				sessions = append(sessions, nil)
-			}
-			sessions[nth[c.Session]] = append(sessions[nth[c.Session]], c)
-		}
-		if err := lines.Err(); err != nil {
-			log.Fatalf("%s: %v", name, err)
-		}
-	}
-	return sessions
-}
-
 // turn is a call of a client.
 type turn struct {
 	client int
-	recorded
+	replay.Call
 }
 
 // order shares the sessions out among the clients, and puts their calls in an order.
-func order(sessions [][]recorded) (day []turn) {
-	queues := make([][]recorded, clients)
+func order(sessions [][]replay.Call) (day []turn) {
+	queues := make([][]replay.Call, clients)
 	for i := range max(clients, len(sessions)) {
 		queues[i%clients] = append(queues[i%clients], sessions[i%len(sessions)]...)
 	}
@@ -192,7 +158,7 @@ func play(day []turn, n int, at string) (r result) {
 	began, version := time.Now(), uint64(0)
 	for _, t := range day {
 		if reads.MatchString(t.Tool) {
-			r.ask(stores[t.client%n], run, t.recorded, version)
+			r.ask(stores[t.client%n], run, t.Call, version)
 			continue
 		}
 		change(stores[t.client%n])
@@ -231,7 +197,7 @@ func change(s *dedup.Store) {
 }
 
 // ask makes a call that reads. Its answer begins with the version that it is of.
-func (r *result) ask(s *dedup.Store, run string, c recorded, version uint64) {
+func (r *result) ask(s *dedup.Store, run string, c replay.Call, version uint64) {
 	got := make(chan uint64, 1)
 	key := call.Key{Upstream: 1, Scope: "*", Tool: c.Tool, Arguments: string(c.Arguments)}
 	q := dedup.Query{Key: key, Places: places, Reuse: dedup.Reuse{Freshness: 24 * time.Hour}, SharedKey: run + key.Tool + key.Arguments}
