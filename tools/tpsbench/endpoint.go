@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"mcpschedd/tools/launch"
 )
 
 // endpoint is a model over HTTP.
@@ -68,10 +70,8 @@ func patient(model Model, pause time.Duration) Model {
 			if err == nil || !errors.As(err, &again) || try == tries || ctx.Err() != nil {
 				return reply, err
 			}
-			select {
-			case <-time.After(max(pause, again.after)):
-			case <-ctx.Done():
-				return Reply{}, ctx.Err()
+			if err := launch.Pause(ctx, max(pause, again.after)); err != nil {
+				return Reply{}, err
 			}
 			pause *= 2
 		}

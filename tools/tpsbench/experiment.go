@@ -11,6 +11,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"mcpschedd/tools/dataset"
 )
 
 // experiment is every task done in every arm, as far as it was not done before.
@@ -52,7 +56,7 @@ func resume(name string) (*os.File, map[string]Run, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	runs, whole, err := readLines[Run](f, name)
+	runs, whole, err := dataset.Lines[Run](f, name)
 	if err == nil {
 		err = f.Truncate(whole)
 	}
@@ -95,27 +99,21 @@ func (e *experiment) todo(arm Arm) (out []Task) {
 // run does it. The end of the money ends it, and so does a proxy that does not start; what
 // else goes wrong stands in the run that it ended.
 func (e *experiment) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	e.began = time.Now()
-	order := make(chan Arm, len(e.arms))
 	for _, arm := range e.arms {
-		order <- arm
 		e.left += len(e.todo(arm))
 	}
-	close(order)
-	var open sync.WaitGroup
-	for range e.atOnce {
-		open.Go(func() {
-			for arm := range order {
-				if err := e.arm(ctx, arm); err != nil && ctx.Err() == nil {
-					cancel(fmt.Errorf("%s: %w", arm.name(), err))
-				}
+	open, ctx := errgroup.WithContext(ctx)
+	open.SetLimit(e.atOnce)
+	for _, arm := range e.arms {
+		open.Go(func() error {
+			if err := e.arm(ctx, arm); err != nil {
+				return fmt.Errorf("%s: %w", arm.name(), err)
 			}
+			return nil
 		})
 	}
-	open.Wait()
-	return context.Cause(ctx)
+	return open.Wait()
 }
 
 func (e *experiment) arm(ctx context.Context, arm Arm) error {
@@ -129,14 +127,9 @@ func (e *experiment) arm(ctx context.Context, arm Arm) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	log, err := os.Create(filepath.Join(dir, "proxy.log"))
+	c, err := openCell(ctx, e.bin, e.servers, arm, dir)
 	if err != nil {
 		return err
-	}
-	defer log.Close()
-	c, err := openCell(ctx, e.bin, e.servers, arm, dir, log)
-	if err != nil {
-		return fmt.Errorf("%w (%s)", err, log.Name())
 	}
 	defer c.close()
 	return e.in(ctx, c, arm, todo)

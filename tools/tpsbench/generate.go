@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -147,44 +145,4 @@ func (g *generator) subtask(one pattern, task, id string, givers map[string][]st
 	s.Text = fill(one.Text)
 	s.Arguments = number.ReplaceAll([]byte(fill(string(one.Arguments))), []byte("$1"))
 	return s
-}
-
-// written has a model compose a task of tools, as the paper does: first the subtasks that the
-// tools can solve, then a task of them. What comes back is checked, not trusted.
-func written(ctx context.Context, model Model, tools []Tool, id, level string) (Task, error) {
-	most, how := mostEasy, "simple and only weakly related to each other"
-	if level == hard {
-		most, how = mostHard, "such that most need the results of others, and few can begin at once"
-	}
-	prompt := fmt.Sprintf(prompts.generate, catalogue(tools), most, how)
-	var last error
-	for range 3 {
-		reply, err := model(ctx, Request{For: forTask, Messages: []Message{{Role: user, Content: prompt}}})
-		if err != nil {
-			return Task{}, err
-		}
-		t := Task{ID: id, Level: level}
-		if last = json.Unmarshal([]byte(object(reply.Message.Content)), &t); last == nil {
-			t.ID, t.Level = id, level
-			t.need()
-			known := func(name string) bool { return slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == name }) }
-			if i := slices.IndexFunc(t.Tools, func(name string) bool { return !known(name) }); i >= 0 {
-				last = fmt.Errorf("no tool %q", t.Tools[i])
-			} else if len(t.Tools) < 2 {
-				last = errors.New("one tool solves it")
-			} else if last = t.check(); last == nil {
-				return t, nil
-			}
-		}
-	}
-	return Task{}, fmt.Errorf("task %s of the model: %w", id, last)
-}
-
-// object is the outermost JSON object in a text, "" without one.
-func object(text string) string {
-	from, to := strings.Index(text, "{"), strings.LastIndex(text, "}")
-	if from < 0 || to < from {
-		return ""
-	}
-	return text[from : to+1]
 }

@@ -5,17 +5,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"os"
+	"errors"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"mcpschedd/tools/launch"
 )
 
 // cell is a proxy in front of the servers, each process its own, on a folder of its own. The
@@ -34,15 +33,15 @@ type servers struct {
 	distance time.Duration // each server is put at; 0: where it is
 }
 
-// configuration is that of an arm's proxy in a folder.
-func (s servers) configuration(arm Arm, dir string) (string, error) {
+// settings are the configuration of an arm's proxy in a folder.
+func (s servers) settings(arm Arm, dir string) (launch.Table, error) {
 	var parsed struct{ Upstreams map[string]map[string]any }
 	quoted, _ := json.Marshal(dir)
 	if _, err := toml.Decode(strings.ReplaceAll(s.text, directory, string(bytes.Trim(quoted, `"`))), &parsed); err != nil {
-		return "", err
+		return nil, err
 	}
 	if len(parsed.Upstreams) == 0 {
-		return "", fmt.Errorf("no [upstreams.NAME]")
+		return nil, errors.New("no [upstreams.NAME]")
 	}
 	for _, u := range parsed.Upstreams {
 		command, ok := u["command"].(string)
@@ -58,68 +57,53 @@ func (s servers) configuration(arm Arm, dir string) (string, error) {
 	if arm.Prefetch {
 		mode = "on"
 	}
-	var b strings.Builder
-	err := toml.NewEncoder(&b).Encode(map[string]any{
-		"server":     map[string]any{"state_dir": filepath.Join(dir, ".state"), "name_style": "always", "startup_wait": "60s", "tools": tools},
-		"enrichment": map[string]any{"mode": mode},
-		"plan":       map[string]any{"enabled": arm.Schedule == plan, "mutations": "allow"},
+	return launch.Table{
+		"server":     launch.Table{"state_dir": filepath.Join(dir, ".state"), "name_style": "always", "startup_wait": "60s", "tools": tools},
+		"enrichment": launch.Table{"mode": mode},
+		"plan":       launch.Table{"enabled": arm.Schedule == plan, "mutations": "allow"},
 		"upstreams":  parsed.Upstreams,
-	})
-	return b.String(), err
+	}, nil
 }
 
 // openCell starts a proxy for an arm.
-func openCell(ctx context.Context, bin string, s servers, arm Arm, dir string, log io.Writer) (*cell, error) {
+func openCell(ctx context.Context, bin string, s servers, arm Arm, dir string) (*cell, error) {
 	if err := makeWorld(dir); err != nil {
 		return nil, err
 	}
-	text, err := s.configuration(arm, dir)
+	settings, err := s.settings(arm, dir)
 	if err != nil {
 		return nil, err
 	}
 	config := filepath.Join(dir, "config.toml")
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := launch.Configure(config, settings); err != nil {
 		return nil, err
 	}
-	t := transport.NewStdioWithOptions(bin, nil, []string{"serve", "--config", config}, transport.WithCommandStderrWriter(log))
-	if err := t.Start(context.WithoutCancel(ctx)); err != nil {
+	c, err := launch.Client(ctx, []string{bin, "serve", "--config", config}, "", filepath.Join(dir, "proxy.log"),
+		client.WithElicitationHandler(agreeing{}), client.WithProtocolVersion("2025-11-25"))
+	if err != nil {
 		return nil, err
 	}
-	return connect(ctx, t, dir)
+	return newCell(ctx, c, dir)
 }
 
-// connect makes a cell of a connection to a proxy.
-func connect(ctx context.Context, t transport.Interface, dir string) (*cell, error) {
-	c := &cell{client: client.NewClient(t, client.WithElicitationHandler(agreeing{}), client.WithProtocolVersion("2025-11-25")), dir: dir}
-	if err := c.start(ctx); err != nil {
+// newCell makes a cell of a connection to a proxy.
+func newCell(ctx context.Context, proxy *client.Client, dir string) (*cell, error) {
+	c := &cell{client: proxy, dir: dir}
+	list, err := proxy.ListTools(ctx, mcp.ListToolsRequest{})
+	if err == nil {
+		var data []byte
+		if data, err = json.Marshal(list.Tools); err == nil {
+			err = json.Unmarshal(data, &c.tools)
+		}
+	}
+	if err == nil && len(c.tools) == 0 {
+		err = errors.New("the servers have no tools")
+	}
+	if err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
-}
-
-func (c *cell) start(ctx context.Context) error {
-	if err := c.client.Start(ctx); err != nil {
-		return err
-	}
-	hello := mcp.InitializeRequest{}
-	hello.Params.ClientInfo = mcp.Implementation{Name: "tpsbench", Version: "1"}
-	hello.Params.ProtocolVersion = "2025-11-25"
-	if _, err := c.client.Initialize(ctx, hello); err != nil {
-		return err
-	}
-	list, err := c.client.ListTools(ctx, mcp.ListToolsRequest{})
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(list.Tools)
-	if err == nil {
-		err = json.Unmarshal(data, &c.tools)
-	}
-	if err == nil && len(c.tools) == 0 {
-		err = fmt.Errorf("the servers have no tools")
-	}
-	return err
 }
 
 func (c *cell) close() { c.client.Close() }

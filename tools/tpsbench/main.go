@@ -40,7 +40,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mark3labs/mcp-go/server"
+	"mcpschedd/tools/dataset"
+	"mcpschedd/tools/launch"
 )
 
 func main() {
@@ -59,7 +60,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 	switch name {
 	case "generate":
-		return generateCommand(ctx, args, stdout, stderr)
+		return generateCommand(args, stdout, stderr)
 	case "convert":
 		return convertCommand(args, stdout)
 	case "run":
@@ -267,77 +268,36 @@ func readServers(name string, far time.Duration) (servers, error) {
 	return servers{string(text), self, far}, err
 }
 
-func generateCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func generateCommand(args []string, stdout, stderr io.Writer) error {
 	f := flag.NewFlagSet("generate", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	var model modelFlags
-	model.add(f, "", "", "TPSBENCH_KEY")
 	seed := f.Uint64("seed", 1, "`N`: the same gives the same tasks")
 	easyOnes := f.Int("easy", 10, "`N` easy tasks")
 	hardOnes := f.Int("hard", 10, "`N` hard tasks")
 	most := f.Int("most", mostHard, "`N` subtasks of a hard task at most")
 	repository := f.String("subtasks", "", "`FILE` of subtasks to compose; default those for the servers of tpsbench.sh")
-	list := f.String("list", "", "with -model: `FILE` with the list of tools to compose tasks of")
-	maxUSD := f.Float64("max-usd", 1, "with -model: spend at most so many `DOLLARS`")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if *easyOnes < 0 || *hardOnes < 0 || *most <= mostEasy || *most > mostHard {
 		return fmt.Errorf("-easy, -hard: want 0 or more; -most: want %d to %d", mostEasy+1, mostHard)
 	}
-	if model.names == "" {
-		patterns, err := readPatterns(*repository)
-		if err != nil {
-			return err
-		}
-		return writeTasks(stdout, newGenerator(*seed, patterns, *most).tasks(*easyOnes, *hardOnes))
-	}
-	if _, ok := isScripted(model.names); ok {
-		return errors.New("-model: the scripted model composes no tasks")
-	}
-	if err := model.check(*maxUSD); err != nil {
-		return err
-	}
-	in, err := open(*list)
+	patterns, err := readPatterns(*repository)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	tools, err := readTools(in)
-	if err != nil {
-		return fmt.Errorf("%s: %w", *list, err)
-	}
-	ask, _ := model.endpoint(model.names, &purse{most: *maxUSD})
-	for i := range *easyOnes + *hardOnes {
-		level := easy
-		if i >= *easyOnes {
-			level = hard
-		}
-		t, err := written(ctx, ask, tools, fmt.Sprintf("%s-%02d", level, i+1), level)
-		if err == nil {
-			err = writeTasks(stdout, []Task{t})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeTasks(stdout, newGenerator(*seed, patterns, *most).tasks(*easyOnes, *hardOnes))
 }
 
 func convertCommand(args []string, stdout io.Writer) error {
 	if len(args) != 1 {
 		return errors.New("convert: want LiveMCPBench's file of annotations")
 	}
-	in, err := open(args[0])
+	found, err := dataset.LiveMCPBench(args[0])
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	tasks, err := convert(in)
-	if err != nil {
-		return err
-	}
-	return writeTasks(stdout, tasks)
+	return writeTasks(stdout, converted(found))
 }
 
 func reportCommand(name string, args []string, stdout, stderr io.Writer) error {
@@ -350,12 +310,7 @@ func reportCommand(name string, args []string, stdout, stderr io.Writer) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	in, err := open(*runsFile)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	runs, _, err := readLines[Run](in, *runsFile)
+	runs, err := dataset.LinesOf[Run](*runsFile)
 	if err != nil {
 		return err
 	}
@@ -392,19 +347,13 @@ func serveCommand(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) != 3 {
 		return errors.New("serve: want a list of tools, runs, and what stands before the names of the tools in these")
 	}
-	list, err := open(args[0])
+	tools, err := readTools(args[0])
 	if err != nil {
 		return err
 	}
-	defer list.Close()
-	runs, err := open(args[1])
+	runs, err := dataset.LinesOf[Run](args[1])
 	if err != nil {
 		return err
 	}
-	defer runs.Close()
-	s, err := recorded(list, runs, args[2])
-	if err != nil {
-		return err
-	}
-	return server.NewStdioServer(s).Listen(ctx, os.Stdin, stdout)
+	return launch.Serve(ctx, recorded(tools, runs, args[2]), os.Stdin, stdout)
 }

@@ -115,7 +115,7 @@ func bound(r *Run, t Task, took map[[2]string]time.Duration, slots int) time.Dur
 type metric struct {
 	name, format string
 	scale        float64
-	of           func(m *measured) (v float64, known bool)
+	of           func(m *measured) float64 // NaN: not known
 	by           func(m *measured) float64 // nil: 1
 }
 
@@ -127,43 +127,39 @@ type measured struct {
 	bound float64 // seconds, least makespan
 }
 
-func always(of func(m *measured) float64) func(*measured) (float64, bool) {
-	return func(m *measured) (float64, bool) { return of(m), true }
-}
-
 var (
-	completion = metric{"completion", "%.1f %%", 100, always(func(m *measured) float64 { return m.Rate }), nil}
-	inTokens   = metric{"input k", "%.1f", 1e-3, always(func(m *measured) float64 { return float64(m.In) }), nil}
-	outTokens  = metric{"output k", "%.2f", 1e-3, always(func(m *measured) float64 { return float64(m.Out) }), nil}
-	allTokens  = metric{"tokens", "%.1f k", 1e-3, always(func(m *measured) float64 { return float64(m.In + m.Out) }), nil}
-	turnsMade  = metric{"turns", "%.1f", 1, always(func(m *measured) float64 { return float64(m.Turns) }), nil}
-	wholeTime  = metric{"time s", "%.2f", 1, always(func(m *measured) float64 { return m.Total }), nil}
-	waiting    = metric{"waiting s", "%.2f", 1, always(func(m *measured) float64 { return m.Waiting }), nil}
-	costs      = metric{"cost, 0.001 $", "%.2f", 1e3, always(func(m *measured) float64 { return m.Cost }), nil}
+	completion = metric{"completion", "%.1f %%", 100, func(m *measured) float64 { return m.Rate }, nil}
+	inTokens   = metric{"input k", "%.1f", 1e-3, func(m *measured) float64 { return float64(m.In) }, nil}
+	outTokens  = metric{"output k", "%.2f", 1e-3, func(m *measured) float64 { return float64(m.Out) }, nil}
+	allTokens  = metric{"tokens", "%.1f k", 1e-3, func(m *measured) float64 { return float64(m.In + m.Out) }, nil}
+	turnsMade  = metric{"turns", "%.1f", 1, func(m *measured) float64 { return float64(m.Turns) }, nil}
+	wholeTime  = metric{"time s", "%.2f", 1, func(m *measured) float64 { return m.Total }, nil}
+	waiting    = metric{"waiting s", "%.2f", 1, func(m *measured) float64 { return m.Waiting }, nil}
+	costs      = metric{"cost, 0.001 $", "%.2f", 1e3, func(m *measured) float64 { return m.Cost }, nil}
 )
 
 // metrics are the columns of a report.
 var metrics = []metric{
-	{"selection", "%.1f", 1, func(m *measured) (float64, bool) {
+	{"selection", "%.1f", 1, func(m *measured) float64 {
 		if m.Score == nil {
-			return 0, false
+			return math.NaN()
 		}
-		return *m.Score, true
+		return *m.Score
 	}, nil},
 	completion, inTokens, outTokens, turnsMade,
-	{"calls", "%.1f", 1, always(func(m *measured) float64 { return float64(m.calls) }), nil},
+	{"calls", "%.1f", 1, func(m *measured) float64 { return float64(m.calls) }, nil},
 	wholeTime,
-	{"model s", "%.2f", 1, always(func(m *measured) float64 { return m.Thinking }), nil},
+	{"model s", "%.2f", 1, func(m *measured) float64 { return m.Thinking }, nil},
 	waiting,
-	{"tools s", "%.2f", 1, always(func(m *measured) float64 { return m.work }), nil},
-	{"at once", "%.2f", 1, always(func(m *measured) float64 { return m.work }), func(m *measured) float64 { return m.Waiting }},
-	{"makespan / bound", "%.2f", 1, always(func(m *measured) float64 { return m.Waiting }), func(m *measured) float64 { return m.bound }},
-	{"parallelism", "%.2f", 1, always(func(m *measured) float64 { return m.Parallel }), nil},
-	{"ahead", "%.1f", 1, always(func(m *measured) float64 { return float64(m.Proxy.Sent) }), nil},
-	{"used", "%.1f", 1, always(func(m *measured) float64 { return float64(m.Proxy.Used) }), nil},
-	{"stored", "%.1f", 1, always(func(m *measured) float64 { return float64(m.Proxy.Stored) }), nil},
+	{"tools s", "%.2f", 1, func(m *measured) float64 { return m.work }, nil},
+	{"at once", "%.2f", 1, func(m *measured) float64 { return m.work }, func(m *measured) float64 { return m.Waiting }},
+	{"makespan / bound", "%.2f", 1, func(m *measured) float64 { return m.Waiting }, func(m *measured) float64 { return m.bound }},
+	{"parallelism", "%.2f", 1, func(m *measured) float64 { return m.Parallel }, nil},
+	{"ahead", "%.1f", 1, func(m *measured) float64 { return float64(m.Proxy.Sent) }, nil},
+	{"used", "%.1f", 1, func(m *measured) float64 { return float64(m.Proxy.Used) }, nil},
+	{"stored", "%.1f", 1, func(m *measured) float64 { return float64(m.Proxy.Stored) }, nil},
 	costs,
-	{"cost-of-pass", "%.2f", 1e3, always(func(m *measured) float64 { return m.Cost }), func(m *measured) float64 { return m.Rate }},
+	{"cost-of-pass", "%.2f", 1e3, func(m *measured) float64 { return m.Cost }, func(m *measured) float64 { return m.Rate }},
 }
 
 // row is an arm at a level of tasks.
@@ -178,13 +174,14 @@ type row struct {
 func (w *row) value(m metric) (float64, bool) {
 	sum, by := 0.0, 0.0
 	for _, r := range w.runs {
-		if v, known := m.of(r); !known {
+		v, one := m.of(r), 1.0
+		if math.IsNaN(v) {
 			continue
-		} else if sum += v; m.by != nil {
-			by += m.by(r)
-		} else {
-			by++
 		}
+		if m.by != nil {
+			one = m.by(r)
+		}
+		sum, by = sum+v, by+one
 	}
 	return m.scale * sum / by, by > 0
 }

@@ -47,7 +47,6 @@ const (
 	forSelection = "selection" // which tools
 	forScore     = "score"     // judge: how good a selection is
 	forRate      = "rate"      // judge: how much of the task was done
-	forTask      = "task"      // compose a task
 )
 
 // Request is what a model is asked.

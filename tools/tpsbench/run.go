@@ -149,11 +149,11 @@ func (a *agent) attempt(ctx context.Context, t Task, r *Run) error {
 	if a.keepTools {
 		r.Tools = shown
 	}
-	how := prompts.schedule
+	how := prompts.Schedule
 	if a.Schedule == serial {
-		how += prompts.serial
+		how += prompts.Serial
 	} else if a.Schedule == plan {
-		how += prompts.plan
+		how += prompts.Plan
 	}
 	r.Messages = []Message{{Role: system, Content: how}, {Role: user, Content: t.Query}}
 	for {
@@ -190,7 +190,7 @@ func (a *agent) choose(ctx context.Context, t Task, r *Run) ([]Tool, error) {
 	case rule:
 		r.Chosen = mostAlike(others, t.Query)
 	case self:
-		said, err := a.ask(ctx, Request{For: forSelection, Messages: []Message{{Role: user, Content: fmt.Sprintf(prompts.selection, t.Query, catalogue(others), mostTools)}}}, r)
+		said, err := a.ask(ctx, Request{For: forSelection, Messages: []Message{{Role: user, Content: fmt.Sprintf(prompts.Selection, t.Query, catalogue(others), mostTools)}}}, r)
 		if err != nil {
 			return nil, err
 		}
@@ -345,14 +345,14 @@ func (a *agent) judgeRun(ctx context.Context, t Task, r *Run) error {
 		r.Judging += a.judgePrice.of(reply.In, reply.Out)
 		return reply.Message.Content, err
 	}
-	said, err := ask(forRate, fmt.Sprintf(prompts.rate, t.Query, answer))
+	said, err := ask(forRate, fmt.Sprintf(prompts.Rate, t.Query, answer))
 	if err == nil {
 		r.Rate, r.Judged, err = readRate(said)
 	}
 	if err != nil || r.Chosen == nil {
 		return err
 	}
-	if said, err = ask(forScore, fmt.Sprintf(prompts.score, t.Query, catalogue(named(a.tools, r.Chosen)), catalogue(a.tools))); err != nil {
+	if said, err = ask(forScore, fmt.Sprintf(prompts.Score, t.Query, catalogue(named(a.tools, r.Chosen)), catalogue(a.tools))); err != nil {
 		return err
 	}
 	score, err := readScore(said)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"mcpschedd/tools/launch"
 )
 
 // Skills of the scripted model, and the models of the paper that behave so.
@@ -51,12 +53,7 @@ func (s *script) ask(ctx context.Context, r Request) (Reply, error) {
 	for _, old := range r.Messages {
 		reply.In += s.tokens(old)
 	}
-	select {
-	case <-time.After(s.think + time.Duration(reply.Out)*s.word):
-		return reply, nil
-	case <-ctx.Done():
-		return Reply{}, ctx.Err()
-	}
+	return reply, launch.Pause(ctx, s.think+time.Duration(reply.Out)*s.word)
 }
 
 // tokens counts each text once: a conversation is sent again in every turn.

@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +13,9 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"mcpschedd/tools/dataset"
+	"mcpschedd/tools/launch"
 )
 
 // distance is a server at a distance: it starts a command and passes lines through, those to it
@@ -70,22 +71,14 @@ func late(in io.Reader, out io.Writer, by time.Duration) {
 
 // recorded is a server whose tools are a list's, and whose answers are those of earlier runs,
 // each as late as it was then. What a plan called is not among them.
-func recorded(list io.Reader, runs io.Reader, prefix string) (*server.MCPServer, error) {
-	tools, err := readTools(list)
-	if err != nil {
-		return nil, err
-	}
+func recorded(tools []Tool, runs []Run, prefix string) *server.MCPServer {
 	type answer struct {
 		text   string
 		failed bool
 		took   time.Duration
 	}
 	answers := make(map[string]answer) // tool and arguments → the last answer
-	all, _, err := readLines[Run](runs, "runs")
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range all {
+	for _, r := range runs {
 		asked, took := make(map[string]string), make(map[string]time.Duration)
 		for _, c := range r.Calls {
 			took[c.ID] = seconds(c.Took)
@@ -109,17 +102,14 @@ func recorded(list io.Reader, runs io.Reader, prefix string) (*server.MCPServer,
 			if !ok {
 				return mcp.NewToolResultError("nothing of this was recorded"), nil
 			}
-			select {
-			case <-time.After(a.took):
-			case <-ctx.Done():
-			}
+			launch.Pause(ctx, a.took)
 			if a.failed {
 				return mcp.NewToolResultError(a.text), nil
 			}
 			return mcp.NewToolResultText(a.text), nil
 		})
 	}
-	return s, nil
+	return s
 }
 
 // canonical is JSON in which equal values are equal texts.
@@ -134,9 +124,9 @@ func canonical(data []byte) string {
 
 // readTools reads a list of tools: an answer to tools/list or its array, or the file of
 // LiveMCPBench, which has lists of many servers.
-func readTools(in io.Reader) ([]Tool, error) {
-	data, err := io.ReadAll(in)
-	if err != nil {
+func readTools(name string) ([]Tool, error) {
+	var data json.RawMessage
+	if err := dataset.JSON(name, &data); err != nil {
 		return nil, err
 	}
 	var one struct{ Tools []Tool }
@@ -160,24 +150,7 @@ func readTools(in io.Reader) ([]Tool, error) {
 		}
 	}
 	if len(tools) == 0 && (json.Unmarshal(data, &tools) != nil || len(tools) == 0 || tools[0].Name == "") {
-		return nil, errors.New("want a list of tools")
+		return nil, fmt.Errorf("%s: want a list of tools", name)
 	}
 	return tools, nil
-}
-
-// open opens a file, unpacked if its name ends in .gz.
-func open(name string) (io.ReadCloser, error) {
-	f, err := os.Open(name)
-	if err != nil || !strings.HasSuffix(name, ".gz") {
-		return f, err
-	}
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{z, f}, nil
 }

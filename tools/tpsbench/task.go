@@ -1,17 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mcpschedd/internal/schedule"
+	"mcpschedd/tools/dataset"
 )
 
 // Task is a compound task: one line of a file of tasks.
@@ -130,40 +128,8 @@ func (t *Task) need() {
 	}
 }
 
-// readLines reads JSON lines, and says how many bytes the whole ones have: the last may have
-// been cut short.
-func readLines[T any](r io.Reader, name string) (all []T, whole int64, err error) {
-	lines := bufio.NewReader(r)
-	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
-			if one := new(T); len(bytes.TrimSpace(line)) > 0 && json.Unmarshal(line, one) == nil {
-				return append(all, *one), whole + int64(len(line)), nil
-			}
-			return all, whole, nil
-		}
-		if err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", name, err)
-		}
-		whole += int64(len(line))
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		var one T
-		if err := json.Unmarshal(line, &one); err != nil {
-			return nil, 0, fmt.Errorf("%s:%d: %w", name, n, err)
-		}
-		all = append(all, one)
-	}
-}
-
 func readTasks(name string) ([]Task, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	tasks, _, err := readLines[Task](f, name)
+	tasks, err := dataset.LinesOf[Task](name)
 	if err != nil {
 		return nil, err
 	}
@@ -197,45 +163,25 @@ func writeTasks(out io.Writer, tasks []Task) error {
 	return nil
 }
 
-var numbered = regexp.MustCompile(`(?m)^\s*\d+[.)]\s*`)
-
-// convert makes tasks of LiveMCPBench's annotations. Steps and tools are those of its
-// annotators; which step feeds which is not said there, so each waits for the one before it.
-// A step has no arguments: what was called is not recorded.
-func convert(in io.Reader) ([]Task, error) {
-	var all []struct {
-		ID        string `json:"task_id"`
-		Question  string
-		Annotator struct{ Steps, Tools string } `json:"Annotator Metadata"`
-	}
-	if err := json.NewDecoder(in).Decode(&all); err != nil {
-		return nil, fmt.Errorf("annotations of LiveMCPBench: %w", err)
-	}
-	items := func(text string) (out []string) {
-		for _, part := range numbered.Split(text, -1)[1:] {
-			out = append(out, strings.TrimSpace(part))
-		}
-		return out
-	}
-	var tasks []Task
-	for _, a := range all {
-		t := Task{ID: a.ID, Level: easy, Query: a.Question}
-		steps, tools := items(a.Annotator.Steps), items(a.Annotator.Tools)
-		if len(steps) == len(tools) { // else it is not said which tool goes with which step
-			for i := range steps {
-				s := Subtask{ID: fmt.Sprintf("t%d", i+1), Text: steps[i], Tool: tools[i]}
+// converted makes tasks of LiveMCPBench's. Which step feeds which is not said there, so each waits
+// for the one before it. A step has no arguments: what was called is not recorded.
+func converted(all []dataset.Task) (tasks []Task) {
+	for _, found := range all {
+		t := Task{ID: found.ID, Level: easy, Query: found.Question}
+		if len(found.Steps) == len(found.Tools) { // else it is not said which tool goes with which step
+			for i, text := range found.Steps {
+				s := Subtask{ID: fmt.Sprintf("t%d", i+1), Text: text, Tool: found.Tools[i]}
 				if i > 0 {
 					s.After = []string{t.Subtasks[i-1].ID}
 				}
 				t.Subtasks = append(t.Subtasks, s)
 			}
 		}
-		slices.Sort(tools)
-		t.Tools = slices.Compact(tools)
-		if len(steps) > mostEasy {
+		t.Tools = slices.Compact(slices.Sorted(slices.Values(found.Tools)))
+		if len(found.Steps) > mostEasy {
 			t.Level = hard
 		}
 		tasks = append(tasks, t)
 	}
-	return tasks, nil
+	return tasks
 }
