@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"sync"
 	"time"
 )
 
@@ -30,8 +29,8 @@ type client struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
-	stderr tail
-	next   int // the last id
+	stderr bytes.Buffer // read after its end
+	next   int          // the last id
 }
 
 // message is any line of JSON-RPC, its values as written.
@@ -114,7 +113,7 @@ func (c *client) ask(method string, params json.RawMessage) (answer, error) {
 			a.Result, a.Error = m.Result, m.Error
 			return a, nil
 		default:
-			return answer{}, c.fail(method, fmt.Errorf("an answer nobody asked for: %.200s", line))
+			return answer{}, c.fail(method, fmt.Errorf("an answer to no request: %.200s", line))
 		}
 	}
 }
@@ -154,29 +153,11 @@ func (c *client) send(m map[string]any) error {
 	return err
 }
 
+// fail ends the process, and says what it wrote to stderr.
 func (c *client) fail(method string, err error) error {
+	c.close()
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the process ended, or gave no answer in time")
 	}
-	return fmt.Errorf("%s: %s: %w\n%s", c.name, method, err, c.stderr.String())
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	t.text = t.text[max(0, len(t.text)-2000):]
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
+	return fmt.Errorf("%s: %s: %w\n%s", c.name, method, err, c.stderr.Bytes()[max(0, c.stderr.Len()-2000):])
 }

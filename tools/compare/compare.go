@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"mcpschedd/tools/launch"
 )
 
 // report is the outcome of a run, a row for each server.
@@ -37,7 +39,7 @@ func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*repo
 		dir = temp
 	}
 	file := filepath.Join(dir, "config.toml")
-	if err := os.WriteFile(file, proxyConfig(p, dir), 0o600); err != nil {
+	if err := launch.Configure(file, proxySettings(p, dir)); err != nil {
 		return nil, err
 	}
 	roots, err := rootsResult(p.Roots)
@@ -201,21 +203,12 @@ func (x *row) shuffled(list int) bool {
 
 // unsteady says whether the server itself answers this differently each time.
 func (x *row) unsteady(method string, i int) bool {
-	for _, v := range x.varies {
-		if strings.HasPrefix(v, fmt.Sprintf("%s/%d ", method, i)) {
-			return true
-		}
-	}
-	return false
+	what := fmt.Sprintf("%s/%d ", method, i)
+	return slices.ContainsFunc(x.varies, func(v string) bool { return strings.HasPrefix(v, what) })
 }
 
 func (r *report) equal() bool {
-	for _, x := range r.rows {
-		if len(x.alone)+len(x.joined) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.rows, func(x *row) bool { return len(x.alone)+len(x.joined) > 0 })
 }
 
 // write prints a line for each server, and below what differs.
@@ -278,28 +271,27 @@ func rootsResult(uris []string) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"roots": roots})
 }
 
-// proxyConfig writes the same servers in the proxy's own words. A JSON string
-// is a TOML string too.
-func proxyConfig(p *plan, dir string) []byte {
-	var b strings.Builder
-	literal := func(s string) string { return string(quoted(strings.ReplaceAll(s, "${", "$${"))) }
-	fmt.Fprintf(&b, "[server]\nstate_dir = %s\nstartup_wait = \"1m\"\n[telemetry]\nevents = \"off\"\n", quoted(filepath.Join(dir, "state")))
+// proxySettings are the same servers in the proxy's own words.
+func proxySettings(p *plan, dir string) launch.Table {
+	literal := func(s string) string { return strings.ReplaceAll(s, "${", "$${") }
+	upstreams := make(launch.Table)
 	for _, s := range p.Servers {
-		fmt.Fprintf(&b, "[upstreams.%s]\ncommand = %s\nargs = [", s.Name, literal(s.Command))
+		args, env := []string{}, make(map[string]string)
 		for _, a := range s.Args {
-			fmt.Fprintf(&b, "%s, ", literal(a))
+			args = append(args, literal(a))
 		}
-		b.WriteString("]\n")
-		if s.Cwd != "" {
-			fmt.Fprintf(&b, "cwd = %s\n", literal(s.Cwd))
-		}
-		b.WriteString("env = {")
-		sep := ""
 		for k, v := range s.Env {
-			fmt.Fprintf(&b, "%s%s = %s", sep, quoted(k), literal(v))
-			sep = ", "
+			env[k] = literal(v)
 		}
-		b.WriteString("}\n")
+		u := launch.Table{"command": literal(s.Command), "args": args, "env": env}
+		if s.Cwd != "" {
+			u["cwd"] = literal(s.Cwd)
+		}
+		upstreams[s.Name] = u
 	}
-	return []byte(b.String())
+	return launch.Table{
+		"server":    launch.Table{"state_dir": filepath.Join(dir, "state"), "startup_wait": "1m"},
+		"telemetry": launch.Table{"events": "off"},
+		"upstreams": upstreams,
+	}
 }

@@ -8,7 +8,7 @@
 // the client that asks uses no MCP library. Behind the joined view the names of
 // tools and prompts carry their server's name in front; nothing else may differ.
 //
-//	go run -C tools ./compare -config servers.json
+//	go run -C tools ./compare -config servers.json    exit code 1 if any answer differs
 //
 // with a file such as
 //
@@ -32,22 +32,11 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
-
-const usage = `usage: compare -config FILE [flags]
-
-  -config FILE   JSON: {"roots": [URI…], "servers": [{"name", "command", "args",
-                 "env", "cwd", "calls": [{"method", "params"}…]}…]}
-  -bin FILE      the mcpschedd to compare with (default ../bin/mcpschedd)
-  -keep DIR      leave the proxy's config.toml and state in this folder
-  -timeout SPAN  how long one answer may take (default 1m)
-  -settle SPAN   how long a server's lists must stay the same before they count,
-                 for those that add tools after the handshake (default 400ms)
-
-Exit code 1 if any answer differs.
-`
 
 // options are the flags of one run.
 type options struct {
@@ -117,12 +106,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("compare", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.Usage = func() { fmt.Fprint(stderr, usage) }
-	fs.StringVar(&o.config, "config", "", "")
-	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "")
-	fs.StringVar(&o.keep, "keep", "", "")
-	fs.DurationVar(&o.timeout, "timeout", time.Minute, "")
-	fs.DurationVar(&o.settle, "settle", 400*time.Millisecond, "")
+	fs.StringVar(&o.config, "config", "", "`FILE` of JSON: {\"roots\": [URI…], \"servers\": [{\"name\", \"command\", \"args\", \"env\", \"cwd\", \"calls\": [{\"method\", \"params\"}…]}…]}")
+	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "the mcpschedd `FILE` to compare with")
+	fs.StringVar(&o.keep, "keep", "", "leave the proxy's config.toml and state in `DIR`")
+	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long one answer may take")
+	fs.DurationVar(&o.settle, "settle", 400*time.Millisecond, "how long a server's lists must stay the same before they count, for those that add tools after the handshake")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -154,5 +142,7 @@ func readPlan(file string) (*plan, error) {
 			return nil, fmt.Errorf("%s: servers[%d]: want a name of letters and digits, and a command; have %q and %q", file, i, s.Name, s.Command)
 		}
 	}
+	// As the proxy's configuration has them, and joins their lists.
+	slices.SortFunc(p.Servers, func(a, b server) int { return strings.Compare(a.Name, b.Name) })
 	return &p, nil
 }

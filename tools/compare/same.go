@@ -15,29 +15,14 @@ import (
 // are the same, else a JSON pointer and what stands there. If prefix is not "",
 // the value at /name must have it in front, and nothing else.
 func firstDifference(want, got []byte, prefix string) string {
-	w, g := tokens(want), tokens(got)
-	path := pointer{}
-	for {
-		a, aerr := w.Token()
-		b, berr := g.Token()
-		switch {
-		case aerr == io.EOF && berr == io.EOF:
-			return ""
-		case aerr != nil || berr != nil:
-			return fmt.Sprintf("%s: got %s, want %s", path, shown(b, berr), shown(a, aerr))
-		}
-		isName := path.value(a)
-		if s, ok := a.(string); ok && prefix != "" && !isName && path.String() == "/name" {
-			a = prefix + s
-		}
-		if a != b {
-			if !isName {
-				path.value(b) // the pointer to a member too many is its own
-			}
-			return fmt.Sprintf("%s: got %s, want %s", path, shown(b, nil), shown(a, nil))
-		}
-		path.past(a, isName)
+	c := comparison{tokens(want), tokens(got), prefix}
+	if d := c.value(""); d != "" {
+		return d
 	}
+	if a, b := c.next(); a != b { // one of them goes on
+		return difference("", a, b)
+	}
+	return ""
 }
 
 func tokens(b []byte) *json.Decoder {
@@ -46,87 +31,97 @@ func tokens(b []byte) *json.Decoder {
 	return d
 }
 
-// shown writes a token for a person.
-func shown(t json.Token, err error) string {
-	switch t := t.(type) {
-	case string:
-		s := []rune(t)
-		if len(s) > 60 {
-			return strconv.Quote(string(s[:60])) + "…"
-		}
-		return strconv.Quote(t)
-	case nil:
+// comparison reads two values side by side.
+type comparison struct {
+	want, got *json.Decoder
+	prefix    string
+}
+
+// end stands for a token where there is none.
+type end string
+
+func (c *comparison) next() (want, got json.Token) {
+	read := func(d *json.Decoder) json.Token {
+		t, err := d.Token()
 		switch err {
 		case nil:
-			return "null"
+			return t
 		case io.EOF:
-			return "nothing"
+			return end("nothing")
 		}
-		return err.Error()
+		return end(err.Error())
+	}
+	return read(c.want), read(c.got)
+}
+
+// value compares the values that come next, which stand at a pointer.
+func (c *comparison) value(at string) string {
+	a, b := c.next()
+	if s, ok := a.(string); ok && c.prefix != "" && at == "/name" {
+		a = c.prefix + s
+	}
+	if _, none := a.(end); none || a != b {
+		return difference(at, a, b)
+	}
+	switch a {
+	case json.Delim('{'):
+		return c.members(at)
+	case json.Delim('['):
+		return c.elements(at)
+	}
+	return ""
+}
+
+// members compares the rest of an object.
+func (c *comparison) members(at string) string {
+	for {
+		a, b := c.next()
+		name, ok := a.(string)
+		if !ok {
+			if name, ok = b.(string); !ok && a == b {
+				return ""
+			}
+		}
+		of := at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		if a != b {
+			return difference(of, a, b)
+		}
+		if d := c.value(of); d != "" {
+			return d
+		}
+	}
+}
+
+// elements compares the rest of an array.
+func (c *comparison) elements(at string) string {
+	for i := 0; ; i++ {
+		of := at + "/" + strconv.Itoa(i)
+		if !c.want.More() || !c.got.More() {
+			if a, b := c.next(); a != b {
+				return difference(of, a, b)
+			}
+			return ""
+		}
+		if d := c.value(of); d != "" {
+			return d
+		}
+	}
+}
+
+// difference says what stands at a pointer.
+func difference(at string, want, got json.Token) string {
+	return fmt.Sprintf("%s: got %s, want %s", at, shown(got), shown(want))
+}
+
+// shown writes a token for a person.
+func shown(t json.Token) string {
+	switch t := t.(type) {
+	case string:
+		return fmt.Sprintf("%.60q", t)
+	case nil:
+		return "null"
 	}
 	return fmt.Sprint(t)
-}
-
-// pointer is where in a value the next token stands: one level for each open
-// object or array.
-type pointer []level
-
-type level struct {
-	object bool
-	name   string // of the member whose value comes next, in an object
-	wants  bool   // an object: a name comes next, or its end
-	index  int    // of the element that comes next, in an array
-}
-
-// value notes the token about to be compared, and says whether it is a member's
-// name.
-func (p pointer) value(t json.Token) (isName bool) {
-	if len(p) == 0 {
-		return false
-	}
-	top := &p[len(p)-1]
-	s, ok := t.(string)
-	if top.object && top.wants && ok {
-		top.name = s
-		return true
-	}
-	return false
-}
-
-// past moves behind a token.
-func (p *pointer) past(t json.Token, isName bool) {
-	if isName {
-		(*p)[len(*p)-1].wants = false
-		return
-	}
-	switch t {
-	case json.Delim('{'):
-		*p = append(*p, level{object: true, wants: true})
-		return
-	case json.Delim('['):
-		*p = append(*p, level{})
-		return
-	case json.Delim('}'), json.Delim(']'):
-		*p = (*p)[:len(*p)-1]
-	}
-	if len(*p) > 0 {
-		top := &(*p)[len(*p)-1]
-		top.wants = top.object
-		top.index++
-	}
-}
-
-func (p pointer) String() string {
-	var b strings.Builder
-	for _, l := range p {
-		b.WriteByte('/')
-		if l.object {
-			b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(l.name))
-		} else {
-			b.WriteString(strconv.Itoa(l.index))
-		}
-	}
-	return b.String()
 }
 
 // missing says what of the capabilities want is not in got, as a JSON pointer,
