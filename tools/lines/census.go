@@ -18,55 +18,59 @@ import (
 
 // Census is all that was counted.
 type Census struct {
-	Product []*Package `json:"product"` // sorted by name, as all lists here
-	Total   *Package   `json:"total"`   // of the product
-	Page    []File     `json:"page"`    // what a browser is given
-	Tables  []File     `json:"tables"`  // other files that are part of the binary
-	Data    []Folder   `json:"testdata"`
-	Tools   []*Package `json:"tools"`   // of the module in tools/
-	Scripts []File     `json:"scripts"` // shell and JavaScript in tools/
+	Product []*Package // sorted by name, as all lists here
+	Total   *Package   // of the product
+	Page    []File     // what a browser is given
+	Tables  []File     // other files that are part of the binary
+	Data    []Folder
+	Tools   []*Package // of the module in tools/
+	Scripts []File     // shell and JavaScript in tools/
 }
 
 // Package is the Go of one folder.
 type Package struct {
-	Name     string  `json:"name"`
-	Files    int     `json:"files"`
-	Lines    int     `json:"lines"`
-	Comment  float64 `json:"comment"` // share of the lines that are not blank
-	LineP90  int     `json:"line_p90"`
-	Funcs    int     `json:"funcs"`
-	FuncP90  int     `json:"func_p90"`
-	Exported int     `json:"exported"`
-	Wide     []Wide  `json:"wide"`
-	Mutexes  int     `json:"mutexes"`
-	Tests    int     `json:"tests"` // lines of *_test.go
+	Name     string
+	Files    int
+	Lines    int
+	Comment  float64 // share of the lines that are not blank
+	LineP90  int
+	Funcs    int
+	FuncP90  int
+	Exported int
+	Wide     []Wide
+	Mutexes  int
+	Tests    int // lines of *_test.go
 
 	text text
 }
 
 // Wide is a type that is more than one thing.
 type Wide struct {
-	Name    string `json:"name"`
-	Fields  int    `json:"fields"`
-	Methods int    `json:"methods"`
+	Name    string
+	Fields  int
+	Methods int
 }
 
 // File is one that is not Go.
 type File struct {
-	Name  string `json:"name"`
-	Lines int    `json:"lines"`
+	Name  string
+	Lines int
 }
 
 // Folder is the testdata of one package.
 type Folder struct {
-	Name  string `json:"name"`
-	Files int    `json:"files"`
-	Lines int    `json:"lines"`
+	Name  string
+	Files int
+	Lines int
 }
 
 // take counts the program in dir, and its tools if it has them.
 func take(dir string) (*Census, error) {
 	c := &Census{Total: &Package{Name: "product"}}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
 	loaded, err := load(dir)
 	if err != nil {
 		return nil, err
@@ -236,11 +240,7 @@ func mutexes(p *packages.Package) int {
 // testdata counts the folder of that name beside a package.
 func testdata(root, dir string) (Folder, error) {
 	f := Folder{}
-	top := filepath.Join(dir, "testdata")
-	err := filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) && name == top {
-			return nil
-		}
+	err := filepath.WalkDir(filepath.Join(dir, "testdata"), func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -249,32 +249,21 @@ func testdata(root, dir string) (Folder, error) {
 		f.Lines += one.Lines
 		return err
 	})
-	if f.Files > 0 {
-		f.Name, err = relative(root, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return f, nil
 	}
+	f.Name = relative(root, dir)
 	return f, err
 }
 
 // fileOf counts a file that is named from the root.
 func fileOf(root, name string) (File, error) {
 	text, err := os.ReadFile(name)
-	if err != nil {
-		return File{}, err
-	}
-	rel, err := relative(root, name)
-	return File{rel, lines(text)}, err
+	return File{relative(root, name), lines(text)}, err
 }
 
-func relative(root, name string) (string, error) {
-	abs, err := filepath.Abs(root)
-	if err != nil {
-		return "", err
-	}
-	if name, err = filepath.Abs(name); err != nil {
-		return "", err
-	}
-	rel, err := filepath.Rel(abs, name)
-	return filepath.ToSlash(rel), err
+func relative(root, name string) string {
+	return filepath.ToSlash(strings.TrimPrefix(name, root+string(filepath.Separator)))
 }
 
 // lines is how many a text has; the last need not be ended.

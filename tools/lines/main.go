@@ -3,24 +3,21 @@
 // what is not its Go: tests, the page, tables and tools.
 //
 //	go run -C tools ./lines
-//	go run -C tools ./lines -json
 //
 // The product is every Go file of the program's module that is not a test, the packages
 // that serve only tests included. Two checkouts with the same files print the same.
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
-const usage = `usage: lines [-json] [DIR]
+const usage = `usage: lines [DIR]
 
-  -json   everything as one JSON document
   DIR     the folder with the program's go.mod (default ..)
 
 lines        all lines, blank ones and comments included
@@ -41,30 +38,16 @@ func main() {
 }
 
 func run(w io.Writer, args []string) error {
-	fs := flag.NewFlagSet("lines", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	asJSON := fs.Bool("json", false, "")
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(w, usage)
-		return err
-	case err != nil:
-		return err
-	case fs.NArg() > 1:
-		return fmt.Errorf("unexpected argument %q", fs.Arg(1))
-	}
 	dir := ".."
-	if fs.NArg() == 1 {
-		dir = fs.Arg(0)
+	if len(args) > 0 {
+		dir = args[0]
+	}
+	if len(args) > 1 || strings.HasPrefix(dir, "-") {
+		return errors.New(usage)
 	}
 	c, err := take(dir)
 	if err != nil {
 		return err
-	}
-	if *asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(c)
 	}
 	return c.print(w)
 }
