@@ -22,10 +22,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"mcpschedd/tools/launch"
 )
 
 const usage = `usage: bench [flags]
@@ -55,45 +55,34 @@ type options struct {
 	check bool   // a missed target is exit code 1
 }
 
-func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-}
+var errMissed = errors.New("a target is missed")
 
-// run is main with its exit code: 0 fine, 1 the work failed or a target was
-// missed under -check, 2 usage.
-func run(args []string, stdout, stderr io.Writer) int {
+func main() { launch.Main("bench", run) }
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) > 0 {
 		if role, ok := roles[args[0]]; ok {
 			if err := role(args[1:]); err != nil {
-				fmt.Fprintf(stderr, "bench %s: error: %v\n", args[0], err)
-				return 1
+				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			return 0
+			return nil
 		}
 	}
 	o, err := parse(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
 	if err != nil {
-		return 2
+		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	r, err := measure(ctx, o, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "bench: error: %v\n", err)
-		return 1
+		return err
 	}
 	if err := r.write(stdout); err != nil {
-		fmt.Fprintf(stderr, "bench: error: %v\n", err)
-		return 1
+		return err
 	}
 	if o.check && !r.passed() {
-		fmt.Fprintf(stderr, "bench: error: a target is missed\n")
-		return 1
+		return errMissed
 	}
-	return 0
+	return nil
 }
 
 // roles are the processes that a run starts out of this same program.
@@ -126,7 +115,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	_, known := modes[o.mode]
 	if !known || o.upstreams() == nil || fs.NArg() > 0 || (o.old != "") != (o.mode == "versions") {
 		fs.Usage()
-		return o, errors.New("usage")
+		return o, errors.New("want a -mode, -upstream sdk, raw or both, and -old with -mode versions alone")
 	}
 	return o, nil
 }

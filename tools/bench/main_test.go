@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,6 +25,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case rawUpstream, sdkUpstream, "relay", "httprelay":
 			main()
+			os.Exit(0)
 		case "cat":
 			io.Copy(os.Stdout, os.Stdin)
 			os.Exit(0)
@@ -52,7 +56,10 @@ func serve(args []string) int {
 	if i := slices.Index(args, "--http"); i >= 0 {
 		role = []string{"httprelay", args[i+1]}
 	}
-	return run(slices.Concat(role, []string{b.Command}, b.Args), io.Discard, os.Stderr)
+	if err := run(context.Background(), slices.Concat(role, []string{b.Command}, b.Args), io.Discard, os.Stderr); err != nil {
+		return 1
+	}
+	return 0
 }
 
 // testLab has the test binary in the proxy's place.
@@ -127,7 +134,7 @@ func TestStopEndsTheProcess(t *testing.T) {
 func TestFailShowsTheLastWords(t *testing.T) {
 	l := testLab(t)
 	_, err := l.startStdio(t.Context(), "broken", []string{l.self, "relay", filepath.Join(l.dir, "missing")})
-	if err == nil || !strings.Contains(err.Error(), "bench relay: error:") {
+	if err == nil || !strings.Contains(err.Error(), "relay: ") {
 		t.Errorf("got %v, want the stderr of the process", err)
 	}
 }
@@ -162,30 +169,30 @@ func TestProxyConfiguration(t *testing.T) {
 	}
 }
 
-func TestExitCodes(t *testing.T) {
+func TestArguments(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		args []string
-		want int
+		ok   bool
 	}{
-		{"unknown mode", []string{"-mode", "race"}, 2},
-		{"unknown flag", []string{"-fast"}, 2},
-		{"surplus argument", []string{"quick"}, 2},
-		{"versions of one build", []string{"-mode", "versions"}, 2},
-		{"an earlier build that nothing is done with", []string{"-old", "x"}, 2},
-		{"no such earlier build", []string{"-mode", "versions", "-bin", "", "-old", filepath.Join(t.TempDir(), "none")}, 1},
-		{"help", []string{"-h"}, 0},
-		{"no such binary", []string{"-bin", filepath.Join(t.TempDir(), "none")}, 1},
-		{"no such cell", []string{"-bin", "", "-only", "2KB"}, 1},
-		{"relay without a command", []string{"relay"}, 1},
+		{"unknown mode", []string{"-mode", "race"}, false},
+		{"unknown flag", []string{"-fast"}, false},
+		{"surplus argument", []string{"quick"}, false},
+		{"versions of one build", []string{"-mode", "versions"}, false},
+		{"an earlier build that nothing is done with", []string{"-old", "x"}, false},
+		{"no such earlier build", []string{"-mode", "versions", "-bin", "", "-old", filepath.Join(t.TempDir(), "none")}, false},
+		{"help", []string{"-h"}, true},
+		{"no such binary", []string{"-bin", filepath.Join(t.TempDir(), "none")}, false},
+		{"no such cell", []string{"-bin", "", "-only", "2KB"}, false},
+		{"relay without a command", []string{"relay"}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			if got := run(tc.args, &stdout, &stderr); got != tc.want {
-				t.Errorf("got %d, want %d; stderr:\n%s", got, tc.want, &stderr)
+			if err := run(t.Context(), tc.args, &stdout, &stderr); (err == nil || errors.Is(err, flag.ErrHelp)) != tc.ok {
+				t.Errorf("got %v; stderr:\n%s", err, &stderr)
 			}
-			if stdout.Len() > 0 || stderr.Len() == 0 {
-				t.Errorf("got stdout %q, stderr %q, want all of it on stderr", &stdout, &stderr)
+			if stdout.Len() > 0 {
+				t.Errorf("got stdout %q, want nothing", &stdout)
 			}
 		})
 	}
@@ -194,9 +201,8 @@ func TestExitCodes(t *testing.T) {
 // A run that leaves the proxy out must not pass for one that met its targets.
 func TestCheckNeedsTheProxy(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-mode", "stall", "-quick", "-check", "-bin", ""}, &stdout, &stderr)
-	if code != 1 {
-		t.Errorf("got exit code %d, want 1; stderr:\n%s", code, &stderr)
+	if err := run(t.Context(), []string{"-mode", "stall", "-quick", "-check", "-bin", ""}, &stdout, &stderr); err != errMissed {
+		t.Errorf("got %v, want %v; stderr:\n%s", err, errMissed, &stderr)
 	}
 	if !strings.Contains(stdout.String(), "relay, worst call") || strings.Contains(stdout.String(), "MISSED") {
 		t.Errorf("got %s, want the relay's calls alone", &stdout)

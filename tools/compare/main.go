@@ -29,13 +29,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"mcpschedd/tools/launch"
 )
 
 // options are the flags of one run.
@@ -69,37 +69,28 @@ type call struct {
 	Params json.RawMessage `json:"params"`
 }
 
-func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-}
+var errDifferent = errors.New("an answer differs")
 
-// run is main with its exit code: 0 equal, 1 different or not to be compared,
-// 2 usage.
-func run(args []string, stdout, stderr io.Writer) int {
+func main() { launch.Main("compare", run) }
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
 	if err != nil {
-		return 2
+		return err
 	}
 	p, err := readPlan(o.config)
 	if err != nil {
-		fmt.Fprintf(stderr, "compare: error: %v\n", err)
-		return 2
+		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	r, err := compare(ctx, o, p, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "compare: error: %v\n", err)
-		return 1
+		return err
 	}
 	r.write(stdout)
 	if !r.equal() {
-		return 1
+		return errDifferent
 	}
-	return 0
+	return nil
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -115,8 +106,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	if o.config == "" || fs.NArg() > 0 {
-		fs.Usage()
-		return o, errors.New("usage")
+		return o, errors.New("want a -config, and no arguments")
 	}
 	return o, nil
 }

@@ -117,9 +117,9 @@ func relay(args []string) {
 	}
 }
 
-// runWith compares odd servers, one for each name, and returns the exit code
+// runWith compares odd servers, one for each name, and returns whether they are equal
 // and what was printed.
-func runWith(t *testing.T, bin string, serverArgs []string, names ...string) (int, string) {
+func runWith(t *testing.T, bin string, serverArgs []string, names ...string) (equal bool, out string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -144,8 +144,8 @@ func runWith(t *testing.T, bin string, serverArgs []string, names ...string) (in
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	code := run([]string{"-config", file, "-bin", bin, "-settle", "0s"}, &stdout, io.MultiWriter(&stderr, t.Output()))
-	return code, stdout.String() + stderr.String()
+	err = run(t.Context(), []string{"-config", file, "-bin", bin, "-settle", "0s"}, &stdout, io.MultiWriter(&stderr, t.Output()))
+	return err == nil, fmt.Sprint(&stdout, &stderr, err)
 }
 
 func TestEveryLossIsFound(t *testing.T) {
@@ -170,13 +170,9 @@ func TestEveryLossIsFound(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("COMPARE_OLD", tt.old)
 			t.Setenv("COMPARE_NEW", tt.new)
-			code, out := runWith(t, self, nil, "odd")
-			want := 1
-			if tt.old == tt.new {
-				want = 0
-			}
-			if code != want || !strings.Contains(out, tt.want) {
-				t.Errorf("got exit code %d and %s\nwant %d and %q", code, out, want, tt.want)
+			equal, out := runWith(t, self, nil, "odd")
+			if equal != (tt.old == tt.new) || !strings.Contains(out, tt.want) {
+				t.Errorf("got equal %t and %s\nwant %q", equal, out, tt.want)
 			}
 		})
 	}
@@ -204,8 +200,8 @@ func TestTheProxyLosesNothing(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if code, out := runWith(t, bin, tt.args, tt.names...); code != 0 || !strings.Contains(out, tt.want) {
-				t.Errorf("got exit code %d and %s\nwant 0 and %q", code, out, tt.want)
+			if equal, out := runWith(t, bin, tt.args, tt.names...); !equal || !strings.Contains(out, tt.want) {
+				t.Errorf("got equal %t and %s\nwant %q", equal, out, tt.want)
 			}
 		})
 	}
@@ -213,23 +209,20 @@ func TestTheProxyLosesNothing(t *testing.T) {
 
 func TestServersThatCannotBeCompared(t *testing.T) {
 	for name, tt := range map[string]struct {
-		plan string
-		code int
-		want string
+		plan, want string
 	}{
-		"no such program": {`{"servers":[{"name":"a","command":"/nowhere/a"}]}`, 1, "a, direct: "},
-		"no servers":      {`{}`, 2, "servers: want at least one"},
-		"no name":         {`{"servers":[{"command":"a"}]}`, 2, "servers[0]: want a name"},
-		"no JSON":         {`[`, 2, "unexpected end"},
+		"no such program": {`{"servers":[{"name":"a","command":"/nowhere/a"}]}`, "a, direct: "},
+		"no servers":      {`{}`, "servers: want at least one"},
+		"no name":         {`{"servers":[{"command":"a"}]}`, "servers[0]: want a name"},
+		"no JSON":         {`[`, "unexpected end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "servers.json")
 			if err := os.WriteFile(file, []byte(tt.plan), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			var stderr bytes.Buffer
-			if code := run([]string{"-config", file}, io.Discard, &stderr); code != tt.code || !strings.Contains(stderr.String(), tt.want) {
-				t.Errorf("got exit code %d and %s\nwant %d and %q", code, stderr.String(), tt.code, tt.want)
+			if err := run(t.Context(), []string{"-config", file}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v\nwant %q", err, tt.want)
 			}
 		})
 	}

@@ -8,14 +8,17 @@ package launch
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -123,4 +126,16 @@ func Hello(ctx context.Context, c *client.Client) error {
 	hello.Params.ClientInfo = mcp.Implementation{Name: "tools", Version: "1"}
 	_, err := c.Initialize(ctx, hello)
 	return err
+}
+
+// Main runs a tool until it has ended or is interrupted. An error is printed, and the exit code
+// is 1 then.
+func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintf(os.Stderr, "%s: error: %v\n", name, err)
+		os.Exit(1)
+	}
 }

@@ -9,11 +9,12 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"strings"
+
+	"mcpschedd/tools/launch"
 )
 
 const usage = `usage: lines [DIR]
@@ -30,20 +31,16 @@ mutexes      fields and variables that are a sync.Mutex or sync.RWMutex
 tests        lines of *_test.go
 `
 
-func main() {
-	if err := run(os.Stdout, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "lines: error:", err)
-		os.Exit(1)
-	}
-}
+func main() { launch.Main("lines", run) }
 
-func run(w io.Writer, args []string) error {
+func run(_ context.Context, args []string, w, stderr io.Writer) error {
 	dir := ".."
 	if len(args) > 0 {
 		dir = args[0]
 	}
 	if len(args) > 1 || strings.HasPrefix(dir, "-") {
-		return errors.New(usage)
+		io.WriteString(stderr, usage)
+		return errors.New("want one DIR")
 	}
 	c, err := take(dir)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func TestPrint(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	for _, args := range [][]string{{"-no"}, {house, house}, {filepath.Join(house, "nothing")}, {t.TempDir()}} {
-		if err := run(new(strings.Builder), args); err == nil {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%q: got no error", args)
 		}
 	}
@@ -58,7 +59,7 @@ func TestBadInput(t *testing.T) {
 func printed(t *testing.T, args ...string) string {
 	t.Helper()
 	var b strings.Builder
-	if err := run(&b, args); err != nil {
+	if err := run(t.Context(), args, &b, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -31,13 +31,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"mcpschedd/tools/launch"
 )
 
 // serverRole is the first argument that makes this program the server.
@@ -45,18 +44,7 @@ const serverRole = "server"
 
 var errMissed = errors.New("a target is missed")
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	do := func() error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) }
-	if len(os.Args) > 1 && os.Args[1] == serverRole {
-		do = func() error { return serve(ctx, os.Args[2:]) }
-	}
-	if err := do(); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "live: error:", err)
-		os.Exit(1)
-	}
-}
+func main() { launch.Main("live", run) }
 
 // options are the command line.
 type options struct {
@@ -117,6 +105,9 @@ func (o *options) wanted() []cell {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) > 0 && args[0] == serverRole {
+		return serve(ctx, args[1:])
+	}
 	o, err := parse(args, stderr)
 	if err != nil {
 		return err

@@ -22,33 +22,38 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"mcpschedd/tools/launch"
 )
 
 var errMissed = errors.New("a target is missed")
 
-func main() {
+func main() { launch.Main("measure", command) }
+
+func command(_ context.Context, args []string, stdout, stderr io.Writer) error {
 	var o options
-	flag.StringVar(&o.dir, "data", "", "folder of traces and floors")
-	flag.StringVar(&o.policy, "policy", "all", "learned, static, off, oracle, or all of them")
-	flag.StringVar(&o.only, "only", "", "this set alone")
-	flag.BoolVar(&o.frozen, "frozen", false, "each session is a process of its own, which knows what was learned from the training part and no more")
-	flag.BoolVar(&o.cold, "cold", false, "nothing is learned before: both parts are played and measured")
-	flag.BoolVar(&o.learning, "learning", false, "coverage by sessions seen")
-	flag.BoolVar(&o.heldOut, "heldout", false, "the defaults on workloads made of all traces, whose like the learner has not seen")
-	flag.Parse()
-	if err := run(o, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "measure: error:", err)
-		os.Exit(1)
+	f := flag.NewFlagSet("measure", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&o.dir, "data", "", "folder of traces and floors")
+	f.StringVar(&o.policy, "policy", "all", "learned, static, off, oracle, or all of them")
+	f.StringVar(&o.only, "only", "", "this set alone")
+	f.BoolVar(&o.frozen, "frozen", false, "each session is a process of its own, which knows what was learned from the training part and no more")
+	f.BoolVar(&o.cold, "cold", false, "nothing is learned before: both parts are played and measured")
+	f.BoolVar(&o.learning, "learning", false, "coverage by sessions seen")
+	f.BoolVar(&o.heldOut, "heldout", false, "the defaults on workloads made of all traces, whose like the learner has not seen")
+	if err := f.Parse(args); err != nil {
+		return err
 	}
+	return run(o, stdout)
 }
 
 // options are the command line.

@@ -9,30 +9,30 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"go/format"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
+
+	"mcpschedd/tools/launch"
 )
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "module: error:", err)
-		os.Exit(1)
-	}
-}
+func main() { launch.Main("module", run) }
 
-func run(args []string) error {
+func run(_ context.Context, args []string, _, _ io.Writer) error {
 	if len(args) == 0 || len(args) > 2 || strings.HasPrefix(args[0], "-") {
 		return errors.New("usage: module PATH [DIR], such as github.com/example/mcpschedd; DIR is the folder with the program's go.mod (default ..)")
 	}
@@ -71,31 +71,16 @@ func rename(dir, path string) error {
 	return edited(goMod, paths)
 }
 
-// edited gives a go.mod other paths, where its lines are, so that it stays tidy.
+// edited gives a go.mod other paths, word by word, so that it stays as tidy as it is.
 func edited(name string, paths map[string]string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	f, err := modfile.Parse(name, text, nil)
-	if err != nil {
-		return err
-	}
-	for _, statement := range f.Syntax.Stmt {
-		lines := []*modfile.Line{}
-		switch of := statement.(type) {
-		case *modfile.Line:
-			lines = append(lines, of)
-		case *modfile.LineBlock:
-			lines = of.Line
-		}
-		for _, line := range lines {
-			for i, word := range line.Token {
-				line.Token[i] = cmp.Or(paths[word], word)
-			}
-		}
-	}
-	return os.WriteFile(name, modfile.Format(f.Syntax), 0o644)
+	changed := regexp.MustCompile(`[^\s()]+`).ReplaceAllFunc(text, func(word []byte) []byte {
+		return []byte(cmp.Or(paths[string(word)], string(word)))
+	})
+	return os.WriteFile(name, changed, 0o644)
 }
 
 // imports rewrites the imports of all Go files below a folder, but for those of other
@@ -132,24 +117,17 @@ func rewritten(text []byte, old, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var changed []byte
-	done := 0
-	for _, spec := range f.Imports {
-		imported, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			return nil, err
-		}
-		rest, ours := strings.CutPrefix(imported, old)
-		if !ours || rest != "" && rest[0] != '/' {
+	changed, ours := slices.Clone(text), false
+	for _, spec := range slices.Backward(f.Imports) {
+		rest, is := strings.CutPrefix(strings.Trim(spec.Path.Value, "\"`"), old)
+		if !is || rest != "" && rest[0] != '/' {
 			continue
 		}
 		at := files.Position(spec.Path.Pos()).Offset
-		changed = append(changed, text[done:at]...)
-		changed = append(changed, strconv.Quote(path+rest)...)
-		done = at + len(spec.Path.Value)
+		changed, ours = slices.Replace(changed, at, at+len(spec.Path.Value), []byte(strconv.Quote(path+rest))...), true
 	}
-	if changed == nil {
+	if !ours {
 		return nil, nil
 	}
-	return format.Source(append(changed, text[done:]...))
+	return format.Source(changed)
 }

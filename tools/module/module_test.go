@@ -18,7 +18,7 @@ func TestRenamedBuilds(t *testing.T) {
 	dir := t.TempDir()
 	copied(t, filepath.Join("..", ".."), dir)
 	const path = "github.com/example/mcpschedd"
-	if err := run([]string{path, dir}); err != nil {
+	if err := run(t.Context(), []string{path, dir}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for folder, packages := range map[string][]string{".": {path, path + "/cmd/mcpschedd", path + "/internal/proxy"}, "tools": {path + "/tools/bench", path + "/tools/module"}} {
@@ -50,7 +50,7 @@ func TestRenamedBuilds(t *testing.T) {
 
 	// Twice is once.
 	again := contents(t, dir)
-	if err := run([]string{path, dir}); err != nil {
+	if err := run(t.Context(), []string{path, dir}, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(again, contents(t, dir)); d != "" {
@@ -67,7 +67,7 @@ func TestMistakes(t *testing.T) {
 		"no module":     {"example.com/x", t.TempDir()},
 		"three of them": {"example.com/x", "a", "b"},
 	} {
-		if err := run(args); err == nil {
+		if err := run(t.Context(), args, nil, nil); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
 	}

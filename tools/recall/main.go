@@ -12,36 +12,33 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+
+	"mcpschedd/tools/launch"
 )
 
-func main() {
-	var err error
-	switch {
-	case len(os.Args) == 3 && os.Args[1] == "serve": // as the servers behind the proxy
-		err = serve(os.Args[2], os.Stdin, os.Stdout)
-	case len(os.Args) == 2:
-		err = run(os.Args[1])
-	default:
-		fmt.Fprintln(os.Stderr, "usage: recall DIR")
-		os.Exit(2)
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "recall: error: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { launch.Main("recall", run) }
 
-func run(dir string) error {
+func run(_ context.Context, args []string, stdout, _ io.Writer) error {
+	if len(args) == 2 && args[0] == "serve" { // as the servers behind the proxy
+		return serve(args[1], os.Stdin, stdout)
+	}
+	if len(args) != 1 {
+		return errors.New("want DIR")
+	}
+	dir := args[0]
 	b, err := readBenchmark(filepath.Join(dir, "livemcpbench"))
 	if err != nil {
 		return err
 	}
-	b.printRecall(os.Stdout)
-	fmt.Println()
-	b.printLatency(os.Stdout)
-	fmt.Println()
-	return printTokens(os.Stdout, filepath.Join(dir, "tool-lists"), filepath.Join(dir, "livemcpbench"))
+	b.printRecall(stdout)
+	fmt.Fprintln(stdout)
+	b.printLatency(stdout)
+	fmt.Fprintln(stdout)
+	return printTokens(stdout, filepath.Join(dir, "tool-lists"), filepath.Join(dir, "livemcpbench"))
 }

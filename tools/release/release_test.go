@@ -95,7 +95,7 @@ func TestMistakes(t *testing.T) {
 		"a full folder":   {"-out", full, ".."},
 		"a strange place": {"-out", t.TempDir(), "-systems", "linux", repository(t)},
 	} {
-		if err := run(io.Discard, args); err == nil {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
 	}
@@ -120,7 +120,7 @@ func repository(t *testing.T) string {
 func built(t *testing.T, checkout string) map[string]string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
-	if err := run(io.Discard, []string{"-out", out, "-systems", "linux/amd64,windows/arm64", checkout}); err != nil {
+	if err := run(t.Context(), []string{"-out", out, "-systems", "linux/amd64,windows/arm64", checkout}, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	names, err := filepath.Glob(filepath.Join(out, "*"))

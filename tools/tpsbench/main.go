@@ -31,27 +31,18 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"mcpschedd/tools/dataset"
 	"mcpschedd/tools/launch"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "tpsbench: error:", err)
-		os.Exit(1)
-	}
-}
+func main() { launch.Main("tpsbench", command) }
 
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	name := ""

@@ -11,6 +11,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,17 +19,15 @@ import (
 	"os"
 
 	"mcpschedd/internal/deliver"
+	"mcpschedd/tools/launch"
 )
 
-func main() {
-	if err := run(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "tokens: error: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { launch.Main("tokens", run) }
 
-// run writes the number of tokens of each text it reads.
-func run(in io.Reader, out io.Writer) error {
+func run(_ context.Context, _ []string, stdout, _ io.Writer) error { return count(os.Stdin, stdout) }
+
+// count writes the number of tokens of each text it reads.
+func count(in io.Reader, out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for texts, n := json.NewDecoder(in), 1; ; n++ {
 		var text string

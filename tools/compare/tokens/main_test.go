@@ -15,7 +15,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out strings.Builder
-			err := run(strings.NewReader(tc.in), &out)
+			err := count(strings.NewReader(tc.in), &out)
 			if tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
 				t.Errorf("got error %v, want %q", err, tc.err)
 			}
