@@ -179,7 +179,7 @@ inspect() { # WHAT PATTERN ERA OPTIONS…: on both transports
 		--protocol-era "$spoken" --transport http --server-url "$url" --header "Authorization: Bearer $TOKEN" "$@"
 }
 for era in legacy modern; do
-	inspect tools/list '"filesystem__read_text_file".*"everything__echo".*"memory__read_graph".*"thinking__sequentialthinking"' "$era" --method tools/list
+	inspect tools/list '"everything__echo".*"filesystem__read_text_file".*"memory__read_graph".*"thinking__sequentialthinking"' "$era" --method tools/list
 	inspect tools/call 'Echo: hello' "$era" --method tools/call --tool-name everything__echo --tool-arg message=hello
 	inspect "tools/call of another server" 'needle' "$era" --method tools/call --tool-name filesystem__read_text_file --tool-arg "path=$project/hay.txt"
 	inspect prompts/list 'everything__args-prompt' "$era" --method prompts/list
