@@ -14,49 +14,11 @@
 # Last, through connect: calls at once, one that is cancelled, a list that changes and a
 # question of the server; then its hooks: a file is read ahead in a turn that they report, and
 # what a command of Claude Code's own has written is read anew.
-set -eu
-cd "$(dirname "$0")/../.."
-root=$PWD
-bin=${BIN:-$root/bin/mcpschedd}
+cd "$(dirname "$0")/../.." && . tools/scripts/lib.sh && need node npm script "$bin"
 ends=${ENDS:-20}
-version=2.1.328
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-clients/claude
-for need in node npm script "$bin"; do
-	command -v "$need" >/dev/null || { echo "claude.sh: error: $need: not found" >&2; exit 1; }
-done
-claude=$cache/node_modules/.bin/claude
-if ! "$claude" --version 2>/dev/null | grep -q "^$version "; then
-	mkdir -p "$cache"
-	echo '{"private":true}' >"$cache/package.json"
-	(cd "$cache" && npm install --no-audit --no-fund --loglevel=error --no-update-notifier "@anthropic-ai/claude-code@$version")
-fi
+claude_code
 
-work=$(mktemp -d)
-running=
-finish() {
-	for pid in $running; do kill "$pid" 2>/dev/null || :; done
-	rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 1' HUP INT TERM
-
-passed=0 failed=0
-ok() { passed=$((passed + 1)); printf 'ok   %s\n' "$1"; }
-fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; }
-
-# until_written FILE: something stands in it, within a minute.
-until_written() {
-	for _ in $(seq 600); do
-		[ ! -s "$1" ] || return 0
-		sleep 0.1
-	done
-	echo "claude.sh: error: nothing in $1" >&2
-	exit 1
-}
-
-HOME=$work
-export HOME
-mark=$work # all that comes of this script has it in its environment
+own_home
 mkdir "$work/project"
 cat >"$work/config.toml" <<X
 [server]
@@ -72,14 +34,6 @@ idle = "1s"
 side_effect_class = "read_only"
 X
 
-# model NAME TOOL…: a script for the model, whose address is in $work/NAME.
-model() {
-	name=$1
-	shift
-	node "$root/tools/clients/claude-model.mjs" "$@" >"$work/$name" &
-	running="$running $!"
-	until_written "$work/$name"
-}
 model calls mcp__prox__echo
 model hangs mcp__prox__echo mcp__prox__hang
 
@@ -87,20 +41,10 @@ model hangs mcp__prox__echo mcp__prox__hang
 client() {
 	(
 		cd "$work/project"
-		ANTHROPIC_BASE_URL=$(cat "$work/$1") ANTHROPIC_API_KEY=none IS_SANDBOX=1 ENABLE_TOOL_SEARCH=false \
-			CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 exec "$claude" -p go --mcp-config "$work/mcp.json" --strict-mcp-config \
+		with_model "$1" "$claude" -p go --mcp-config "$work/mcp.json" --strict-mcp-config \
 			--allowedTools "mcp__prox${ALSO:-}" --output-format stream-json --verbose >"$work/out" 2>"$work/err" </dev/null
 	) &
 	client=$!
-}
-
-# left: the names of processes that came of this script, its models aside.
-left() {
-	for file in $(HOME=/ grep -lsaF "HOME=$mark" /proc/[0-9]*/environ || :); do
-		pid=${file#/proc/} pid=${pid%/environ}
-		case " $running $$ " in *" $pid "*) continue ;; esac
-		grep -v '^sh$' "/proc/$pid/comm" 2>/dev/null || :
-	done
 }
 
 # kept: what a clean end leaves on disk. The last line of the record is written at the
@@ -119,7 +63,7 @@ converse() {
 	rm -f "$work/hung"
 	client "$1"
 	if [ "$1" = hangs ]; then
-		until_written "$work/hung"
+		within 600 test -s "$work/hung" || die "nothing in $work/hung"
 		kill "-$2" "$client"
 	fi
 	wait "$client" || :
@@ -132,16 +76,13 @@ connected() {
 	if grep -q '^prox: .*✔ Connected' "$work/out"; then ok "claude mcp list, $1: connected"; else fail "claude mcp list, $1"; cat "$work/out" "$work/err"; fi
 }
 
+none_left() { [ -z "$(left)" ]; }
 clean=0 n=0
 # ended MODEL WHY: counts one end; WHY is empty if it was clean so far.
 ended() {
 	why=$2
-	for _ in $(seq 100); do # a process that was killed takes a moment to go, and a daemon a second
-		rest=$(left)
-		[ -n "$rest" ] || break
-		sleep 0.1
-	done
-	[ -z "$rest" ] || why="$why; left: $(echo $rest)"
+	# A process that was killed takes a moment to go, and a daemon a second.
+	within 100 none_left || why="$why; left: $(ps -o args= -p "$(left | tr '\n' ,)0" || :)"
 	[ -n "$why" ] || why=$(kept "$1") || :
 	if [ -z "$why" ]; then clean=$((clean + 1)); else echo "     end $n ($1): $why"; fi
 }
@@ -184,18 +125,9 @@ stdio connect INT KILL
 
 for n in $(seq "$ends"); do
 	rm -rf "$work/state"
-	: >"$work/log"
 	kind=calls
 	[ $((n % 2)) = 1 ] || kind=hangs
-	"$bin" serve --config "$work/config.toml" --http 127.0.0.1:0 2>"$work/log" &
-	proxy=$!
-	running="$running $proxy"
-	url=
-	for _ in $(seq 300); do
-		url=$(sed -n 's/.*msg="serving HTTP" url=\([^ ]*\).*/\1/p' "$work/log")
-		[ -z "$url" ] || break
-		sleep 0.1
-	done
+	serve_http "$work/config.toml"
 	entry="{\"type\":\"http\",\"url\":\"$url\",\"headers\":{\"Authorization\":\"Bearer $(cat "$work/state/http-token")\"}}"
 	printf '{"mcpServers":{"prox":%s}}\n' "$entry" >"$work/mcp.json"
 	if [ "$n" = 1 ]; then
@@ -223,25 +155,18 @@ model plans 'mcp__prox__execute_tool_plan={"steps":[{"id":"a","tool":"echo","arg
 printf '{"hasCompletedOnboarding":true,"customApiKeyResponses":{"approved":["none"]},"projects":{"%s":{"hasTrustDialogAccepted":true}}}\n' "$work/project" >"$work/.claude.json"
 
 # until_shown TEXT PATH: the text stands in the file or below the folder, within a minute.
-until_shown() {
-	for _ in $(seq 600); do
-		! grep -raqsF "$1" "$2" || return 0
-		sleep 0.1
-	done
-	echo "claude.sh: error: not in $2: $1" >&2
-	exit 1
-}
+until_shown() { within 600 grep -raqsF "$1" "$2" || die "not in $2: $1"; }
 
 # confirm MODEL KEY…: one run in a terminal, in which the question is answered by keys.
 confirm() {
-	base=$(cat "$work/$1")
+	asked=$1
 	shift
 	rm -rf "$work/state" "$work/.claude/projects" "$work/screen"
 	mkfifo "$work/keys"
 	(
 		cd "$work/project"
-		export ANTHROPIC_BASE_URL="$base" ANTHROPIC_API_KEY=none IS_SANDBOX=1 ENABLE_TOOL_SEARCH=false CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 TERM=xterm
-		exec script -qfec "stty cols 120 rows 40; '$claude' --mcp-config '$work/mcp.json' --strict-mcp-config --allowedTools mcp__prox" "$work/screen" <"$work/keys" >"$work/out" 2>&1
+		export TERM=xterm
+		with_model "$asked" script -qfec "stty cols 120 rows 40; '$claude' --mcp-config '$work/mcp.json' --strict-mcp-config --allowedTools mcp__prox" "$work/screen" <"$work/keys" >"$work/out" 2>&1
 	) &
 	client=$!
 	running="$running $client"
@@ -322,7 +247,7 @@ reported() {
 	"$bin" daemon --config "$work/hooks.toml" >"$work/ready" & # else the session may begin before it does
 	daemon=$!
 	running="$running $daemon"
-	until_written "$work/ready"
+	within 600 test -s "$work/ready" || die "no daemon"
 	mkdir -p "$work/.claude"
 	printf '{"hooks":{%s}}\n' "$hooks" >"$work/.claude/settings.json"
 	printf one >"$work/project/a"
@@ -331,7 +256,7 @@ reported() {
 	client edits
 	wait "$client" || :
 	ALSO=
-	kill "$daemon"
+	kill "$daemon" 2>/dev/null || : # it goes by itself a second after its last client
 	wait "$daemon" || :
 	second=$(grep -aho 'read: [a-z]*' "$work/out" | tail -n 1)
 	how=$(cat "$work"/state/events/*.jsonl | grep '"kind":"call"' | grep '"tool":"read"' | grep -o '"disposition":"[a-z]*"' | tr '\n' ' ')
@@ -344,5 +269,4 @@ case $how in '"disposition":"hit" "disposition":"fetched" ') ok 'hooks: a file i
 [ "$second" = 'read: two' ] && ok 'hooks: what a command has written is read anew' || fail "hooks: got $second after a command wrote two"
 rm "$work/.claude/settings.json"
 
-printf '%s ok, %s failed\n' "$passed" "$failed"
-[ "$failed" = 0 ]
+total

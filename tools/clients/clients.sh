@@ -9,33 +9,7 @@
 # Packages are installed into a cache folder of their own. What else a server
 # needs (rg, git) is skipped with a word if it is not there. Every process runs
 # within a time limit, on loopback or pipes.
-set -eu
-cd "$(dirname "$0")/../.."
-root=$PWD
-bin=${BIN:-$root/bin/mcpschedd}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-clients
-for need in go node npm "$bin"; do
-	command -v "$need" >/dev/null || { echo "clients.sh: error: $need: not found" >&2; exit 1; }
-done
-
-work=$(mktemp -d)
-http=
-finish() {
-	if [ -n "$http" ]; then
-		kill "$http" 2>/dev/null || :
-		sleep 0.3 # a shell may swallow a signal to a child it has only just made
-		kill "$http" 2>/dev/null || :
-		wait "$http" 2>/dev/null || :
-	fi
-	rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 1' HUP INT TERM
-
-passed=0 failed=0 skipped=0
-ok() { passed=$((passed + 1)); printf 'ok   %s\n' "$1"; }
-fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; }
-skip() { skipped=$((skipped + 1)); printf 'skip %s\n' "$1"; }
+cd "$(dirname "$0")/../.." && . tools/scripts/lib.sh && need go node npm "$bin"
 
 # check LABEL PATTERN COMMAND…: the command ends well and prints the pattern.
 check() {
@@ -63,24 +37,10 @@ checks() {
 	fi
 }
 
-echo "# packages, in $cache"
-mkdir -p "$cache"
-if ! cmp -s tools/clients/package.json "$cache/package.json" || [ ! -d "$cache/node_modules" ]; then
-	cp tools/clients/package.json "$cache/package.json.new"
-	mv "$cache/package.json.new" "$cache/package.json"
-	(cd "$cache" && npm install --no-audit --no-fund --loglevel=error --no-update-notifier) || { rm "$cache/package.json"; exit 1; }
-fi
-cp tools/clients/*.mjs "$cache/"
+packages tools/clients/package.json
 
-# goserver NAME MODULE VERSION [PACKAGE]: a server written in Go, built in a
-# module of its own, so that its dependencies meet no others.
-goserver() {
-	[ ! -x "$cache/go/$1-$3" ] || return 0
-	mkdir -p "$work/go/$1" "$cache/go"
-	printf 'module throwaway\n\ngo 1.26\n\nrequire %s %s\n' "$2" "$3" >"$work/go/$1/go.mod"
-	(cd "$work/go/$1" && timeout 600 go build -mod=mod -o "$cache/go/$1-$3" "$2${4:-}") >"$work/err" 2>&1 ||
-		{ skip "$1: does not build here"; tail -n 3 "$work/err"; return 1; }
-}
+# go_built NAME MODULE VERSION [PACKAGE]: a server written in Go, unless it does not build here.
+go_built() { go_server "$@" >"$work/err" 2>&1 || { skip "$1: does not build here"; tail -n 3 "$work/err"; return 1; }; }
 
 # What the servers work on.
 project=$work/project
@@ -130,16 +90,16 @@ else
 fi
 if ! command -v git >/dev/null; then
 	skip "git: git is not installed"
-elif goserver git-mcp-go github.com/geropl/git-mcp-go v1.3.1; then
+elif go_built git-mcp-go github.com/geropl/git-mcp-go v1.3.1; then
 	(cd "$project" && git init -q . && git add . && git -c user.name=Ada -c user.email=ada@example.org commit -qm 'a "first" commit')
 	server git '{}' "$(tool git_log "{\"repo_path\":\"$project\"}"),$(tool git_status "{\"repo_path\":\"$project\"}")" \
-		"$cache/go/git-mcp-go-v1.3.1" serve -r "$project"
+		"$server" serve -r "$project"
 fi
-if goserver gopls golang.org/x/tools/gopls v0.21.1; then
-	server gopls '{}' "$(tool go_workspace '{}'),$(tool go_search '{"query":"answer"}')" "$cache/go/gopls-v0.21.1" mcp
+if go_built gopls golang.org/x/tools/gopls v0.21.1; then
+	server gopls '{}' "$(tool go_workspace '{}'),$(tool go_search '{"query":"answer"}')" "$server" mcp
 fi
-if goserver github-mcp-server github.com/github/github-mcp-server v1.0.0 /cmd/github-mcp-server; then
-	server github '{"GITHUB_PERSONAL_ACCESS_TOKEN":"none"}' '' "$cache/go/github-mcp-server-v1.0.0" stdio --read-only
+if go_built github-mcp-server github.com/github/github-mcp-server v1.0.0 /cmd/github-mcp-server; then
+	server github '{"GITHUB_PERSONAL_ACCESS_TOKEN":"none"}' '' "$server" stdio --read-only
 fi
 printf '{"roots":["file://%s"],"servers":[\n%s\n]}\n' "$project" "$servers" >"$work/servers.json"
 
@@ -151,21 +111,11 @@ else
 	fail "compare"
 	cat "$work/err"
 fi
-[ -s "$work/proxy/config.toml" ] || { echo "clients.sh: error: no configuration to go on with" >&2; exit 1; }
+[ -s "$work/proxy/config.toml" ] || die "no configuration to go on with"
 
 echo "# clients: one proxy for all servers, on stdio and HTTP"
-HOME=$work
-export HOME
-: >"$work/http.log"
-timeout -k 10 900 "$bin" serve --config "$work/proxy/config.toml" --http 127.0.0.1:0 2>>"$work/http.log" &
-http=$!
-url=
-for _ in $(seq 100); do
-	url=$(sed -n 's/.*msg="serving HTTP" url=\([^ ]*\).*/\1/p' "$work/http.log")
-	[ -z "$url" ] || break
-	sleep 0.1
-done
-[ -n "$url" ] || { cat "$work/http.log"; exit 1; }
+own_home
+serve_http "$work/proxy/config.toml"
 TOKEN=$(cat "$work/proxy/state/http-token")
 export TOKEN
 
@@ -204,13 +154,7 @@ grep -q '^tools = "search"' "$work/searched.toml" || printf '[server]\ntools = "
 checks "$node" "$cache/searched.mjs" "$project" "$work/proxy/config.toml" "$work/searched.toml" "$bin"
 
 if [ "${CLAUDE:-}" = 1 ]; then
-	claude=$cache/claude/node_modules/.bin/claude
-	version=2.1.328
-	if ! "$claude" --version 2>/dev/null | grep -q "^$version "; then
-		mkdir -p "$cache/claude"
-		echo '{"private":true}' >"$cache/claude/package.json"
-		(cd "$cache/claude" && npm install --no-audit --no-fund --loglevel=error --no-update-notifier "@anthropic-ai/claude-code@$version")
-	fi
+	claude_code
 	cd "$project"
 	check "claude mcp add-json, stdio" Added "$claude" mcp add-json pipes \
 		"{\"type\":\"stdio\",\"command\":\"$bin\",\"args\":[\"serve\",\"--config\",\"$work/proxy/config.toml\"]}"
@@ -225,25 +169,10 @@ fi
 
 # Nothing but the HTTP proxy itself may be left of all this, and it goes at a
 # signal with all its servers.
-kill "$http"
+kill "$proxy"
 code=0
-wait "$http" || code=$?
-http=
+wait "$proxy" || code=$?
+running=
 if [ "$code" = 0 ]; then ok "the HTTP proxy ends at a signal"; else fail "the HTTP proxy ends at a signal: got exit code $code, want 0"; fi
-if [ -d /proc/self ]; then # all that came of this script have its HOME
-	left=$(mark="HOME=$work" HOME=/; grep -lsaF "$mark" /proc/[0-9]*/environ | cut -d / -f 3 || :)
-else
-	left=$(pgrep -f "$work" || :)
-fi
-running= # one that has ended, and that init has not yet taken note of, is not left
-for pid in $left; do
-	case $(ps -o stat= -p "$pid" || :) in '' | Z*) ;; *) running="$running $pid" ;; esac
-done
-if [ -z "$running" ]; then
-	ok "no process is left"
-else
-	fail "processes are left: $(ps -o pid= -o args= -p "$(echo $running | tr ' ' ,)" | head -n 5)"
-fi
-
-printf '%s ok, %s failed, %s skipped\n' "$passed" "$failed" "$skipped"
-[ "$failed" = 0 ]
+nothing_left
+total

@@ -5,17 +5,9 @@
 # connection, too, where make claude has installed it.
 #
 #   sh tools/clients/daemon.sh    needs Linux, and what make clients installs; make builds bin/mcpschedd
-set -eu
-cd "$(dirname "$0")/../.."
-bin=${BIN:-$PWD/bin/mcpschedd}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-clients
-for need in "$bin" "$cache/node_modules/@upstash/context7-mcp/package.json" "$cache/node_modules/@modelcontextprotocol/sdk/package.json"; do
-	[ -e "$need" ] || { echo "daemon.sh: error: $need: not found" >&2; exit 1; }
-done
+cd "$(dirname "$0")/../.." && . tools/scripts/lib.sh
+need "$bin" "$cache/node_modules/@upstash/context7-mcp/package.json" "$cache/node_modules/@modelcontextprotocol/sdk/package.json"
 claude=$cache/claude/node_modules/.bin/claude
 [ -x "$claude" ] || claude=
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
 cp tools/clients/daemon.mjs "$cache/"
 timeout 600 node "$cache/daemon.mjs" "$bin" "$work" "$cache/node_modules" $claude

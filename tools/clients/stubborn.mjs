@@ -4,28 +4,26 @@
 // "find" answers with a path, and "read" with what stands there;
 // "grow" makes a tool "late" appear; "ask" asks the user, and answers with what was chosen.
 import fs from 'node:fs'
-import readline from 'node:readline'
+import { send, serve, text } from '../scripts/serve.mjs'
 
 process.on('SIGTERM', () => {})
 process.on('SIGINT', () => {})
 setInterval(() => {}, 1000)
 
-const send = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }))
 const tool = (name) => ({ name, description: name, inputSchema: { type: 'object', properties: { text: { type: 'string' }, path: { type: 'string' } } }, annotations: { readOnlyHint: true } })
-const said = (text) => ({ content: [{ type: 'text', text }] })
 const tools = {
-	echo: (args) => said(`echo: ${args.text}`),
+	echo: (args) => text(`echo: ${args.text}`),
 	hang: () => { fs.writeFileSync(process.env.HUNG, 'begun\n') },
 	together: (args, id) => {
-		waiting.push({ id, result: said(`together: ${args.text}`) })
+		waiting.push({ id, result: text(`together: ${args.text}`) })
 		if (waiting.length >= 2) waiting.splice(0).forEach(send)
 	},
-	find: (args) => said(args.path),
-	read: (args) => said(`read: ${fs.readFileSync(args.path, 'utf8')}`),
+	find: (args) => text(args.path),
+	read: (args) => text(`read: ${fs.readFileSync(args.path, 'utf8')}`),
 	grow: () => {
-		tools.late ??= (args) => said(`late: ${args.text}`)
+		tools.late ??= (args) => text(`late: ${args.text}`)
 		send({ method: 'notifications/tools/list_changed' })
-		return said('grown')
+		return text('grown')
 	},
 	ask: (args, id) => {
 		asking = id
@@ -34,19 +32,11 @@ const tools = {
 }
 const waiting = []
 let asking
-const answers = {
-	initialize: (p) => ({ protocolVersion: p.protocolVersion, capabilities: { tools: { listChanged: true } }, serverInfo: { name: 'stubborn', version: '1' }, instructions: 'Echo first.' }),
-	ping: () => ({}),
+
+serve('stubborn', {
 	'tools/list': () => ({ tools: Object.keys(tools).map(tool) }),
 	'tools/call': (p, id) => tools[p.name](p.arguments, id),
-}
-
-readline.createInterface({ input: process.stdin }).on('line', (line) => {
-	const { id, method, params, result: answer } = JSON.parse(line)
-	if (id === 'question') return send({ id: asking, result: said(`asked: ${answer?.action}`) })
+}, ({ id, method, result }) => {
+	if (id === 'question') send({ id: asking, result: text(`asked: ${result?.action}`) })
 	if (method === 'notifications/cancelled') fs.appendFileSync(process.env.HUNG, 'cancelled\n')
-	if (id === undefined || method === undefined) return
-	if (!answers[method]) return send({ id, error: { code: -32601, message: `no ${method}` } })
-	const result = answers[method](params, id)
-	if (result !== undefined) send({ id, result })
 })

@@ -11,7 +11,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { lstatSync, renameSync, statSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
-import { equal, matches, run } from "../clients/checks.mjs";
+import { equal, matches, run } from "../scripts/checks.mjs";
 
 const [project, ...rest] = process.argv.slice(2);
 const cut = rest.indexOf("--");

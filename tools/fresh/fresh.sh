@@ -5,43 +5,12 @@
 #
 #   sh tools/fresh/fresh.sh    needs go, node 20, npm and git; make builds bin/mcpschedd
 #
-# Packages go into the cache folder of clients.sh. Postgres runs on a socket in a
+# Packages go into the cache folder of plan.sh. Postgres runs on a socket in a
 # temporary folder and on a loopback port, as a user other than root.
-set -eu
-cd "$(dirname "$0")/../.."
-root=$PWD
-bin=${BIN:-$root/bin/mcpschedd}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-fresh
-for need in go node npm git "$bin"; do
-	command -v "$need" >/dev/null || { echo "fresh.sh: error: $need: not found" >&2; exit 1; }
-done
-
-work=$(mktemp -d)
-chmod 755 "$work"
-database=
-finish() {
-	if [ -n "$database" ]; then
-		kill -INT "$database" 2>/dev/null || :
-		wait "$database" 2>/dev/null || :
-	fi
-	rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 1' HUP INT TERM
-
-echo "# packages, in $cache"
-mkdir -p "$cache/go"
-if ! cmp -s tools/fresh/package.json "$cache/package.json" || [ ! -d "$cache/node_modules" ]; then
-	cp tools/fresh/package.json "$cache/package.json.new"
-	mv "$cache/package.json.new" "$cache/package.json"
-	(cd "$cache" && npm install --no-audit --no-fund --loglevel=error --no-update-notifier) || { rm "$cache/package.json"; exit 1; }
-fi
-gitserver=$cache/go/git-mcp-go-v1.3.1
-if [ ! -x "$gitserver" ]; then
-	mkdir "$work/go"
-	printf 'module throwaway\n\ngo 1.26\n\nrequire github.com/geropl/git-mcp-go v1.3.1\n' >"$work/go/go.mod"
-	(cd "$work/go" && timeout 600 go build -mod=mod -o "$gitserver" github.com/geropl/git-mcp-go)
-fi
+cd "$(dirname "$0")/../.." && . tools/scripts/lib.sh && need go node npm git "$bin"
+cache=$caches/mcpschedd-plan
+packages tools/plan/package.json
+go_server git-mcp-go github.com/geropl/git-mcp-go v1.3.1
 
 project=$work/project
 mkdir "$project"
@@ -67,7 +36,7 @@ args = ["$cache/node_modules/@modelcontextprotocol/server-filesystem/dist/index.
 provider = "filesystem"
 
 [upstreams.git]
-command = "$gitserver"
+command = "$server"
 args = ["serve", "--write-access", "-r", "$project"]
 provider = "git"
 
@@ -78,39 +47,15 @@ freshness_ttl_s = 600
 freshness_ttl_s = 600
 END
 
-# Who may run a database: root may not.
-as=
-[ "$(id -u)" != 0 ] || as="setpriv --reuid=postgres --regid=postgres --clear-groups"
-sql=
-initdb=$(command -v initdb || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)
-if [ -z "$initdb" ]; then
-	echo "skip Postgres: initdb is not installed"
+if postgres; then
+	{
+		echo
+		database_upstream
+		printf '[tools."db/*".cost_model]\nfreshness_ttl_s = 600\n'
+	} >>"$work/config.toml"
 else
-	data=$work/data
-	mkdir "$data"
-	[ "$(id -u)" != 0 ] || chown postgres "$data"
-	$as "$initdb" -D "$data/db" -U postgres -A trust >"$work/initdb.log" 2>&1 || { cat "$work/initdb.log"; exit 1; }
-	port=$((20000 + $$ % 20000))
-	$as "${initdb%initdb}postgres" -D "$data/db" -k "$data" -p "$port" -h 127.0.0.1 >"$work/postgres.log" 2>&1 &
-	database=$!
-	psql="psql -q -h 127.0.0.1 -p $port -U postgres -c"
-	for _ in $(seq 100); do
-		$psql 'SELECT 1' >/dev/null 2>&1 && break
-		sleep 0.1
-	done
-	$psql 'SELECT 1' >/dev/null || { cat "$work/postgres.log"; exit 1; }
-	sql=$psql
-	cat >>"$work/config.toml" <<END
-
-[upstreams.db]
-command = "$cache/node_modules/.bin/toolbox"
-args = ["--prebuilt", "postgres", "--stdio"]
-env = { POSTGRES_HOST = "127.0.0.1", POSTGRES_PORT = "$port", POSTGRES_DATABASE = "postgres", POSTGRES_USER = "postgres", POSTGRES_PASSWORD = "none" }
-provider = "postgres"
-
-[tools."db/*".cost_model]
-freshness_ttl_s = 600
-END
+	sql=
+	echo "skip Postgres: initdb is not installed"
 fi
 
 # shellcheck disable=SC2086 # the SQL command is several words

@@ -9,44 +9,15 @@
 # Packages go into the cache folders of claude.sh and clients.sh, which run first. The
 # model is a script on loopback; the ticket server takes 400 ms for each call and never
 # connects to the host that its settings name.
-set -eu
-cd "$(dirname "$0")/../.."
-root=$PWD
-bin=${BIN:-$root/bin/mcpschedd}
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-clients
+cd "$(dirname "$0")/../.." && . tools/scripts/lib.sh
 claude=$cache/claude/node_modules/.bin/claude
-for need in node npm git "$bin" "$claude" "$cache/node_modules/@modelcontextprotocol/sdk/package.json"; do
-	[ -e "$need" ] || command -v "$need" >/dev/null || { echo "newuser.sh: error: $need: not found" >&2; exit 1; }
-done
-
-work=$(mktemp -d)
-chmod 755 "$work"
-running= database=
-finish() {
-	for pid in $running $(pgrep -f "daemon --config $work/" || :); do kill "$pid" 2>/dev/null || :; done # the daemon would stay for ten minutes
-	if [ -n "$database" ]; then
-		kill -INT "$database" 2>/dev/null || :
-		wait "$database" 2>/dev/null || :
-	fi
-	rm -rf "$work"
-}
-trap finish EXIT
-trap 'exit 1' HUP INT TERM
-
-passed=0 failed=0
-ok() { passed=$((passed + 1)); printf 'ok   %s\n' "$1"; }
-fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; }
-# verify LABEL COMMAND…: the command ends well.
-verify() {
-	label=$1
-	shift
-	if "$@" >"$work/verify" 2>&1; then ok "$label"; else fail "$label"; cat "$work/verify"; fi
-}
+need node npm git "$bin" "$claude" "$cache/node_modules/@modelcontextprotocol/sdk/package.json"
+daemons() { pgrep -f "daemon --config $work/" || :; }
+trap 'running="$running $(daemons)"; finish' EXIT # the daemon would stay for ten minutes
 
 npm_config_cache=${npm_config_cache:-$(npm config get cache)} # the home is empty, the packages need not be fetched again
 export npm_config_cache
-HOME=$work
-export HOME
+own_home
 unset XDG_CONFIG_HOME XDG_STATE_HOME MCPSCHEDD_CONFIG || :
 mkdir "$work/project" "$work/elsewhere"
 (
@@ -70,16 +41,7 @@ add -s local scratch -- node "$root/tools/newuser/tickets.mjs"
 mkdir -p "$work/.claude"
 echo '{"permissions":{"deny":["mcp__filesystem__write_file"],"allow":["mcp__tickets__get_ticket"]}}' >"$work/.claude/settings.json"
 
-initdb=$(command -v initdb || ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null | tail -n 1)
-if [ -n "$initdb" ]; then
-	as=
-	[ "$(id -u)" != 0 ] || as="setpriv --reuid=postgres --regid=postgres --clear-groups"
-	mkdir "$work/data"
-	[ "$(id -u)" != 0 ] || chown postgres "$work/data"
-	$as "$initdb" -D "$work/data/db" -U postgres -A trust >"$work/initdb.log" 2>&1 || { cat "$work/initdb.log"; exit 1; }
-	port=$((20000 + $$ % 20000))
-	$as "${initdb%initdb}postgres" -D "$work/data/db" -k "$work/data" -p "$port" -h 127.0.0.1 >"$work/postgres.log" 2>&1 &
-	database=$!
+if postgres; then
 	add -s user postgres -- npx -y @modelcontextprotocol/server-postgres "postgresql://postgres:pw-9f8e7d6c@127.0.0.1:$port/postgres"
 fi
 
@@ -109,21 +71,13 @@ echo '# mcpschedd check --connect'
 converse() {
 	folder=$1 out=$2
 	shift 2
-	THINK=600 node "$root/tools/clients/claude-model.mjs" "$@" >"$work/model" &
-	model=$!
-	running="$running $model"
-	for _ in $(seq 100); do
-		[ ! -s "$work/model" ] || break
-		sleep 0.1
-	done
+	THINK=600 model model "$@"
 	(
 		cd "$folder"
-		ANTHROPIC_BASE_URL=$(cat "$work/model") ANTHROPIC_API_KEY=none IS_SANDBOX=1 ENABLE_TOOL_SEARCH=false \
-			CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 timeout 180 "$claude" -p go \
+		with_model model timeout 180 "$claude" -p go \
 			--allowedTools mcp__mcpschedd --output-format stream-json --verbose >"$out" 2>"$out.err" </dev/null
 	) || { fail "claude in $folder"; tail -n 5 "$out" "$out.err"; }
 	kill "$model" 2>/dev/null || :
-	: >"$work/model"
 }
 
 (cd "$work/project" && timeout 90 "$claude" mcp list) >"$work/list" 2>&1 || :
@@ -175,5 +129,4 @@ verify 'undo: its settings are byte for byte what they were' cmp "$work/.claude/
 (cd "$work/project" && timeout 120 "$claude" mcp list) >"$work/list" 2>&1 || :
 verify 'undo: claude connects to them' grep '^tickets: .*✔ Connected' "$work/list"
 
-printf '%s ok, %s failed\n' "$passed" "$failed"
-[ "$failed" = 0 ]
+total

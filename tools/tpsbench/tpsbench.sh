@@ -7,22 +7,9 @@
 # Flags are those of `tpsbench run`, as in -model NAME -url http://127.0.0.1:8000/v1 -max-usd 5.
 # Servers are those that tools/clients installs, in its cache folder. Runs that are there are not
 # made again.
-set -eu
-cd "$(dirname "$0")/../.."
-root=$PWD
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-clients
-for need in go node npm rg bin/mcpschedd; do
-	command -v "$need" >/dev/null || { echo "tpsbench.sh: error: $need: not found" >&2; exit 1; }
-done
-mkdir -p "$cache" results/tpsbench
-if ! cmp -s tools/clients/package.json "$cache/package.json" || [ ! -d "$cache/node_modules" ]; then
-	cp tools/clients/package.json "$cache/package.json.new"
-	mv "$cache/package.json.new" "$cache/package.json"
-	(cd "$cache" && npm install --no-audit --no-fund --loglevel=error --no-update-notifier) || { rm "$cache/package.json"; exit 1; }
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM
+cd "$(dirname "$0")/../.." && . tools/scripts/lib.sh && need go node npm rg "$bin"
+packages tools/clients/package.json >&2
+mkdir -p results/tpsbench
 node=$(command -v node)
 # server NAME SCRIPT [ARGUMENT]
 server() { printf '[upstreams.%s]\ncommand = "%s"\nargs = ["%s/node_modules/%s/dist/index.js"%s]\ntrust = true\n' "$1" "$node" "$cache" "$2" "${3:+, \"$3\"}"; }
@@ -38,7 +25,7 @@ out=$root/results/tpsbench
 go build -C tools -o "$work/tpsbench" ./tpsbench
 [ -f "$out/tasks.jsonl" ] || "$work/tpsbench" generate -seed 1 >"$out/tasks.jsonl"
 code=0
-"$work/tpsbench" run -tasks "$out/tasks.jsonl" -runs "$out/runs.jsonl" -servers "$work/servers.toml" -bin "$root/bin/mcpschedd" \
+"$work/tpsbench" run -tasks "$out/tasks.jsonl" -runs "$out/runs.jsonl" -servers "$work/servers.toml" -bin "$bin" \
 	-distance 100ms -at-once 12 "$@" >"$out/report.md" || code=$?
 "$work/tpsbench" report -tasks "$out/tasks.jsonl" -runs "$out/runs.jsonl" -page "$out/report.html" >/dev/null
 cat "$out/report.md"
