@@ -92,6 +92,28 @@ func addCommands(root *cobra.Command, args []string) {
 	group(groupInspect, "Inspect:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
 	root.AddCommand(replayCommand(), versionCommand())
 	root.SetHelpCommand(helpCommand())
+	refuseOtherShells(root)
+}
+
+// refuseOtherShells makes completion fail for an unknown shell, for which cobra prints help.
+func refuseOtherShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	completion.Example = "  mcpschedd completion bash --help    how to load the script"
+	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	completion.Args = func(c *cobra.Command, words []string) error {
+		if len(words) == 0 {
+			return nil
+		}
+		var shells []string
+		for _, shell := range c.Commands() {
+			shells = append(shells, shell.Name())
+		}
+		return hinted{misused{fmt.Errorf("unknown shell %q", words[0])}, "there are: " + strings.Join(shells, ", ")}
+	}
 }
 
 // otherWords are common words for a command, for suggestions.

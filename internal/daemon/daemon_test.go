@@ -541,3 +541,40 @@ func TestAt(t *testing.T) {
 		}
 	}
 }
+
+// A client finds the daemon although its socket was deleted.
+func TestSocketDeleted(t *testing.T) {
+	p := place(t)
+	s := listen(t, p)
+	if err := os.Remove(p.Socket); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Lstat(p.Socket); err == nil {
+			break
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("the daemon does not listen again")
+		}
+	}
+	c := connect(t, p)
+	e := s.next(t)
+	c.sends(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	e.expects(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+}
+
+// A daemon whose folder was deleted leaves the socket of the next daemon alone.
+func TestFolderDeleted(t *testing.T) {
+	p := place(t)
+	first := listen(t, p)
+	if err := os.RemoveAll(filepath.Join(p.StateDir(), "daemon")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := daemon.NewPlace(p.StateDir(), "/c.toml"); err != nil {
+		t.Fatal(err)
+	}
+	second := listen(t, p)
+	first.stop()
+	connect(t, p)
+	second.next(t)
+}

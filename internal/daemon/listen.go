@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -16,11 +17,19 @@ import (
 
 // Listener accepts the daemon's clients.
 type Listener struct {
-	o      ListenOptions
-	lock   *flock.Flock
-	socket net.Listener
-	work   sync.WaitGroup // connections being served
+	o     ListenOptions
+	place Place
+	lock  *flock.Flock
+	held  os.FileInfo    // the lock's file
+	work  sync.WaitGroup // connections being served
+
+	mu     sync.Mutex
+	socket socket // replaced if its file was deleted
 }
+
+// socketCheck is how often the daemon looks whether its socket's file was deleted. A client that
+// finds no socket meanwhile waits longer than that for a daemon.
+const socketCheck = time.Second
 
 // ListenOptions configure a [Listener].
 type ListenOptions struct {
@@ -56,12 +65,17 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("lock of the daemon: %w", err)
 	}
+	held, err := os.Stat(p.lock)
+	if err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("lock of the daemon: %w", err)
+	}
 	socket, err := listen(p)
 	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("socket of the daemon: %w", err)
 	}
-	return &Listener{o: o, lock: lock, socket: socket}, nil
+	return &Listener{o: o, place: p, lock: lock, held: held, socket: socket}, nil
 }
 
 // Run serves clients until ctx is done. It then waits for their goroutines, calls finish and
@@ -72,20 +86,22 @@ func (l *Listener) Run(ctx context.Context, finish func()) {
 	defer finish()
 	defer l.work.Wait()
 	defer end()
-	defer l.socket.Close()                  // removes the socket while the lock is still held
 	stop := context.AfterFunc(ctx, func() { // close the socket first, so that clients do not reconnect to this daemon
-		l.socket.Close()
+		l.current().Close() // removes the socket while the lock is still held
 		end()
 	})
 	defer stop()
+	l.work.Go(func() { l.keepSocket(ctx) })
 	for {
-		accepted, err := l.socket.Accept()
+		accepted, err := l.current().Accept()
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
 				accepted.Close()
 			}
 			return
+		case errors.Is(err, net.ErrClosed): // keepSocket has replaced the socket
+			continue
 		case err != nil: // out of descriptors; retry
 			l.o.Log.Warn("client not accepted", "err", err)
 			time.Sleep(100 * time.Millisecond)
@@ -93,6 +109,45 @@ func (l *Listener) Run(ctx context.Context, finish func()) {
 		}
 		l.work.Go(func() { l.serve(clients, accepted.(conn)) })
 	}
+}
+
+func (l *Listener) current() socket {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.socket
+}
+
+// keepSocket listens anew if the socket's file was deleted. If the lock's file was deleted too,
+// another process may be the daemon now, and this one only serves the clients that it has.
+func (l *Listener) keepSocket(ctx context.Context) {
+	check := time.NewTicker(socketCheck)
+	defer check.Stop()
+	for {
+		select {
+		case <-check.C:
+		case <-ctx.Done():
+			return
+		}
+		if lock, err := os.Stat(l.place.lock); l.current().isThere() || err != nil || !os.SameFile(lock, l.held) {
+			continue
+		}
+		l.mu.Lock()
+		if ctx.Err() == nil { // else the AfterFunc of Run has closed the socket, or waits to close it
+			l.listenAnewLocked()
+		}
+		l.mu.Unlock()
+	}
+}
+
+func (l *Listener) listenAnewLocked() {
+	next, err := listen(l.place)
+	if err != nil {
+		l.o.Log.Warn("the daemon's socket was deleted, and cannot be created again", "err", err)
+		return
+	}
+	l.o.Log.Warn("the daemon's socket was deleted; listening again", "socket", l.place.Socket)
+	l.socket.Close()
+	l.socket = next
 }
 
 // serve serves one connection.

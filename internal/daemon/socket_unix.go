@@ -31,21 +31,48 @@ func socketOf(stateDir, config string) string {
 	return path
 }
 
+// socket listens at a place.
+type socket struct {
+	*net.UnixListener
+	path string
+	file os.FileInfo
+}
+
+// isThere reports whether the socket's file was neither deleted nor replaced.
+func (s socket) isThere() bool {
+	file, err := os.Lstat(s.path)
+	return err == nil && os.SameFile(file, s.file)
+}
+
+// Close stops listening and removes the file, unless it is another daemon's.
+func (s socket) Close() error {
+	if s.isThere() {
+		_ = os.Remove(s.path) // the next daemon removes what is left
+	}
+	return s.UnixListener.Close()
+}
+
 // listen creates the socket of a place, and removes one left behind by a crash. The caller holds
 // the lock.
-func listen(p Place) (net.Listener, error) {
+func listen(p Place) (s socket, err error) {
 	if err := os.Remove(p.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return s, err
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.Socket, Net: "unix"})
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	if err := os.Chmod(p.Socket, 0o600); err != nil { // until then the folder's permissions keep other users out
+	listener.SetUnlinkOnClose(false) // it would remove any file of this name
+	err = os.Chmod(p.Socket, 0o600)  // until then the folder's permissions keep other users out
+	if err == nil {
+		s.file, err = os.Lstat(p.Socket)
+	}
+	if err != nil {
 		listener.Close()
-		return nil, err
+		return s, err
 	}
-	return listener, nil
+	s.UnixListener, s.path = listener, p.Socket
+	return s, nil
 }
 
 func dial(p Place) (conn, error) {

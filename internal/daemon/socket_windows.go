@@ -27,18 +27,25 @@ func socketOf(stateDir, config string) string {
 	return fmt.Sprintf(`\\.\pipe\mcpschedd-%s-%d`, hashOf(stateDir, config), Protocol)
 }
 
+// socket listens at a place.
+type socket struct{ net.Listener }
+
+// isThere returns true: nothing can delete a named pipe.
+func (socket) isThere() bool { return true }
+
 // listen creates the named pipe of a place, which only its user may open. It fails if another
 // process has created a pipe of that name.
-func listen(p Place) (net.Listener, error) {
+func listen(p Place) (socket, error) {
 	user, err := ourUser()
 	if err != nil {
-		return nil, err
+		return socket{}, err
 	}
-	return winio.ListenPipe(p.Socket, &winio.PipeConfig{
+	l, err := winio.ListenPipe(p.Socket, &winio.PipeConfig{
 		SecurityDescriptor: fmt.Sprintf("O:%sD:P(A;;GA;;;%s)", user, user),
 		MessageMode:        true, // supports CloseWrite
 		InputBufferSize:    pipeBuffer, OutputBufferSize: pipeBuffer,
 	})
+	return socket{l}, err
 }
 
 func dial(p Place) (conn, error) {
