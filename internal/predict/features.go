@@ -104,9 +104,12 @@ func (f *features) appendCandidate(out []hash, c *candidate) []hash {
 	if near := f.nearness(c.value); near > 0 {
 		out = append(out, kind.num(near).num(33))
 	}
-	if g.t.follow == nil { // shared by the tool's templates, so that one rarely seen is as likely as such ones were
-		support := bits.Len32(uint32(g.t.Support))
-		out = append(out, tool.num(min(support, 7)).num(dist).num(size).num(34))
+	if g.t.follow == nil { // shared by the tool's templates and by all, so that one rarely seen is as likely as such ones were
+		support := min(bits.Len32(uint32(g.t.Support)), 7)
+		out = append(out,
+			tool.num(support).num(dist).num(size).num(34),
+			seed.num(support).num(dist).num(size).num(35),
+		)
 	}
 	return append(out,
 		kind.num(dist).num(21),
