@@ -268,11 +268,11 @@ func (d *document) patch(operation, path string, value any) error {
 // missing table is created if servers are inserted.
 func (d *document) swap(table []string, take func(name string) bool, put []Pair) error {
 	if d.toml {
-		with := ""
+		var with strings.Builder
 		for _, p := range put {
-			with += p.Value
+			with.WriteString(p.Value)
 		}
-		text, _, err := tomlblock.Swap(d.text, table, take, with)
+		text, _, err := tomlblock.Swap(d.text, table, take, with.String())
 		d.text = text
 		return err
 	}
