@@ -426,7 +426,8 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 		done(o)
 		return
 	}
-	kept := o // capturing o itself would move every outcome to the heap
+	x.s.requests.end(c) // what the server asks while the answer waits is about a prefetch
+	kept := o           // capturing o itself would move every outcome to the heap
 	x.s.running.Go(func() { done(c.enrich(x.ctx, kept)) })
 }
 

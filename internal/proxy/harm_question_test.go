@@ -116,6 +116,26 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 	}
 }
 
+// An answer that waits for the prefetches to be inlined in it has been given by its server, so what the server
+// asks meanwhile is about a prefetch.
+func TestHarmQuestionWhileAnAnswerWaits(t *testing.T) {
+	t.Parallel()
+	asker := newAsker(elicits)
+	close(asker.ask)
+	o := asker.options(t)
+	o.Enrichment.Delivery, o.Enrichment.Wait, o.Enrichment.InlineFrom = "inline", patience, 0.5
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.reply(accepts)
+	c.call("list", `{}`)
+	until(t, s, "dropped", func(st proxy.Stats) bool {
+		return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Harm.Questions == 1 && st.Store.Flights == 0
+	})
+	if n := c.asked(); n > 0 {
+		t.Errorf("the client was asked %d times for a prefetch", n)
+	}
+}
+
 // If a call is open as well, the question may be about the call, which must not fail: the prefetch is
 // dropped, and the call is answered.
 func TestHarmQuestionBesideACall(t *testing.T) {
