@@ -88,10 +88,10 @@ func (b *decisions) invalidate(stale func(tool, arguments string) bool) {
 	}
 }
 
-// settle reports the decisions whose candidates cannot be called in time any more, oldest first; if
-// the session has ended, all.
+// settle reports the decisions whose candidates cannot be called in time any more, oldest first, but not
+// the newest, as some of its candidates may still wait for a slot; if the session has ended, all.
 func (b *decisions) settle(now time.Time, all bool, report func(record.Event)) {
-	for len(b.open) > 0 && (all || len(b.open) > maxDecisions || now.After(b.open[0].until)) {
+	for len(b.open) > 0 && (all || len(b.open) > maxDecisions || now.After(b.open[0].until) && b.open[0] != b.newest) {
 		d := b.open[0]
 		b.open = b.open[1:]
 		slices.SortStableFunc(d.Top, func(a, b record.Decision) int { return cmp.Compare(b.P, a.P) })

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -91,8 +92,11 @@ func newFixtureWith(log *slog.Logger) *fixture {
 	d := &fixture{rules: speculate.Rules{Mode: "on", MaxAge: time.Hour, Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond}}
 	d.Worker = speculate.NewWorker(speculate.Setup{
 		Log: log, Rules: func() *speculate.Rules { return &d.rules },
-		Waited:  func(string) time.Duration { return d.waited },
-		Decided: func(e record.Event) { d.decisions = append(d.decisions, e) },
+		Waited: func(string) time.Duration { return d.waited },
+		Decided: func(e record.Event) {
+			e.Reasons = maps.Clone(e.Reasons)
+			d.decisions = append(d.decisions, e)
+		},
 		Removed: func(string) bool { return false },
 	})
 	return d
@@ -141,6 +145,45 @@ func TestWorkerLearnsAfterTheEnd(t *testing.T) {
 			t.Error("the session is still observed")
 		}
 		d.Close()
+	})
+}
+
+// TestWorkerDecidesOfAllBeforeItReports: a decision is reported once none of its candidates waits for a slot, so that
+// each of its candidates is counted, and nothing changes what was reported.
+func TestWorkerDecidesOfAllBeforeItReports(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		s.takes = 10 * time.Hour
+		list := s.models["list"]
+		for i := range 3 {
+			binding, err := valuemodel.ParseBinding(fmt.Sprintf("$args.also%d", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			list.FollowUps = append(list.FollowUps, valuemodel.FollowUp{Tool: "get", Probability: 0.9, Max: 1, Args: map[string]valuemodel.Binding{"n": binding}})
+		}
+		d, up := newFixture(), at1(s)
+		d.rules.PerSession = 1
+		c := d.client(t, "one")
+		for range 3 {
+			d.asks(c, up, "list", `{"page":1,"also0":2,"also1":3,"also2":4}`)
+			synctest.Wait()
+			time.Sleep(2 * time.Hour) // longer than any answer may be served
+		}
+		d.SessionEnded(c, func() {})
+		d.Close()
+		if len(d.decisions) != 3 {
+			t.Errorf("got %d decisions, want 3", len(d.decisions))
+		}
+		for _, e := range d.decisions {
+			decided := e.Issued
+			for _, n := range e.Reasons {
+				decided += n
+			}
+			if decided != e.Candidates {
+				t.Errorf("%d of %d candidates were decided on when that was reported", decided, e.Candidates)
+			}
+		}
 	})
 }
 
