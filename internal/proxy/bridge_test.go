@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -191,4 +192,61 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + hung.id + `}}`)
 		})
 	}
+}
+
+// librarian is a server in a process that asks the client twice before it gives out a resource.
+type librarian struct{}
+
+func (librarian) Serve(conn net.Conn) {
+	defer conn.Close()
+	var reading []byte // id of the open resources/read
+	asked := 0
+	for r := jsonrpc.NewReader(conn, 0); ; {
+		line, err := r.Next()
+		if err != nil {
+			return
+		}
+		m, err := jsonrpc.Parse(line)
+		switch {
+		case err != nil, m.IsNotification():
+			continue
+		case m.Method == "initialize":
+			fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"resources":{}},"serverInfo":{"name":"librarian","version":"1"}}}`+"\n", m.ID)
+			continue
+		case m.Method == "resources/read":
+			reading, asked = m.ID, 0
+		case m.IsRequest():
+			fmt.Fprintf(conn, "%s\n", jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32601,"message":"none"}`)))
+			continue
+		}
+		if asked++; asked <= 2 {
+			fmt.Fprintf(conn, "%s\n", jsonrpc.AppendRequest(nil, fmt.Appendf(nil, "%d", asked), "elicitation/create", []byte(`{"message":"?","requestedSchema":{"type":"object","properties":{}}}`)))
+			continue
+		}
+		fmt.Fprintf(conn, "%s\n", jsonrpc.AppendResult(nil, reading, []byte(`{"contents":[{"uri":"x://unlisted","text":"lent"}]}`)))
+	}
+}
+
+// A server may ask more than once about a request that is tried at each of several servers: while the client is
+// asked, the server still works on its call.
+func TestQuestionsOfARequestThatIsTriedAtEach(t *testing.T) {
+	asks := child(t, mcptest.Options{Name: "asks", Relay: relay(t, librarian{})})
+	_, other := remote(t, mcptest.Options{Name: "other"})
+	s := start(t, options(asks, other))
+	c := connect(t, s, stateless)
+	c.request("resources/list", "")
+	const first = `{"uri":"x://unlisted"}`
+	params := first
+	for range 3 {
+		m := c.startAs("resources/read", c.complete(params)).wait()
+		again := retry(first, m.Result, accepts)
+		if again == nil {
+			if !strings.Contains(string(m.Result), "lent") {
+				t.Errorf("got %s", m.Raw)
+			}
+			return
+		}
+		params = string(again)
+	}
+	t.Error("asked too often")
 }

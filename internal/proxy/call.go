@@ -421,13 +421,13 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 // deliver calls done with the outcome, enriched if hints or inlined answers are on.
 func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
+	x.s.requests.end(c) // what its server asks from now on is about another call
 	c.noteResult(o)
 	if c.observed == nil || !c.observed.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
 		done(o)
 		return
 	}
-	x.s.requests.end(c) // what the server asks while the answer waits is about a prefetch
-	kept := o           // capturing o itself would move every outcome to the heap
+	kept := o // capturing o itself would move every outcome to the heap
 	x.s.running.Go(func() { done(c.enrich(x.ctx, kept)) })
 }
 

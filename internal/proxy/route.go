@@ -224,7 +224,6 @@ func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 // askUpstream sends the request to one of several upstreams.
 func (x *request) askUpstream(l *sessionLease, target []byte) outcome {
 	x.bind(newCall(x, l, target))
-	defer x.s.requests.end(x.call)
 	defer x.call.turn.Release()
 	return waitFor(x.ask)
 }
