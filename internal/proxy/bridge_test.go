@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -249,4 +250,25 @@ func TestQuestionsOfARequestThatIsTriedAtEach(t *testing.T) {
 		params = string(again)
 	}
 	t.Error("asked too often")
+}
+
+// A stateless server's question about a request reaches the client although a server of the handshake era was
+// tried before.
+func TestQuestionOfTheServerThatIsTriedNext(t *testing.T) {
+	_, first := remote(t, mcptest.Options{Name: "first"})
+	_, next := remote(t, mcptest.Options{Name: "next", Era: "stateless", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+		switch {
+		case m.Method != "resources/read":
+			return nil
+		case jsonrpc.Get(m.Params, "inputResponses") == nil:
+			return []byte(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"?"}}}}`)
+		}
+		return []byte(`{"resultType":"complete","contents":[{"uri":"x://unlisted","text":"lent"}]}`)
+	}})
+	c := connect(t, start(t, options(first, next)), stateless)
+	c.request("resources/list", "")
+	m := c.start("resources/read", `{"uri":"x://unlisted"}`).wait()
+	if retry("{}", m.Result, accepts) == nil {
+		t.Errorf("got %s, want a question", m.Raw)
+	}
 }

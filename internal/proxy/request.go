@@ -32,7 +32,7 @@ type request struct {
 	view    view          // under the policy that routes the request; a later one may classify its call
 	handler handler       // nil if the call answers the request
 	call    *upstreamCall // upstream call; nil until bound, or if there is none
-	work    *work         // work that the request began, resumed or is a step of; nil if it cannot be suspended
+	work    *work         // work that the request began, resumed or is a step of, until it has ended; nil if it cannot be suspended
 	step    *planStep     // step of a plan; nil for a client's own request
 }
 

@@ -141,6 +141,7 @@ func (c *questions) release(w *work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.works, w)
+	w.request.work = nil // its next call, at another server, is not part of this work
 	for _, q := range c.claimedLocked(w) {
 		if q.work = nil; q.server == nil {
 			c.answerLocked(q, reply{err: errWithdrawn})
