@@ -97,12 +97,13 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	background.Go(func() { keepBallast(ctx) })
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
-	l.Run(ctx, func() { // before the next daemon may start
+	err = l.Run(ctx, func() { // before the next daemon may start
 		d.close()
 		end()
 	})
+	d.end()
 	background.Wait()
-	return nil
+	return err
 }
 
 // daemonProcess serves all clients of a user and a configuration. It has one proxy for each

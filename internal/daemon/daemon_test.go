@@ -26,7 +26,9 @@ import (
 type served struct {
 	place   daemon.Place
 	clients chan *daemon.Client
-	stop    func() // ends the daemon as a crash would, without notice to its clients
+	leave   chan struct{} // a value ends the service of a client
+	ended   chan error    // what Run has returned
+	stop    func()        // ends the daemon as a crash would, without notice to its clients
 }
 
 func place(t *testing.T) daemon.Place {
@@ -45,14 +47,17 @@ func place(t *testing.T) daemon.Place {
 
 func listen(t *testing.T, p daemon.Place, names ...string) *served {
 	t.Helper()
-	s := &served{place: p, clients: make(chan *daemon.Client)}
+	s := &served{place: p, clients: make(chan *daemon.Client), leave: make(chan struct{}), ended: make(chan error, 1)}
 	l, err := daemon.Listen(p, daemon.ListenOptions{
 		EnvNames: func(string) []string { return names }, Log: slog.New(slog.DiscardHandler),
 		Has: func(only, _ string) bool { return only == "known" },
 		Serve: func(ctx context.Context, c *daemon.Client) {
 			select {
 			case s.clients <- c:
-				<-ctx.Done()
+				select {
+				case <-s.leave:
+				case <-ctx.Done():
+				}
 			case <-ctx.Done():
 			}
 		},
@@ -62,7 +67,7 @@ func listen(t *testing.T, p daemon.Place, names ...string) *served {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { l.Run(ctx, func() {}) })
+	running.Go(func() { s.ended <- l.Run(ctx, func() {}) })
 	s.stop = func() {
 		cancel()
 		running.Wait()
@@ -563,10 +568,13 @@ func TestSocketDeleted(t *testing.T) {
 	e.expects(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 }
 
-// A daemon whose folder was deleted leaves the socket of the next daemon alone.
+// A daemon whose folder was deleted serves the clients that it has, ends when they have left, and
+// leaves the socket of the next daemon alone.
 func TestFolderDeleted(t *testing.T) {
 	p := place(t)
 	first := listen(t, p)
+	c := connect(t, p)
+	e := first.next(t)
 	if err := os.RemoveAll(filepath.Join(p.StateDir(), "daemon")); err != nil {
 		t.Fatal(err)
 	}
@@ -574,7 +582,12 @@ func TestFolderDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := listen(t, p)
-	first.stop()
+	c.sends(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	e.expects(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	first.leave <- struct{}{}
+	if err := <-first.ended; err == nil {
+		t.Error("a daemon that clients cannot find has ended without an error")
+	}
 	connect(t, p)
 	second.next(t)
 }

@@ -30,7 +30,7 @@ func receiveReports(t *testing.T, p daemon.Place) <-chan *daemon.Report {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { l.Run(ctx, func() {}) })
+	running.Go(func() { _ = l.Run(ctx, func() {}) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -25,6 +26,7 @@ type Listener struct {
 
 	mu     sync.Mutex
 	socket socket // replaced if its file was deleted
+	lost   error  // why new clients cannot find this daemon; nil if they can
 }
 
 // socketCheck is how often the daemon looks whether its socket's file was deleted. A client that
@@ -79,8 +81,9 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 }
 
 // Run serves clients until ctx is done. It then waits for their goroutines, calls finish and
-// releases the lock, so that another process can become the daemon.
-func (l *Listener) Run(ctx context.Context, finish func()) {
+// releases the lock, so that another process can become the daemon. If the lock's file was deleted,
+// new clients cannot find this daemon, and Run returns an error when its clients have left.
+func (l *Listener) Run(ctx context.Context, finish func()) error {
 	clients, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer l.lock.Close()
 	defer finish()
@@ -99,8 +102,12 @@ func (l *Listener) Run(ctx context.Context, finish func()) {
 			if err == nil {
 				accepted.Close()
 			}
-			return
-		case errors.Is(err, net.ErrClosed): // keepSocket has replaced the socket
+			return nil
+		case errors.Is(err, net.ErrClosed): // by keepSocket
+			if lost := l.isLost(); lost != nil {
+				l.work.Wait()
+				return lost
+			}
 			continue
 		case err != nil: // out of descriptors; retry
 			l.o.Log.Warn("client not accepted", "err", err)
@@ -117,29 +124,38 @@ func (l *Listener) current() socket {
 	return l.socket
 }
 
+func (l *Listener) isLost() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
 // keepSocket listens anew if the socket's file was deleted. If the lock's file was deleted too,
 // another process may be the daemon now, and this one only serves the clients that it has.
 func (l *Listener) keepSocket(ctx context.Context) {
 	check := time.NewTicker(socketCheck)
 	defer check.Stop()
-	for {
+	for l.isLost() == nil {
 		select {
 		case <-check.C:
 		case <-ctx.Done():
 			return
 		}
-		if lock, err := os.Stat(l.place.lock); l.current().isThere() || err != nil || !os.SameFile(lock, l.held) {
-			continue
-		}
 		l.mu.Lock()
-		if ctx.Err() == nil { // else the AfterFunc of Run has closed the socket, or waits to close it
-			l.listenAnewLocked()
+		if ctx.Err() == nil && !l.socket.isThere() { // the AfterFunc of Run closes the socket when ctx is done
+			l.replaceSocketLocked()
 		}
 		l.mu.Unlock()
 	}
 }
 
-func (l *Listener) listenAnewLocked() {
+func (l *Listener) replaceSocketLocked() {
+	if lock, err := os.Stat(l.place.lock); errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(lock, l.held) {
+		l.lost = fmt.Errorf("%s was deleted, so clients cannot find this daemon", l.place.lock)
+		l.o.Log.Warn("exiting when the present clients have left", "err", l.lost)
+		l.socket.Close()
+		return
+	}
 	next, err := listen(l.place)
 	if err != nil {
 		l.o.Log.Warn("the daemon's socket was deleted, and cannot be created again", "err", err)
