@@ -38,6 +38,7 @@ func newEntry(m Machine, t table, name string) *entry {
 	e := &entry{server: s, t: &translator{table: t, os: m.OS, server: s, label: label}}
 	if !isLiteral(t.base) {
 		e.problem("", "its folder has characters for private use")
+		e.t.base = "" // in a text they would stand for variables
 	}
 	return e
 }

@@ -171,6 +171,15 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// TestFolderForPrivateUse: a project whose folder has such a character is left out.
+func TestFolderForPrivateUse(t *testing.T) {
+	const in = `{"command": "${workspaceFolder}/x", "args": ["${workspaceFolder}"], "env": {"A": "${workspaceFolder}"}}`
+	s, notes := entry(t, "/p\U000F0000/.vscode/mcp.json", "servers", in)
+	if len(notes) != 1 || !strings.Contains(notes[0], "its folder has characters for private use") || s.Name != "" {
+		t.Errorf("got %q, %q", s.Name, notes)
+	}
+}
+
 func TestBadFiles(t *testing.T) {
 	many := strings.Repeat(`{"a":[`, 300_000)
 	tests := []struct{ name, in, want string }{
