@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"bytes"
 	"cmp"
 	"os"
 	"path/filepath"
@@ -79,12 +80,16 @@ func gitOptions(words []word) (rest []word, folder string, ok bool) {
 // patches are the options with which a command shows patches.
 var patches = []string{"p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff"}
 
-// resolve returns path relative to folder, or path itself if it is absolute.
+// resolve returns path relative to folder, or path itself if it is absolute. It keeps "..",
+// since the folder before it may be a symbolic link.
 func resolve(folder, path string) string {
-	if filepath.IsAbs(path) {
+	switch {
+	case path == "":
+		return folder
+	case folder == "", filepath.IsAbs(path):
 		return path
 	}
-	return filepath.Join(folder, path)
+	return folder + string(filepath.Separator) + path
 }
 
 // Process describes how a server was started. It determines which configuration git reads
@@ -126,8 +131,8 @@ func PlainGit(server Process, folders []string) bool {
 	}
 	for _, folder := range folders {
 		repository, ok := repositoryOf(resolve(server.Dir, folder))
-		others := []string{"hooks/post-index-change", "modules", "../.gitmodules"}
-		if !ok || slices.ContainsFunc(others, func(name string) bool { return exists(repository, name) }) {
+		others := []string{"commondir", "hooks/post-index-change", "modules", "../.gitmodules"}
+		if !ok || hasRepository(repository) || slices.ContainsFunc(others, func(name string) bool { return exists(repository, name) }) {
 			return false
 		}
 		files = append(files, filepath.Join(repository, "config"), filepath.Join(repository, "config.worktree"))
@@ -141,12 +146,29 @@ func exists(dir, name string) bool {
 	return !os.IsNotExist(err)
 }
 
+// hasRepository reports whether the index of a repository may have an entry that is
+// another repository, in which git runs too, with the configuration there.
+func hasRepository(repository string) bool {
+	const mode = "\x00\x00\xe0\x00" // of such an entry
+	files, err := os.ReadDir(repository)
+	shared := func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), "sharedindex.") }
+	if err != nil || slices.ContainsFunc(files, shared) {
+		return true
+	}
+	info, err := os.Stat(filepath.Join(repository, "index"))
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGitIndex {
+		return !os.IsNotExist(err)
+	}
+	index, err := os.ReadFile(filepath.Join(repository, "index"))
+	return err != nil || bytes.Contains(index, []byte(mode))
+}
+
 // repositoryOf returns the .git directory that git finds from folder. It returns false if
 // there is none, or if git may use another one.
 func repositoryOf(folder string) (path string, ok bool) {
-	folder, err := filepath.Abs(folder)
+	working, err := os.Getwd()
 	if err == nil {
-		folder, err = filepath.EvalSymlinks(folder)
+		folder, err = filepath.EvalSymlinks(resolve(working, folder))
 	}
 	for err == nil && !exists(folder, ".git") {
 		if exists(folder, "HEAD") || filepath.Dir(folder) == folder { // possibly a bare repository
@@ -162,12 +184,15 @@ func repositoryOf(folder string) (path string, ok bool) {
 // maxGitConfig is the size, in bytes, of the largest git configuration file that is read.
 const maxGitConfig = 64 << 10
 
+// maxGitIndex is the size, in bytes, of the largest index that is read: about 100,000 files.
+const maxGitIndex = 8 << 20
+
 var configForms = sync.OnceValue(func() (f struct{ otherMachine, program *regexp.Regexp }) {
 	// Commands that run a server with a different view of the file system.
 	f.otherMachine = regexp.MustCompile(`\b(?:docker|podman|nerdctl|kubectl|ssh|wsl|sudo|chroot|bwrap|nsenter)\b`)
 	// Settings that name programs or other configuration files.
 	f.program = regexp.MustCompile(`(?i)fsmonitor|textconv|external|filter|hook|program|command|showsignature|` +
-		`include|promisor|partialclone|trace2`)
+		`include|promisor|partialclone|trace2|` + gitForms().signature.String())
 	return f
 })
 

@@ -45,7 +45,7 @@ func readingLines() []string {
 // early: line → the folders whose configuration must name no programs.
 func quietLines() map[string][]string {
 	lines := map[string][]string{
-		"git -C /a/b status": {"/a/b"}, "git -C src log": {"src"}, "git -C src -C ../b diff | head": {"b"}, "git -C /a -C b log": {"/a/b"},
+		"git -C /a/b status": {"/a/b"}, "git -C src log": {"src"}, "git -C src -C ../b diff | head": {"src/../b"}, "git -C /a -C b log": {"/a/b"},
 		"git log -3 && git -C /a log && git status": {"/a", ""}, "git status && git -C /a status; git -C /a diff": {"", "/a"},
 	}
 	for _, line := range []string{

@@ -48,6 +48,11 @@ func TestGitThatIsQuiet(t *testing.T) {
 		{"hooks elsewhere", map[string]string{".git/config": "[core]\n\thooksPath = x\n"}, "status", false},
 		{"a hook", map[string]string{".git/hooks/post-index-change": "#!/bin/sh\n"}, "status", false},
 		{"submodules", map[string]string{".gitmodules": ""}, "status", false},
+		{"a format that verifies signatures", map[string]string{".git/config": "[format]\n\tpretty = %h %G?\n"}, "log", false},
+		{"another's configuration", map[string]string{".git/commondir": "../../other/.git"}, "status", false},
+		{"an index", map[string]string{".git/index": "DIRC\x00\x00\x81\xa4"}, "status", true},
+		{"a repository in the index", map[string]string{".git/index": "DIRC\x00\x00\xe0\x00"}, "status", false},
+		{"an index in two parts", map[string]string{".git/sharedindex.0": ""}, "status", false},
 		{"submodules that were", map[string]string{".git/modules/x": ""}, "status", false},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,37 @@
+package classify_test
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"mcpschedd/internal/classify"
+)
+
+// git goes to the parent of a link's target, as the system does, whose configuration may name a program.
+func TestPlainGitBehindLink(t *testing.T) {
+	dir := t.TempDir()
+	plain, other := filepath.Join(dir, "plain"), filepath.Join(dir, "other")
+	for path, config := range map[string]string{plain: "", other: "[core]\n\tfsmonitor = x\n"} {
+		git := filepath.Join(path, ".git")
+		err := cmp.Or(os.MkdirAll(git, 0o700), os.MkdirAll(filepath.Join(path, "src"), 0o700),
+			os.WriteFile(filepath.Join(git, "config"), []byte(config), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(other, "src"), filepath.Join(plain, "link")); err != nil {
+		t.Skip(err)
+	}
+	server := classify.Process{Path: "server", Dir: plain, Env: []string{"HOME=" + dir}}
+	for command, want := range map[string]bool{
+		"git status": true, "git -C src status": true, "git -C src -C .. status": true, "git -C link/../src/.. status": false,
+		"git -C link status": false, "git -C link/.. status": false, "git -C link -C .. status": false,
+	} {
+		e := classify.ShellLine(command)
+		if e.Level != classify.Quiet || classify.PlainGit(server, e.Repositories) != want {
+			t.Errorf("%s: got %v in %q, want %t", command, e.Level, e.Repositories, want)
+		}
+	}
+}
