@@ -170,6 +170,8 @@ func (t tokens) isQuery(i int) bool {
 // harmless reports whether the i-th token may appear in a read-only query.
 func (t tokens) harmless(i int) bool {
 	switch before := t.at(i - 1); {
+	case strings.Trim(t[i].text, "\"'`") == "PRAGMA_OPTIMIZE": // SQLite writes statistics when it reads this table
+		return false
 	case t[i].kind == str: // DuckDB reads files and URLs named by such strings
 		return before != "FROM" && before != "JOIN"
 	case t.at(i) == ";": // another statement
