@@ -158,7 +158,11 @@ func (c *Chooser) evaluate(
 		rooms[v.Host] = r
 	}
 	out.WasteFactor, out.FileBytes = r.WasteFactor, v.FileBytes
-	if !r.Watch && (r.Slots == 0 || c.delaysCalls(g, o.DefaultLead, now)) {
+	switch {
+	case r.Watch:
+	case r.Slots == 0:
+		out.Reason = r.Full
+	case c.delaysCalls(g, o.DefaultLead, now):
 		out.Reason = enrich.Throttled
 	}
 	return out

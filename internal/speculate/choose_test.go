@@ -110,6 +110,20 @@ func TestChooseGoesOn(t *testing.T) {
 	}
 }
 
+// TestChooseFull: a candidate that finds all slots taken by other prefetches is declined as one too many.
+func TestChooseFull(t *testing.T) {
+	_, c, w := laid(speculate.Parallel)
+	all := nth(t, 5)
+	c.Offer(w.now, all[:3], budget(1000), w)
+	c.Choose(w.now, usual, thinker, w)
+	c.Offer(w.now, all, budget(1000), w)
+	c.Choose(w.now, usual, thinker, w)
+	c.DropWaiting(w)
+	if why := w.declined[`{"n":4}`]; len(w.begun) != 3 || why != enrich.Cap {
+		t.Errorf("begun %v, declined %v, want %q", w.begun, w.declined, enrich.Cap)
+	}
+}
+
 // TestChooseBudget: candidates that wait for a slot share the budget of their answer.
 func TestChooseBudget(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/record"
 )
 
@@ -58,8 +59,9 @@ func (c *Claim) watched() bool { return c.instance == nil }
 // Room is what a session may start at a host and an upstream instance.
 type Room struct {
 	Slots       int
-	WasteFactor float64 // weight of a wasted prefetch; 1 means as configured
-	Watch       bool    // nothing may be started, and what would have been is to be passed to Watch
+	Full        enrich.Reason // why there is no slot: cap if other prefetches hold all, else throttled
+	WasteFactor float64       // weight of a wasted prefetch; 1 means as configured
+	Watch       bool          // nothing may be started, and what would have been is to be passed to Watch
 }
 
 // Room returns what may be started now.
@@ -73,9 +75,13 @@ func (s *Session) Room(host string, up *Upstream) Room {
 	h := d.hostLocked(host)
 	level := min(s.throttle.level, h.level)
 	if level == watching {
-		return Room{slotsAt(level, d.opt.PerSession), wasteFactorAt(level), true}
+		return Room{slotsAt(level, d.opt.PerSession), enrich.Throttled, wasteFactorAt(level), true}
 	}
-	return Room{max(0, min(s.roomLocked(h), d.instanceLocked(up).room())), wasteFactorAt(level), false}
+	slots, atServer, full := s.roomLocked(h), d.instanceLocked(up).room(), enrich.Throttled
+	if level >= normal && atServer > 0 {
+		full = enrich.Cap
+	}
+	return Room{max(0, min(slots, atServer)), full, wasteFactorAt(level), false}
 }
 
 // roomLocked is the number of free slots for prefetches to a host: the least of those of the
