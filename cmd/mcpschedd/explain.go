@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 
@@ -80,10 +78,6 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 		Prefetch: c.Enrichment.Mode, MaxAge: c.Enrichment.MaxAge, Dollars: c.Enrichment.Dollars, Exclusive: at.Exclusive,
 	})
 	m := o.Models.Resolve(u, tool, hints)
-	m.Sources = maps.Clone(m.Sources)
-	for field, source := range m.Sources {
-		m.Sources[field] = cmp.Or(c.Where(source), source) // the key of an upstream
-	}
 	if f.json {
 		members, err := withVerdict(m, verdict)
 		if err != nil {

@@ -119,10 +119,15 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		Model: valuemodel.Upstream{
 			Name: u.Name, URL: cmp.Or(r.URL, u.URL), // even unresolved, a URL distinguishes HTTP from a process
 			Provider: u.Provider, Trust: u.Trust, Domain: u.Domain, Remote: u.Remote, Inferred: valuemodel.InferHost(r.Args, r.Env),
-			Recognised: recognised,
+			Recognised: recognised, Sources: make(map[string]string),
 		},
 		SharedIdentity: u.SharedIdentity,
 		Exclusive:      u.Exclusive,
+	}
+	for _, key := range []string{"url", "domain", "remote"} {
+		if where := c.Where(config.Key("upstreams", u.Name, key)); where != "" {
+			wired.Model.Sources[key] = where
+		}
 	}
 	if c.Dedup.Store != "" {
 		wired.LearnedKey = learnedAs(c, u.Name, r)

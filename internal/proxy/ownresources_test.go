@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,25 @@ func TestModelResource(t *testing.T) {
 	for _, uri := range []string{"mcpschedd://models/", "mcpschedd://models/three/echo", "mcpschedd://models/%zz"} {
 		if _, message := c.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); !strings.Contains(message, "want mcpschedd://models/upstream/tool") {
 			t.Errorf("%s: got %q", uri, message)
+		}
+	}
+}
+
+// A reload that only moves the keys of an upstream changes the positions that its models name, and
+// invalidates no answer.
+func TestModelResourceAfterMove(t *testing.T) {
+	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"}))
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	for i, position := range []string{"c:7", "c:9"} {
+		o.Upstreams = slices.Clone(o.Upstreams)
+		o.Upstreams[0].Model.Remote, o.Upstreams[0].Model.Sources = new(true), map[string]string{"remote": position}
+		s.Apply(o)
+		if text := c.resource("mcpschedd://models/one/echo"); !strings.Contains(text, position) {
+			t.Errorf("got %s, want the position %s", text, position)
+		}
+		if how, want := disposition(t, c.call("echo", `{"n":1}`)), [...]string{"fetched", "hit"}[i]; how != want {
+			t.Errorf("at %s: got %s, want %s", position, how, want)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"log/slog"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -104,7 +103,7 @@ func (s *Server) Apply(o Options) {
 	o.Fixed = old.Fixed
 	next := buildPolicy(withDefaults(o), old, s.connect)
 	s.policy.Store(next)
-	sameModel := func(a, b *member) bool { return reflect.DeepEqual(a.Model, b.Model) }
+	sameModel := func(a, b *member) bool { return a.Model.Same(b.Model) }
 	if !next.Models.Same(old.Models) || !slices.EqualFunc(next.members, old.members, sameModel) { // then not every call is classified as before
 		s.common.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
 	}

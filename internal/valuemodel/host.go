@@ -41,7 +41,7 @@ func urlHost(text string) (string, bool) {
 // only the server's own name identifies the provider.
 func (m *Model) setHost(u Upstream, o origin) {
 	web, remote := urlHost(u.URL)
-	byURL := "upstreams." + u.Name + ".url"
+	byURL := u.source("url")
 	vouched := o.Host != "" && o.trust != claimed
 	switch {
 	case m.Host != "":
@@ -54,7 +54,7 @@ func (m *Model) setHost(u Upstream, o origin) {
 	}
 	switch {
 	case u.Remote != nil:
-		m.Remote, m.Sources["remote"] = *u.Remote, "upstreams."+u.Name+".remote"
+		m.Remote, m.Sources["remote"] = *u.Remote, u.source("remote")
 	case u.URL != "":
 		m.Remote, m.Sources["remote"] = !loopback(web), byURL
 	case vouched, o.Remote && o.trust > claimed:
@@ -74,7 +74,7 @@ func (m *Model) setHost(u Upstream, o origin) {
 // in it too.
 func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 	web, remote := urlHost(u.URL)
-	byURL := "upstreams." + u.Name + ".url"
+	byURL := u.source("url")
 	in := func(name string, remote bool, source string) {
 		m.Domains = append(m.Domains, Domain{name, remote})
 		m.domainPlaces = append(m.domainPlaces, call.Place{Domain: name})
@@ -82,7 +82,7 @@ func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 		m.Sources["domain"] = source
 	}
 	if u.Domain != "" {
-		in(u.Domain, u.URL != "" || o.Host != "" || m.Remote || hostName(u.Domain), "upstreams."+u.Name+".domain")
+		in(u.Domain, u.URL != "" || o.Host != "" || m.Remote || hostName(u.Domain), u.source("domain"))
 		if u.URL == "" && !vouched && !hostName(u.Domain) {
 			in("local", false, m.Sources["domain"])
 		}

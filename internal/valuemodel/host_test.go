@@ -137,6 +137,7 @@ func TestRemote(t *testing.T) {
 		{"a process", valuemodel.Upstream{Name: "up"}, false, "default"},
 		{"the operator's word", valuemodel.Upstream{Name: "up", Remote: new(true)}, true, "upstreams.up.remote"},
 		{"the operator's no", valuemodel.Upstream{Name: "up", Remote: new(false), Provider: "github"}, false, "upstreams.up.remote"},
+		{"at a known position", valuemodel.Upstream{Name: "up", Remote: new(true), Sources: map[string]string{"remote": "c:7"}}, true, "c:7"},
 		{"a url", valuemodel.Upstream{Name: "up", URL: "https://a.example"}, true, "upstreams.up.url"},
 		{"a url of this machine", valuemodel.Upstream{Name: "up", URL: "http://localhost:8080"}, false, "upstreams.up.url"},
 		{"a url of this machine, a window on a service", valuemodel.Upstream{Name: "up", URL: "http://localhost:8080", Remote: new(true)}, true, "upstreams.up.remote"},

@@ -1,6 +1,8 @@
 package valuemodel
 
 import (
+	"cmp"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +20,19 @@ type Upstream struct {
 	Server   string // serverInfo.name; "" if unknown
 
 	Recognised Recognised // server recognised by the other settings
+
+	Sources map[string]string // configuration key of a field → its position, as FILE:LINE; an absent key is named in full instead
+}
+
+// source returns the layer of a field that a key of the upstream sets.
+func (u *Upstream) source(key string) string {
+	return cmp.Or(u.Sources[key], "upstreams."+u.Name+"."+key)
+}
+
+// Same reports whether models of u and v are equal, except for the positions of their sources.
+func (u Upstream) Same(v Upstream) bool {
+	u.Sources, v.Sources = nil, nil
+	return reflect.DeepEqual(u, v)
 }
 
 // Hints are a server's own statements about a tool; nil fields are not stated.
