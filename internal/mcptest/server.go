@@ -118,8 +118,8 @@ func (s *Server) session(out func([]byte)) *session {
 	return &session{srv: s, out: out, asked: make(map[string]chan jsonrpc.Message), open: make(map[string]context.CancelFunc)}
 }
 
-// request is one request while it is served. It has more than 15 fields and 25 methods with
-// those of its session and its message.
+// request is one request while it is served. It has more than 15 fields and 25 methods
+// because it embeds its session and its message.
 type request struct {
 	*session
 	jsonrpc.Message

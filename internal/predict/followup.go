@@ -24,7 +24,7 @@ const (
 )
 
 // followUp is a configured template: its prior is the configured probability, and bindings
-// provide its values. It has more than 15 fields as it embeds the template.
+// provide its values. It has more than 15 fields because it embeds the template.
 type followUp struct {
 	template
 	edge        string

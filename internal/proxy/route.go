@@ -209,7 +209,7 @@ func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 	var last *upstreamCall
 	var failure outcome
 	for _, l := range append(live, others...) {
-		o := x.askUpstream(l, target)
+		o := askUpstream(x, l, target)
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
 			return o
 		}
@@ -222,7 +222,7 @@ func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 }
 
 // askUpstream sends the request to one of several upstreams.
-func (x *request) askUpstream(l *sessionLease, target []byte) outcome {
+func askUpstream(x *request, l *sessionLease, target []byte) outcome {
 	x.bind(newCall(x, l, target))
 	defer x.call.turn.Release()
 	return waitFor(x.ask)

@@ -65,7 +65,8 @@ func ratio(a, b int) float64 {
 	return float64(a) / float64(b)
 }
 
-// Report is the result of an arm or, while it is played, of one of its sessions.
+// Report is the result of an arm or, while it is played, of one of its sessions. It is an output
+// format, as Figures are.
 type Report struct {
 	Name        string                `json:"policy"`
 	Sessions    int                   `json:"sessions"`

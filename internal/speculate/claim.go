@@ -22,7 +22,8 @@ type Session struct {
 }
 
 // Claim is one prefetch's hold on a slot. A watched claim holds no slot: at level 0 it stands for
-// the prefetch that level 1 would begin. It has more than 15 fields as both are judged alike.
+// the prefetch that level 1 would begin. It has more than 15 fields
+// because both are in one list of open claims, whose fates move the levels by the same rules.
 type Claim struct {
 	Context context.Context // ends at the deadline, with the session, or when the prefetch is dropped
 

@@ -13,9 +13,9 @@ import (
 // decision is the choice among the candidates that follow one answer. It is reported once it is known
 // which of them were called in time.
 type decision struct {
-	record.Event
+	event record.Event     // what is reported
 	until time.Time        // the latest time of a useful call
-	stale [maxOptions]bool // by index in Top: its answer has been invalidated
+	stale [maxOptions]bool // by index in event.Top: its answer has been invalidated
 }
 
 // Limits of open decisions.
@@ -33,8 +33,8 @@ type decisions struct {
 
 // begin begins the decision after an answer.
 func (b *decisions) begin(d *decision) {
-	d.Reasons = make(map[string]int)
-	if b.newest = d; d.Candidates > 0 {
+	d.event.Reasons = make(map[string]int)
+	if b.newest = d; d.event.Candidates > 0 {
 		b.open = append(b.open, d)
 	}
 }
@@ -42,19 +42,19 @@ func (b *decisions) begin(d *decision) {
 // consider records what was decided about a candidate: why it is not prefetched, or "".
 func (d *decision) consider(c *predict.Candidate, why enrich.Reason) {
 	if why == "" {
-		d.Issued++
+		d.event.Issued++
 	} else {
-		d.Reasons[string(why)]++
+		d.event.Reasons[string(why)]++
 	}
 	earlier := why == enrich.InFlight || why == enrich.Stored // an earlier decision has it
-	if earlier || len(d.Top) >= maxOptions {
+	if earlier || len(d.event.Top) >= maxOptions {
 		return
 	}
 	size := float64(c.Bytes)
 	if c.Model != nil {
 		size = cmp.Or(size, c.Model.Cost.TypicalKB*1024)
 	}
-	d.Top = append(d.Top, record.Decision{
+	d.event.Top = append(d.event.Top, record.Decision{
 		Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()),
 		Tokens: int64(size / bytesPerToken), RawArguments: []byte(c.Key.Arguments),
 	})
@@ -65,14 +65,14 @@ const bytesPerToken = 4
 // call records a call: it matches the candidate of the newest decision that has it.
 func (b *decisions) call(tool, arguments string, at time.Time) {
 	for _, d := range slices.Backward(b.open) {
-		for i := range d.Top {
-			o := &d.Top[i]
+		for i := range d.event.Top {
+			o := &d.event.Top[i]
 			if o.Tool != tool || string(o.RawArguments) != arguments || o.Called || d.stale[i] || at.After(d.until) {
 				continue
 			}
 			o.Called = true
 			if o.Reason != "" {
-				d.LateCalled++
+				d.event.LateCalled++
 			}
 			return
 		}
@@ -82,20 +82,21 @@ func (b *decisions) call(tool, arguments string, at time.Time) {
 // invalidate marks the candidates that a write makes stale.
 func (b *decisions) invalidate(stale func(tool, arguments string) bool) {
 	for _, d := range b.open {
-		for i, o := range d.Top {
+		for i, o := range d.event.Top {
 			d.stale[i] = d.stale[i] || !o.Called && stale(o.Tool, string(o.RawArguments))
 		}
 	}
 }
 
-// settle reports the decisions whose candidates cannot be called in time any more, oldest first, but not
-// the newest, as some of its candidates may still wait for a slot; if the session has ended, all.
-func (b *decisions) settle(now time.Time, all bool, report func(record.Event)) {
-	for len(b.open) > 0 && (all || len(b.open) > maxDecisions || now.After(b.open[0].until) && b.open[0] != b.newest) {
+// reportDue reports the decisions that are due, oldest first: their candidates cannot be called in time
+// any more. The newest is not due, as some of its candidates may still wait for a slot. If the session has
+// ended, all are due.
+func (b *decisions) reportDue(now time.Time, ended bool, report func(record.Event)) {
+	for len(b.open) > 0 && (ended || len(b.open) > maxDecisions || now.After(b.open[0].until) && b.open[0] != b.newest) {
 		d := b.open[0]
 		b.open = b.open[1:]
-		slices.SortStableFunc(d.Top, func(a, b record.Decision) int { return cmp.Compare(b.P, a.P) })
-		d.Top = d.Top[:min(maxTop, len(d.Top))]
-		report(d.Event)
+		slices.SortStableFunc(d.event.Top, func(a, b record.Decision) int { return cmp.Compare(b.P, a.P) })
+		d.event.Top = d.event.Top[:min(maxTop, len(d.event.Top))]
+		report(d.event)
 	}
 }

@@ -83,7 +83,7 @@ func (w *Worker) called(c *Call) {
 	if c.Effect.Changes() {
 		s.invalidate(c.Effect.Places)
 	}
-	p.decisions.settle(c.At, false, w.Decided)
+	p.decisions.reportDue(c.At, false, w.Decided)
 }
 
 // answered handles the end of a call, and decides what to prefetch. The result has no body if it is
@@ -110,7 +110,7 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 		result.At = c.At.Add(took)
 	}
 	p.predict.Result(result)
-	p.decisions.settle(r.At, false, w.Decided)
+	p.decisions.reportDue(r.At, false, w.Decided)
 	w.publish(p.learned, c.Tool)
 	p.trace = c.Trace
 	begun := p.offer(time.Now(), c)
@@ -173,7 +173,7 @@ func (s *session) end(now time.Time) {
 	s.slots.End()
 	for _, p := range s.pairs {
 		p.choose.DropWaiting(p)
-		p.decisions.settle(now, true, s.w.Decided)
+		p.decisions.reportDue(now, true, s.w.Decided)
 		p.predict.End()
 		p.learned.changed = true
 	}
@@ -213,7 +213,7 @@ func (p *pair) offer(now time.Time, c *Call) []*Fetch {
 	rules := p.w.Rules()
 	found := p.predict.Candidates(now)
 	p.choose.Offer(now, found, rules, p)
-	p.decisions.begin(&decision{until: now.Add(rules.Age(p.lease.Exclusive)), Event: record.Event{
+	p.decisions.begin(&decision{until: now.Add(rules.Age(p.lease.Exclusive)), event: record.Event{
 		Kind: record.Choice, At: now, Session: p.client.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
 		Candidates: len(found),
 	}})
@@ -259,7 +259,7 @@ func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	w, up, g := p.w, p.lease, *c
 	f := &Fetch{
 		Candidate: &g, Query: v.Query, Ended: make(chan struct{}),
-		JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.After,
+		JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.event.After,
 		Call: &Call{
 			ID: w.ids.Add(1), Client: p.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host,
 		},
@@ -329,7 +329,7 @@ func (w *Worker) resume(s *session, up *Upstream, g *predict.Candidate, body []b
 		r.At = now
 		follows := p.predict.Suppose(*g, r, now)
 		p.choose.Add(follows)
-		p.decisions.newest.Candidates += len(follows)
+		p.decisions.newest.event.Candidates += len(follows)
 	}
 	if p.choose.Open() > 0 {
 		p.decide(now)

@@ -178,8 +178,8 @@ type Verdict struct {
 	FileBytes int           // size of the file that it reads; 0 for none
 }
 
-// Fetch is a request to an upstream to fetch a candidate's call. It has more than 15 fields with
-// those of its candidate.
+// Fetch is a request to an upstream to fetch a candidate's call. It has more than 15 fields
+// because it embeds its candidate.
 type Fetch struct {
 	*predict.Candidate
 	Query       dedup.Query

@@ -11,8 +11,8 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// Rule is a layer set by the operator for matching tools. It has more than 15 fields with those of
-// its layer, as do compiledRule and toolRow.
+// Rule is a layer set by the operator for matching tools. It has more than 15 fields because
+// it embeds a layer.
 type Rule struct {
 	Pattern string `block:""` // "upstream/tool", a bare name (any upstream), or a glob of either
 	Layer
@@ -39,7 +39,7 @@ type Models struct {
 	edges   func() edges   // of all rules and all providers, computed on first use
 }
 
-// compiledRule is a rule with its parsed pattern.
+// compiledRule is a rule with its parsed pattern. It has more than 15 fields because it embeds the rule.
 type compiledRule struct {
 	Rule
 	pattern

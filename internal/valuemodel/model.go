@@ -129,7 +129,8 @@ type FollowUp struct {
 }
 
 // Model is all layers of one tool merged, with values derived from them in advance, so
-// that a call does not have to compute them. It has more than 15 fields with those of its layer.
+// that a call does not have to compute them. It has more than 15 fields because it
+// embeds a layer.
 type Model struct {
 	Layer // fields with a default are always set
 

@@ -26,7 +26,7 @@ var models embed.FS
 
 // table is the content of a file, with a field per key. A name that begins with @ stands
 // for the tools of a set: "@set" of the same file, or "@provider.set" of another. It has more
-// than 15 fields with those of its provider.
+// than 15 fields because it embeds the provider.
 type table struct {
 	Provider
 	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
@@ -44,7 +44,7 @@ type table struct {
 }
 
 // toolRow is a row that describes several tools: a layer, with a field per key that is
-// written differently in the file.
+// written differently in the file. It has more than 15 fields because it embeds the layer.
 type toolRow struct {
 	Layer
 	Names       []string
