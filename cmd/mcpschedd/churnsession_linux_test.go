@@ -42,7 +42,7 @@ type churnCall struct {
 	cancelled bool
 }
 
-// errGone is what a session ends with whose process has gone.
+// errGone is the error of a session after the end of its process.
 var errGone = errors.New("its process has gone")
 
 // answerWithin is how long a request may take while processes are stopped, before its answer

@@ -101,7 +101,7 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 }
 
 // inFolder adjusts the effect of a command line to the directory that the call names. Git
-// obeys the configuration of the repository there, which may have come from someone else.
+// obeys the configuration of the repository there, which may be by another author.
 func inFolder(e Effect, folder []byte, line string) Effect {
 	if e.Level == Unknown || !strings.Contains(line, "git") {
 		return e

@@ -52,7 +52,7 @@ func git(words []word, fed bool) (effect Level, folder string) {
 	case !known || !reads:
 		return Unknown, ""
 	case !c.Early, folder != "", slices.ContainsFunc(words, ofIndex), given.has(patches...):
-		// The repository in another folder may be from someone else, with its own configuration.
+		// The repository in another folder may be by another author, with its own configuration.
 		return Quiet, folder
 	}
 	return Reads, ""

@@ -32,7 +32,7 @@ func TestComparison(t *testing.T) {
 		body   string // of the call's own answer
 		good   bool   // it may be shared
 		before func(w world)
-		order  []string // who is answered
+		order  []string // the answers that are given, in order
 		want   dedup.Comparison
 		fate   call.Fate
 		why    string

@@ -24,9 +24,9 @@ func sized(tokens int) func(*candidate) {
 // not keep out the dear one: the number of calls is part of the choice, not cut
 // off afterwards.
 func TestSlotsArePartOfTheChoice(t *testing.T) {
-	all := candidates{guess("dear", 0.9, both(sized(7000), lasting(3*time.Second)))}
+	all := candidates{likely("dear", 0.9, both(sized(7000), lasting(3*time.Second)))}
 	for i := range 20 {
-		all = append(all, guess("small", 0.9, both(sized(60), func(c *candidate) {
+		all = append(all, likely("small", 0.9, both(sized(60), func(c *candidate) {
 			c.Key.Arguments = string(rune('a' + i))
 			c.Latency = enrich.Fixed(100 * time.Millisecond)
 		})))
@@ -41,7 +41,7 @@ func TestSlotsArePartOfTheChoice(t *testing.T) {
 func TestEveryCallOfALinkIsPaidFor(t *testing.T) {
 	var all candidates
 	for _, a := range []string{"1", "2", "3"} {
-		all = append(all, guess("read", 0.5, both(sized(3000), func(c *candidate) { c.Key.Arguments = a })))
+		all = append(all, likely("read", 0.5, both(sized(3000), func(c *candidate) { c.Key.Arguments = a })))
 	}
 	s := pick(all, options(nil))
 	expect(t, s, "0", "1", "2 budget")
@@ -55,12 +55,12 @@ func TestAuditOnlyIsFree(t *testing.T) {
 		c.Model = reading(func(m *model) { m.ValueClass = valuemodel.AuditOnly })
 		c.Bytes = 1 << 20
 	}
-	s := pick(candidates{guess("todo", 0.9, audit), guess("a", 0.5, nil)}, options(func(o *enrich.Options) { o.Budget = 0 }))
+	s := pick(candidates{likely("todo", 0.9, audit), likely("a", 0.5, nil)}, options(func(o *enrich.Options) { o.Budget = 0 }))
 	expect(t, s, "0", "1 budget")
 	if s.all[s.chosen[0]].Tokens != 0 {
 		t.Errorf("got %+v", s)
 	}
 	// Free of tokens, not of waste.
-	s = pick(candidates{guess("todo", 0.3, both(audit, lasting(time.Millisecond)))}, options(nil))
+	s = pick(candidates{likely("todo", 0.3, both(audit, lasting(time.Millisecond)))}, options(nil))
 	expect(t, s, "0 gate")
 }

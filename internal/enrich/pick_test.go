@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// reading is the model of a tool that may be guessed: an answer of 2 KiB at the
+// reading is the model of a tool that may be prefetched: an answer of 2 KiB at the
 // 90th percentile (562 tokens), 400 ms.
 func reading(change func(*valuemodel.Model)) *valuemodel.Model {
 	m := &valuemodel.Model{Layer: valuemodel.Layer{
@@ -27,8 +27,8 @@ func reading(change func(*valuemodel.Model)) *valuemodel.Model {
 	return m
 }
 
-// guess is a candidate for the call of a tool with an argument.
-func guess(tool string, p float64, change func(*enrich.Candidate)) enrich.Candidate {
+// likely is a candidate for the call of a tool with an argument.
+func likely(tool string, p float64, change func(*enrich.Candidate)) enrich.Candidate {
 	c := enrich.Candidate{
 		Key:   call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: `{"a":1}`},
 		Model: reading(nil), P: p,
@@ -108,29 +108,29 @@ func TestPick(t *testing.T) {
 		want    []string
 	}{
 		{"nothing", nil, nil, nil},
-		{"the better first", candidates{guess("a", 0.4, nil), guess("b", 0.9, nil)}, nil, []string{"1", "0"}},
-		{"no slot", candidates{guess("a", 0.9, nil)}, func(o *enrich.Options) { o.Slots = 0 }, []string{"0 cap"}},
-		{"no slot and no budget", candidates{guess("a", 0.9, nil)}, func(o *enrich.Options) { o.Slots, o.Budget = 0, 0 }, []string{"0 budget"}},
-		{"no options", candidates{guess("a", 0.9, nil)}, func(o *enrich.Options) { *o = enrich.Options{} }, []string{"0 budget"}},
-		{"more than slots", candidates{guess("a", 0.6, nil), guess("b", 0.9, nil), guess("c", 0.7, nil), guess("d", 0.8, nil)}, nil, []string{"1", "3", "2", "0 cap"}},
-		{"more than the budget", candidates{guess("a", 0.6, nil), guess("b", 0.9, nil)}, func(o *enrich.Options) { o.Budget = 600 }, []string{"1", "0 budget"}},
-		{"under the floor", candidates{guess("a", 0.29, nil), guess("b", 0.3, nil), guess("c", math.NaN(), nil)}, nil, []string{"1", "0 low_probability", "2 low_probability"}},
-		{"no floor, and not possible", candidates{guess("a", 0, nil)}, func(o *enrich.Options) { o.MinProbability = 0 }, []string{"0 low_probability"}},
-		{"no model", candidates{guess("a", 0.9, func(c *candidate) { c.Model = nil })}, nil, []string{"0 not_speculatable"}},
-		{"a write", candidates{guess("a", 0.9, of(func(m *model) { m.Class = valuemodel.MutatesLocal }))}, nil, []string{"0 not_speculatable"}},
-		{"a class that the arguments decide", candidates{guess("a", 0.9, of(func(m *model) { m.Class, m.Classify = valuemodel.Indeterminate, valuemodel.SQL }))}, nil, []string{"0"}},
-		{"switched off", candidates{guess("a", 0.9, of(func(m *model) { m.Speculate = new(false) }))}, nil, []string{"0 not_speculatable"}},
-		{"never said to be safe", candidates{guess("a", 0.9, of(func(m *model) { m.Speculate = nil }))}, nil, []string{"0 not_speculatable"}},
-		{"volatile", candidates{guess("a", 0.9, of(func(m *model) { m.Volatile = new(true) }))}, nil, []string{"0 not_speculatable"}},
-		{"priced", candidates{guess("a", 0.9, of(func(m *model) { m.Cost.Dollars = 0.0001 }))}, nil, []string{"0 dollars"}},
+		{"the better first", candidates{likely("a", 0.4, nil), likely("b", 0.9, nil)}, nil, []string{"1", "0"}},
+		{"no slot", candidates{likely("a", 0.9, nil)}, func(o *enrich.Options) { o.Slots = 0 }, []string{"0 cap"}},
+		{"no slot and no budget", candidates{likely("a", 0.9, nil)}, func(o *enrich.Options) { o.Slots, o.Budget = 0, 0 }, []string{"0 budget"}},
+		{"no options", candidates{likely("a", 0.9, nil)}, func(o *enrich.Options) { *o = enrich.Options{} }, []string{"0 budget"}},
+		{"more than slots", candidates{likely("a", 0.6, nil), likely("b", 0.9, nil), likely("c", 0.7, nil), likely("d", 0.8, nil)}, nil, []string{"1", "3", "2", "0 cap"}},
+		{"more than the budget", candidates{likely("a", 0.6, nil), likely("b", 0.9, nil)}, func(o *enrich.Options) { o.Budget = 600 }, []string{"1", "0 budget"}},
+		{"under the floor", candidates{likely("a", 0.29, nil), likely("b", 0.3, nil), likely("c", math.NaN(), nil)}, nil, []string{"1", "0 low_probability", "2 low_probability"}},
+		{"no floor, and not possible", candidates{likely("a", 0, nil)}, func(o *enrich.Options) { o.MinProbability = 0 }, []string{"0 low_probability"}},
+		{"no model", candidates{likely("a", 0.9, func(c *candidate) { c.Model = nil })}, nil, []string{"0 not_speculatable"}},
+		{"a write", candidates{likely("a", 0.9, of(func(m *model) { m.Class = valuemodel.MutatesLocal }))}, nil, []string{"0 not_speculatable"}},
+		{"a class that the arguments decide", candidates{likely("a", 0.9, of(func(m *model) { m.Class, m.Classify = valuemodel.Indeterminate, valuemodel.SQL }))}, nil, []string{"0"}},
+		{"switched off", candidates{likely("a", 0.9, of(func(m *model) { m.Speculate = new(false) }))}, nil, []string{"0 not_speculatable"}},
+		{"never said to be safe", candidates{likely("a", 0.9, of(func(m *model) { m.Speculate = nil }))}, nil, []string{"0 not_speculatable"}},
+		{"volatile", candidates{likely("a", 0.9, of(func(m *model) { m.Volatile = new(true) }))}, nil, []string{"0 not_speculatable"}},
+		{"priced", candidates{likely("a", 0.9, of(func(m *model) { m.Cost.Dollars = 0.0001 }))}, nil, []string{"0 dollars"}},
 		{"what the maker knows", candidates{
-			guess("a", 0.9, because(enrich.RateLimited)), guess("b", 0.9, because(enrich.Throttled)), guess("c", 0.9, because(enrich.Stored)),
-			guess("d", 0.9, because(enrich.InFlight)), guess("e", 0.9, because(enrich.Schema)), guess("f", 0.9, because(enrich.Origin)),
-			guess("g", 0.9, because(enrich.Disclosure)), guess("h", 0.1, because(enrich.Stored)),
+			likely("a", 0.9, because(enrich.RateLimited)), likely("b", 0.9, because(enrich.Throttled)), likely("c", 0.9, because(enrich.Stored)),
+			likely("d", 0.9, because(enrich.InFlight)), likely("e", 0.9, because(enrich.Schema)), likely("f", 0.9, because(enrich.Origin)),
+			likely("g", 0.9, because(enrich.Disclosure)), likely("h", 0.1, because(enrich.Stored)),
 		}, nil, []string{"0 rate_limited", "1 throttled", "2 stored", "3 in_flight", "4 schema", "5 origin", "6 disclosure", "7 stored"}},
 		{"shadow only where all else allows", candidates{
-			guess("a", 0.9, because(enrich.Shadow)), guess("b", 0.1, because(enrich.Shadow)),
-			guess("c", 0.9, func(c *candidate) { c.Reason, c.Latency = enrich.Shadow, enrich.Fixed(time.Millisecond) }), guess("d", 0.5, nil),
+			likely("a", 0.9, because(enrich.Shadow)), likely("b", 0.1, because(enrich.Shadow)),
+			likely("c", 0.9, func(c *candidate) { c.Reason, c.Latency = enrich.Shadow, enrich.Fixed(time.Millisecond) }), likely("d", 0.5, nil),
 		}, nil, []string{"3", "0 shadow", "1 low_probability", "2 gate"}},
 	}
 	for _, tt := range tests {
@@ -168,7 +168,7 @@ func TestGate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			expect(t, pick(candidates{guess("a", tt.p, tt.change)}, options(nil)), tt.want)
+			expect(t, pick(candidates{likely("a", tt.p, tt.change)}, options(nil)), tt.want)
 		})
 	}
 }
@@ -187,12 +187,12 @@ func TestGatePricesDollars(t *testing.T) {
 		want    []string
 	}{
 		// 0.5·400 ms against 0.5·(50 ms + dollars at a second for a cent)
-		{"worth it", candidates{guess("a", 0.5, priced(0.0034))}, rich, []string{"0"}},
-		{"not worth it", candidates{guess("a", 0.5, priced(0.0035))}, rich, []string{"0 gate"}},
-		{"more than there is", candidates{guess("a", 0.5, priced(1.01))}, rich, []string{"0 dollars"}},
-		{"more than there is for both", candidates{guess("a", 0.8, priced(0.003)), guess("b", 0.9, priced(0.003))}, func(o *enrich.Options) { o.Dollars = 0.005 }, []string{"1", "0 dollars"}},
-		{"no price is worth it", candidates{guess("a", 1, priced(0.0001)), guess("b", 0.5, nil)}, func(o *enrich.Options) { o.Dollars, o.SecondWorth = 1, 0 }, []string{"1", "0 gate"}},
-		{"debts bar what is free of charge from nothing", candidates{guess("a", 0.5, nil)}, func(o *enrich.Options) { o.Dollars = -1 }, []string{"0"}},
+		{"worth it", candidates{likely("a", 0.5, priced(0.0034))}, rich, []string{"0"}},
+		{"not worth it", candidates{likely("a", 0.5, priced(0.0035))}, rich, []string{"0 gate"}},
+		{"more than there is", candidates{likely("a", 0.5, priced(1.01))}, rich, []string{"0 dollars"}},
+		{"more than there is for both", candidates{likely("a", 0.8, priced(0.003)), likely("b", 0.9, priced(0.003))}, func(o *enrich.Options) { o.Dollars = 0.005 }, []string{"1", "0 dollars"}},
+		{"no price is worth it", candidates{likely("a", 1, priced(0.0001)), likely("b", 0.5, nil)}, func(o *enrich.Options) { o.Dollars, o.SecondWorth = 1, 0 }, []string{"1", "0 gate"}},
+		{"debts bar what is free of charge from nothing", candidates{likely("a", 0.5, nil)}, func(o *enrich.Options) { o.Dollars = -1 }, []string{"0"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestSlowToolsAreBetterTargets(t *testing.T) {
 			c.Latency, c.Lead = enrich.Fixed(latency), enrich.Fixed(20*time.Second)
 		}
 	}
-	s := pick(candidates{guess("a", 0.5, slow(200*time.Millisecond)), guess("b", 0.5, slow(10*time.Second))}, options(nil))
+	s := pick(candidates{likely("a", 0.5, slow(200*time.Millisecond)), likely("b", 0.5, slow(10*time.Second))}, options(nil))
 	expect(t, s, "1", "0")
 	if got, want := s.all[s.chosen[0]].Value/s.all[s.chosen[1]].Value, 50.0; math.Abs(got-want) > 1e-9 {
 		t.Errorf("got %v times the value, want %v", got, want)
@@ -219,7 +219,7 @@ func TestSlowToolsAreBetterTargets(t *testing.T) {
 // A median hides what is rarely large; min(L, D) is neither the least of the means
 // nor of the medians.
 func TestHiddenTimeIsExpectedOverBothSpreads(t *testing.T) {
-	c := guess("a", 1, func(c *candidate) {
+	c := likely("a", 1, func(c *candidate) {
 		c.Latency = enrich.Percentiles{P10: 100 * time.Millisecond, P50: 400 * time.Millisecond, P90: 2 * time.Second}
 		c.Lead = enrich.Percentiles{P10: 200 * time.Millisecond, P50: time.Second, P90: 10 * time.Second}
 	})
@@ -231,7 +231,7 @@ func TestHiddenTimeIsExpectedOverBothSpreads(t *testing.T) {
 }
 
 func TestLeadDefaultsToThink(t *testing.T) {
-	slow := guess("a", 1, func(c *candidate) { c.Latency = enrich.Fixed(time.Hour) })
+	slow := likely("a", 1, func(c *candidate) { c.Latency = enrich.Fixed(time.Hour) })
 	for think, want := range map[time.Duration]float64{0: 3000, time.Second: 1000} {
 		s := pick(candidates{slow}, options(func(o *enrich.Options) { o.DefaultLead = think }))
 		if got := s.all[s.chosen[0]].Value; math.Abs(got-want) > 1e-6 {

@@ -74,7 +74,7 @@ func drawCandidates(r *rand.Rand, n int) candidates {
 	all := make(candidates, n)
 	for i := range all {
 		which := r.IntN(len(models))
-		c := guess(fmt.Sprint(which), r.Float64()*1.1, nil)
+		c := likely(fmt.Sprint(which), r.Float64()*1.1, nil)
 		c.Key.Arguments, c.Model = fmt.Sprint(r.IntN(20)), models[which]
 		if r.IntN(6) == 0 {
 			c.Reason = []enrich.Reason{enrich.Stored, enrich.Shadow, enrich.RateLimited}[r.IntN(3)]
@@ -107,7 +107,7 @@ func many(n int) candidates {
 	all := make(candidates, n)
 	for i := range all {
 		which := r.IntN(len(models))
-		all[i] = guess(fmt.Sprint("tool_", which), 0.3+0.7*r.Float64(), nil)
+		all[i] = likely(fmt.Sprint("tool_", which), 0.3+0.7*r.Float64(), nil)
 		all[i].Key.Arguments = fmt.Sprintf(`{"owner":"octo","repo":"hello","issue_number":%d}`, i)
 		all[i].Model, all[i].Bytes = models[which], 400+r.IntN(8000)
 		ms := time.Duration(100+r.IntN(900)) * time.Millisecond

@@ -42,7 +42,7 @@ func TestValue(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := alone(t, guess("a", 0.5, tt.change), nil).Value; math.Abs(got-tt.want) > 1e-9 {
+			if got := alone(t, likely("a", 0.5, tt.change), nil).Value; math.Abs(got-tt.want) > 1e-9 {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -55,7 +55,7 @@ func TestSilent(t *testing.T) {
 	class := func(v valuemodel.ValueClass) func(*candidate) {
 		return func(c *candidate) { c.Model = reading(func(m *model) { m.ValueClass = v }) }
 	}
-	all := candidates{guess("a", 0.35, class(valuemodel.Critical)), guess("b", 0.6, class(valuemodel.Supporting))}
+	all := candidates{likely("a", 0.35, class(valuemodel.Critical)), likely("b", 0.6, class(valuemodel.Supporting))}
 	for silent, want := range map[bool][]string{true: {"1", "0 cap"}, false: {"0", "1 cap"}} {
 		expect(t, pick(all, options(func(o *enrich.Options) { o.Slots, o.Silent = 1, silent })), want...)
 	}
@@ -71,7 +71,7 @@ func TestIntent(t *testing.T) {
 		"axis":    {Fields: []string{"x"}, EstimatedValue: new(0.3), DefaultInclude: new(false)},
 		"no_sum":  {Fields: []string{"score"}, DefaultInclude: new(false)},
 	}
-	c := guess("a", 0.5, func(c *candidate) { c.Model = reading(func(m *model) { m.FieldGroups = groups }) })
+	c := likely("a", 0.5, func(c *candidate) { c.Model = reading(func(m *model) { m.FieldGroups = groups }) })
 	tests := []struct {
 		name     string
 		keywords []string
@@ -103,12 +103,12 @@ func TestIntent(t *testing.T) {
 }
 
 func TestIntentDecidesBetweenBets(t *testing.T) {
-	search := guess("search", 0.5, func(c *candidate) {
+	search := likely("search", 0.5, func(c *candidate) {
 		c.Model = reading(func(m *model) {
 			m.FieldGroups = map[string]valuemodel.FieldGroup{"snippet": {Fields: []string{"snippet"}, EstimatedValue: new(0.4), DefaultInclude: new(false)}}
 		})
 	})
-	all := candidates{guess("other", 0.6, nil), search}
+	all := candidates{likely("other", 0.6, nil), search}
 	expect(t, pick(all, options(nil)), "0", "1")
 	expect(t, pick(all, options(func(o *enrich.Options) { o.Keywords = []string{"snippets"} })), "1", "0")
 }
@@ -136,7 +136,7 @@ func TestTokens(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := alone(t, guess("a", 0.9, tt.change), nil)
+			got := alone(t, likely("a", 0.9, tt.change), nil)
 			if got.Tokens != tt.want {
 				t.Errorf("got %d, want %d", got.Tokens, tt.want)
 			}
@@ -146,7 +146,7 @@ func TestTokens(t *testing.T) {
 
 // What an answer counts is bounded, so that the largest is not left out for its size.
 func TestWhole(t *testing.T) {
-	large := candidates{guess("large", 0.9, func(c *enrich.Candidate) { c.Bytes = 1 << 20 })}
+	large := candidates{likely("large", 0.9, func(c *enrich.Candidate) { c.Bytes = 1 << 20 })}
 	pick := func(budget, whole int) selection {
 		return pick(large, options(func(o *enrich.Options) { o.Budget, o.MaxTokens = budget, whole }))
 	}

@@ -190,7 +190,7 @@ func FuzzDelete(f *testing.F) {
 	})
 }
 
-// rawMembers returns the text of the members whose names are kept.
+// rawMembers returns the text of the members with kept names.
 func rawMembers(obj []byte, kept func(name []byte) bool) []string {
 	var all []string
 	for m := range jsonrpc.Members(obj) {

@@ -109,7 +109,7 @@ func parseQuery(raw []byte) (q query, err error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&q); err != nil {
 		what := strings.TrimPrefix(err.Error(), "json: ")
-		if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // whose text names a Go type
+		if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // its text names a Go type
 			what = cmp.Or(mistyped.Field, "arguments") + ": wrong type, " + mistyped.Value
 		}
 		return q, fmt.Errorf("%s; want an object with handle, a string, and pointer, a JSON pointer, or offset, a whole number", what)

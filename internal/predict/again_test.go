@@ -32,13 +32,13 @@ func TestAgain(t *testing.T) {
 		{"its tool tells third parties", func(_ *predict.Model, o offer) {
 			o["get"] = resolve(t, hub, rules(valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}), "get", takes)["get"]
 		}, enrich.Disclosure},
-		{"its tool is known by hearsay", func(_ *predict.Model, o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, enrich.Shadow},
+		{"its tool is known from an untrusted hint", func(_ *predict.Model, o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, enrich.Shadow},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := resolve(t, hub, rules(reads), "list", "", "get", takes)
 			p := play(predict.New(predict.Options{Tool: o.tool}))
 			p.call("list", `{}`, `[1,2]`)
-			waits := p.guesses()[1]
+			waits := p.candidates()[1]
 			test.change(p.f, o)
 			if got := p.s.Recheck(&waits); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)

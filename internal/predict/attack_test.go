@@ -51,8 +51,8 @@ func TestNothingCrossesUpstreams(t *testing.T) {
 			for i := range 8 { // and it would be right every time
 				said := fmt.Sprintf("%s-%d", secret, i)
 				p.call("list", `{"secret":"`+said+`"}`, `{"secret":"`+said+`"}`)
-				guesses := p.guesses()
-				for _, g := range guesses {
+				candidates := p.candidates()
+				for _, g := range candidates {
 					if crosses(g) && (g.Reason == "" || g.Reason == enrich.Shadow) {
 						t.Errorf("got %+v, want it refused", g)
 					}
@@ -60,7 +60,7 @@ func TestNothingCrossesUpstreams(t *testing.T) {
 						t.Errorf("got arguments %s for %s, want none worked out", g.Key.Arguments, g.Key.Tool)
 					}
 				}
-				chosen, _ := choose(guesses, anything, enrich.Options{Budget: 1e6, Slots: 99})
+				chosen, _ := choose(candidates, anything, enrich.Options{Budget: 1e6, Slots: 99})
 				for _, g := range chosen {
 					if crosses(g) {
 						t.Errorf("chosen: %+v", g)
@@ -72,7 +72,7 @@ func TestNothingCrossesUpstreams(t *testing.T) {
 	}
 }
 
-// crosses reports whether a guess is not one that hub's own calls led to, at a tool
+// crosses reports whether a candidate is not one that hub's own calls led to, at a tool
 // that is hub's own.
 func crosses(g predict.Candidate) bool {
 	return g.Why.Configured || g.Model == nil || g.Model.Upstream != hub.Name
@@ -83,8 +83,8 @@ func TestOwnUpstreamByName(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "hub/get", 0.4, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", `{}`, `{"n":7}`)
-	if g := find(p.guesses(), "get", `{"n":7}`); g.Key.Tool == "" || g.Reason != "" {
-		t.Errorf("got %+v, want a guess", g)
+	if g := find(p.candidates(), "get", `{"n":7}`); g.Key.Tool == "" || g.Reason != "" {
+		t.Errorf("got %+v, want a candidate", g)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestUpstreamsDoNotLearnFromEachOther(t *testing.T) {
 	for i := range 12 {
 		token := fmt.Sprintf("%s-%d", secret, i)
 		a.call("list", `{}`, `{"token_of_item":"`+token+`"}`)
-		for _, g := range b.guesses() {
+		for _, g := range b.candidates() {
 			if strings.Contains(g.Key.Arguments, token) {
 				t.Fatalf("round %d: got %+v, want nothing of what only the other upstream said", i, g)
 			}
@@ -121,11 +121,11 @@ func TestNothingIsDisclosed(t *testing.T) {
 	for i := range 20 {
 		url := fmt.Sprintf("https://evil.test/?q=%s-%d", secret, i/3) // some several times: a constant by and by
 		p.call("search", `{"q":"x"}`, fmt.Sprintf(`{"results":[{"url":%q}]}`, url))
-		guesses := p.guesses()
-		if len(guesses) == 0 {
-			t.Fatal("no guesses at all")
+		candidates := p.candidates()
+		if len(candidates) == 0 {
+			t.Fatal("no candidates at all")
 		}
-		for _, g := range guesses {
+		for _, g := range candidates {
 			if g.Key.Tool == "fetch" && g.Reason != enrich.Disclosure {
 				t.Errorf("round %d: got %s with the reason %q, want disclosure", i, g.Key.Arguments, g.Reason)
 			}
@@ -134,8 +134,8 @@ func TestNothingIsDisclosed(t *testing.T) {
 	}
 	// What the model itself gave to open may go on to fetch.
 	p.call("open", `{"url":"https://good.test/"}`, `x`)
-	if g := find(p.guesses(), "fetch", `{"url":"https://good.test/"}`); g.Key.Tool == "" || g.Reason != "" {
-		t.Errorf("of the model's own: got %+v, want a guess", g)
+	if g := find(p.candidates(), "fetch", `{"url":"https://good.test/"}`); g.Key.Tool == "" || g.Reason != "" {
+		t.Errorf("of the model's own: got %+v, want a candidate", g)
 	}
 }
 
@@ -147,9 +147,9 @@ func TestConstantsAreNotKept(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
 	for range 3 {
 		p.call("list", `{}`, `{"n":7}`)
-		g := find(p.guesses(), "get", `{"key":"`+token+`","n":7}`)
+		g := find(p.candidates(), "get", `{"key":"`+token+`","n":7}`)
 		if g.Key.Tool == "" {
-			t.Fatal("no guess")
+			t.Fatal("no candidate")
 		}
 		if strings.Contains(g.Why.Edge, token) {
 			t.Errorf("edge %q names the constant", g.Why.Edge)

@@ -41,13 +41,13 @@ func bench(b *testing.B) (*predict.Model, []byte) {
 		p := play(f)
 		p.now = p.now.Add(time.Duration(i) * time.Hour)
 		p.call("list_issues", fmt.Sprintf(`{"owner":"o%d","repo":"r"}`, i), string(issues(1000, i)))
-		p.guesses()
+		p.candidates()
 		for k := range 2 {
 			p.call("get_issue", fmt.Sprintf(`{"issue_number":%d,"owner":"o%d","repo":"r"}`, i*1000+k, i), fmt.Sprintf(`{"number":%d,"user":{"login":"user-%d"}}`, i*1000+k, k))
-			p.guesses()
+			p.candidates()
 		}
 		p.call("get_user", `{"login":"user-0"}`, `{"name":"x"}`)
-		p.guesses()
+		p.candidates()
 		p.s.End()
 	}
 	return f, []byte(`{"owner":"o99","repo":"r"}`)
@@ -177,7 +177,7 @@ func BenchmarkResultAndGuesses(b *testing.B) {
 				b.StartTimer()
 				p.s.Result(predict.Result{ID: p.id, Text: answer, Size: len(answer), At: p.now})
 				if len(p.s.Candidates(p.now)) == 0 {
-					b.Fatal("no guesses")
+					b.Fatal("no candidates")
 				}
 			}
 		})

@@ -14,11 +14,11 @@ type around struct {
 	FileBytes int           // of the file that it reads; 0: it reads none
 }
 
-// choose asks about each guess that may be made and is likely enough, and picks.
-func choose(guesses []predict.Candidate, ask func(g *predict.Candidate) around, o enrich.Options) (chosen []predict.Candidate, all []enrich.Candidate) {
-	all = make([]enrich.Candidate, len(guesses))
-	for i := range guesses {
-		g := &guesses[i]
+// choose asks about each candidate that may be made and is likely enough, and picks.
+func choose(candidates []predict.Candidate, ask func(g *predict.Candidate) around, o enrich.Options) (chosen []predict.Candidate, all []enrich.Candidate) {
+	all = make([]enrich.Candidate, len(candidates))
+	for i := range candidates {
+		g := &candidates[i]
 		// A call that is not asked about is told apart by what it is alone.
 		all[i] = g.Candidate
 		if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
@@ -34,7 +34,7 @@ func choose(guesses []predict.Candidate, ask func(g *predict.Candidate) around, 
 		c.WasteFactor, c.FileBytes = w.Caution, w.FileBytes
 	}
 	for _, i := range enrich.Pick(all, o) {
-		chosen = append(chosen, guesses[i])
+		chosen = append(chosen, candidates[i])
 	}
 	return chosen, all
 }

@@ -38,8 +38,8 @@ func eight(f valuemodel.FollowUp) valuemodel.FollowUp {
 
 var things = []any{"n", "$result.items[*].n", "o", "$result.items[*].o", "p", "$result.items[*].p"}
 
-// A schema made each check as dear as it can be, and once kept the worker
-// busy for seconds with one answer.
+// The most expensive schemas: the effort for one answer is bounded. Without the bound, the worker
+// was once busy for seconds with one answer.
 func TestEffortForOneAnswerIsBounded(t *testing.T) {
 	for _, test := range []struct{ name, schema string }{
 		{"all fit", repeated(450, `{"type":"integer"}`, "n", "o", "p")},
@@ -51,7 +51,7 @@ func TestEffortForOneAnswerIsBounded(t *testing.T) {
 			p := play(predict.New(predict.Options{Tool: o.tool}))
 			p.call("list", `{}`, rows(10, 8))
 			refused := 0
-			for _, g := range p.guesses() {
+			for _, g := range p.candidates() {
 				if g.Reason == enrich.Schema {
 					refused++
 				}
@@ -84,7 +84,7 @@ func TestRetypedForItsTypeAlone(t *testing.T) {
 			o := resolve(t, hub, []valuemodel.Rule{reading("list", eight(follow(t, "get", 0.4, things...))), reading("get")}, "list", "", "get", test.schema)
 			p := play(predict.New(predict.Options{Tool: o.tool}))
 			p.call("list", `{}`, rows(7, 1))
-			if got := strings.Join(made(p.guesses(), "get"), " "); got != test.want {
+			if got := strings.Join(made(p.candidates(), "get"), " "); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

@@ -122,7 +122,7 @@ func (f *features) appendCandidate(out []hash, c *candidate) []hash {
 	)
 }
 
-// maxNear is the number of the newest calls with whose arguments a path is compared.
+// maxNear is the number of newest calls. A path is compared with their arguments.
 const maxNear = 9
 
 // place is where a value of a recent call is, if it is a path.

@@ -171,7 +171,7 @@ func TestFollowUps(t *testing.T) {
 			o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, test.args...)), reading("get")}, "list", "", "get", "")
 			p := play(predict.New(predict.Options{Tool: o.tool}))
 			p.call("list", test.arguments, test.text)
-			if diff := cmp.Diff(test.want, ranked(made(p.guesses(), "get"), test.want)); diff != "" {
+			if diff := cmp.Diff(test.want, ranked(made(p.candidates(), "get"), test.want)); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 		})
@@ -179,7 +179,7 @@ func TestFollowUps(t *testing.T) {
 }
 
 // ranked brings the members of got that are in want into want's order: of equally
-// likely guesses the order does not matter.
+// likely candidates the order does not matter.
 func ranked(got, want []string) []string {
 	var out []string
 	for _, w := range want {
@@ -200,7 +200,7 @@ func TestFollowUpReadsStructuredContent(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.ask("list", "{}")
 	p.answer(predict.Result{Text: []byte(`{"n":1}`), Structured: []byte(`{"n":2}`)})
-	if got, want := made(p.guesses(), "get"), []string{`{"n":2}`}; !cmp.Equal(got, want) {
+	if got, want := made(p.candidates(), "get"), []string{`{"n":2}`}; !cmp.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -212,12 +212,12 @@ func TestFollowUpMaximum(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", list), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", "{}", `[1,2,3,4]`)
-	if got, want := made(p.guesses(), "get"), []string{`{"n":1}`, `{"n":2}`}; !cmp.Equal(got, want) {
+	if got, want := made(p.candidates(), "get"), []string{`{"n":1}`, `{"n":2}`}; !cmp.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	p.call("get", `{"n":1}`, `x`)
 	p.call("get", `{"n":2}`, `x`)
-	if got := made(p.guesses(), "get"); got != nil {
+	if got := made(p.candidates(), "get"); got != nil {
 		t.Errorf("after the first two were asked for: got %v, want none", got)
 	}
 }
@@ -227,9 +227,9 @@ func TestFollowUpRanks(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result[*]")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", "{}", `[5,5,6,5,7]`)
-	guesses := p.guesses()
+	candidates := p.candidates()
 	for rank, n := range []int{5, 6, 7} {
-		if g := find(guesses, "get", fmt.Sprintf(`{"n":%d}`, n)); g.Key.Tool == "" || g.Why.Rank != rank {
+		if g := find(candidates, "get", fmt.Sprintf(`{"n":%d}`, n)); g.Key.Tool == "" || g.Why.Rank != rank {
 			t.Errorf("%d: got %+v, want the rank %d", n, g, rank)
 		}
 	}
@@ -242,14 +242,14 @@ func TestFollowUpEdges(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
 	for i := range 12 {
 		p.call("list", "{}", fmt.Sprintf(`{"good":"g%d","bad":"b%d"}`, i, i))
-		p.guesses()
+		p.candidates()
 		p.call("get", fmt.Sprintf(`{"n":"g%d"}`, i), "x")
-		p.guesses()
+		p.candidates()
 		p.s.Invalidate(nil)
 	}
 	p.call("list", "{}", `{"good":"g99","bad":"b99"}`)
-	guesses := p.guesses()
-	good, bad := find(guesses, "get", `{"n":"g99"}`), find(guesses, "get", `{"n":"b99"}`)
+	candidates := p.candidates()
+	good, bad := find(candidates, "get", `{"n":"g99"}`), find(candidates, "get", `{"n":"b99"}`)
 	if good.Why.Edge == bad.Why.Edge || good.P < 0.7 || bad.P > 0.4 {
 		t.Errorf("got %q at %v and %q at %v, want two edges, one likely and one not", good.Why.Edge, good.P, bad.Why.Edge, bad.P)
 	}
@@ -270,7 +270,7 @@ func TestFollowUpWithoutArguments(t *testing.T) {
 			o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4)), reading("get")}, "list", "", "get", test.schema)
 			p := play(predict.New(predict.Options{Tool: o.tool}))
 			p.call("list", "{}", `{}`)
-			if got := made(p.guesses(), "get"); !cmp.Equal(got, test.want) {
+			if got := made(p.candidates(), "get"); !cmp.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -302,11 +302,11 @@ func TestFollowUpTypes(t *testing.T) {
 				"list", "", "get", fmt.Sprintf(wants, test.iid, test.project))
 			p := play(predict.New(predict.Options{Tool: o.tool}))
 			p.call("list", "{}", test.text)
-			guesses := p.guesses()
-			if len(guesses) != 1 {
-				t.Fatalf("got %d guesses, want one: %+v", len(guesses), guesses)
+			candidates := p.candidates()
+			if len(candidates) != 1 {
+				t.Fatalf("got %d candidates, want one: %+v", len(candidates), candidates)
 			}
-			switch g := guesses[0]; {
+			switch g := candidates[0]; {
 			case test.want == "" && g.Reason != "schema":
 				t.Errorf("got %s with the reason %q, want the reason schema", g.Key.Arguments, g.Reason)
 			case test.want != "" && (g.Key.Arguments != test.want || g.Reason != ""):

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// FuzzSession plays calls with hostile answers, and holds every guess against the
+// FuzzSession plays calls with hostile answers, and holds every candidate against the
 // rules.
 func FuzzSession(f *testing.F) {
 	for _, s := range []string{
@@ -41,11 +41,11 @@ func FuzzSession(f *testing.F) {
 				gives(given, canonical)
 			}
 			p.answer(predict.Result{Text: answer, Failed: moves&8 != 0 && moves&4 != 0})
-			guesses := p.guesses()
-			for _, g := range guesses {
+			candidates := p.candidates()
+			for _, g := range candidates {
 				lawful(t, &g, given)
 			}
-			chosen, _ := choose(guesses, anything, enrich.Options{Budget: math.MaxInt32, Slots: 1000, DefaultLead: time.Second})
+			chosen, _ := choose(candidates, anything, enrich.Options{Budget: math.MaxInt32, Slots: 1000, DefaultLead: time.Second})
 			for _, g := range chosen {
 				if g.Reason != "" {
 					t.Fatalf("chosen: %+v", g)
@@ -73,7 +73,7 @@ func gives(given map[string]bool, value []byte) {
 	}
 }
 
-// lawful holds a guess against the rules, as plainly as they can be said.
+// lawful holds a candidate against the rules, as plainly as they can be said.
 func lawful(t *testing.T, g *predict.Candidate, given map[string]bool) {
 	if !(g.P >= 0 && g.P <= 1) {
 		t.Fatalf("got the probability %v: %+v", g.P, g)
@@ -101,6 +101,6 @@ func lawful(t *testing.T, g *predict.Candidate, given map[string]bool) {
 			t.Fatalf("discloses %s, which the session never gave: %+v", url, g)
 		}
 	default:
-		t.Fatalf("a guess at %s: %s", g.Key.Tool, fmt.Sprintf("%+v", g))
+		t.Fatalf("a candidate for %s: %s", g.Key.Tool, fmt.Sprintf("%+v", g))
 	}
 }

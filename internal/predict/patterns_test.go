@@ -31,8 +31,8 @@ func (p *player) again() *player {
 	return next
 }
 
-func chosen(guesses []predict.Candidate, o enrich.Options) []string {
-	picked, _ := choose(guesses, anything, o)
+func chosen(candidates []predict.Candidate, o enrich.Options) []string {
+	picked, _ := choose(candidates, anything, o)
 	var out []string
 	for _, g := range picked {
 		out = append(out, g.Key.Tool+" "+g.Key.Arguments)
@@ -40,7 +40,7 @@ func chosen(guesses []predict.Candidate, o enrich.Options) []string {
 	return out
 }
 
-// 1. Polling of a pipeline. What changes by itself is never guessed at: an answer
+// 1. Polling of a pipeline. What changes by itself is never prefetched: an answer
 // got early would be the old one, which is what polling is to get away from. What
 // is done about it is a back-off in the answer, by fail_fast_after_n.
 func TestPattern1Polling(t *testing.T) {
@@ -52,29 +52,29 @@ func TestPattern1Polling(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
 	for range 20 {
 		p.call("get_pipeline", `{"pipeline_id":9,"project_id":"p"}`, `{"status":"running"}`)
-		if got := chosen(p.guesses(), budget); got != nil {
+		if got := chosen(p.candidates(), budget); got != nil {
 			t.Fatalf("chosen: %v, want nothing", got)
 		}
 	}
 }
 
 // 2. Files read again. The second reading is the store's, which knows whether the
-// file is still the same. A guess at what is stored is dropped for that exact call
-// alone: another file is as good a guess as ever, though its tool was just used.
+// file is still the same. A candidate for what is stored is dropped for that exact call
+// alone: another file is as good a candidate as ever, though its tool was just used.
 func TestPattern2ReadAgain(t *testing.T) {
 	p := clientPlay(t)
 	for i := range 8 {
 		p = p.again()
 		p.call("Read", `{"file_path":"/a/go.mod"}`, "module a")
-		p.guesses()
+		p.candidates()
 		p.call("Read", `{"file_path":"/a/main.go"}`, fmt.Sprintf("package main // %d", i))
-		p.guesses()
+		p.candidates()
 		p.call("Read", `{"file_path":"/a/go.mod"}`, "module a")
 	}
 	p = p.again()
 	p.call("Read", `{"file_path":"/a/go.mod"}`, "module a")
-	guesses := p.guesses()
-	picked, _ := choose(guesses, func(g *predict.Candidate) around {
+	candidates := p.candidates()
+	picked, _ := choose(candidates, func(g *predict.Candidate) around {
 		w := anything(g)
 		if g.Key.Arguments == `{"file_path":"/a/go.mod"}` {
 			w.Reason = enrich.Stored
@@ -82,7 +82,7 @@ func TestPattern2ReadAgain(t *testing.T) {
 		return w
 	}, budget)
 	if len(picked) != 1 || picked[0].Key.Arguments != `{"file_path":"/a/main.go"}` {
-		t.Errorf("chosen: %+v of %+v, want main.go alone", picked, guesses)
+		t.Errorf("chosen: %+v of %+v, want main.go alone", picked, candidates)
 	}
 }
 
@@ -97,15 +97,15 @@ func TestPattern3GrepThenRead(t *testing.T) {
 	for i := range 12 {
 		p = p.again()
 		p.call("Grep", fmt.Sprintf(`{"pattern":"f%d"}`, i), matches(i))
-		p.guesses()
+		p.candidates()
 		p.call("Read", fmt.Sprintf(`{"file_path":"src/a%d.go"}`, i), "x")
-		p.guesses()
+		p.candidates()
 		p.call("Read", fmt.Sprintf(`{"file_path":"src/b%d.go"}`, i), "x")
-		p.guesses()
+		p.candidates()
 	}
 	p = p.again()
 	p.call("Grep", `{"pattern":"g"}`, matches(99))
-	got := chosen(p.guesses(), budget)
+	got := chosen(p.candidates(), budget)
 	if len(got) == 0 || len(got) > 3 {
 		t.Fatalf("chosen: %v, want one to three files", got)
 	}
@@ -120,20 +120,20 @@ func TestPattern4GlobThenRead(t *testing.T) {
 	for i := range 12 {
 		p = p.again()
 		p.call("Glob", fmt.Sprintf(`{"pattern":"d%d/**"}`, i), fmt.Sprintf("/r/d%d/one.md\n/r/d%d/two.md\n/r/d%d/three.md", i, i, i))
-		p.guesses()
+		p.candidates()
 		p.call("Read", fmt.Sprintf(`{"file_path":"/r/d%d/one.md"}`, i), "x")
-		p.guesses()
+		p.candidates()
 	}
 	p = p.again()
 	p.call("Glob", `{"pattern":"d99/**"}`, "/r/d99/one.md\n/r/d99/two.md\n/r/d99/three.md")
-	got := chosen(p.guesses(), budget)
+	got := chosen(p.candidates(), budget)
 	if len(got) == 0 || got[0] != `Read {"file_path":"/r/d99/one.md"}` {
 		t.Errorf("chosen: %v, want the first file first", got)
 	}
 }
 
 // 5. A search, then a page. To fetch a page tells its server that it is of interest,
-// and the address is the search engine's choice: it is not done on a guess, unless
+// and the address is the search engine's choice: it is not prefetched, unless
 // the operator says that it may.
 func TestPattern5SearchThenFetch(t *testing.T) {
 	search := valuemodel.Rule{Pattern: "WebSearch", Layer: valuemodel.Layer{
@@ -151,7 +151,7 @@ func TestPattern5SearchThenFetch(t *testing.T) {
 	} {
 		p := clientPlay(t, test.rules...)
 		p.call("WebSearch", `{"query":"go"}`, `{"results":[{"url":"https://go.dev/"},{"url":"https://pkg.go.dev/"}]}`)
-		if g := find(p.guesses(), "WebFetch", page); g.Key.Tool == "" || g.Reason != test.want {
+		if g := find(p.candidates(), "WebFetch", page); g.Key.Tool == "" || g.Reason != test.want {
 			t.Errorf("%s: got %+v, want the reason %q", test.name, g, test.want)
 		}
 	}
@@ -159,7 +159,7 @@ func TestPattern5SearchThenFetch(t *testing.T) {
 
 // 8. Searches that fail again and again. A call that failed is followed by
 // nothing, and what was found twice to be empty is a back-off (fail_fast_after_n),
-// never a refusal and not a guess.
+// neither a refusal nor a candidate.
 func TestPattern8FailedSearches(t *testing.T) {
 	tools := valuemodel.Rule{Pattern: "ToolSearch", Layer: valuemodel.Layer{
 		FollowUps: []valuemodel.FollowUp{follow(t, "Read", 0.9, "file_path", "$args.query")},
@@ -169,11 +169,11 @@ func TestPattern8FailedSearches(t *testing.T) {
 		t.Errorf("fail_fast_after_n: got %d, want 2", m.FailFastAfter)
 	}
 	p.call("ToolSearch", `{"query":"a"}`, "error: nothing")
-	if got := p.guesses(); len(got) != 0 {
+	if got := p.candidates(); len(got) != 0 {
 		t.Errorf("after a failure: got %+v, want nothing", got)
 	}
 	p.call("ToolSearch", `{"query":"b"}`, "found")
-	if got := chosen(p.guesses(), budget); len(got) != 1 || got[0] != `Read {"file_path":"b"}` {
+	if got := chosen(p.candidates(), budget); len(got) != 1 || got[0] != `Read {"file_path":"b"}` {
 		t.Errorf("after a success: chosen %v, want what follows", got)
 	}
 }

@@ -42,7 +42,7 @@ func resolve(t testing.TB, u valuemodel.Upstream, rules []valuemodel.Rule, tools
 
 var hub = valuemodel.Upstream{Name: "hub", URL: "https://hub.test/mcp"}
 
-// reading is a rule by which a tool may be guessed at.
+// reading is a rule by which a tool may be prefetched.
 func reading(tool string, next ...valuemodel.FollowUp) valuemodel.Rule {
 	return valuemodel.Rule{Pattern: tool, Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, FollowUps: next}}
 }
@@ -97,12 +97,12 @@ func (p *player) answer(r predict.Result) {
 	p.s.Result(r)
 }
 
-func (p *player) guesses() []predict.Candidate { return p.s.Candidates(p.now) }
+func (p *player) candidates() []predict.Candidate { return p.s.Candidates(p.now) }
 
-// made are the arguments of those guesses at a tool that nothing speaks against.
-func made(guesses []predict.Candidate, tool string) []string {
+// made are the arguments of those candidates at a tool that nothing speaks against.
+func made(candidates []predict.Candidate, tool string) []string {
 	var out []string
-	for _, g := range guesses {
+	for _, g := range candidates {
 		if g.Key.Tool == tool && g.Reason == "" {
 			out = append(out, g.Key.Arguments)
 		}
@@ -110,9 +110,9 @@ func made(guesses []predict.Candidate, tool string) []string {
 	return out
 }
 
-// find is the guess at a call; the zero value if there is none.
-func find(guesses []predict.Candidate, tool, arguments string) predict.Candidate {
-	for _, g := range guesses {
+// find is the candidate for a call; the zero value if there is none.
+func find(candidates []predict.Candidate, tool, arguments string) predict.Candidate {
+	for _, g := range candidates {
 		if g.Key.Tool == tool && g.Key.Arguments == arguments {
 			return g
 		}
@@ -120,7 +120,7 @@ func find(guesses []predict.Candidate, tool, arguments string) predict.Candidate
 	return predict.Candidate{}
 }
 
-// anything allows every guess.
+// anything allows every candidate.
 func anything(g *predict.Candidate) around {
 	return around{Key: call.Key{Upstream: 1, Scope: "s", Tool: g.Key.Tool, Arguments: g.Key.Arguments}}
 }

@@ -66,11 +66,11 @@ func TestReasons(t *testing.T) {
 			args: []any{"n", "$args.n", "m", "$result.n"}, want: enrich.Disclosure,
 		},
 		{
-			name: "known to read by hearsay", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			name: "known to read from an untrusted hint", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
 			change: func(o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, want: enrich.Shadow,
 		},
 		{
-			name: "not what it takes, and only hearsay: what forbids it counts", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			name: "not what it takes, and only an untrusted hint: what forbids it counts", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
 			schema: `{"type":"object","properties":{"n":{"type":"boolean"}}}`,
 			change: func(o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, want: enrich.Schema,
 		},
@@ -91,9 +91,9 @@ func TestReasons(t *testing.T) {
 			}
 			p := play(f)
 			p.call("list", `{"n":1}`, `{"n":7,"run":"git push"}`)
-			guesses := p.guesses()
-			if len(guesses) != 1 || guesses[0].Key.Tool != "get" || guesses[0].Reason != test.want {
-				t.Errorf("got %+v, want one guess at get with the reason %q", guesses, test.want)
+			candidates := p.candidates()
+			if len(candidates) != 1 || candidates[0].Key.Tool != "get" || candidates[0].Reason != test.want {
+				t.Errorf("got %+v, want one candidate for get with the reason %q", candidates, test.want)
 			}
 		})
 	}
@@ -105,18 +105,18 @@ func TestRefusedOnce(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, "n", "$result.n"))}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", `{}`, `{"n":7}`)
-	if got := find(p.guesses(), "get", `{"n":7}`).Reason; got != enrich.NotSpeculatable {
+	if got := find(p.candidates(), "get", `{"n":7}`).Reason; got != enrich.NotSpeculatable {
 		t.Fatalf("at first: got the reason %q, want not_speculatable", got)
 	}
-	if got := p.guesses(); len(got) != 0 {
+	if got := p.candidates(); len(got) != 0 {
 		t.Errorf("asked again: got %+v, want nothing", got)
 	}
 }
 
 // A tool that is known to read by its annotation alone is watched until so many of
-// its guesses have had their label, and its answers are trusted after as many
+// its candidates have had their label, and its answers are trusted after as many
 // comparisons; one that differs bars it.
-func TestHearsay(t *testing.T) {
+func TestUntrustedHint(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	get := o["get"]
 	get.UntrustedHint = true
@@ -124,14 +124,14 @@ func TestHearsay(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 3}))
 	for i := range 3 {
 		p.call("list", `{}`, `{"n":7}`)
-		if got := find(p.guesses(), "get", `{"n":7}`).Reason; got != enrich.Shadow {
+		if got := find(p.candidates(), "get", `{"n":7}`).Reason; got != enrich.Shadow {
 			t.Fatalf("round %d: got the reason %q, want shadow", i, got)
 		}
 		p.call("get", `{"n":7}`, `x`)
 	}
 	p.call("list", `{}`, `{"n":8}`)
-	if got := find(p.guesses(), "get", `{"n":8}`); got.Key.Tool == "" || got.Reason != "" {
-		t.Errorf("after three labels: got %+v, want a guess without a reason", got)
+	if got := find(p.candidates(), "get", `{"n":8}`); got.Key.Tool == "" || got.Reason != "" {
+		t.Errorf("after three labels: got %+v, want a candidate without a reason", got)
 	}
 	for i := range 3 {
 		if p.f.ProvenReadOnly()("get") {
@@ -147,7 +147,7 @@ func TestHearsay(t *testing.T) {
 		t.Error("still trusted after a comparison that did not agree")
 	}
 	p.call("list", `{}`, `{"n":9}`)
-	if got := find(p.guesses(), "get", `{"n":9}`).Reason; got != enrich.NotSpeculatable {
+	if got := find(p.candidates(), "get", `{"n":9}`).Reason; got != enrich.NotSpeculatable {
 		t.Errorf("barred: got the reason %q, want not_speculatable", got)
 	}
 }
@@ -160,7 +160,7 @@ func TestLearnedShadow(t *testing.T) {
 	for i := range 12 {
 		n := string(rune('a' + i))
 		p.call("list", `{}`, `{"n":"item-`+n+`"}`)
-		switch g := find(p.guesses(), "get", `{"n":"item-`+n+`"}`); {
+		switch g := find(p.candidates(), "get", `{"n":"item-`+n+`"}`); {
 		case g.Key.Tool == "":
 		case g.Reason == enrich.Shadow:
 			shadowed++
@@ -170,7 +170,7 @@ func TestLearnedShadow(t *testing.T) {
 		case g.Reason == "":
 			issued++
 			if g.Why.Configured || g.Why.Edge != "list → get" {
-				t.Errorf("got %+v, want a learned guess of the edge list → get", g)
+				t.Errorf("got %+v, want a learned candidate of the edge list → get", g)
 			}
 		}
 		p.call("get", `{"n":"item-`+n+`"}`, `x`)
@@ -188,16 +188,16 @@ func TestWithoutLearning(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	for range 8 {
 		p.call("list", `{}`, `{"n":7}`)
-		p.guesses()
+		p.candidates()
 		p.call("other", `{"n":7}`, `x`)
-		p.guesses()
+		p.candidates()
 	}
 	p.call("list", `{}`, `{"n":7}`)
-	guesses := p.guesses()
-	if g := find(guesses, "get", `{"n":7}`); g.P != 0.4 || !g.Why.Configured {
+	candidates := p.candidates()
+	if g := find(candidates, "get", `{"n":7}`); g.P != 0.4 || !g.Why.Configured {
 		t.Errorf("got P %v, configured %v; want 0.4 and true", g.P, g.Why.Configured)
 	}
-	if g := find(guesses, "other", `{"n":7}`); g.Key.Tool != "" {
+	if g := find(candidates, "other", `{"n":7}`); g.Key.Tool != "" {
 		t.Errorf("got %+v, want nothing learned", g)
 	}
 }
@@ -207,18 +207,18 @@ func TestWithoutLearning(t *testing.T) {
 // allows it.
 func TestChooseAsks(t *testing.T) {
 	model := &valuemodel.Model{Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: new(true)}}
-	guess := func(n string, p float64, r enrich.Reason) predict.Candidate {
+	candidate := func(n string, p float64, r enrich.Reason) predict.Candidate {
 		return predict.Candidate{Why: predict.Why{Edge: "list → get"}, Candidate: enrich.Candidate{
 			Key: call.Key{Tool: "get", Arguments: n}, P: p, Reason: r, Model: model, Latency: enrich.Fixed(1e9),
 		}}
 	}
-	guesses := []predict.Candidate{
-		guess("likely", 0.9, ""), guess("unlikely", 0.1, ""), guess("forbidden", 0.9, enrich.Origin),
-		guess("watched", 0.9, enrich.Shadow), guess("watched and stored", 0.9, enrich.Shadow), guess("stored", 0.9, ""),
-		guess("not a call", 0.9, ""), guess("not a call either", 0.9, ""),
+	candidates := []predict.Candidate{
+		candidate("likely", 0.9, ""), candidate("unlikely", 0.1, ""), candidate("forbidden", 0.9, enrich.Origin),
+		candidate("watched", 0.9, enrich.Shadow), candidate("watched and stored", 0.9, enrich.Shadow), candidate("stored", 0.9, ""),
+		candidate("not a call", 0.9, ""), candidate("not a call either", 0.9, ""),
 	}
 	var asked []string
-	chosen, all := choose(guesses, func(g *predict.Candidate) around {
+	chosen, all := choose(candidates, func(g *predict.Candidate) around {
 		asked = append(asked, g.Key.Arguments)
 		w := anything(g)
 		switch {
@@ -237,7 +237,7 @@ func TestChooseAsks(t *testing.T) {
 	}
 	got := map[string]enrich.Reason{}
 	for i := range all {
-		got[guesses[i].Key.Arguments] = all[i].Reason
+		got[candidates[i].Key.Arguments] = all[i].Reason
 	}
 	for arguments, want := range map[string]enrich.Reason{
 		"unlikely": enrich.LowProbability, "forbidden": enrich.Origin, "watched": enrich.Shadow, "watched and stored": enrich.Stored,
@@ -254,7 +254,7 @@ func TestChooseWeighs(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", `{}`, `{"n":1}`)
-	guesses := p.guesses()
+	candidates := p.candidates()
 	for _, test := range []struct {
 		name   string
 		around around
@@ -266,7 +266,7 @@ func TestChooseWeighs(t *testing.T) {
 	} {
 		o := budget
 		o.Budget = 5000
-		_, all := choose(guesses, func(*predict.Candidate) around { return test.around }, o)
+		_, all := choose(candidates, func(*predict.Candidate) around { return test.around }, o)
 		if got := all[0].Reason; got != test.want {
 			t.Errorf("%s: got the reason %q, want %q", test.name, got, test.want)
 		}
@@ -288,7 +288,7 @@ func TestRulesAreReadAnew(t *testing.T) {
 	} {
 		o["get"] = resolve(t, hub, rules, "get", step.schema)["get"]
 		p.call("list", `{}`, `{"n":1}`)
-		if got := find(p.guesses(), "get", `{"n":1}`); got.Key.Tool == "" || got.Reason != step.want {
+		if got := find(p.candidates(), "get", `{"n":1}`); got.Key.Tool == "" || got.Reason != step.want {
 			t.Errorf("%s: got %+v, want the reason %q", step.schema, got, step.want)
 		}
 	}
@@ -306,7 +306,7 @@ func TestChecksAreBounded(t *testing.T) {
 				all = append(all, fmt.Sprintf(`"%d-%d-%s"`, i, k, strings.Repeat("x", long)))
 			}
 			p.call("list", `{}`, "["+strings.Join(all, ",")+"]")
-			p.guesses()
+			p.candidates()
 		}
 		if n := predict.Checks(p.f); n > 2048 || n == 0 && long == 1 {
 			t.Errorf("of %d bytes each: got %d, want at most 2,048", long, n)
@@ -322,7 +322,7 @@ func TestChooseMaximumIsPerAnswer(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", `{"page":1}`, `{"n":1}`)
 	p.call("list", `{"page":2}`, `{"n":2}`)
-	chosen, _ := choose(p.guesses(), anything, budget)
+	chosen, _ := choose(p.candidates(), anything, budget)
 	if len(chosen) != 2 {
 		t.Errorf("got %d chosen, want one for each of two answers: %+v", len(chosen), chosen)
 	}
@@ -335,7 +335,7 @@ func TestOperatorsWordLiftsABar(t *testing.T) {
 	f.RecordTrial("get", false)
 	f.Bar("ask", "it asked")
 	if f.Barred("get") == "" {
-		t.Error("by hearsay: got no bar, want one")
+		t.Error("from an untrusted hint: got no bar, want one")
 	}
 	tool.UntrustedHint = false
 	if why := f.Barred("get"); why != "" {

@@ -68,13 +68,13 @@ func TestTextIsNotDisclosed(t *testing.T) {
 	s := f.Begin(1, false)
 	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: "{}"})
 	s.Result(predict.Result{ID: 1, Text: []byte("https://x.y/secret")})
-	guesses := s.Candidates(time.Unix(1e9, 0))
-	for _, g := range guesses {
+	candidates := s.Candidates(time.Unix(1e9, 0))
+	for _, g := range candidates {
 		if g.Key.Tool == "fetch" && g.Reason == "" {
-			t.Errorf("got a guess %s %s that nothing stands against, want none", g.Key.Tool, g.Key.Arguments)
+			t.Errorf("got a candidate %s %s that nothing stands against, want none", g.Key.Tool, g.Key.Arguments)
 		}
 	}
-	if len(guesses) == 0 {
+	if len(candidates) == 0 {
 		t.Error("nothing was refused: the follow-up was not tried")
 	}
 }
@@ -101,7 +101,7 @@ func TestBeyondOneMaximumAnotherMayCall(t *testing.T) {
 }
 
 // Where follow-ups are learned as well, the maximum of a configured one does not
-// forbid what was learned beyond it: one of 1 had halved what was foreseen.
+// forbid what was learned beyond it: one of 1 had halved what was predicted.
 func TestMaximumDoesNotForbidWhatIsLearned(t *testing.T) {
 	one := follow(t, "get", 0.9, "x", "$result[*]")
 	one.Max = 1
@@ -111,15 +111,15 @@ func TestMaximumDoesNotForbidWhatIsLearned(t *testing.T) {
 	for i := range 40 {
 		p := play(f)
 		p.call("list", fmt.Sprintf(`{"i":%d}`, i), answer(i))
-		p.guesses()
+		p.candidates()
 		p.call("get", fmt.Sprintf(`{"x":%d}`, 1000+2*i), "x")
-		p.guesses()
+		p.candidates()
 		p.call("get", fmt.Sprintf(`{"x":%d}`, 1001+2*i), "x")
 		p.s.End()
 	}
 	p := play(f)
 	p.call("list", `{"i":99}`, answer(99))
-	g := find(p.guesses(), "get", `{"x":1199}`)
+	g := find(p.candidates(), "get", `{"x":1199}`)
 	if g.Key.Tool == "" || g.Reason != "" || g.P < 0.5 {
 		t.Errorf("got the second of the list at %v with reason %q, want it likely and allowed", g.P, g.Reason)
 	}

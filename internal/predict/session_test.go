@@ -31,15 +31,15 @@ func TestInvalidate(t *testing.T) {
 	p.call("list", `{}`, `{"n":7}`)
 	p.call("files", `{}`, `{"path":"a"}`)
 	p.s.Invalidate(func(tool, _ string) bool { return tool == "list" })
-	guesses := p.guesses()
-	if got := made(guesses, "get"); got != nil {
+	candidates := p.candidates()
+	if got := made(candidates, "get"); got != nil {
 		t.Errorf("from the stale list: got %v, want nothing", got)
 	}
-	if got := made(guesses, "read"); len(got) != 1 {
+	if got := made(candidates, "read"); len(got) != 1 {
 		t.Errorf("from the files: got %v, want one", got)
 	}
 	p.s.Invalidate(nil)
-	if got := p.guesses(); len(got) != 0 {
+	if got := p.candidates(); len(got) != 0 {
 		t.Errorf("after everything is stale: got %+v, want nothing", got)
 	}
 }
@@ -52,15 +52,15 @@ func TestLone(t *testing.T) {
 	p := play(f)
 	p.s = f.Begin(1, true)
 	p.call("list", `{}`, `{"n":7}`)
-	if got := made(p.guesses(), "get"); len(got) != 1 {
+	if got := made(p.candidates(), "get"); len(got) != 1 {
 		t.Errorf("from the newest answer: got %v, want one", got)
 	}
 	p.call("files", `{}`, `{"path":"a"}`)
-	guesses := p.guesses()
-	if got := made(guesses, "get"); got != nil {
+	candidates := p.candidates()
+	if got := made(candidates, "get"); got != nil {
 		t.Errorf("from an earlier answer: got %v, want nothing", got)
 	}
-	if got := made(guesses, "read"); len(got) != 1 {
+	if got := made(candidates, "read"); len(got) != 1 {
 		t.Errorf("from the newest answer: got %v, want one", got)
 	}
 }
@@ -72,7 +72,7 @@ func TestUnread(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
 	p.ask("list", `{"of":"x"}`)
 	p.answer(predict.Result{Size: 7})
-	if got := chosen(p.guesses(), budget); len(got) != 1 || got[0] != `about {"of":"x"}` {
+	if got := chosen(p.candidates(), budget); len(got) != 1 || got[0] != `about {"of":"x"}` {
 		t.Errorf("chosen: %v, want what follows from the arguments alone", got)
 	}
 }
@@ -84,7 +84,7 @@ func TestLongAnswers(t *testing.T) {
 		p := play(predict.New(predict.Options{Tool: chain(t).tool, Learn: true}))
 		p.ask("list", `{}`)
 		p.answer(r)
-		if got := made(p.guesses(), "get"); len(got) != 0 {
+		if got := made(p.candidates(), "get"); len(got) != 0 {
 			t.Errorf("%s: got %v, want nothing", name, got)
 		}
 	}
@@ -96,13 +96,13 @@ func TestArgumentsAreMadeCanonical(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "of", "$args.of")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", ` { "x" : 1, "of" : "\u0061" } `, `{}`)
-	if got := made(p.guesses(), "get"); len(got) != 1 || got[0] != `{"of":"a"}` {
+	if got := made(p.candidates(), "get"); len(got) != 1 || got[0] != `{"of":"a"}` {
 		t.Errorf("got %v, want {\"of\":\"a\"}", got)
 	}
 	for _, arguments := range []string{`{"of":"a","OF":"b"}`, `{"of":"a"`, `not JSON`} {
 		p := play(predict.New(predict.Options{Tool: o.tool}))
 		p.call("list", arguments, `{}`)
-		if got := p.guesses(); len(got) != 0 {
+		if got := p.candidates(); len(got) != 0 {
 			t.Errorf("%s: got %+v, want nothing", arguments, got)
 		}
 	}
@@ -114,7 +114,7 @@ func TestResultsOfNoCall(t *testing.T) {
 	p.s.Result(predict.Result{ID: 9, Text: []byte(`[{"n":1}]`)})
 	p.call("list", `{}`, `[{"n":1}]`)
 	p.s.Result(predict.Result{ID: p.id, Text: []byte(`[{"n":2}]`)})
-	if got := made(p.guesses(), "get"); len(got) != 1 || got[0] != `{"n":1}` {
+	if got := made(p.candidates(), "get"); len(got) != 1 || got[0] != `{"n":1}` {
 		t.Errorf("got %v, want {\"n\":1} alone", got)
 	}
 }
@@ -129,7 +129,7 @@ func TestCallsWithoutAnswers(t *testing.T) {
 		t.Errorf("remembered: got %d calls, want a bounded number", n)
 	}
 	p.answer(predict.Result{Text: []byte(`[{"n":1}]`)})
-	if got := made(p.guesses(), "get"); len(got) != 1 {
+	if got := made(p.candidates(), "get"); len(got) != 1 {
 		t.Errorf("the newest call: got %v, want what follows from it", got)
 	}
 }
@@ -141,7 +141,7 @@ func TestAfterEnd(t *testing.T) {
 	p.ask("list", `{}`)
 	p.s.End()
 	p.answer(predict.Result{Text: []byte(`[{"n":1}]`)})
-	if got := p.guesses(); len(got) != 0 {
+	if got := p.candidates(); len(got) != 0 {
 		t.Errorf("got %+v, want nothing", got)
 	}
 	p.call("list", `{}`, `[{"n":1}]`)
@@ -154,9 +154,9 @@ func TestMerge(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
 	for i := range 12 {
 		p.call("list", `{}`, fmt.Sprintf(`{"n":"item-%d"}`, i))
-		p.guesses()
+		p.candidates()
 		p.call("get", fmt.Sprintf(`{"n":"item-%d"}`, i), strings.Repeat("x", 2000))
-		p.guesses()
+		p.candidates()
 	}
 	p.s.End()
 	p.f.Bar("get_all", "it asked")
@@ -169,8 +169,8 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.call("list", `{}`, `{"n":"item-99"}`)
-	if g := find(q.guesses(), "get", `{"n":"item-99"}`); g.Key.Tool == "" || g.Reason != "" || g.Latency == (enrich.Percentiles{}) || g.Lead == (enrich.Percentiles{}) || g.Bytes == 0 {
-		t.Errorf("got %+v, want a guess with what was learned of its latency, lead and size", g)
+	if g := find(q.candidates(), "get", `{"n":"item-99"}`); g.Key.Tool == "" || g.Reason != "" || g.Latency == (enrich.Percentiles{}) || g.Lead == (enrich.Percentiles{}) || g.Bytes == 0 {
+		t.Errorf("got %+v, want a candidate with what was learned of its latency, lead and size", g)
 	}
 	if got := q.f.Barred("get_all"); got != "it asked" {
 		t.Errorf("barred: got %q, want why", got)
@@ -214,11 +214,11 @@ func TestNestedDeep(t *testing.T) {
 	}
 }
 
-// The answer to a guess is followed one level further, at the probability of both.
+// The answer to a candidate is followed one level further, at the probability of both.
 func TestSuppose(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
 	p.call("list", `{}`, `[{"n":1}]`)
-	get := find(p.guesses(), "get", `{"n":1}`)
+	get := find(p.candidates(), "get", `{"n":1}`)
 	next := p.s.Suppose(get, predict.Result{Text: []byte(`{"owner":"ann"}`)}, p.now)
 	owner := find(next, "owner", `{"name":"ann"}`)
 	if owner.P != 0.4 || owner.Why.Depth != 1 || owner.Reason != "" {
@@ -231,45 +231,45 @@ func TestSuppose(t *testing.T) {
 		t.Errorf("two levels on: got %+v, want nothing", got)
 	}
 	if got := p.s.Suppose(get, predict.Result{Failed: true, Text: []byte(`{"owner":"ann"}`)}, p.now); got != nil {
-		t.Errorf("of a guess that failed: got %+v, want nothing", got)
+		t.Errorf("of a candidate that failed: got %+v, want nothing", got)
 	}
 }
 
 // To suppose leaves no trace: the session goes on as one that did not.
 func TestSupposeLeavesNoTrace(t *testing.T) {
-	run := func(suppose bool) (learned predict.State, foreseen string) {
+	run := func(suppose bool) (learned predict.State, predicted string) {
 		p := play(predict.New(predict.Options{Tool: chain(t).tool, Learn: true, ShadowLabels: 1}))
 		for i := range 6 {
 			p.call("list", `{}`, fmt.Sprintf(`[{"n":%d},{"n":%d}]`, i, i+100))
-			for _, g := range p.guesses() {
+			for _, g := range p.candidates() {
 				if suppose {
 					p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)
 				}
 			}
 			p.call("get", fmt.Sprintf(`{"n":%d}`, i), fmt.Sprintf(`{"owner":"o%d"}`, i))
-			p.guesses()
+			p.candidates()
 		}
-		for _, g := range p.guesses() {
-			foreseen += fmt.Sprintln(g.Key.Tool, g.Key.Arguments, g.P, g.Reason)
+		for _, g := range p.candidates() {
+			predicted += fmt.Sprintln(g.Key.Tool, g.Key.Arguments, g.P, g.Reason)
 		}
 		p.s.End()
 		state, err := p.f.Merge(predict.State{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return state, foreseen
+		return state, predicted
 	}
-	with, foreseenWith := run(true)
-	without, foreseenWithout := run(false)
+	with, predictedWith := run(true)
+	without, predictedWithout := run(false)
 	if !predict.Same(with, without) {
 		t.Error("the learned states differ")
 	}
-	if diff := cmp.Diff(foreseenWithout, foreseenWith); diff != "" {
-		t.Errorf("guesses without and with (-without +with):\n%s", diff)
+	if diff := cmp.Diff(predictedWithout, predictedWith); diff != "" {
+		t.Errorf("candidates without and with (-without +with):\n%s", diff)
 	}
 }
 
-// The maximum for one answer of one guess is not that of another's.
+// Each candidate has a maximum of its own for the calls that follow its answer.
 func TestSupposeMaximum(t *testing.T) {
 	one := follow(t, "owner", 0.9, "name", "$result.owner")
 	one.Max = 1
@@ -278,10 +278,10 @@ func TestSupposeMaximum(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: o.tool}))
 	p.call("list", `{}`, `[1,2]`)
 	var all []predict.Candidate
-	for i, g := range p.guesses() {
+	for i, g := range p.candidates() {
 		all = append(all, p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)...)
 	}
 	if got := chosen(all, budget); len(got) != 2 {
-		t.Errorf("chosen: %v, want one owner for each of two guesses", got)
+		t.Errorf("chosen: %v, want one owner for each of two candidates", got)
 	}
 }

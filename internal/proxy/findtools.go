@@ -24,7 +24,7 @@ import (
 //	call_tool       any call; the user first confirms one that may write
 //
 // Clients grant permissions by tool name. There are two wrappers, and writes are confirmed, so
-// that a user who always allows a wrapper does not allow every tool behind it.
+// that a user's permission to always call a wrapper does not cover every tool behind it.
 const (
 	findTool     = "find_tools"
 	callReadTool = "call_read_tool"

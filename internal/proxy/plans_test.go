@@ -365,7 +365,7 @@ func TestPlanClassByArguments(t *testing.T) {
 	}
 }
 
-// A named plan: its parameters are typed, some have defaults, and the user who confirms it
+// A named plan: its parameters are typed, some have defaults, and the user confirming it
 // sees them.
 func TestNamedPlanParameters(t *testing.T) {
 	named := plan.Named{

@@ -124,12 +124,12 @@ func over(a, b float64) float64 {
 
 // totals computes each figure by its definition.
 func (l lines) totals() record.Totals {
-	calls, guesses, choices, plans, harms := l.calls(), l.prefetches(), l.kind(record.Choice), l.kind(record.Plan), l.kind(record.Harm)
+	calls, prefetches, choices, plans, harms := l.calls(), l.prefetches(), l.kind(record.Choice), l.kind(record.Plan), l.kind(record.Harm)
 	as := func(d record.Disposition) int64 {
 		return calls.n(func(e *record.Event) bool { return e.Disposition == d })
 	}
 	became := func(f record.Fate) int64 {
-		return guesses.n(func(e *record.Event) bool { return e.Fate == f })
+		return prefetches.n(func(e *record.Event) bool { return e.Fate == f })
 	}
 	did := func(why string) int64 { return harms.n(func(e *record.Event) bool { return e.Why == why }) }
 	served := calls.where(isServed)
@@ -138,7 +138,7 @@ func (l lines) totals() record.Totals {
 	f := record.Totals{Part: record.Part{
 		Calls: int64(len(calls)), ServedStored: as(record.Hit), Joined: as(record.Joined), Fetched: as(record.Fetched), Failed: as(record.Failed),
 		Errors:        calls.n(func(e *record.Event) bool { return e.IsError }),
-		UpstreamCalls: int64(calls.sum(requests) + guesses.sum(requests)),
+		UpstreamCalls: int64(calls.sum(requests) + prefetches.sum(requests)),
 		HiddenMS:      served.sum(func(e *record.Event) float64 { return e.HiddenMS }),
 		HiddenByPrefetch: served.where(func(e *record.Event) bool { return e.UseOf > 0 }).sum(func(e *record.Event) float64 {
 			return e.HiddenMS
@@ -152,11 +152,11 @@ func (l lines) totals() record.Totals {
 	}}
 	p := &f.Prefetch
 	p.InTime = became(record.Used)
-	p.Issued, p.Used, p.Late, p.Compared = int64(len(guesses)), became(record.Used)+became(record.Late), became(record.Late), became(record.Compared)
-	p.Dispatched = guesses.n(func(e *record.Event) bool { return e.Sent > 0 })
-	p.Accuracy, p.Timeliness = over(float64(p.Used), float64(len(guesses))), over(float64(became(record.Used)), float64(p.Used))
+	p.Issued, p.Used, p.Late, p.Compared = int64(len(prefetches)), became(record.Used)+became(record.Late), became(record.Late), became(record.Compared)
+	p.Dispatched = prefetches.n(func(e *record.Event) bool { return e.Sent > 0 })
+	p.Accuracy, p.Timeliness = over(float64(p.Used), float64(len(prefetches))), over(float64(became(record.Used)), float64(p.Used))
 	p.Wasted = make(map[string]int64)
-	for _, e := range guesses.where(func(e *record.Event) bool { return e.Fate == record.Wasted }) {
+	for _, e := range prefetches.where(func(e *record.Event) bool { return e.Fate == record.Wasted }) {
 		p.Wasted[cmp.Or(e.Cause, "unknown")]++
 	}
 	f.Amplification = over(float64(f.UpstreamCalls), float64(f.Calls))
@@ -170,7 +170,7 @@ func (l lines) totals() record.Totals {
 		}
 	}
 	f.LateInvoked = int64(choices.sum(func(e *record.Event) float64 { return float64(e.LateCalled) }))
-	sized := append(calls.where(func(e *record.Event) bool { return e.UseOf == 0 }), guesses...).where(func(e *record.Event) bool { return e.Tokens > 0 && e.Predicted > 0 })
+	sized := append(calls.where(func(e *record.Event) bool { return e.UseOf == 0 }), prefetches...).where(func(e *record.Event) bool { return e.Tokens > 0 && e.Predicted > 0 })
 	f.HiddenByRepeat = f.HiddenMS - f.HiddenByPrefetch
 	f.Unclassified = calls.n(func(e *record.Event) bool { return e.Class == "indeterminate" })
 	f.Predictions = int64(len(sized))
@@ -187,8 +187,8 @@ func (l lines) totals() record.Totals {
 	f.Harm.RateLimited, f.Harm.Evictions, f.Harm.Questions = did("rate_limited"), did("eviction"), did("question")
 	f.LatencyMS = record.Histogram{N: f.Calls, Sum: f.WaitedMS}
 	asked := calls.where(func(e *record.Event) bool { return e.UpstreamMS > 0 })
-	guessed := guesses.where(func(e *record.Event) bool { return e.LatencyMS > 0 && e.Cause != "dropped" })
-	f.FetchMS = record.Histogram{N: int64(len(asked) + len(guessed)), Sum: asked.sum(func(e *record.Event) float64 { return e.UpstreamMS }) + guessed.sum(func(e *record.Event) float64 { return e.LatencyMS })}
+	timedPrefetches := prefetches.where(func(e *record.Event) bool { return e.LatencyMS > 0 && e.Cause != "dropped" })
+	f.FetchMS = record.Histogram{N: int64(len(asked) + len(timedPrefetches)), Sum: asked.sum(func(e *record.Event) float64 { return e.UpstreamMS }) + timedPrefetches.sum(func(e *record.Event) float64 { return e.LatencyMS })}
 	results := calls.where(func(e *record.Event) bool { return e.Bytes > 0 })
 	f.ResultKB = record.Histogram{N: int64(len(results)), Sum: results.sum(func(e *record.Event) float64 { return float64(e.Bytes) / 1024 })}
 	return f

@@ -31,8 +31,8 @@ type Tally struct {
 // Bounds of a tally: names come from clients, servers and files, which may send any number.
 const (
 	maxTools     = 4096
-	maxSessions  = 1024 // whose client is known
-	maxProcesses = 1024 // whose directory is known; of more, one may be counted twice
+	maxSessions  = 1024 // sessions with a known client
+	maxProcesses = 1024 // processes with a known directory; with more, one may be counted twice
 )
 
 // toolKey identifies a tool.

@@ -19,9 +19,9 @@ func TestTimeline(t *testing.T) {
 		record.Event{Kind: record.Prefetch, Session: "a", Seq: 4, At: start.Add(3 * time.Second), Fate: record.Wasted, Cause: "expired"},
 		record.Event{Kind: record.Call, Session: "a", Seq: 5, At: start.Add(4 * time.Second), Tool: "nonsense", Disposition: record.Failed, Plan: 1})
 	call := record.Event{Kind: record.Call, Session: "a", Upstream: "github", Tool: "get_issue"}
-	guess := call
-	guess.Kind = record.Prefetch
-	want := []record.Event{guess, call, guess, {Kind: record.Call, At: start.Add(4 * time.Second), Session: "a", Seq: 5, Tool: "nonsense", Disposition: record.Failed, Plan: 1}}
+	prefetch := call
+	prefetch.Kind = record.Prefetch
+	want := []record.Event{prefetch, call, prefetch, {Kind: record.Call, At: start.Add(4 * time.Second), Session: "a", Seq: 5, Tool: "nonsense", Disposition: record.Failed, Plan: 1}}
 	want[0].At, want[0].LatencyMS, want[0].Seq, want[0].Fate, want[0].UsedBy, want[0].PredictedP = start.Add(time.Second), 201.5, 2, record.Used, 3, 0.7
 	want[1].At, want[1].LatencyMS, want[1].Seq, want[1].Disposition, want[1].Prefetched, want[1].UseOf, want[1].HiddenMS, want[1].Turn = start.Add(2*time.Second), 1.5, 3, record.Hit, true, 2, 200, 2
 	want[2].At, want[2].Seq, want[2].Fate, want[2].Cause = start.Add(3*time.Second), 4, record.Wasted, "expired"

@@ -145,25 +145,25 @@ func TestStaleIsSeen(t *testing.T) {
 // Prefetches do not depend on later calls: they are equal up to the point where two traces
 // diverge.
 func TestNothingLooksAhead(t *testing.T) {
-	type guess struct {
+	type prefetch struct {
 		Session, Turns  int
 		Tool, Arguments string
 	}
 	o := busy(t)
-	run := func(text string) (guesses [][]guess) {
+	run := func(text string) (prefetches [][]prefetch) {
 		p := replay.New(o, lively()[:2]...)
-		guesses = make([][]guess, 2)
+		prefetches = make([][]prefetch, 2)
 		session := 0
-		for i := range guesses {
+		for i := range prefetches {
 			p.Watch(i, func(turns int, tool, arguments string) {
-				guesses[i] = append(guesses[i], guess{session, turns, tool, arguments})
+				prefetches[i] = append(prefetches[i], prefetch{session, turns, tool, arguments})
 			})
 		}
 		for _, s := range replay.Sessions(trace(text)) {
 			p.Play([]*replay.Session{s})
 			session++
 		}
-		return guesses
+		return prefetches
 	}
 	made := 0
 	for seed := range uint64(12) {
@@ -175,7 +175,7 @@ func TestNothingLooksAhead(t *testing.T) {
 		one := run(past + untimed(history(r, 2)))
 		other := run(past + untimed(history(r, 2)))
 		for i := range one {
-			until := func(all []guess) (before []guess) {
+			until := func(all []prefetch) (before []prefetch) {
 				for _, g := range all {
 					if g.Session < parts || g.Session == parts && g.Turns <= turns {
 						before = append(before, g)
@@ -190,7 +190,7 @@ func TestNothingLooksAhead(t *testing.T) {
 		}
 	}
 	if made < 300 {
-		t.Errorf("got %d guesses: these histories show nothing", made)
+		t.Errorf("got %d prefetches: these histories show nothing", made)
 	}
 }
 

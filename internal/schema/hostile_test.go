@@ -55,7 +55,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// dear are schemas and arguments that are expensive to validate.
+// expensive are schemas and arguments that are expensive to validate.
 var dear = []struct{ name, schema, arguments string }{
 	{"a pattern with many states", `{"properties":{"a":{"pattern":"(x+x+){200}y"}}}`, `{"a":"` + strings.Repeat("x", 200<<10) + `"}`},
 	{"a list for each of many", `{"properties":{"a":{"items":{"enum":[` + list(200, "%d") + `]}}}}`, `{"a":[` + list(100, "-1") + `]}`},

@@ -173,7 +173,7 @@ type Result struct {
 // Verdict is what is known about a candidate before it is prefetched.
 type Verdict struct {
 	Query     dedup.Query
-	Host      string        // whose limits apply
+	Host      string        // its limits apply
 	Reason    enrich.Reason // why it must not be prefetched now; "" if it may
 	FileBytes int           // size of the file that it reads; 0 for none
 }

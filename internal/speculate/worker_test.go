@@ -30,7 +30,7 @@ type shelf struct {
 	takes  time.Duration
 	begun  atomic.Int64
 
-	hearsay bool // that its tools only read is known from their annotations alone
+	untrusted bool // that its tools only read is known from their annotations alone
 }
 
 func newShelf(t testing.TB) *shelf {
@@ -64,7 +64,7 @@ func (s *shelf) Tool(name string) predict.Tool {
 	if s.hold != nil {
 		<-s.hold
 	}
-	return predict.Tool{Model: s.models[name], UntrustedHint: s.hearsay}
+	return predict.Tool{Model: s.models[name], UntrustedHint: s.untrusted}
 }
 
 func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Verdict {
@@ -378,7 +378,7 @@ func TestWorkersShareTrials(t *testing.T) {
 		}
 		begin := func() process {
 			s := newShelf(t)
-			s.hearsay = true
+			s.untrusted = true
 			p := process{newFixture(), at1(s), nil}
 			p.rules.Learn, p.rules.ShadowLabels = true, 1
 			p.up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {

@@ -55,7 +55,7 @@ func at(l *valuemodel.Layer, name string) reflect.Value {
 	return v
 }
 
-// reading makes the tool one that may be called on a guess, so that speculate is
+// reading makes the tool one that may be prefetched, so that speculate is
 // not settled by the class, and gives it an edge where that is asked for.
 func (f field) reading(name string) []valuemodel.Rule {
 	switch name {

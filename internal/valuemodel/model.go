@@ -61,7 +61,7 @@ const (
 	SQL   = classify.SQL
 )
 
-// Disclosure says to whom a tool sends its arguments; "" if it is not set.
+// Disclosure is the receiver of a tool's arguments; "" if it is not set.
 type Disclosure string
 
 const (

@@ -82,7 +82,7 @@ func TestClassOfATool(t *testing.T) {
 }
 
 // What a server's own name, not trusted, says of a tool counts where it costs or
-// denies, never where it would let an answer be kept or a call be guessed.
+// denies, never where it would let an answer be kept or a call be prefetched.
 func TestAnUnvouchedNameLoosensNothing(t *testing.T) {
 	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	files := valuemodel.Upstream{Name: "up", Server: "secure-filesystem-server"}

@@ -159,8 +159,8 @@ func readPlanned(answer []byte) (*planned, error) {
 	return result.StructuredContent, nil
 }
 
-// ran says whether all of so many steps ran, and none was answered from elsewhere
-// than the upstream. Of many steps the answer may not say by whom.
+// ran returns an error unless all of so many steps ran and were answered by the upstream. The
+// source of a step may be missing if there are many.
 func (p *planned) ran(steps int) error {
 	if len(p.Steps) != steps {
 		return fmt.Errorf("a plan of %d steps, want %d", len(p.Steps), steps)

@@ -1,8 +1,8 @@
 // Package launch has what several tools need to start programs: mcpschedd with a configuration,
 // clients and servers made with mcp-go, and pipes that Go waits for without a thread.
 //
-// Its one idea: what is measured is a process of its own, met as a client meets it. It leaves out
-// clients and servers whose own time is measured beside: those of bench.
+// The measured program runs as a process of its own, and is reached as a client reaches it. The
+// clients and servers with measured times of their own are in bench.
 package launch
 
 import (

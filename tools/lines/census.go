@@ -208,7 +208,7 @@ func count(from *packages.Package) (*Package, error) {
 	return p, nil
 }
 
-// add adds a package to a total, whose shares and percentiles are those of all its text.
+// add adds a package to a total. The shares and percentiles of the total are those of all text.
 func (p *Package) add(q *Package) {
 	p.Files += q.Files
 	p.Lines += q.Lines

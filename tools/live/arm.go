@@ -90,7 +90,7 @@ func (a *arm) furnish(s *session, label string) error {
 	if err := os.WriteFile(recordedFile(a.dir, label), data, 0o600); err != nil {
 		return err
 	}
-	// What a user says who trusts a service, and no more.
+	// Only the keys that a user sets to trust a service.
 	upstream := launch.Table{"trust": true, "remote": true, "env": launch.Table{sessionVariable: label}}
 	if a.cell.HTTP {
 		upstream = launch.Table{"trust": true, "remote": true, "headers": launch.Table{sessionHeader: label}}

@@ -68,7 +68,7 @@ func (o *oracle) answered(at, began time.Duration, early bool) time.Duration {
 	return o.free[0]
 }
 
-// fetch sends prefetches in a time at whose end calls are made: those before soon, in order.
+// fetch sends, in order, the prefetches before soon that fit between since and until, when the next calls are made.
 func (o *oracle) fetch(since, until time.Duration, soon int) {
 	for ; o.next < len(o.order); o.next++ {
 		call := &o.session.Calls[o.order[o.next]]

@@ -25,7 +25,7 @@ import (
 const (
 	upstreamName = "recorded"
 	toolsFile    = "tools.json" // name → does it only read
-	trainingLane = 8            // sessions of arms at once whose order hardly matters
+	trainingLane = 8            // concurrent sessions of arms, if their order hardly matters
 )
 
 // lab is what all cells of a run have in common.
@@ -36,7 +36,7 @@ type lab struct {
 	played   []*session
 	learned  []*session
 	places   *semaphore.Weighted // one for each session that is played
-	starts   *semaphore.Weighted // one for each whose processes are starting
+	starts   *semaphore.Weighted // one for each session with processes that are starting
 	progress io.Writer
 }
 

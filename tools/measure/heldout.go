@@ -14,7 +14,7 @@ import (
 	"mcpschedd/tools/dataset"
 )
 
-// workload is a set of sessions whose like the learner has not seen.
+// workload is a set of sessions of a kind that the learner has not seen.
 type workload struct {
 	name         string
 	train, bench []replay.Call

@@ -108,7 +108,7 @@ func newCell(ctx context.Context, proxy *client.Client, dir string) (*cell, erro
 
 func (c *cell) close() { c.client.Close() }
 
-// agreeing is a user who agrees to every call.
+// agreeing agrees to every call in the place of a user.
 type agreeing struct{}
 
 func (agreeing) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {

@@ -20,7 +20,7 @@
 //
 // The one idea: a run is one line with everything that happened, and every figure comes from
 // these lines; so a run that was broken off goes on where it was, and reports can be made anew.
-// It leaves out a user who answers questions: every confirmation is given.
+// It has no user to answer questions: every confirmation is given.
 package main
 
 import (
