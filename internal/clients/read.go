@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -245,7 +246,7 @@ func (r *Reader) add(s Server) {
 	} else {
 		s.Name = upstreamName(s.Called, r.names)
 	}
-	s.File = "env/" + s.Name + ".env"
+	s.Called, s.File = cmp.Or(s.Called, s.Name), "env/"+s.Name+".env"
 	r.servers = append(r.servers, s)
 }
 

@@ -171,6 +171,17 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
+// TestEmptyName: a server with an empty name is printed under the one that it gets.
+func TestEmptyName(t *testing.T) {
+	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
+	if err := r.Read("/f.json", []byte(`{"mcpServers": {"": {"command": "x"}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Servers()[0]; s.Called != s.Name || strings.Contains(string(clients.TOML(r.Servers())), "#") {
+		t.Errorf("got %q for %q", s.Called, s.Name)
+	}
+}
+
 // TestFolderForPrivateUse: a project whose folder has such a character is left out.
 func TestFolderForPrivateUse(t *testing.T) {
 	const in = `{"command": "${workspaceFolder}/x", "args": ["${workspaceFolder}"], "env": {"A": "${workspaceFolder}"}}`

@@ -15,7 +15,7 @@ import (
 // Server is a client's server as an upstream.
 type Server struct {
 	Name      string // unique name for [upstreams.NAME]
-	Called    string // name in the client's file, for printing
+	Called    string // name in the client's file, for printing; Name if that is empty
 	From      Origin
 	Block     Block
 	Variables Variables
