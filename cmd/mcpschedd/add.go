@@ -45,7 +45,7 @@ can read.`,
 			if isURL := server["url"] != nil; isURL && len(env) > 0 || !isURL && len(headers) > 0 {
 				return usage("--env is for a command, --header for a URL")
 			}
-			return add(file, name, server, trust, c.ErrOrStderr())
+			return editing(file, func() error { return add(file, name, server, trust, c.ErrOrStderr()) })
 		},
 	}
 	configFlag(c, &file)

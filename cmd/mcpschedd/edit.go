@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/state"
 )
@@ -21,16 +22,32 @@ func editCommand(name, short, long string) *cobra.Command {
 		Args:              takes(1, -1, "the name of a server"),
 		ValidArgsFunction: completeUpstreams(&file),
 		RunE: func(c *cobra.Command, words []string) error {
-			for _, word := range words {
-				if err := edit(name, word, file, c.OutOrStdout(), c.ErrOrStderr()); err != nil {
-					return err
+			return editing(file, func() error {
+				for _, word := range words {
+					if err := edit(name, word, file, c.OutOrStdout(), c.ErrOrStderr()); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		},
 	}
 	configFlag(c, &file)
 	return c
+}
+
+// editing runs work that reads and replaces the configuration, one process at a time: of two that
+// replace the file at once, one change would be lost.
+func editing(file string, work func() error) error {
+	have, err := configured(file)
+	if err != nil {
+		return err
+	}
+	dir, err := stateDir(have)
+	if err != nil {
+		return err
+	}
+	return clients.Locked(dir, work)
 }
 
 // edit runs one such command for one upstream.

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"mcpschedd/internal/config"
+)
+
+// TestEditsAtOnce: of servers that are added at once, none is lost.
+func TestEditsAtOnce(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	path := filepath.Join(t.TempDir(), "config.toml")
+	var adding sync.WaitGroup
+	for i := range 8 {
+		adding.Go(func() {
+			c := addCommand()
+			c.SetErr(io.Discard)
+			c.SetArgs([]string{"--config", path, fmt.Sprintf("s%d", i), "--", "x"})
+			if err := c.Execute(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	adding.Wait()
+	if c, err := config.Load(path); err != nil || len(c.Upstreams) != 8 {
+		t.Errorf("got %v, %v, want 8 servers", c.Upstreams, err)
+	}
+}
