@@ -11,7 +11,7 @@ import (
 // prefetched.
 type PrefetchSettings struct {
 	Prefetch  string        // [enrichment].mode; only "on" prefetches
-	MaxAge    time.Duration // [enrichment].max_age
+	MaxAge    time.Duration // of a prefetched result without a freshness of its own: [enrichment].max_age, or more if Exclusive
 	Dollars   float64       // [enrichment].max_dollars_per_session
 	Exclusive bool          // only calls through the proxy change what the upstream reads
 }
@@ -105,7 +105,7 @@ func block(u Upstream, tool string) string { return "tools." + strconv.Quote(u.N
 
 // outlivesCall reports whether a result may be cached after its call has ended.
 func (m *Model) outlivesCall() bool {
-	return m.Class == Pure || m.Validate.File != "" || m.Cost.Freshness > 0
+	return m.Class == Pure || m.Cost.Freshness > 0
 }
 
 // changesNoticed reports whether every change of what the tool reads is detected, or
@@ -126,13 +126,15 @@ func (m *Model) verdict(use PrefetchSettings) Verdict {
 		return Verdict{Cached: "no", Prefetched: "no, it counts as a write because " + m.whyWrite()}
 	}
 	v := Verdict{Cacheable: true, Cached: "only for identical calls in flight, as no freshness is set"}
+	age := "for up to " + seconds(cmp.Or(m.Cost.Freshness, use.MaxAge))
 	switch {
 	case m.Class == Pure:
-		v.Cached = "indefinitely"
-	case m.Validate.File != "":
-		v.Cached = "while the file that " + m.Validate.File + " names is unchanged"
+		v.Cached, age = "indefinitely", "indefinitely"
 	case m.Cost.Freshness > 0:
 		v.Cached = seconds(m.Cost.Freshness)
+	}
+	if m.Validate.File != "" && m.outlivesCall() {
+		v.Cached += ", while the file that " + m.Validate.File + " names is unchanged"
 	}
 	if m.Classify != "" {
 		v.Cached += ", for calls whose " + map[Classify]string{Shell: "command", SQL: "statement"}[m.Classify] + " is read-only"
@@ -141,7 +143,7 @@ func (m *Model) verdict(use PrefetchSettings) Verdict {
 		v.Prefetched = "no, " + why
 		return v
 	}
-	v.Prefetchable, v.Prefetched = true, "yes, served for up to "+seconds(max(use.MaxAge, m.Cost.Freshness))
+	v.Prefetchable, v.Prefetched = true, "yes, served "+age
 	if m.Disclosure == ThirdParty {
 		v.Prefetched += ", but never with arguments from results, which it would disclose to third parties"
 	}

@@ -14,6 +14,8 @@ func TestVerdict(t *testing.T) {
 	tickets := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
 	reads := rule("up/x", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	kept := rule("up/x", "c:2", valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: time.Minute}})
+	brief := rule("up/read_text_file", "c:3", valuemodel.Layer{Cost: valuemodel.Cost{Freshness: 10 * time.Second}})
+	pure := rule("up/x", "c:4", valuemodel.Layer{Class: valuemodel.Pure})
 	tests := []struct {
 		name  string
 		u     valuemodel.Upstream
@@ -38,7 +40,11 @@ func TestVerdict(t *testing.T) {
 		{"exclusive", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Prefetch: "on", Exclusive: true},
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
 		{"recognised", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path"}}, nil, on,
-			`cached: while the file that path names is unchanged · prefetched: yes, served for up to 30 s`},
+			`cached: only for identical calls in flight, as no freshness is set · prefetched: yes, served for up to 30 s · to change that: freshness_ttl_s = 60 in [tools."up/read_text_file".cost_model], if a result stays valid that long`},
+		{"recognised, kept", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path"}}, []valuemodel.Rule{brief}, on,
+			`cached: 10 s, while the file that path names is unchanged · prefetched: yes, served for up to 10 s`},
+		{"pure", up, "x", valuemodel.Hints{}, []valuemodel.Rule{pure}, on,
+			`cached: indefinitely · prefetched: yes, served indefinitely`},
 		{"recognised, not connected yet", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{}, nil, on,
 			`cached: no · prefetched: no, it counts as a write because its arguments are not known · to change that: call it once through the proxy`},
 		{"recognised, another argument", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path", "shred"}}, nil, on,
