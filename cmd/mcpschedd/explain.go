@@ -75,7 +75,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	}
 	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
 	verdict := o.Models.Verdict(u, tool, hints, valuemodel.PrefetchSettings{
-		Prefetch: c.Enrichment.Mode, MaxAge: c.Enrichment.MaxAge, Dollars: c.Enrichment.Dollars, Exclusive: at.Exclusive,
+		Prefetch: c.Enrichment.Mode, MaxAge: c.Enrichment.Age(at.Exclusive), Dollars: c.Enrichment.Dollars, Exclusive: at.Exclusive,
 	})
 	m := o.Models.Resolve(u, tool, hints)
 	if f.json {
