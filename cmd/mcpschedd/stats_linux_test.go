@@ -62,7 +62,7 @@ func TestStatsWatchOnATerminal(t *testing.T) {
 		}
 	})
 	r := bufio.NewReader(shown)
-	for _, saved := range []string{"No calls today.", "Saved 0s of 0s waiting."} {
+	for _, saved := range []string{"No calls today.", "Saved 0 ms of 0 ms waiting."} {
 		want := "\x1b[H\x1b[J" + saved + "\r\nmcpschedd is not running.\r\n"
 		picture := make([]byte, len(want))
 		if _, err := io.ReadFull(r, picture); err != nil || string(picture) != want {

@@ -243,7 +243,7 @@ func statsOfARunningProcess(t *testing.T, home string) {
 	}
 	text := stats()
 	for _, want := range []string{
-		"Saved 15ms of 20ms waiting today.\nServer pg cannot be used now: PG_?SECRET is not set\nNothing is cached or prefetched of: tickets.\n",
+		"Saved 15 ms of 20 ms waiting today.\nServer pg cannot be used now: PG_?SECRET is not set\nNothing is cached or prefetched of: tickets.\n",
 		"github   ready  41 tools, 38 cacheable, 35 prefetchable\n", "pg       down   PG_?SECRET is not set\n",
 		"tickets: its tools are unclassified; to change that: trust = true in [upstreams.tickets]\n",
 		"process 4711 since ", "stdio in /some?[2Jwhere, configuration built in\n    claude-code 2.1: 2 open\n",
@@ -276,7 +276,7 @@ func statsOfARunningProcess(t *testing.T, home string) {
 	if got := lines(); got.Open != 0 || got.Running != nil {
 		t.Errorf("in the end: got %d open sessions, running %+v; want none", got.Open, got.Running)
 	}
-	if text := stats(); !strings.HasPrefix(text, "Saved 30ms of 40ms waiting today.\nmcpschedd is not running.\n") {
+	if text := stats(); !strings.HasPrefix(text, "Saved 30 ms of 40 ms waiting today.\nmcpschedd is not running.\n") {
 		t.Errorf("got %q", text)
 	}
 }

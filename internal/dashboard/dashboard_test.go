@@ -109,7 +109,7 @@ func TestSavedAndWrong(t *testing.T) {
 	if err := json.Unmarshal(request(h, "GET", "/dashboard/view.json").Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Saved != "Saved 2s of 2s waiting today." || len(got.Servers) != 1 || len(got.Wrong) != 2 || got.Wrong[0].Fix != "mcpschedd logs pg" || got.Wrong[1].Message != "a.jsonl:3: not JSON" {
+	if got.Saved != "Saved 2.00 s of 2.00 s waiting today." || len(got.Servers) != 1 || len(got.Wrong) != 2 || got.Wrong[0].Fix != "mcpschedd logs pg" || got.Wrong[1].Message != "a.jsonl:3: not JSON" {
 		t.Errorf("got %q, %+v, %+v", got.Saved, got.Servers, got.Wrong)
 	}
 }

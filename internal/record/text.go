@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -193,13 +194,34 @@ func (f *figure) text() string {
 	return fmt.Sprintf("%.4g", f.value)
 }
 
-// duration formats milliseconds with three digits.
+// duration formats milliseconds with three digits or two units, as took of the page does.
 func duration(ms float64) string {
-	d, digit := time.Duration(ms*float64(time.Millisecond)), time.Duration(1)
-	for d > 1000*digit {
-		digit *= 10
+	two := func(n int, first, second string, size int) string {
+		text := fmt.Sprintf("%d %s", n/size, first)
+		if n %= size; n > 0 {
+			text += fmt.Sprintf(" %d %s", n, second)
+		}
+		return text
 	}
-	return d.Round(digit).String()
+	s := int(math.Round(ms / 1000))
+	minutes := int(math.Round(float64(s) / 60))
+	switch {
+	case ms <= 0:
+		return "0 ms"
+	case ms < 0.95:
+		return "<1 ms"
+	case ms < 999.5:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms < 9950:
+		return fmt.Sprintf("%.2f s", ms/1000)
+	case ms < 59950:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	case s < 3600:
+		return two(s, "min", "s", 60)
+	case minutes < 48*60:
+		return two(minutes, "h", "min", 60)
+	}
+	return two(minutes/60, "d", "h", 24)
 }
 
 // memory returns a size after a comma, or "" if it is not known.

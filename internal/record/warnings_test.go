@@ -12,13 +12,25 @@ import (
 
 func TestSaved(t *testing.T) {
 	for want, f := range map[string]record.Totals{
-		"No calls today.":                  {},
-		"Saved 0s of 500ms waiting today.": {Part: record.Part{Calls: 1, WaitedMS: 500}},
-		"Saved 12s of 6m12s waiting today. Plans saved 3 turns of the model.": {Part: record.Part{Calls: 9, HiddenMS: 12_000, WaitedMS: 360_000}, TurnsSaved: record.Turns{Plan: 3}},
+		"No calls today.":                     {},
+		"Saved 0 ms of 500 ms waiting today.": {Part: record.Part{Calls: 1, WaitedMS: 500}},
+		"Saved 12.0 s of 6 min 12 s waiting today. Plans saved 3 turns of the model.": {Part: record.Part{Calls: 9, HiddenMS: 12_000, WaitedMS: 360_000}, TurnsSaved: record.Turns{Plan: 3}},
 	} {
 		s := record.Stats{Totals: f}
 		if got := s.Saved("today"); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for ms, want := range map[float64]string{
+		0: "0 ms", .5: "<1 ms", 113: "113 ms", 999.6: "1.00 s", 9_949: "9.95 s", 9_960: "10.0 s", 59_960: "1 min", 176_000: "2 min 56 s",
+		3_600_000: "1 h", 40 * 3_600_000: "40 h", 49*3_600_000 + 59_000: "2 d 1 h",
+	} {
+		s := record.Stats{Totals: record.Totals{Part: record.Part{Calls: 1, WaitedMS: ms}}}
+		if got := s.Saved(""); got != "Saved 0 ms of "+want+" waiting." {
+			t.Errorf("%v ms: got %q, want %q", ms, got, want)
 		}
 	}
 }

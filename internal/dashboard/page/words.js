@@ -9,17 +9,19 @@ const plural = (n, one, many) => count(n) + " " + (n === 1 ? one : many || one +
 
 const joined = (...texts) => texts.filter(Boolean).join(", ");
 
-// took formats a duration in milliseconds with three digits or two units.
+// took formats a duration in milliseconds with three digits or two units, as duration of
+// package record does.
 function took(ms) {
+  const two = (n, first, second, size) => Math.floor(n / size) + " " + first + (n % size > 0 ? ` ${n % size} ${second}` : "");
   if (!(ms > 0)) return "0 ms";
   if (ms < 0.95) return "<1 ms";
   if (ms < 999.5) return Math.round(ms) + " ms";
   if (ms < 59950) return (ms / 1000).toFixed(ms < 9950 ? 2 : 1) + " s";
   const s = Math.round(ms / 1000);
-  if (s < 3600) return Math.floor(s / 60) + " min " + (s % 60) + " s";
+  if (s < 3600) return two(s, "min", "s", 60);
   const min = Math.round(s / 60);
-  if (min < 48 * 60) return Math.floor(min / 60) + " h " + (min % 60) + " min";
-  return Math.floor(min / 1440) + " d " + Math.floor((min % 1440) / 60) + " h";
+  if (min < 48 * 60) return two(min, "h", "min", 60);
+  return two(Math.floor(min / 60), "d", "h", 24);
 }
 
 const clockOf = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
