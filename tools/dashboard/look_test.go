@@ -81,7 +81,7 @@ func TestLook(t *testing.T) {
 				p.until(isLive)
 				p.shoot(scene + "-" + name)
 				p.sound()
-				if text := ask[string](p, `document.body.innerText`); containsAny(text, "NaN", "undefined", "null", "Infinity", "[object") {
+				if text := ask[string](p, `document.body.innerText`); containsAny(text, "NaN", "undefined", "null", "Infinity", "[object", "1 rate limit responses") {
 					t.Errorf("got %s", text)
 				}
 			})

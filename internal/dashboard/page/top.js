@@ -18,8 +18,8 @@ function showSaved(v) {
   $("waits").querySelectorAll(".split span").forEach((bar, i) => { bar.style.width = (100 * ms[i]) / all + "%"; });
 }
 
-// parted lists the counts that are not zero, given as [count, word].
-const parted = (counts) => counts.filter(([n]) => n > 0).map(([n, word]) => count(n) + " " + word).join(", ");
+// parted lists the counts that are not zero, given as [count, word, ending of the plural].
+const parted = (counts) => counts.filter(([n]) => n > 0).map(([n, word, end]) => plural(n, word, word + (end || ""))).join(", ");
 
 // facts returns the figures below the sentence: key, name, figure, details, and whether the
 // figure is a bad one.
@@ -28,7 +28,7 @@ function facts({ totals: t }) {
   if (t.calls + t.plans + p.issued === 0) return [];
   const calls = parted([[t.served_stored, "from the cache"], [t.joined, "joined"], [t.fetched, "fetched"], [t.failed, "not answered"]]);
   const rest = parted([[p.open, "in flight"]]);
-  const harm = parted([[h.rate_limited, "rate limit responses"], [h.evictions, "evictions"], [h.questions, "questions"]]);
+  const harm = parted([[h.rate_limited, "rate limit response", "s"], [h.evictions, "eviction", "s"], [h.questions, "question", "s"]]);
   const all = [
     ["calls", "Calls", count(t.calls), calls],
     ["reads", "From prefetches", share(t.served_share), `${count(p.used)} of ${plural(t.reads, "read")}`],
