@@ -99,6 +99,11 @@ func TestSecretsOfServersAreNotTold(t *testing.T) {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
 	clean("log", log.String())
+	for line := range strings.Lines(log.String()) {
+		if missing := strings.Contains(line, "not found in PATH"); strings.Contains(line, "upstream cannot be started") && strings.Contains(line, "path=") != missing {
+			t.Errorf("want the PATH where, and only where, a command is not in it: %s", line)
+		}
+	}
 	if !strings.Contains(log.String(), "path="+os.Getenv("PATH")) {
 		t.Error("the log does not say where the command was looked for")
 	}

@@ -120,10 +120,14 @@ func (in *instance) run(ctx context.Context) {
 		}
 		in.up.ends.count.Add(1)
 		in.up.noteEnd(err)
-		if log := in.up.log.With("err", err, "dur", wait); lived > 0 {
+		log := in.up.log.With("err", err, "dur", wait)
+		if missing, ok := errors.AsType[notInPathError](err); ok {
+			log = log.With("path", missing.path)
+		}
+		if lived > 0 {
 			log.Warn("upstream ended; restarting")
 		} else {
-			log.Error("upstream cannot be started; retrying later", "path", in.up.spec.Command.searchPath())
+			log.Error("upstream cannot be started; retrying later")
 		}
 		if wait > 0 {
 			in.setState(nil, err, stderr)

@@ -244,6 +244,11 @@ func (c Command) start() (p *os.Process, stdin, stdout, stderr *os.File, err err
 	return cmd.Process, in.(*os.File), out.(*os.File), errs.(*os.File), nil
 }
 
+// notInPathError says that a command is in no directory of path.
+type notInPathError struct{ command, path string }
+
+func (e notInPathError) Error() string { return fmt.Sprintf("command %q not found in PATH", e.command) }
+
 // resolve finds the executable as exec.LookPath does, but in the PATH of Env. Like exec.LookPath
 // it skips relative entries of PATH.
 func (c Command) resolve() (path string, err error) {
@@ -258,12 +263,13 @@ func (c Command) resolve() (path string, err error) {
 	case filepath.Base(c.Path) != c.Path:
 		path, err = filepath.Abs(filepath.Join(c.Dir, c.Path))
 	default:
-		for _, dir := range filepath.SplitList(c.searchPath()) {
+		searched := c.searchPath()
+		for _, dir := range filepath.SplitList(searched) {
 			if path, err := exec.LookPath(filepath.Join(dir, c.Path)); err == nil && filepath.IsAbs(dir) {
 				return path, nil
 			}
 		}
-		return "", fmt.Errorf("command %q not found in PATH", c.Path)
+		return "", notInPathError{c.Path, searched}
 	}
 	if err == nil {
 		path, err = exec.LookPath(path)
