@@ -31,6 +31,9 @@ are kept in the state directory, in logs.`,
 		Args:              takes(0, 1, ""),
 		ValidArgsFunction: completeUpstreams(&file),
 		RunE: func(c *cobra.Command, words []string) error {
+			if lines < 0 {
+				return usage("--lines: want 0 or more, have %d", lines)
+			}
 			upstream := ""
 			if len(words) > 0 {
 				upstream = words[0]
@@ -39,7 +42,7 @@ are kept in the state directory, in logs.`,
 		},
 	}
 	configFlag(c, &file)
-	c.Flags().IntVarP(&lines, "lines", "n", 100, "number of `LINES`")
+	c.Flags().IntVarP(&lines, "lines", "n", 100, "print the last `LINES`")
 	return c
 }
 
