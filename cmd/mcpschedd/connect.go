@@ -27,7 +27,7 @@ If the daemon does not start in time, this command serves its client by itself.`
 	}
 	configFlag(c, &o.Config)
 	c.Flags().StringVar(&o.Only, "only", "", "only the server `NAME`, under its own tool names")
-	c.Flags().DurationVar(&o.Wait, "wait", daemon.DefaultWait, "how long the daemon may take to start: `TIME`")
+	c.Flags().DurationVar(&o.Wait, "wait", daemon.DefaultWait, "serve the client without the daemon if that has not\nstarted after `TIME`")
 	return c
 }
 
