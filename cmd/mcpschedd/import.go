@@ -239,7 +239,7 @@ func decision(s clients.Server) string {
 	if what == "" {
 		what = "would be imported"
 		if provider := providerOf(s); provider != "" {
-			what += ", known (" + provider + ")"
+			what += ", recognised as " + provider
 		}
 		if s.Block.Disabled {
 			what += ", disabled"

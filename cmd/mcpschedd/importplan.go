@@ -103,7 +103,7 @@ func (p *importPlan) decide(trust []string) error {
 			s.Stays, s.File = servers[first].Stays, servers[first].File
 		case s.Stays != "" || p.same(*s):
 		case p.upstream(s.Name) != nil:
-			s.Stays = fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
+			s.Stays = fmt.Sprintf("upstreams.%s already exists and is a different server; give one of them another name to import this one too", s.Name)
 		default:
 			s.New = true
 		}
