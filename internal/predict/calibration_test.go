@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // habits are what the agent of a made-up world does with a list of n items: how
@@ -128,4 +129,24 @@ func TestCalibrationOfTasksThatAreRepeated(t *testing.T) {
 		t.Errorf("%d candidates from 0.3 on: expected %.3f, observed %.3f", n, expected/float64(n), observed)
 	}
 	t.Logf("%d candidates from 0.3 on: expected %.3f, observed %.3f", n, expected/float64(n), float64(hits)/float64(n))
+}
+
+// A candidate that never comes is soon improbable, even while its answer may still be served.
+func TestMissesCountBeforeAnswersExpire(t *testing.T) {
+	m := learner(learning{Target: reads, MaxAge: time.Hour})
+	p := begin(t, m)
+	list := func(i int) {
+		p.call("list", fmt.Sprintf(`{"n":%d}`, i), fmt.Sprintf(`{"items":[{"id":"a-%d"},{"id":"b-%d"}]}`, i, i))
+	}
+	id := func(letter string, i int) string { return fmt.Sprintf(`{"id":"%s-%d"}`, letter, i) }
+	for i := range 25 {
+		list(i)
+		p.s.Candidates(p.now)
+		p.call("get", id("a", i), "x")
+	}
+	list(25)
+	first, second := p.find("get", id("a", 25)), p.find("get", id("b", 25))
+	if first.P < 0.6 || second.P > 0.2 {
+		t.Errorf("of 25 lists, the first entry was asked for each time and the second never: got P %.2f and %.2f", first.P, second.P)
+	}
 }

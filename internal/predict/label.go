@@ -18,6 +18,7 @@ type sample struct {
 	logit       float64 // sum of base and weights at that time
 	valuesLogit float64 // the part of logit that comes from the features of values
 	again       bool    // the session has made the call before
+	missed      bool    // learned as a miss, before it was certain
 	outcomes    []ranked
 }
 
@@ -110,9 +111,16 @@ func (s *Session) Invalidate(stale func(tool, arguments string) bool) {
 	s.dropLabelled()
 }
 
-// expire labels the samples that are too old as misses.
+// expire labels the samples that are too old as misses, and learns from those presumed to be.
 func (s *Session) expire(now time.Time) {
 	for _, p := range s.pending.order {
+		for i := range p.samples {
+			if k := &p.samples[i]; s.m.opt.Learn && !k.missed && s.presumed(k) {
+				k.missed = true
+				label := *k
+				s.m.learn(func(l *state) { l.label(&label, false) })
+			}
+		}
 		s.labelSamples(p, func(k *sample) (settled, hit bool) { return s.tooOld(p.tool, k, now), false })
 	}
 	s.dropLabelled()
@@ -124,8 +132,13 @@ func (s *Session) tooOld(tool string, k *sample, now time.Time) bool {
 	if age := s.m.maxAge(tool); age > 0 {
 		return now.Sub(k.at) > age
 	}
-	return s.turn-k.turn > maxTurns+1
+	return s.presumed(k)
 }
+
+// presumed reports whether a sample is presumed to be a miss: the calls that it follows from are
+// forgotten. Hits are known at once, so if misses counted only when a result would be too old,
+// which may take minutes, probabilities would be too high until then.
+func (s *Session) presumed(k *sample) bool { return s.turn-k.turn > maxTurns+1 }
 
 // labelSamples labels the oldest samples of a call until is reports one that is not settled.
 // A call that was predicted in several turns counts once for its template, with the last sample.
@@ -144,8 +157,12 @@ func (s *Session) labelSamples(p *prediction, is func(*sample) (settled, hit boo
 		if !s.m.opt.Learn {
 			continue
 		}
-		label := *k
-		s.m.learn(func(l *state) { l.label(&label, hit) })
+		if label := *k; hit || !k.missed {
+			s.m.learn(func(l *state) { l.label(&label, hit) })
+		}
+		if label := *k; hit && k.missed { // twice, to make up for the miss
+			s.m.learn(func(l *state) { l.label(&label, true) })
+		}
 	}
 	if n > 0 && n == len(p.samples) {
 		tool, by := p.tool, p.samples[n-1].by
