@@ -129,9 +129,10 @@ func Hello(ctx context.Context, c *client.Client) error {
 }
 
 // Main runs a tool until it has ended or is interrupted. An error is printed, and the exit code
-// is 1 then.
+// is 1 then. A second signal ends the process at once: not every tool heeds ctx.
 func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
