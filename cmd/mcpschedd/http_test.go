@@ -142,6 +142,19 @@ func TestSessionIdleZeroIsNever(t *testing.T) {
 	}
 }
 
+func TestStatsOfAProxyOverHTTP(t *testing.T) {
+	p := serveOver(t, "127.0.0.1", "")
+	t.Setenv("MCPSCHEDD_TOKEN", p.token)
+	var stdout, stderr bytes.Buffer
+	if err := execute(t.Context(), []string{"stats", "--http", p.addr}, &stdout, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("\nprocess %d since %s", os.Getpid(), time.Now().Format("2006-"))
+	if !strings.Contains(stdout.String(), want) || !strings.Contains(stdout.String(), ", http in ") {
+		t.Errorf("got %s, want %s, http in a directory", &stdout, want)
+	}
+}
+
 // The dashboard of a proxy over HTTP is opened by a code that the holder of the
 // token asks for. The token stands in nothing that is printed, logged or answered.
 func TestDashboardOfAProxyOverHTTP(t *testing.T) {

@@ -161,6 +161,12 @@ func (l *Log) Writes() bool { return l.o.Dir != "" && !l.off.Load() }
 // long, or the disk or folder did not accept it.
 func (l *Log) Lost() int64 { return l.lost.Load() }
 
+// Describe sets what a status says about the process, and the lines that it lost.
+func (l *Log) Describe(s *Status) {
+	s.Process, s.PID, s.Since = l.begin.Process, l.begin.PID, l.begin.At
+	s.Program, s.Transport, s.Dir, s.Lost = l.begin.Program, l.begin.Transport, l.begin.Dir, l.Lost()
+}
+
 // Reconfigure sets whether events are written from now on, and whether with full arguments.
 // Events added while writing is off do not count as lost.
 func (l *Log) Reconfigure(full, on bool) {

@@ -176,9 +176,7 @@ func (w *writer) writeStatus() {
 		defer w.removeOld()
 	}
 	s := w.log.o.Status()
-	s.Process, s.PID = w.log.begin.Process, w.log.begin.PID
-	s.Since, s.Program, s.Transport = w.log.begin.At, w.log.begin.Program, w.log.begin.Transport
-	s.Dir, s.Lost = w.log.begin.Dir, w.log.Lost()
+	w.log.Describe(&s)
 	text, err := json.Marshal(&s)
 	if err == nil {
 		err = w.lock.acquire()
