@@ -90,7 +90,11 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 		fmt.Fprintln(stdout, "known by: "+m.Origin)
 	}
 	if u.Inferred.Host != "" {
-		fmt.Fprintf(stdout, "service behind it, used only with trust = true: %s\n", u.Inferred)
+		condition := ", used only with trust = true"
+		if u.Trust {
+			condition = ""
+		}
+		fmt.Fprintf(stdout, "service behind it%s: %s\n", condition, u.Inferred)
 	}
 	if !f.all {
 		return nil
