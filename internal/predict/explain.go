@@ -3,6 +3,8 @@ package predict
 import (
 	"slices"
 	"strings"
+
+	"mcpschedd/internal/enrich"
 )
 
 // Bounds on the alternative sources of one argument, and on the templates of one call.
@@ -91,17 +93,31 @@ func (s *valueSource) inDir(v scalar, e *event) (scalar, bool) {
 }
 
 // explain learns templates from a call: for each earlier call that its arguments could be
-// derived from, the templates that would have produced it.
-func (s *Session) explain(tool string, pieces []string, slots []slot) {
+// derived from, and that may count, the templates that would have produced it.
+func (s *Session) explain(tool string, pieces []string, slots []slot, counts func(*event) bool) {
 	done := map[hash]bool{}
 	fixed := make([]bool, len(slots))
 	for i, a := range slots {
 		fixed[i] = s.m.learned.isConstant(tool, a)
 	}
 	for _, e := range slices.Backward(s.events) {
-		if e.turn < s.turn && e.values != nil {
+		if e.turn < s.turn && e.values != nil && (counts == nil || counts(e)) {
 			s.explainFrom(e, tool, pieces, slots, fixed, done)
 		}
+	}
+}
+
+// writeSince returns a function that reports whether a call is a write made since the given
+// call was made last: a repeat is explained only by those, as an edit leads to another read.
+func (s *Session) writeSince(call hash) func(*event) bool {
+	last := -1
+	for _, e := range s.events {
+		if e.call == call {
+			last = e.turn
+		}
+	}
+	return func(e *event) bool {
+		return last >= 0 && e.turn > last && !enrich.Speculatable(s.m.opt.Tool(e.tool).Model)
 	}
 }
 

@@ -139,3 +139,20 @@ func TestATurnIsOneSample(t *testing.T) {
 		t.Errorf("where five answers of a turn were looked at: got P %.3f, want %.3f as where one was", got, want)
 	}
 }
+
+// A call that an edit made stale is expected again, if such calls came again before.
+func TestReadAgainAfterEdit(t *testing.T) {
+	m := learner(learning{Target: reads, MaxAge: time.Minute})
+	for i := range 12 {
+		p := begin(t, m)
+		p.call("get", item(i), "x")
+		p.s.Candidates(p.now)
+		p.call("write_item", item(i), "ok")
+		p.s.Invalidate(nil)
+		if got := p.find("get", item(i)); i == 11 && got.P < 0.5 {
+			t.Errorf("got P %.2f, want more than 0.5", got.P)
+		}
+		p.call("get", item(i), "x")
+		p.s.End()
+	}
+}

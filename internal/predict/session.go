@@ -97,7 +97,9 @@ func (s *Session) Call(c Call) {
 	if ok && s.m.opt.Learn && enrich.Speculatable(s.m.opt.Tool(tool).Model) {
 		s.m.learnValues(tool, slots, s.id)
 		if !s.made.Contains(e.call) {
-			s.explain(tool, pieces, slots)
+			s.explain(tool, pieces, slots, nil)
+		} else {
+			s.explain(tool, pieces, slots, s.writeSince(e.call))
 		}
 	}
 	times, _ := s.made.Get(e.call)
