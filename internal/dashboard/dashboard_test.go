@@ -25,7 +25,7 @@ func viewed(token string) (*dashboard.Page, record.View) {
 		at := now.Add(time.Duration(i-300) * 10 * time.Second)
 		for _, e := range []record.Event{
 			{Kind: record.Call, Seq: int64(i + 1), Tool: []string{"list", "get"}[i%2], Disposition: record.Fetched, LatencyMS: 40},
-			{Kind: record.Choice, After: int64(i + 1), Candidates: 1, Top: []record.Decision{{Tool: "github/get", P: .5, Reason: "gate"}}},
+			{Kind: record.Choice, After: int64(i + 1), Candidates: 1, Top: []record.Candidate{{Tool: "github/get", P: .5, Reason: "gate"}}},
 		} {
 			e.At, e.Session, e.Upstream = at, "1f00c2", "github"
 			tally.Add(&e)

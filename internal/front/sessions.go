@@ -82,7 +82,7 @@ func (all *sessions) pool(capabilities []byte, only string) (*httpSession, *json
 	if s := all.byKey[key]; s != nil && s.enterLocked() {
 		return s, nil
 	}
-	return all.addLocked(&httpSession{key: key}, Client{Only: only, Pool: true, Anonymous: all.HTTP.Token == ""})
+	return all.addLocked(&httpSession{key: key}, Client{Only: only, Multiplexed: true, Anonymous: all.HTTP.Token == ""})
 }
 
 // find enters the session with the given id, or returns nil if there is none.

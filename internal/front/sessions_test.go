@@ -134,8 +134,8 @@ func TestDisconnect(t *testing.T) {
 		}
 		c.server.mu.Lock()
 		for _, n := range c.server.sessions {
-			if got, want := n.busy.Load(), map[bool]int64{true: 0, false: 1}[n.client.Pool]; got != want {
-				t.Errorf("pool %v: %d requests go on, want %d", n.client.Pool, got, want)
+			if got, want := n.busy.Load(), map[bool]int64{true: 0, false: 1}[n.client.Multiplexed]; got != want {
+				t.Errorf("pool %v: %d requests go on, want %d", n.client.Multiplexed, got, want)
 			}
 		}
 		c.server.mu.Unlock()

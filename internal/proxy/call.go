@@ -20,9 +20,9 @@ import (
 // This file holds the path of a call from its arrival to its answer:
 //
 //	the client's reader:  Accept ──► admit ──► route (route.go) ──► bind ──► register
-//	any goroutine:        ask ──► run ──► lookUp ─► the store: an answer, or another call's flight
-//	                                        └─────► send: the turn, the server, the host's slot
-//	                      answer ◄── deliver ◄── run ◄── endWrite ◄───────┘
+//	any goroutine:        makeCall ──► run ──► lookUp ─► the store: an answer, or another call's flight
+//	                                             └─────► send: the turn, the server, the host's slot
+//	                      answer ◄── deliver ◄── run ◄── endWrite ◄────────────┘
 //
 // No step blocks its goroutine: each takes a callback that continues with the outcome.
 // With a goroutine that waits for each call instead, a call of 1 KB takes a third longer,
@@ -89,9 +89,9 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 			x.answer(x.respond())
 		}
 	}
-	s.running.Add(1) // the request may end before ask returns
+	s.running.Add(1) // the request may end before makeCall returns
 	defer s.running.Done()
-	x.ask(func(o outcome) {
+	x.makeCall(func(o outcome) {
 		defer x.leave()
 		x.answer(o)
 	})
@@ -114,7 +114,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 		x.client = &s.client.facts().Client
 	}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	if err := s.requests.add(x, s.identity.Pool); err != nil {
+	if err := s.requests.add(x, s.identity.Multiplexed); err != nil {
 		x.cancel(nil)
 		return err
 	}
@@ -182,9 +182,9 @@ func (c *upstreamCall) register() {
 // suspending holds the methods of the requests that a stateless client can be asked to repeat.
 var suspending = []string{"tools/call", "prompts/get", "resources/read"}
 
-// ask makes the request's call. It returns at once; done is called once with the outcome, on
+// makeCall makes the request's call. It returns at once; done is called once with the outcome, on
 // any goroutine.
-func (x *request) ask(done func(outcome)) {
+func (x *request) makeCall(done func(outcome)) {
 	mayBeAsked := x.msg.Stateless() && !x.call.lease.Stateless() && slices.Contains(suspending, x.msg.Method)
 	if mayBeAsked && x.step == nil {
 		x.s.running.Go(func() {
@@ -358,11 +358,11 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 	}
 	c.lease.Start(ctx, c.turn, req, func(answer upstream.Answer, err error) {
 		o := outcome{answer: answer, kind: kindOf(&answer), err: err}
-		o.verdict = o.verdictOnHost()
+		o.onHost = o.hostOutcome()
 		if slot != nil {
-			c.observeReturned(err, o.verdict.Limited)
-			if notify, publish := slot.Leave(o.verdict), c.s.srv.common.replicas.PublishRefused; notify && publish != nil {
-				publish(c.class.host, o.verdict.RetryAfter) // the host refused the call
+			c.observeReturned(err, o.onHost.Limited)
+			if notify, publish := slot.Leave(o.onHost), c.s.srv.common.replicas.PublishRefused; notify && publish != nil {
+				publish(c.class.host, o.onHost.RetryAfter) // the host refused the call
 			}
 		}
 		c.endWrite(write, &o)
@@ -418,7 +418,7 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 	write.End()
 }
 
-// deliver calls done with the outcome, enriched if hints or inlined answers are on.
+// deliver calls done with the outcome. If hints or inlined answers are on, announce first adds them.
 func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
 	x.s.requests.end(c) // what its server asks from now on is about another call
@@ -428,7 +428,7 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 		return
 	}
 	kept := o // capturing o itself would move every outcome to the heap
-	x.s.running.Go(func() { done(c.enrich(x.ctx, kept)) })
+	x.s.running.Go(func() { done(c.announce(x.ctx, kept)) })
 }
 
 // respond returns the outcome of the request. It may block.
@@ -447,7 +447,7 @@ func (x *request) respond() outcome {
 	case x.handler != nil:
 		return x.handler(x)
 	default:
-		return waitFor(x.ask)
+		return waitFor(x.makeCall)
 	}
 }
 

@@ -34,9 +34,9 @@ func (c *upstreamCall) shownName(tool string) string {
 	return view{c.s, c.policy}.nameOf(upstream.Tools, target{c.lease.Name(), tool})
 }
 
-// enrich adds to the answer a line that names the prefetches that have begun, or their
+// announce adds to the answer a line that names the prefetches that have begun, or their
 // results.
-func (c *upstreamCall) enrich(ctx context.Context, o outcome) outcome {
+func (c *upstreamCall) announce(ctx context.Context, o outcome) outcome {
 	e := &c.policy.Enrichment
 	decision, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
@@ -173,7 +173,7 @@ func (s *session) join() *budget.Agent {
 		name := jsonrpc.Text(client.Info, "name")
 		bid := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(client.Capabilities, "experimental"), "mcpschedd/budget"), "weight")
 		weight, _ := strconv.ParseFloat(string(bid), 64) // an invalid weight counts as none
-		own.agent.Store(s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Multiplexed: s.identity.Pool}))
+		own.agent.Store(s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Multiplexed: s.identity.Multiplexed}))
 	})
 	return own.agent.Load()
 }

@@ -21,7 +21,7 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 	sessions := s.sessions.list()
 	for _, n := range sessions {
 		if l := n.leases.find(name); l != nil {
-			is, _ := s.prefetch.Scheduler.Known(l.member.key)
+			is, _ := s.prefetch.Scheduler.Concurrency(l.member.key)
 			return is
 		}
 	}

@@ -120,8 +120,8 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 			<-attached
 			return s.askerFor(l)
 		},
-		Changed: func(upstream.List) { s.lists.changes.trigger() },
-		Pooled:  s.identity.Pool,
+		Changed:     func(upstream.List) { s.lists.changes.trigger() },
+		Multiplexed: s.identity.Multiplexed,
 	})
 	return l
 }

@@ -229,7 +229,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 func (o *prefetchSource) fetchResult(end outcome, flight *dedup.Flight) speculate.FetchResult {
 	answer := end.answer
 	out := speculate.FetchResult{
-		Body: answer.Result, Good: end.kind == complete, Displaced: flight.Displaced(), Limited: end.verdict.Limited,
+		Body: answer.Result, Good: end.kind == complete, Displaced: flight.Displaced(), Limited: end.onHost.Limited,
 		Crashed: answer.Sent && o.lease.member.Spec.URL == "" && unavailable(end.err),
 	}
 	switch end.kind {

@@ -475,7 +475,7 @@ func TestPanicInPrediction(t *testing.T) {
 	}{
 		{"speculate.(*Worker).called", true},
 		{"speculate.(*Worker).answered", true},
-		{"speculate.(*pair).decide", true},
+		{"speculate.(*pairState).decide", true},
 		{"proxy.(*prefetchSource).Fetch", true},
 	} {
 		t.Run(tt.in, func(t *testing.T) {

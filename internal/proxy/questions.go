@@ -99,7 +99,7 @@ func (s *session) askerFor(l *sessionLease) asker {
 			if x != nil {
 				q.out = x.stream.out
 			}
-		case !s.identity.Pool:
+		case !s.identity.Multiplexed:
 			q.server = l.Lease
 		case len(calling) == 1:
 			q.work = calling[0]

@@ -31,7 +31,7 @@ import (
 
 // observedSession is a session as its observers see it.
 type observedSession struct {
-	speculate.Client
+	speculate.Session
 	lastSeq  atomic.Int64 // number of calls and prefetches so far
 	turns    turns
 	spending spending
@@ -40,7 +40,7 @@ type observedSession struct {
 func newObservedSession(ctx context.Context, multiplexed bool) *observedSession {
 	var name [6]byte
 	rand.Read(name[:])
-	return &observedSession{Client: speculate.Client{Name: hex.EncodeToString(name[:]), ID: mathrand.Uint64(), Multiplexed: multiplexed, Context: ctx}}
+	return &observedSession{Session: speculate.Session{Name: hex.EncodeToString(name[:]), ID: mathrand.Uint64(), Multiplexed: multiplexed, Context: ctx}}
 }
 
 // next returns the number of the next call or prefetch.
@@ -95,7 +95,7 @@ type observation struct {
 	announce bool                // its answer may name the prefetches that it causes
 	notified bool                // the prefetch worker has been notified of its result
 
-	// The answer before enrichment.
+	// The answer before anything is added to it.
 	source   dedup.Outcome // where the answer came from; only Comparison is set if this call fetched it
 	size     int           // bytes
 	saved    int           // bytes saved by sending a reference instead
@@ -104,18 +104,18 @@ type observation struct {
 	joinWait time.Duration // time waited for a prefetch that took too long, before the call was sent itself
 }
 
-// watched returns the call for the prefetch worker, or nil if the worker ignores it.
-func (o *observation) watched() *speculate.Call {
+// forWorker returns the call for the prefetch worker, or nil if the worker ignores it.
+func (o *observation) forWorker() *speculate.Call {
 	if o.call.ID == 0 {
 		return nil
 	}
 	return o.call
 }
 
-// wantsResult reports whether the prefetch worker must be notified of the result: it watches the
+// wantsResult reports whether the prefetch worker must be notified of the result: it observes the
 // call, a prefetch was compared with the answer, or the call waited for a prefetch in vain.
 func (o *observation) wantsResult() bool {
-	return !o.notified && (o.watched() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
+	return !o.notified && (o.forWorker() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
 }
 
 // beginObservation numbers a tools/call. It runs on the session's reader.
@@ -123,7 +123,7 @@ func (c *upstreamCall) beginObservation() {
 	s, now := c.s.observed, time.Now()
 	n := s.next()
 	o := &observation{number: n, call: &speculate.Call{
-		Client: &s.Client, Upstream: c.lease.prefetchUpstream, Seq: n.Seq, At: now, Turn: s.turns.begin(now), Tool: c.tool,
+		Session: &s.Session, Upstream: c.lease.prefetchUpstream, Seq: n.Seq, At: now, Turn: s.turns.begin(now), Tool: c.tool,
 	}}
 	o.call.Trace.Parent, _ = jsonrpc.String(c.params.Meta.Get("traceparent"))
 	o.call.Trace.State, _ = jsonrpc.String(c.params.Meta.Get("tracestate"))
@@ -149,8 +149,8 @@ func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
 	w, rules := c.s.srv.prefetch, &c.policy.Enrichment
 	switch {
 	case goesOn:
-	case c.lease.nothingToPrefetch() || !w.Wants(rules, f.Client):
-		w.Changed(rules, f.Client, f.Effect)
+	case c.lease.nothingToPrefetch() || !w.Wants(rules, f.Session):
+		w.Changed(rules, f.Session, f.Effect)
 	default:
 		w.Called(f)
 		c.observed.announce = mayAnnounce && c.mayAnnounce()
@@ -188,14 +188,14 @@ func (c *upstreamCall) observeReturned(err error, limited bool) {
 	default:
 		scheduler.Abandoned(&o.run, !unavailable(err), now)
 	}
-	if limited && o.watched() != nil && o.call.Claim == nil {
+	if limited && o.forWorker() != nil && o.call.Claim == nil {
 		scheduler.Limited(c.class.host, false, now)
 	}
 }
 
 var errUnanswered = errors.New("not answered")
 
-// noteResult records the answer's size and hash before enrichment.
+// noteResult records the answer's size and hash before anything is added to it.
 func (c *upstreamCall) noteResult(o outcome) {
 	a := c.observed
 	if a == nil {
@@ -227,13 +227,13 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 	}
 }
 
-// notifyWorker notifies the prefetch worker of the result before enrichment. The worker sends the
-// prefetches that it begins to reply, unless reply is nil.
+// notifyWorker notifies the prefetch worker of the result, without what is added to it. The worker
+// sends the prefetches that it begins to reply, unless reply is nil.
 func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- speculate.Announcement) bool {
 	r := c.observed
 	r.notified = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
-		At: now, Complete: r.watched() != nil && o.kind == complete, Body: o.answer.Result, Took: r.run.Took(), Unloaded: r.run.Unloaded(),
+		At: now, Complete: r.forWorker() != nil && o.kind == complete, Body: o.answer.Result, Took: r.run.Took(), Unloaded: r.run.Unloaded(),
 		Comparison: r.source.Comparison, JoinWait: r.joinWait,
 	}, reply)
 }
@@ -287,7 +287,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		Upstream: arrival.Upstream.Name, Tool: clipName(arrival.Tool), Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
 		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.run.Took()), Sent: int(s.requests.Load()),
 		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimateTokens(s.size), ResultSum: s.hash,
-		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.verdict.Failed,
+		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.onHost.Failed,
 	}
 	if p := c.step(); p != nil {
 		e.Plan, e.Step = p.plan, p.id

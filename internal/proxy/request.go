@@ -285,10 +285,10 @@ func (r *requests) only(l *upstream.Lease) *request {
 
 // outcome is the result of a call.
 type outcome struct {
-	answer  upstream.Answer
-	kind    resultKind
-	verdict limit.Outcome // on the host
-	err     error
+	answer upstream.Answer
+	kind   resultKind
+	onHost limit.Outcome // of the call, for the limits of its host
+	err    error
 }
 
 // resultKind says what a call's result means.
@@ -346,8 +346,8 @@ func unavailable(err error) bool {
 // rate limit. Servers report that in short answers; searching long ones would be slow.
 const maxErrorAnswer = 4 << 10
 
-// verdictOnHost returns what an outcome means for the limits of its host.
-func (o *outcome) verdictOnHost() limit.Outcome {
+// hostOutcome returns what an outcome means for the limits of its host.
+func (o *outcome) hostOutcome() limit.Outcome {
 	v := limit.Outcome{Failed: o.kind == failed}
 	switch answer := &o.answer; {
 	case answer.Limited:

@@ -209,7 +209,7 @@ func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 	var last *upstreamCall
 	var failure outcome
 	for _, l := range append(live, others...) {
-		o := askUpstream(x, l, target)
+		o := callUpstream(x, l, target)
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
 			return o
 		}
@@ -221,11 +221,11 @@ func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 	return failure
 }
 
-// askUpstream sends the request to one of several upstreams.
-func askUpstream(x *request, l *sessionLease, target []byte) outcome {
+// callUpstream sends the request to one of several upstreams, and waits for the outcome.
+func callUpstream(x *request, l *sessionLease, target []byte) outcome {
 	x.bind(newCall(x, l, target))
 	defer x.call.turn.Release()
-	return waitFor(x.ask)
+	return waitFor(x.makeCall)
 }
 
 // holders returns the leases on upstreams that may hold a resource: the one that lists it,

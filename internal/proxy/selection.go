@@ -75,7 +75,7 @@ func (v view) choose() *choice {
 				c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
 			}
 		}
-		if p.Selection.Learn && !s.identity.Pool { // the calls of a pool belong to many tasks
+		if p.Selection.Learn && !s.identity.Multiplexed { // its calls belong to many tasks
 			c.session = search.learned.Begin()
 		}
 		s.lists.choice.Store(c)

@@ -59,7 +59,7 @@ func (s *Server) newSession(c front.Client) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	draining, drain := context.WithCancel(ctx)
 	identity := sessionIdentity{Client: c, scope: "session " + rand.Text(), delivered: dedup.NewDelivered()}
-	if c.Pool {
+	if c.Multiplexed {
 		identity.delivered = nil // the requests come from any number of conversations
 		if c.Anonymous {
 			identity.scope = "" // and from any number of users
@@ -146,7 +146,7 @@ func (s *session) End(why error) {
 // endObservation notifies the prefetch worker that the session has ended. When all its
 // prefetches have been recorded, it records the end of the session.
 func (s *session) endObservation() {
-	s.srv.prefetch.SessionEnded(&s.observed.Client, func() {
+	s.srv.prefetch.SessionEnded(&s.observed.Session, func() {
 		s.srv.recorder.record() // prefetches come before the session's end
 		if !s.client.facts().opened.IsZero() {
 			s.srv.recorder.log.Add(record.Event{Kind: record.End, At: time.Now(), Session: s.observed.Name})

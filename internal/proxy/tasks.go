@@ -120,7 +120,7 @@ func serveTaskList(x *request) outcome {
 	var all [][]byte
 	running := func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") } // a server that is starting has no task yet
 	for _, l := range filterLeases(x.s.leases.current(), running) {
-		if o := askUpstream(x, l, nil); o.err == nil && o.answer.Error == nil {
+		if o := callUpstream(x, l, nil); o.err == nil && o.answer.Error == nil {
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
 		}
 	}

@@ -22,7 +22,7 @@ func day(n int) func(i int) *record.Event {
 		sessions[i] = fmt.Sprintf("%012x", i*7919)
 	}
 	reasons := map[string]int{"gate": 2, "low_probability": 3}
-	top := []record.Decision{{Tool: "github/get_thing_1", P: 0.4, Reason: "gate"}, {Tool: "github/get_thing_2", P: 0.1, Reason: "low_probability"}}
+	top := []record.Candidate{{Tool: "github/get_thing_1", P: 0.4, Reason: "gate"}, {Tool: "github/get_thing_2", P: 0.1, Reason: "low_probability"}}
 	begin := time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
 	var e record.Event
 	return func(i int) *record.Event {

@@ -10,7 +10,7 @@ import (
 
 // withDiffers returns a copy of a choice's candidates with Differs set: the arguments in which
 // candidates of the same tool differ.
-func (l *Log) withDiffers(top []Decision) []Decision {
+func (l *Log) withDiffers(top []Candidate) []Candidate {
 	top = slices.Clone(top)
 	arguments := make([]map[string]json.RawMessage, len(top))
 	for i := range top {

@@ -32,7 +32,7 @@ func TestDiffers(t *testing.T) {
 				}
 			}
 		}})
-		top := []record.Decision{
+		top := []record.Candidate{
 			{Tool: "git/show", RawArguments: []byte(`{"repo":"r","rev":"a1"}`)}, {Tool: "git/show", RawArguments: []byte(`{"repo":"r","rev":"secret"}`)},
 			{Tool: "git/log", RawArguments: []byte(`{"repo":"r"}`)}, {Tool: "git/status"},
 		}

@@ -102,7 +102,7 @@ type Event struct {
 	Candidates int            `json:"candidates,omitempty"`
 	Issued     int            `json:"issued,omitempty"`      // candidates that were prefetched
 	Reasons    map[string]int `json:"declined,omitempty"`    // reason of words.json → number of candidates declined for it
-	Top        []Decision     `json:"top,omitempty"`         // the most probable candidates, at most five
+	Top        []Candidate    `json:"top,omitempty"`         // the most probable candidates, at most five
 	LateCalled int            `json:"late_called,omitempty"` // candidates that were declined and then called
 
 	// Of plan.
@@ -141,8 +141,8 @@ type callKey struct {
 	seq     int64
 }
 
-// Decision is one candidate of a choice.
-type Decision struct {
+// Candidate is one candidate of a choice.
+type Candidate struct {
 	Tool    string  `json:"tool"`
 	P       float64 `json:"p"`
 	Reason  string  `json:"reason,omitempty"`   // why it was declined; empty if it was prefetched

@@ -91,7 +91,7 @@ func TestHostileNames(t *testing.T) {
 			Kind:    []record.Kind{record.Session, record.Call, record.Prefetch, record.Choice, record.Level, record.Harm}[r.IntN(6)],
 			Session: hostile(r), Process: hostile(r), Client: hostile(r), Upstream: hostile(r), Tool: hostile(r), Host: hostile(r),
 			Seq: int64(i), Disposition: record.Fetched, Fate: record.Wasted, Cause: hostile(r), Why: hostile(r),
-			Reasons: map[string]int{hostile(r): 1}, Top: []record.Decision{{Tool: hostile(r), Reason: hostile(r)}},
+			Reasons: map[string]int{hostile(r): 1}, Top: []record.Candidate{{Tool: hostile(r), Reason: hostile(r)}},
 		}
 		record.Clamp(&e)
 		tally.Add(&e)

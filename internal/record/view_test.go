@@ -35,7 +35,7 @@ func TestOnlyTheLastAreKept(t *testing.T) {
 	for i := range 500 {
 		at := start.Add(time.Duration(i) * time.Second)
 		tally.Add(&record.Event{Kind: record.Call, Session: "s", Seq: int64(i + 1), Upstream: "u", Tool: "t", At: at, Disposition: record.Fetched})
-		tally.Add(&record.Event{Kind: record.Choice, Session: "s", Upstream: "u", Tool: "t", At: at, After: int64(i + 1), Candidates: i, Reasons: map[string]int{fmt.Sprint("r", i): 1}, Top: []record.Decision{{Tool: fmt.Sprint("t", i), P: 0.5}}})
+		tally.Add(&record.Event{Kind: record.Choice, Session: "s", Upstream: "u", Tool: "t", At: at, After: int64(i + 1), Candidates: i, Reasons: map[string]int{fmt.Sprint("r", i): 1}, Top: []record.Candidate{{Tool: fmt.Sprint("t", i), P: 0.5}}})
 		tally.Add(&record.Event{Kind: record.Level, Host: "h", At: at, From: 2, To: i % 4, Why: fmt.Sprint("w", i)})
 	}
 	v := tally.View(start)
@@ -43,7 +43,7 @@ func TestOnlyTheLastAreKept(t *testing.T) {
 		t.Errorf("got %d bars: %+v", n, v.Timeline)
 	}
 	want := record.Event{
-		Kind: record.Choice, At: start.Add(499 * time.Second), Session: "s", Upstream: "u", Tool: "t", After: 500, Candidates: 499, Reasons: map[string]int{"r499": 1}, Top: []record.Decision{{Tool: "t499", P: 0.5}},
+		Kind: record.Choice, At: start.Add(499 * time.Second), Session: "s", Upstream: "u", Tool: "t", After: 500, Candidates: 499, Reasons: map[string]int{"r499": 1}, Top: []record.Candidate{{Tool: "t499", P: 0.5}},
 	}
 	if diff := gocmp.Diff(want, v.Decisions[0]); diff != "" || len(v.Decisions) != 50 || v.Decisions[49].Candidates != 450 {
 		t.Errorf("got %d decisions, the newest: want (-), got (+):\n%s", len(v.Decisions), diff)
@@ -56,7 +56,7 @@ func TestOnlyTheLastAreKept(t *testing.T) {
 // The caller may reuse an event after adding it.
 func TestAddKeepsNothing(t *testing.T) {
 	tally := record.NewTally()
-	e := record.Event{Kind: record.Choice, Session: "s", At: start, Reasons: map[string]int{"gate": 1}, Top: []record.Decision{{Tool: "a"}}}
+	e := record.Event{Kind: record.Choice, Session: "s", At: start, Reasons: map[string]int{"gate": 1}, Top: []record.Candidate{{Tool: "a"}}}
 	tally.Add(&e)
 	e.Reasons["gate"], e.Top[0].Tool = 7, "b"
 	v := tally.View(start)

@@ -60,12 +60,12 @@ func newArm(p *Player, of Arm) *arm {
 func (a *arm) begin(t *playback) *armSession {
 	ctx, leave := context.WithCancel(context.Background())
 	s := &armSession{
-		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), slots: a.scheduler.Session(t.s.ID),
+		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), slots: a.scheduler.NewClaims(t.s.ID),
 		delivered: dedup.NewDelivered(), ledger: newLedger(), base: a.now, count: newReport(t.s.ID),
 	}
 	s.chooser.Upstream = theUpstream
 	if a.p.o.KeepTurns == 0 {
-		s.chooser.Session = s.slots
+		s.chooser.Claims = s.slots
 	}
 	return s
 }

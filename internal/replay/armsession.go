@@ -24,7 +24,7 @@ type armSession struct {
 	delivered *dedup.Delivered
 	ledger    *ledger
 
-	slots      *speculate.Session
+	slots      *speculate.Claims
 	chooser    speculate.Chooser // the last candidates that wait for a slot
 	prefetches []*prefetch       // in the order in which they were sent
 	count      *Report

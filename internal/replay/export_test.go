@@ -24,7 +24,7 @@ func (p *Player) Stored(arm int) dedup.Stats { return p.arms[arm].store.Stats() 
 
 // Known returns what the scheduler of an arm has learned about the upstream.
 func (p *Player) Known(arm int) speculate.Concurrency {
-	is, _ := p.arms[arm].scheduler.Known("")
+	is, _ := p.arms[arm].scheduler.Concurrency("")
 	return is
 }
 

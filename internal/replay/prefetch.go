@@ -100,7 +100,7 @@ func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refus
 		}
 		return begun.Fate, ""
 	}
-	if s.chooser.Session == nil {
+	if s.chooser.Claims == nil {
 		_, refused = begin(nil)
 	} else {
 		refused = s.slots.Start(s.ctx, theUpstream, g.key, v.Host, false, begin)

@@ -36,7 +36,7 @@ func BenchmarkObserved(b *testing.B) {
 	body := fmt.Appendf(nil, `{"content":[{"type":"text","text":%q}]}`, strings.Repeat("x", 1000))
 	var took []time.Duration
 	var d *fixture
-	var c *speculate.Client
+	var c *speculate.Session
 	up := at1(newShelf(b))
 	for n := 0; b.Loop(); n++ {
 		if n%1000 == 0 { // more at once are not observed
@@ -46,7 +46,7 @@ func BenchmarkObserved(b *testing.B) {
 			d = newFixture()
 			c = d.client(b, "one")
 		}
-		call := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
+		call := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
 		began := time.Now()
 		if !d.Wants(&d.rules, c) {
 			b.Fatal("a call is not observed")

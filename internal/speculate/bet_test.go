@@ -32,7 +32,7 @@ func key(i int) call.Key {
 }
 
 // start begins the bet, or returns why not.
-func (b *bet) start(ctx context.Context, s *speculate.Session) (refused string) {
+func (b *bet) start(ctx context.Context, s *speculate.Claims) (refused string) {
 	return s.Start(ctx, up, b.key, b.host, false, func(c *speculate.Claim) (func() call.Fate, string) {
 		b.claim = c
 		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
@@ -48,7 +48,7 @@ func newScheduler(o speculate.Options) *speculate.Scheduler {
 	return d
 }
 
-func begin(t *testing.T, s *speculate.Session, b *bet) *bet {
+func begin(t *testing.T, s *speculate.Claims, b *bet) *bet {
 	t.Helper()
 	if refused := b.start(t.Context(), s); refused != "" {
 		t.Fatalf("start %s: refused: %s", b.key.Arguments, refused)
@@ -56,14 +56,14 @@ func begin(t *testing.T, s *speculate.Session, b *bet) *bet {
 	return b
 }
 
-func wantRefused(t *testing.T, s *speculate.Session, b *bet, want string) {
+func wantRefused(t *testing.T, s *speculate.Claims, b *bet, want string) {
 	t.Helper()
 	if got := b.start(t.Context(), s); got != want {
 		t.Errorf("start %s: got %q, want %q", b.key.Arguments, got, want)
 	}
 }
 
-func wantRoom(t *testing.T, s *speculate.Session, host string, want string) {
+func wantRoom(t *testing.T, s *speculate.Claims, host string, want string) {
 	t.Helper()
 	r := s.Room(host, up)
 	if got := fmt.Sprint(r.Slots, r.WasteFactor, r.Watch); got != want {
@@ -72,7 +72,7 @@ func wantRoom(t *testing.T, s *speculate.Session, host string, want string) {
 }
 
 func known(d *speculate.Scheduler) speculate.Concurrency {
-	is, _ := d.Known(up.Key)
+	is, _ := d.Concurrency(up.Key)
 	return is
 }
 

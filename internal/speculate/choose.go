@@ -12,7 +12,7 @@ import (
 // Chooser chooses what one session prefetches from one upstream. The worker has one for each
 // such pair; replay uses the same Chooser.
 type Chooser struct {
-	Session  *Session // nil to ignore slots, levels and concurrency
+	Claims   *Claims // nil to ignore slots, levels and concurrency
 	Upstream *Upstream
 
 	waiting       []predict.Candidate // each with the reason why it was not begun at the last choice
@@ -46,8 +46,8 @@ func (c *Chooser) Offer(now time.Time, found []predict.Candidate, rules *Rules, 
 			likely[exact{g.Key.Tool, g.Key.Arguments}] = true
 		}
 	}
-	if c.Session != nil {
-		c.Session.Reprice(now, func(k call.Key) bool {
+	if c.Claims != nil {
+		c.Claims.DropUnless(now, func(k call.Key) bool {
 			return k.Upstream != c.Upstream.Instance || likely[exact{k.Tool, k.Arguments}]
 		})
 	}
@@ -170,10 +170,10 @@ func (c *Chooser) evaluate(
 
 // room is what the scheduler allows at a host.
 func (c *Chooser) room(host string) Room {
-	if c.Session == nil {
+	if c.Claims == nil {
 		return Room{Slots: max(len(c.waiting), 1)}
 	}
-	return c.Session.Room(host, c.Upstream)
+	return c.Claims.Room(host, c.Upstream)
 }
 
 // delaysCalls reports whether the prefetch is likely to cost other calls more than it saves. A
@@ -181,10 +181,10 @@ func (c *Chooser) room(host string) Room {
 // call is the prefetched one, it joins the prefetch and loses nothing. A process with no evidence
 // may be serial; an HTTP server is assumed not to be.
 func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now time.Time) bool {
-	if c.Session == nil {
+	if c.Claims == nil {
 		return false
 	}
-	serial, busy := c.Session.serial(c.Upstream)
+	serial, busy := c.Claims.serial(c.Upstream)
 	usual := enrich.Fixed(think)
 	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual)
 	if !busy { // a call in progress delays both the pause and the prefetch
@@ -197,7 +197,7 @@ func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now tim
 }
 
 // serial returns the probability that an upstream is serial, and whether a call is in progress there.
-func (s *Session) serial(up *Upstream) (p float64, busy bool) {
+func (s *Claims) serial(up *Upstream) (p float64, busy bool) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	switch i := s.scheduler.instanceLocked(up); {
@@ -212,11 +212,11 @@ func (s *Session) serial(up *Upstream) (p float64, busy bool) {
 
 // watch records what would have been begun, for as long as its answer would be useful.
 func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Verdict, keep time.Duration) {
-	if c.Session == nil {
+	if c.Claims == nil {
 		return
 	}
 	if g.Model != nil {
 		keep = cmp.Or(g.Model.Cost.Freshness, keep)
 	}
-	c.Session.Watch(now, v.Query.Key, v.Query.Places, v.Host, keep)
+	c.Claims.Watch(now, v.Query.Key, v.Query.Places, v.Host, keep)
 }

@@ -19,7 +19,7 @@ import (
 // table is an Environment that allows each candidate unless a test says otherwise. Prefetches end
 // when the test ends them.
 type table struct {
-	session  *speculate.Session
+	session  *speculate.Claims
 	verdict  func(c *predict.Candidate) enrich.Reason // nil: nothing stands in the way
 	now      time.Time
 	begun    []string // arguments
@@ -56,8 +56,8 @@ func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *
 	if is != speculate.Unknown {
 		teach(d, is)
 	}
-	w := &table{session: d.Session("one"), now: start, declined: make(map[string]enrich.Reason)}
-	return d, &speculate.Chooser{Session: w.session, Upstream: up}, w
+	w := &table{session: d.NewClaims("one"), now: start, declined: make(map[string]enrich.Reason)}
+	return d, &speculate.Chooser{Claims: w.session, Upstream: up}, w
 }
 
 // nth returns n candidates of descending probability.

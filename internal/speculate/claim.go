@@ -10,9 +10,9 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Session holds the prefetches of one client session. The fates of those prefetches move the
-// session's level, and those of the hosts they went to.
-type Session struct {
+// Claims are the open prefetches of one session. Their fates move the session's level, and those of
+// the hosts they went to.
+type Claims struct {
 	scheduler *Scheduler
 
 	// Guarded by the scheduler's mutex.
@@ -27,7 +27,7 @@ type Session struct {
 type Claim struct {
 	Context context.Context // ends at the deadline, with the session, or when the prefetch is dropped
 
-	session     *Session
+	claims      *Claims
 	key         call.Key
 	chained     bool // follows from another prefetch, so that no answer says how likely it still is
 	host        *host
@@ -42,16 +42,16 @@ type Claim struct {
 	expires   time.Time        // if watched: a call after that would not have used it
 	holdsSlot bool
 	returned  bool // its call has returned
-	asked     bool // a call has joined it
+	joined    bool // a call has joined it
 	settled   bool // its fate has been counted
 }
 
-// Session begins a client session; name identifies it in the events.
-func (d *Scheduler) Session(name string) *Session {
+// NewClaims returns the claims of a new session; name identifies it in the events.
+func (d *Scheduler) NewClaims(session string) *Claims {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sessions++
-	return &Session{scheduler: d, throttle: throttle{of: record.Event{Session: name}, level: normal}}
+	return &Claims{scheduler: d, throttle: throttle{of: record.Event{Session: session}, level: normal}}
 }
 
 // watched reports whether c only stands for a prefetch.
@@ -66,7 +66,7 @@ type Room struct {
 }
 
 // Room returns what may be started now.
-func (s *Session) Room(host string, up *Upstream) Room {
+func (s *Claims) Room(host string, up *Upstream) Room {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *Session) Room(host string, up *Upstream) Room {
 
 // roomLocked is the number of free slots for prefetches to a host: the least of those of the
 // process, of the session at its level, and of the session's slots there at the host's level.
-func (s *Session) roomLocked(h *host) int {
+func (s *Claims) roomLocked(h *host) int {
 	all, atHost := 0, 0
 	for _, c := range s.open {
 		if c.holdsSlot {
@@ -105,11 +105,11 @@ func (s *Session) roomLocked(h *host) int {
 	)
 }
 
-// Start claims a slot for a prefetch and begins it. begin returns its fate, a function that returns the
+// Start takes a slot for a prefetch and begins it. begin returns its fate, a function that returns the
 // outcome so far and takes no lock, or why it did not begin. If there is no slot, Start returns why not:
 // "closed" after End, "in_flight" while the session has a call of the same key that has not returned,
 // "throttled" if nothing may start or another prefetch must end first, or "cap".
-func (s *Session) Start(
+func (s *Claims) Start(
 	ctx context.Context, up *Upstream, key call.Key, host string, chained bool,
 	begin func(c *Claim) (fate func() call.Fate, refused string),
 ) (refused string) {
@@ -135,7 +135,7 @@ func (s *Session) Start(
 }
 
 // claim takes a slot, or returns why there is none.
-func (s *Session) claim(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused string) {
+func (s *Claims) claim(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused string) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Session) claim(ctx context.Context, up *Upstream, key call.Key, host st
 	case s.roomLocked(h) <= 0:
 		return nil, "cap"
 	}
-	c = &Claim{session: s, key: key, chained: chained, host: h, instance: i, holdsSlot: true}
+	c = &Claim{claims: s, key: key, chained: chained, host: h, instance: i, holdsSlot: true}
 	c.Context, c.cancel = context.WithCancelCause(ctx)
 	c.timer = time.AfterFunc(d.opt.Deadline, c.overdue)
 	d.underWay++
@@ -160,7 +160,7 @@ func (s *Session) claim(ctx context.Context, up *Upstream, key call.Key, host st
 }
 
 // addLocked opens a claim. If too many are open, the oldest without a slot counts as wasted.
-func (s *Session) addLocked(c *Claim) {
+func (s *Claims) addLocked(c *Claim) {
 	if len(s.open) >= maxOpen {
 		oldest := max(0, slices.IndexFunc(s.open, func(o *Claim) bool { return !o.holdsSlot }))
 		s.open[oldest].settleLocked(call.Wasted)
@@ -172,18 +172,18 @@ func (s *Session) addLocked(c *Claim) {
 
 // Done records that the call has returned, and frees its slot.
 func (c *Claim) Done() {
-	c.session.scheduler.mu.Lock()
-	defer c.session.scheduler.mu.Unlock()
+	c.claims.scheduler.mu.Lock()
+	defer c.claims.scheduler.mu.Unlock()
 	c.freeLocked()
 	c.returned = true
-	c.session.sweepLocked()
+	c.claims.sweepLocked()
 }
 
 // overdue frees the slot of a call that has not returned, and cancels it.
 func (c *Claim) overdue() {
-	c.session.scheduler.mu.Lock()
+	c.claims.scheduler.mu.Lock()
 	c.freeLocked()
-	c.session.scheduler.mu.Unlock()
+	c.claims.scheduler.mu.Unlock()
 	c.cancel(ErrDeadline)
 }
 
@@ -194,18 +194,18 @@ func (c *Claim) freeLocked() {
 	}
 	c.holdsSlot = false
 	c.timer.Stop()
-	c.session.scheduler.underWay--
+	c.claims.scheduler.underWay--
 	c.instance.claims = slices.DeleteFunc(c.instance.claims, func(o *Claim) bool { return o == c })
 }
 
 // sweepLocked removes the claims that are settled and have returned.
-func (s *Session) sweepLocked() {
+func (s *Claims) sweepLocked() {
 	s.open = slices.DeleteFunc(s.open, func(c *Claim) bool { return c.settled && c.returned })
 }
 
 // Watch records a prefetch that would have been started, and would be useful for keep. A key that
 // is already watched is not watched again.
-func (s *Session) Watch(now time.Time, k call.Key, places []call.Place, host string, keep time.Duration) {
+func (s *Claims) Watch(now time.Time, k call.Key, places []call.Place, host string, keep time.Duration) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,13 +215,13 @@ func (s *Session) Watch(now time.Time, k call.Key, places []call.Place, host str
 	}
 	d.counts.Watched++
 	s.addLocked(&Claim{
-		session: s, key: k, host: d.hostLocked(host), places: places, expires: now.Add(keep), returned: true,
+		claims: s, key: k, host: d.hostLocked(host), places: places, expires: now.Add(keep), returned: true,
 	})
 }
 
 // Called records a call: it uses a prefetch of that key in progress, and would have used a watched
 // one.
-func (s *Session) Called(now time.Time, k call.Key) {
+func (s *Claims) Called(now time.Time, k call.Key) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	s.reviewLocked(now)
@@ -230,16 +230,16 @@ func (s *Session) Called(now time.Time, k call.Key) {
 		case c.key != k:
 		case c.watched():
 			c.settleLocked(call.Ready)
-		case !c.returned && !c.asked:
+		case !c.returned && !c.joined:
 			c.instance.advance(now)
-			c.asked = true
+			c.joined = true
 		}
 	}
 	s.sweepLocked()
 }
 
 // Invalidate records a change: watched claims that are stale would have been wasted.
-func (s *Session) Invalidate(stale func(call.Key, []call.Place) bool) {
+func (s *Claims) Invalidate(stale func(call.Key, []call.Place) bool) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	for _, c := range s.open {
@@ -251,13 +251,13 @@ func (s *Session) Invalidate(stale func(call.Key, []call.Place) bool) {
 }
 
 // Review collects the fates of the prefetches so far, and moves the levels.
-func (s *Session) Review(now time.Time) {
+func (s *Claims) Review(now time.Time) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	s.reviewLocked(now)
 }
 
-func (s *Session) reviewLocked(now time.Time) {
+func (s *Claims) reviewLocked(now time.Time) {
 	for _, c := range s.open {
 		switch {
 		case c.settled:
@@ -273,13 +273,13 @@ func (s *Session) reviewLocked(now time.Time) {
 	s.sweepLocked()
 }
 
-// Reprice cancels the prefetches that no call has joined and for which keep returns false, with
+// DropUnless cancels the prefetches that no call has joined and for which keep returns false, with
 // ErrDropped. Chained prefetches are kept.
-func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
+func (s *Claims) DropUnless(now time.Time, keep func(call.Key) bool) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	for _, c := range s.open {
-		if c.holdsSlot && !c.asked && c.Context.Err() == nil && !c.chained && !keep(c.key) {
+		if c.holdsSlot && !c.joined && c.Context.Err() == nil && !c.chained && !keep(c.key) {
 			c.instance.abandonClaim(c, now)
 			c.cancel(ErrDropped)
 		}
@@ -288,7 +288,7 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 
 // End cancels the prefetches that no call has joined, counts them as wasted, and frees everything
 // that the session holds. It may be called more than once.
-func (s *Session) End() {
+func (s *Claims) End() {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	if s.ended {
@@ -298,7 +298,7 @@ func (s *Session) End() {
 	for _, c := range s.open {
 		c.freeLocked()
 		switch {
-		case c.asked: // a call is waiting for it
+		case c.joined: // a call is waiting for it
 			c.settleLocked(call.Late)
 		default:
 			c.settleLocked(call.Wasted)
@@ -318,7 +318,7 @@ func (c *Claim) settleLocked(f call.Fate) {
 		return
 	}
 	c.settled = true
-	d := c.session.scheduler
+	d := c.claims.scheduler
 	used, why := f == call.Ready || f == call.Late, "accuracy"
 	switch {
 	case c.watched():
@@ -334,7 +334,7 @@ func (c *Claim) settleLocked(f call.Fate) {
 	default:
 		d.counts.Wasted++
 	}
-	for i, t := range []*throttle{&c.session.throttle, &c.host.throttle} {
+	for i, t := range []*throttle{&c.claims.throttle, &c.host.throttle} {
 		if !c.watched() || t.level == watching {
 			d.changeLocked(t, why, func(t *throttle) { t.label(c.generations[i], used, f == call.Late) })
 		}

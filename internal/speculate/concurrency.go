@@ -59,8 +59,8 @@ type serviceTime struct {
 
 func newServer() *server { return &server{tools: make(map[string]*serviceTime)} }
 
-// presume sets the evidence that was learned of the upstream before, unless there is some by now or it
-// is out of range.
+// presume sets the evidence from an earlier process, unless there is newer evidence or it is out of
+// range.
 func (v *server) presume(learned predict.Concurrency) {
 	sum := learned.Parallel + learned.Serial
 	inRange := learned.Parallel >= 0 && learned.Serial >= 0 && sum <= maxEvidence

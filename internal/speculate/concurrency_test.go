@@ -193,9 +193,9 @@ func TestAbandonedGone(t *testing.T) {
 // teach tells the scheduler the concurrency of an upstream.
 func teach(d *speculate.Scheduler, is speculate.Concurrency) {
 	if is == speculate.Serial {
-		d.Presume(up.Key, predict.Concurrency{Serial: 3})
+		d.PresumeConcurrency(up.Key, predict.Concurrency{Serial: 3})
 	} else {
-		d.Presume(up.Key, predict.Concurrency{Parallel: 3})
+		d.PresumeConcurrency(up.Key, predict.Concurrency{Parallel: 3})
 	}
 }
 
@@ -222,7 +222,7 @@ func TestPresume(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := speculate.New(speculate.Options{})
-			d.Presume(up.Key, tt.learned)
+			d.PresumeConcurrency(up.Key, tt.learned)
 			alone(d, "t", 100)
 			for n := range tt.times {
 				tt.seen.play(d, n, "t")

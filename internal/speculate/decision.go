@@ -54,7 +54,7 @@ func (d *decision) consider(c *predict.Candidate, why enrich.Reason) {
 	if c.Model != nil {
 		size = cmp.Or(size, c.Model.Cost.TypicalKB*1024)
 	}
-	d.event.Top = append(d.event.Top, record.Decision{
+	d.event.Top = append(d.event.Top, record.Candidate{
 		Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()),
 		Tokens: int64(size / bytesPerToken), RawArguments: []byte(c.Key.Arguments),
 	})
@@ -95,7 +95,7 @@ func (b *decisions) reportDue(now time.Time, ended bool, report func(record.Even
 	for len(b.open) > 0 && (ended || len(b.open) > maxDecisions || now.After(b.open[0].until) && b.open[0] != b.newest) {
 		d := b.open[0]
 		b.open = b.open[1:]
-		slices.SortStableFunc(d.event.Top, func(a, b record.Decision) int { return cmp.Compare(b.P, a.P) })
+		slices.SortStableFunc(d.event.Top, func(a, b record.Candidate) int { return cmp.Compare(b.P, a.P) })
 		d.event.Top = d.event.Top[:min(maxTop, len(d.event.Top))]
 		report(d.event)
 	}

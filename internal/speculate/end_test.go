@@ -15,7 +15,7 @@ import (
 func TestHang(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 1})
-		s := d.Session("")
+		s := d.NewClaims("")
 		b := begin(t, s, newBet(1))
 		time.Sleep(30*time.Second - time.Nanosecond)
 		synctest.Wait()
@@ -47,7 +47,7 @@ func TestOneAtATime(t *testing.T) {
 		if is == speculate.Serial {
 			teach(d, is)
 		}
-		a, b := d.Session("a"), d.Session("b")
+		a, b := d.NewClaims("a"), d.NewClaims("b")
 		one := begin(t, a, newBet(1))
 		wantRefused(t, b, newBet(2), "throttled")
 		one.claim.Done()
@@ -63,10 +63,10 @@ func TestOneAtATime(t *testing.T) {
 // TestReprice: a prefetch that no longer pays is cancelled, unless a call has joined it.
 func TestReprice(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 5})
-	s := d.Session("")
+	s := d.NewClaims("")
 	poor, good, joined := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3))
 	s.Called(start, joined.key)
-	s.Reprice(start, func(k call.Key) bool { return k == good.key })
+	s.DropUnless(start, func(k call.Key) bool { return k == good.key })
 	if got := poor.ended(); !errors.Is(got, speculate.ErrDropped) {
 		t.Errorf("what pays no longer: got %v", got)
 	}

@@ -24,10 +24,10 @@ func (d *Scheduler) Followed(up *Upstream) int {
 
 // Anonymous returns the claim of a prefetch of no session in particular.
 func (d *Scheduler) Anonymous() *Claim {
-	s := d.Session("")
+	s := d.NewClaims("")
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &Claim{session: s, host: d.hostLocked("anywhere")}
+	return &Claim{claims: s, host: d.hostLocked("anywhere")}
 }
 
 // Harmed returns how often prefetches have done harm of a kind, and how long calls waited, according to
@@ -44,7 +44,7 @@ func (d *Scheduler) Harmed(what Harm) (n int64, waitMS float64) {
 }
 
 // Level returns the level of a session.
-func (s *Session) Level() int { return s.throttle.level }
+func (s *Claims) Level() int { return s.throttle.level }
 
 // Key returns the key of a claim's call.
 func (c *Claim) Key() call.Key { return c.key }

@@ -15,7 +15,7 @@ import (
 
 func TestHarm(t *testing.T) {
 	d := newScheduler(speculate.Options{})
-	s := d.Session("")
+	s := d.NewClaims("")
 	d.Harm(host, nil, speculate.ForegroundWait, 999*time.Microsecond)
 	wantRoom(t, s, host, "3 1 false") // too short to matter
 	d.Harm(host, nil, speculate.RateLimited, 0)
@@ -31,7 +31,7 @@ func TestHarm(t *testing.T) {
 	d.Harm(host, s, speculate.Question, 0) // the session's level alone
 	wantRoom(t, s, host, "1 4 true")
 	wantRefused(t, s, newBet(3), "throttled")
-	wantRoom(t, d.Session(""), host, "1 4 false")
+	wantRoom(t, d.NewClaims(""), host, "1 4 false")
 	var why []string
 	for _, e := range d.Events() {
 		if e.Kind == record.Harm {
@@ -54,17 +54,17 @@ func TestHarm(t *testing.T) {
 func TestLimited(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
 		d := newScheduler(speculate.Options{})
-		s, now := d.Session(""), time.Now()
+		s, now := d.NewClaims(""), time.Now()
 		d.Limited(host, elsewhere, now)
 		b := begin(t, s, newBet(1))
 		began(d, 1, "t", b.claim, now)
 		d.Limited(host, elsewhere, now.Add(2*time.Minute))
-		wantRoom(t, d.Session(""), host, "3 1 false")
+		wantRoom(t, d.NewClaims(""), host, "3 1 false")
 		began(d, 1, "t", b.claim, now)
 		for range 2 {
 			d.Limited(host, elsewhere, now.Add(time.Second))
 		}
-		wantRoom(t, d.Session(""), host, "1 2 false")
+		wantRoom(t, d.NewClaims(""), host, "1 2 false")
 		if got, _ := d.Harmed(speculate.RateLimited); (got == 1) == elsewhere {
 			t.Errorf("elsewhere: %v: counted %d", elsewhere, got)
 		}
@@ -76,7 +76,7 @@ func TestLimited(t *testing.T) {
 func TestHarmOfWaiting(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, speculate.Serial)
-	a, b := d.Session(""), d.Session("")
+	a, b := d.NewClaims(""), d.NewClaims("")
 	g := begin(t, a, newBet(1))
 	began(d, 1, "t", g.claim, at(0))
 	began(d, 2, "t", nil, at(40))
@@ -108,13 +108,13 @@ func givenUp(t *testing.T, sent, over bool) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	teach(d, speculate.Serial)
-	s := d.Session("")
+	s := d.NewClaims("")
 	g := begin(t, s, newBet(1))
 	began(d, 1, "t", g.claim, at(0))
 	if sent {
 		began(d, 2, "t", nil, at(12))
 	}
-	s.Reprice(start, func(call.Key) bool { return false })
+	s.DropUnless(start, func(call.Key) bool { return false })
 	if !errors.Is(g.ended(), speculate.ErrDropped) {
 		t.Fatalf("got %v", g.ended())
 	}
@@ -138,7 +138,7 @@ func TestNoHarmOfCut(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	teach(d, speculate.Serial)
-	s := d.Session("")
+	s := d.NewClaims("")
 	g := begin(t, s, newBet(1))
 	s.Called(at(0), key(1)) // as good as real
 	for id, claim := range []*speculate.Claim{nil, g.claim} {
@@ -163,10 +163,10 @@ func TestHarmOfGivenUpUnclear(t *testing.T) {
 			ended(d, 1, at(1000*i-10_000+ms))
 		}
 		teach(d, speculate.Serial)
-		s := d.Session("")
+		s := d.NewClaims("")
 		g := begin(t, s, newBet(1))
 		began(d, 1, "t", g.claim, at(0))
-		s.Reprice(start, func(call.Key) bool { return false })
+		s.DropUnless(start, func(call.Key) bool { return false })
 		ended(d, 1, at(13))
 		var of *speculate.Claim
 		if prefetch {
@@ -188,7 +188,7 @@ func TestHarmOfGivenUpUnclear(t *testing.T) {
 func TestNoHarmOfJoined(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, speculate.Serial)
-	s := d.Session("")
+	s := d.NewClaims("")
 	g := begin(t, s, newBet(1))
 	began(d, 1, "t", g.claim, at(0))
 	s.Called(at(10), key(1))

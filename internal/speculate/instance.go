@@ -138,7 +138,7 @@ func (d *Scheduler) endLocked(r *Run, now time.Time) {
 		return
 	}
 	if wait := i.learn(i, r, now); wait > 0 {
-		d.harmLocked(i.lastClaim.host, i.lastClaim.session, ForegroundWait, wait)
+		d.harmLocked(i.lastClaim.host, i.lastClaim.claims, ForegroundWait, wait)
 	}
 	for _, o := range i.calls {
 		o.ended = now
@@ -188,7 +188,7 @@ func (i *instance) advance(now time.Time) {
 
 // unjoined reports whether r is a prefetch that no call has joined. A call that waits for a joined
 // prefetch waits for another call.
-func (r *Run) unjoined() bool { return r.claim != nil && !r.claim.asked }
+func (r *Run) unjoined() bool { return r.claim != nil && !r.claim.joined }
 
 // oldest returns the oldest call in progress, or nil.
 func (i *instance) oldest() *Run {

@@ -54,7 +54,7 @@ func FuzzConcurrency(f *testing.F) {
 	f.Add([]byte("\x00\x10\x81\x00\x40\x20\x00\xff\x40\xff\x00\x20\x40\x30"))
 	f.Fuzz(func(t *testing.T, story []byte) {
 		d := speculate.New(speculate.Options{})
-		s := d.Session("")
+		s := d.NewClaims("")
 		open := make(map[byte]*speculate.Run)
 		for i := 0; len(story) >= 2; i, story = i+1, story[2:] {
 			id, now := story[0]>>1&7, at(int(story[1])*100)

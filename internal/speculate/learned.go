@@ -44,7 +44,7 @@ func (w *Worker) learnedOf(up *Upstream) *learned {
 	for _, tool := range o.model.ObservedTools() {
 		w.publish(o, tool)
 	}
-	w.Scheduler.Presume(up.Key, o.model.Concurrency())
+	w.Scheduler.PresumeConcurrency(up.Key, o.model.Concurrency())
 	return o
 }
 
@@ -79,7 +79,7 @@ func (w *Worker) forgetRemoved() {
 			delete(w.learned, key)
 			continue
 		}
-		w.prove(o) // the rules of its tools may have changed
+		w.updateProven(o) // the rules of its tools may have changed
 	}
 	w.tools.mu.Lock()
 	defer w.tools.mu.Unlock()
@@ -117,7 +117,7 @@ func (w *Worker) save(o *learned) {
 		return
 	}
 	o.changed = false
-	if _, evidence := w.Scheduler.Known(o.lease.Key); evidence != (predict.Concurrency{}) {
+	if _, evidence := w.Scheduler.Concurrency(o.lease.Key); evidence != (predict.Concurrency{}) {
 		o.model.SetConcurrency(evidence)
 	}
 	name, store, model := o.lease.Name, o.storage, o.model.Snapshot()
@@ -153,7 +153,7 @@ func (w *Worker) save(o *learned) {
 func (w *Worker) saved(o *learned, model *predict.Snapshot) {
 	o.saving = nil
 	o.model.Adopt(model)
-	w.prove(o)
+	w.updateProven(o)
 	if o.saveAgain {
 		w.save(o)
 	}
@@ -199,8 +199,8 @@ func (w *Worker) publish(o *learned, tool string) {
 	}
 }
 
-// prove updates which tools of an upstream are barred or proven: the listed tools and others.
-func (w *Worker) prove(o *learned, others ...string) {
+// updateProven updates which tools of an upstream are barred or proven: the listed tools and others.
+func (w *Worker) updateProven(o *learned, others ...string) {
 	proven := o.model.ProvenReadOnly()
 	for _, name := range append(o.lease.Tools(), others...) {
 		w.updateTool(o.lease.Key, name, func(t *ToolState) {

@@ -40,7 +40,7 @@ func (m *modelThrottle) level() int { level, _ := levelAfter(m.all); return leve
 func (m *modelThrottle) era() int   { _, era := levelAfter(m.all); return era }
 
 type modelSession struct {
-	*speculate.Session
+	*speculate.Claims
 	modelThrottle
 	prefetches []*modelPrefetch
 	watched    []*modelWatch
@@ -122,7 +122,7 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	}
 	got := ""
 	if begins {
-		got = b.start(context.Background(), s.Session)
+		got = b.start(context.Background(), s.Claims)
 	} else if got = s.Start(context.Background(), up, b.key, b.host, false, notBegun); got == "not begun" {
 		got = ""
 	}
@@ -292,7 +292,7 @@ func (d *modelScheduler) step(o op) {
 		s.Invalidate(func(other call.Key, _ []call.Place) bool { return other == key(k) })
 		d.lose(s, func(w *modelWatch) bool { return w.key == key(k) })
 	case "reprice":
-		s.Reprice(start, func(other call.Key) bool { return other != key(k) })
+		s.DropUnless(start, func(other call.Key) bool { return other != key(k) })
 		for _, g := range s.prefetches {
 			if g.holds && g.key == key(k) && !g.asked && !g.dropped && !g.settled {
 				g.dropped = true
@@ -300,7 +300,7 @@ func (d *modelScheduler) step(o op) {
 		}
 	case "harm":
 		what := []speculate.Harm{speculate.RateLimited, speculate.Eviction, speculate.Question}[o.n%3]
-		d.scheduler.Harm(host, s.Session, what, 0)
+		d.scheduler.Harm(host, s.Claims, what, 0)
 		if h := d.host(host); what != speculate.Question {
 			h.all = append(h.all, event{kind: 'h'})
 		}
@@ -320,7 +320,7 @@ func (d *modelScheduler) step(o op) {
 	case "end":
 		if o.n < 2 {
 			d.end(s)
-			d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session("")})
+			d.sessions = append(d.sessions, &modelSession{Claims: d.scheduler.NewClaims("")})
 		}
 	case "configure":
 		d.opt.PerSession = 1 + o.n%4
@@ -386,7 +386,7 @@ func (d *modelScheduler) check() {
 // play runs a history, and ends every session.
 func (d *modelScheduler) play(history []op) {
 	for range 3 {
-		d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session("")})
+		d.sessions = append(d.sessions, &modelSession{Claims: d.scheduler.NewClaims("")})
 	}
 	for _, o := range history {
 		if d.step(o); d.blame != "" {

@@ -58,7 +58,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 		c.scheduler.Configure(speculate.Options{Deadline: time.Second, Total: 16 + i%16})
 		c.scheduler.Stats()
 		c.scheduler.Events()
-		c.scheduler.Known(fmt.Sprint(i % 3))
+		c.scheduler.Concurrency(fmt.Sprint(i % 3))
 		if i%50 == 0 {
 			c.scheduler.Harm(fmt.Sprint(i%40), nil, speculate.RateLimited, 0)
 		}
@@ -68,7 +68,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 // work runs one session.
 func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 	host := fmt.Sprint(i / 4)
-	s := c.scheduler.Session("")
+	s := c.scheduler.NewClaims("")
 	for range 60 {
 		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
 		k := key(r.IntN(20))
@@ -86,7 +86,7 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 				c.prefetch(ctx, s, next, host, r)
 			}
 		}
-		s.Reprice(now, func(call.Key) bool { return r.IntN(10) > 0 })
+		s.DropUnless(now, func(call.Key) bool { return r.IntN(10) > 0 })
 		if r.IntN(10) == 0 {
 			s.Invalidate(func(call.Key, []call.Place) bool { return r.IntN(2) == 0 })
 		}
@@ -102,7 +102,7 @@ func upstreamOf(k call.Key) *speculate.Upstream {
 	return &speculate.Upstream{Key: fmt.Sprint(k.Upstream), Instance: k.Upstream}
 }
 
-func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
+func (c *crowd) real(s *speculate.Claims, k call.Key, r *rand.Rand) {
 	run := new(speculate.Run)
 	c.scheduler.Sent(run, upstreamOf(k), k.Tool, nil, time.Now())
 	s.Called(time.Now(), k)
@@ -113,7 +113,7 @@ func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
 	c.scheduler.Answered(run, time.Now())
 }
 
-func (c *crowd) prefetch(ctx context.Context, s *speculate.Session, k call.Key, host string, r *rand.Rand) {
+func (c *crowd) prefetch(ctx context.Context, s *speculate.Claims, k call.Key, host string, r *rand.Rand) {
 	kind, takes, good := r.IntN(30), time.Duration(r.IntN(200))*time.Millisecond, call.Fate(1+r.IntN(4)%3)
 	switch kind {
 	case 0:

@@ -111,15 +111,15 @@ func (d *Scheduler) instanceLocked(up *Upstream) *instance {
 	})
 }
 
-// Presume sets the evidence that was learned of an upstream's concurrency earlier.
-func (d *Scheduler) Presume(key string, learned predict.Concurrency) {
+// PresumeConcurrency sets the evidence of an upstream's concurrency from an earlier process.
+func (d *Scheduler) PresumeConcurrency(key string, learned predict.Concurrency) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.serverLocked(key).presume(learned)
 }
 
-// Known returns the concurrency of an upstream, with the evidence for it.
-func (d *Scheduler) Known(key string) (Concurrency, predict.Concurrency) {
+// Concurrency returns the concurrency of an upstream, with the evidence for it.
+func (d *Scheduler) Concurrency(key string) (Concurrency, predict.Concurrency) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if v, ok := d.servers.Peek(key); ok {

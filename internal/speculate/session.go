@@ -13,20 +13,20 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// session is the worker's state of a client's session.
-type session struct {
+// sessionState is the worker's state of a session.
+type sessionState struct {
 	w       *Worker
-	client  *Client
-	slots   *Session
-	pairs   map[string]*pair // Upstream.Key → state with that upstream
-	intent  []string         // words of its latest arguments
-	prompt  string           // its user's last prompt
-	dollars float64          // cost of its prefetches
+	session *Session
+	claims  *Claims
+	pairs   map[string]*pairState // Upstream.Key → state with that upstream
+	intent  []string              // words of its latest arguments
+	prompt  string                // its user's last prompt
+	dollars float64               // cost of its prefetches
 }
 
-// pair is the state of a session with one upstream. It is the Environment of its chooser.
-type pair struct {
-	*session
+// pairState is the state of a session with one upstream. It is the Environment of its chooser.
+type pairState struct {
+	*sessionState
 	learned   *learned
 	lease     *Upstream // at its last call
 	predict   *predict.Session
@@ -38,34 +38,34 @@ type pair struct {
 
 // session returns the state of a session, and creates it if needed; nil if the session is not
 // observed any more. Its calls may be handled after its context has ended.
-func (w *Worker) session(c *Client) *session {
+func (w *Worker) session(c *Session) *sessionState {
 	w.current = c
 	s := w.sessions[c]
 	if s == nil && !c.disabled.Load() {
-		s = &session{w: w, client: c, slots: w.Scheduler.Session(c.Name), pairs: make(map[string]*pair)}
+		s = &sessionState{w: w, session: c, claims: w.Scheduler.NewClaims(c.Name), pairs: make(map[string]*pairState)}
 		w.sessions[c] = s
 	}
 	return s
 }
 
 // pair returns the state of a session with an upstream; a new one if the rules have changed.
-func (s *session) pair(up *Upstream) *pair {
+func (s *sessionState) pair(up *Upstream) *pairState {
 	o := s.w.learnedOf(up)
 	p := s.pairs[up.Key]
 	if p == nil || p.learned != o {
-		lone := s.client.Multiplexed // of several clients, calls cannot be attributed to one
-		p = &pair{session: s, learned: o, predict: o.model.Begin(s.client.ID, lone)}
+		lone := s.session.Multiplexed // of several clients, calls cannot be attributed to one
+		p = &pairState{sessionState: s, learned: o, predict: o.model.Begin(s.session.ID, lone)}
 		s.pairs[up.Key] = p
 		o.checkTools()
 	}
 	p.lease, o.changed = up, true
-	p.choose.Session, p.choose.Upstream = s.slots, up
+	p.choose.Claims, p.choose.Upstream = s.claims, up
 	return p
 }
 
 // called handles a client's call.
 func (w *Worker) called(c *Call) {
-	s := w.session(c.Client)
+	s := w.session(c.Session)
 	if s == nil {
 		return
 	}
@@ -75,7 +75,7 @@ func (w *Worker) called(c *Call) {
 		arguments = "{}"
 	}
 	if c.Key.Arguments != "" {
-		s.slots.Called(c.At, c.Key)
+		s.claims.Called(c.At, c.Key)
 	}
 	p.decisions.call(c.Tool, arguments, c.At)
 	s.addIntent(arguments)
@@ -89,7 +89,7 @@ func (w *Worker) called(c *Call) {
 // answered handles the end of a call, and decides what to prefetch. The result has no body if it is
 // not read; size is that of the whole.
 func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement) {
-	s := w.session(c.Client)
+	s := w.session(c.Session)
 	if r.Comparison != dedup.NotCompared {
 		w.compared(c, r.Comparison == dedup.Same)
 	}
@@ -103,7 +103,7 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 	result := read(r.Body, size)
 	result.ID, result.Failed, result.Delivered = c.ID, !r.Complete, r.At
 	took := r.Took
-	if is, _ := w.Scheduler.Known(c.Upstream.Key); is == Serial && r.Unloaded > 0 {
+	if is, _ := w.Scheduler.Concurrency(c.Upstream.Key); is == Serial && r.Unloaded > 0 {
 		took = r.Unloaded // without its wait for other calls
 	}
 	if took > 0 && r.Complete { // a served or cancelled call says nothing about latency
@@ -130,7 +130,7 @@ func read(body []byte, size int) predict.Result {
 func (w *Worker) compared(c *Call, same bool) {
 	o := w.learnedOf(c.Upstream)
 	o.model.RecordTrial(c.Tool, same)
-	w.prove(o, c.Tool)
+	w.updateProven(o, c.Tool)
 	w.save(o) // at once, so that other processes need not compare again
 	if !same {
 		w.Log.Warn("tool barred from prefetching: two equal calls gave different answers",
@@ -139,17 +139,17 @@ func (w *Worker) compared(c *Call, same bool) {
 }
 
 // harm counts harm against the prefetches to a host, and of a session if it is known.
-func (w *Worker) harm(s *session, host string, what Harm, wait time.Duration) {
-	var of *Session
+func (w *Worker) harm(s *sessionState, host string, what Harm, wait time.Duration) {
+	var of *Claims
 	if s != nil {
-		of = s.slots
+		of = s.claims
 	}
 	w.Scheduler.Harm(host, of, what, wait)
 }
 
 // invalidate withdraws predictions of answers that a change of the places makes stale, of any
 // upstream; with nil all of them.
-func (s *session) invalidate(places []call.Place) {
+func (s *sessionState) invalidate(places []call.Place) {
 	touches := func(read []call.Place) bool {
 		changed := func(r call.Place) bool { return slices.Contains(places, r) }
 		return places == nil || slices.ContainsFunc(read, changed)
@@ -163,14 +163,14 @@ func (s *session) invalidate(places []call.Place) {
 		p.predict.Invalidate(stale)
 		p.decisions.invalidate(stale)
 	}
-	s.slots.Invalidate(func(_ call.Key, read []call.Place) bool { return touches(read) })
+	s.claims.Invalidate(func(_ call.Key, read []call.Place) bool { return touches(read) })
 }
 
 // end drops a session that has ended.
-func (s *session) end(now time.Time) {
-	delete(s.w.sessions, s.client)
-	s.slots.Review(now)
-	s.slots.End()
+func (s *sessionState) end(now time.Time) {
+	delete(s.w.sessions, s.session)
+	s.claims.Review(now)
+	s.claims.End()
 	for _, p := range s.pairs {
 		p.choose.DropWaiting(p)
 		p.decisions.reportDue(now, true, s.w.Decided)
@@ -187,7 +187,7 @@ const (
 )
 
 // intentWords returns words for what the model is working on.
-func (s *session) intentWords() []string {
+func (s *sessionState) intentWords() []string {
 	if s.prompt == "" {
 		return slices.Clone(s.intent)
 	}
@@ -195,7 +195,7 @@ func (s *session) intentWords() []string {
 }
 
 // addIntent adds the words of a call's arguments to the intent.
-func (s *session) addIntent(arguments string) {
+func (s *sessionState) addIntent(arguments string) {
 	var words strings.Builder
 	for m := range jsonrpc.Members([]byte(arguments)) {
 		if text, ok := jsonrpc.String(m.Value); ok && words.Len() < intentBytes {
@@ -209,12 +209,12 @@ func (s *session) addIntent(arguments string) {
 }
 
 // offer predicts the next calls, and begins the prefetches that are worth it.
-func (p *pair) offer(now time.Time, c *Call) []*Fetch {
+func (p *pairState) offer(now time.Time, c *Call) []*Fetch {
 	rules := p.w.Rules()
 	found := p.predict.Candidates(now)
 	p.choose.Offer(now, found, rules, p)
 	p.decisions.begin(&decision{until: now.Add(rules.Age(p.lease.Exclusive)), event: record.Event{
-		Kind: record.Choice, At: now, Session: p.client.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
+		Kind: record.Choice, At: now, Session: p.session.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
 		Candidates: len(found),
 	}})
 	return p.decide(now)
@@ -222,7 +222,7 @@ func (p *pair) offer(now time.Time, c *Call) []*Fetch {
 
 // decide chooses from the waiting candidates and begins them. Candidates that lack only a slot wait
 // until the session's next prefetch has returned.
-func (p *pair) decide(now time.Time) []*Fetch {
+func (p *pairState) decide(now time.Time) []*Fetch {
 	w, rules := p.w, p.w.Rules()
 	if rules.Off() {
 		p.choose.DropWaiting(p)
@@ -230,7 +230,7 @@ func (p *pair) decide(now time.Time) []*Fetch {
 	}
 	host := p.lease.Host()
 	w.Scheduler.Waited(host, w.Waited(host))
-	p.slots.Review(now)
+	p.claims.Review(now)
 	p.begun = nil
 	p.choose.Choose(now, rules, Situation{Host: host, Spent: p.dollars, Keywords: p.intentWords()}, p)
 	return p.begun
@@ -238,7 +238,7 @@ func (p *pair) decide(now time.Time) []*Fetch {
 
 // MayPrefetch returns the reason why a candidate must not be prefetched now, if any. Its tool may
 // have been barred since it was predicted, or its model or schema may have changed.
-func (p *pair) MayPrefetch(c *predict.Candidate) Verdict {
+func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict {
 	if why := p.predict.Recheck(c); why != "" && why != enrich.Shadow {
 		return Verdict{Reason: why}
 	}
@@ -246,7 +246,7 @@ func (p *pair) MayPrefetch(c *predict.Candidate) Verdict {
 }
 
 // Declined counts a candidate that is dropped.
-func (p *pair) Declined(c *predict.Candidate, why enrich.Reason) {
+func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
 	p.w.mu.Lock()
 	p.w.declined[why]++
 	p.w.mu.Unlock()
@@ -255,13 +255,13 @@ func (p *pair) Declined(c *predict.Candidate, why enrich.Reason) {
 
 // Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
 // joined it.
-func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
+func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	w, up, g := p.w, p.lease, *c
 	f := &Fetch{
 		Candidate: &g, Query: v.Query, Ended: make(chan struct{}),
 		JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.event.After,
 		Call: &Call{
-			ID: w.ids.Add(1), Client: p.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host,
+			ID: w.ids.Add(1), Session: p.session, Upstream: up, Tool: c.Key.Tool, Host: v.Host,
 		},
 		ClientRequest: func(certain bool) { p.clientRequested(up, c.Key.Tool, certain) },
 	}
@@ -269,7 +269,7 @@ func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 		defer close(f.Ended)
 		p.fetched(f, r)
 	}
-	if refused := p.slots.Start(p.client.Context, up, v.Query.Key, v.Host, c.Why.Depth > 0, func(claim *Claim) (func() call.Fate, string) {
+	if refused := p.claims.Start(p.session.Context, up, v.Query.Key, v.Host, c.Why.Depth > 0, func(claim *Claim) (func() call.Fate, string) {
 		f.Call.Claim = claim
 		return up.Fetch(claim.Context, f)
 	}); refused != "" {
@@ -292,14 +292,14 @@ func joinTimeout(g *predict.Candidate) time.Duration {
 
 // fetched handles the result of a prefetch, on the goroutine that fetched it. The answer may lead to
 // a follow-up prefetch, and candidates that wait for its slot may begin.
-func (p *pair) fetched(f *Fetch, r FetchResult) {
+func (p *pairState) fetched(f *Fetch, r FetchResult) {
 	w, up, tool, host := p.w, f.Call.Upstream, f.Call.Tool, f.Call.Host
 	if r.Displaced {
-		w.harm(p.session, host, Eviction, 0)
+		w.harm(p.sessionState, host, Eviction, 0)
 	}
 	switch {
 	case r.Limited:
-		w.harm(p.session, host, RateLimited, 0)
+		w.harm(p.sessionState, host, RateLimited, 0)
 	case r.Bar != "":
 		p.bar(up, tool, r.Bar)
 	case r.Crashed:
@@ -313,16 +313,16 @@ func (p *pair) fetched(f *Fetch, r FetchResult) {
 		body = w.keep(r.Body)
 	}
 	size := len(r.Body)
-	w.queue.add(task{bytes: len(body), do: func() { w.resume(p.session, up, f.Candidate, body, size) }})
+	w.queue.add(task{bytes: len(body), do: func() { w.resume(p.sessionState, up, f.Candidate, body, size) }})
 }
 
 // resume continues after a prefetch has returned: with the candidates that wait for its slot, and
 // the follow-ups of its answer.
-func (w *Worker) resume(s *session, up *Upstream, g *predict.Candidate, body []byte, size int) {
-	if w.sessions[s.client] != s { // the session has ended
+func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, body []byte, size int) {
+	if w.sessions[s.session] != s { // the session has ended
 		return
 	}
-	w.current = s.client
+	w.current = s.session
 	p, now := s.pair(up), time.Now()
 	if body != nil && p.decisions.newest != nil {
 		r := read(body, size)
@@ -338,25 +338,25 @@ func (w *Worker) resume(s *session, up *Upstream, g *predict.Candidate, body []b
 
 // clientRequested records that the server of a prefetch sent the client a request, on any goroutine.
 // If the request may belong to another call, only the session loses a level.
-func (p *pair) clientRequested(up *Upstream, tool string, certain bool) {
+func (p *pairState) clientRequested(up *Upstream, tool string, certain bool) {
 	if certain {
 		p.bar(up, tool, "its prefetch asked the client a question")
 		return
 	}
-	p.w.queue.add(task{required: true, do: func() { p.w.harm(p.session, up.Host(), Question, 0) }})
+	p.w.queue.add(task{required: true, do: func() { p.w.harm(p.sessionState, up.Host(), Question, 0) }})
 }
 
 // bar bars a tool from prefetching, on any goroutine. It takes effect at once, as waiting candidates
 // may be sent at any moment.
-func (p *pair) bar(up *Upstream, tool, why string) {
+func (p *pairState) bar(up *Upstream, tool, why string) {
 	w := p.w
 	w.updateTool(up.Key, tool, func(t *ToolState) { t.Barred = true })
 	w.queue.add(task{required: true, do: func() {
 		o := w.learnedOf(up)
 		o.model.Bar(tool, why)
-		w.prove(o, tool)
+		w.updateProven(o, tool)
 		w.save(o) // at once, so that it is not lost
-		w.harm(p.session, up.Host(), Question, 0)
+		w.harm(p.sessionState, up.Host(), Question, 0)
 		w.Log.Warn("tool barred from prefetching", "upstream", up.Name, "tool", tool, "reason", why)
 	}})
 }

@@ -91,8 +91,8 @@ func (r *Rules) Pick() enrich.Options {
 	return o
 }
 
-// Client is a client's session.
-type Client struct {
+// Session is a session of a client.
+type Session struct {
 	Name        string          // in the record
 	ID          uint64          // random; distinguishes sessions in learned state, and is used nowhere else
 	Multiplexed bool            // calls come from several independent clients
@@ -145,7 +145,7 @@ type Trace struct{ Parent, State string }
 // Call is a client's tools/call, or a prefetch. It is immutable.
 type Call struct {
 	ID        uint64 // unique among observed calls; 0 if not observed
-	Client    *Client
+	Session   *Session
 	Upstream  *Upstream
 	Seq       int64 // sequence number in the record
 	Trace     Trace // of its requests

@@ -32,8 +32,8 @@ type Worker struct {
 	declined map[enrich.Reason]int64 // number of declined candidates by reason
 
 	// Used only by the worker's goroutine.
-	current  *Client // session whose event is being handled; nil if it belongs to none
-	sessions map[*Client]*session
+	current  *Session // session whose event is being handled; nil if it belongs to none
+	sessions map[*Session]*sessionState
 	learned  map[string]*learned // by Upstream.Key
 }
 
@@ -49,7 +49,7 @@ type Setup struct {
 // NewWorker returns a worker. Its goroutine starts with the first event.
 func NewWorker(s Setup) *Worker {
 	w := &Worker{
-		Setup: s, Scheduler: New(Options{}), sessions: make(map[*Client]*session), learned: make(map[string]*learned),
+		Setup: s, Scheduler: New(Options{}), sessions: make(map[*Session]*sessionState), learned: make(map[string]*learned),
 	}
 	w.tools.byTool = make(map[toolKey]ToolState)
 	w.declined = make(map[enrich.Reason]int64)
@@ -58,12 +58,12 @@ func NewWorker(s Setup) *Worker {
 }
 
 // Wants reports whether the worker will observe a call of a client now.
-func (w *Worker) Wants(r *Rules, c *Client) bool {
+func (w *Worker) Wants(r *Rules, c *Session) bool {
 	return !r.Off() && !c.disabled.Load() && w.queue.hasTime()
 }
 
 // Changed reports a write that is not observed: it withdraws the predictions for the session.
-func (w *Worker) Changed(r *Rules, c *Client, e call.Effect) {
+func (w *Worker) Changed(r *Rules, c *Session, e call.Effect) {
 	if r.Off() || c.disabled.Load() || !e.Changes() || c.missedWrite.Swap(true) {
 		return
 	}
@@ -77,7 +77,7 @@ func (w *Worker) Changed(r *Rules, c *Client, e call.Effect) {
 }
 
 // Prompted reports the prompt of a session's user, which replaces the session's earlier intent.
-func (w *Worker) Prompted(r *Rules, c *Client, words string) {
+func (w *Worker) Prompted(r *Rules, c *Session, words string) {
 	if r.Off() {
 		return
 	}
@@ -125,7 +125,7 @@ func (w *Worker) keep(body []byte) []byte {
 
 // SessionEnded reports the end of a session and of its prefetches. It calls then after the last
 // event of the session.
-func (w *Worker) SessionEnded(c *Client, then func()) {
+func (w *Worker) SessionEnded(c *Session, then func()) {
 	queued := w.queue.add(task{required: true, do: func() {
 		defer then() // even if the worker panics
 		w.current = c
@@ -162,7 +162,7 @@ func (w *Worker) run(do func()) {
 	w.current.disabled.Store(true)
 	if s := w.sessions[w.current]; s != nil {
 		delete(w.sessions, w.current)
-		w.Protect(s.slots.End)
+		w.Protect(s.claims.End)
 	}
 }
 

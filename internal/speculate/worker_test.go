@@ -103,8 +103,8 @@ func newFixtureWith(log *slog.Logger) *fixture {
 }
 
 // client returns a session of the worker.
-func (d *fixture) client(t testing.TB, name string) *speculate.Client {
-	return &speculate.Client{Name: name, ID: uint64(len(name)), Context: t.Context()}
+func (d *fixture) client(t testing.TB, name string) *speculate.Session {
+	return &speculate.Session{Name: name, ID: uint64(len(name)), Context: t.Context()}
 }
 
 func at1(s *shelf) *speculate.Upstream {
@@ -112,9 +112,9 @@ func at1(s *shelf) *speculate.Upstream {
 }
 
 // asks makes a call and its answer.
-func (d *fixture) asks(c *speculate.Client, up *speculate.Upstream, tool, arguments string) {
+func (d *fixture) asks(c *speculate.Session, up *speculate.Upstream, tool, arguments string) {
 	d.calls++
-	one := &speculate.Call{Client: c, Upstream: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
+	one := &speculate.Call{Session: c, Upstream: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
 	one.Key = call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: arguments}
 	d.Called(one)
 	d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`)}, nil)
@@ -200,7 +200,7 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 				if !d.Wants(&d.rules, c) {
 					break
 				}
-				d.Called(&speculate.Call{Client: c, Upstream: up, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)})
+				d.Called(&speculate.Call{Session: c, Upstream: up, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)})
 			}
 			if d.Wants(&d.rules, c) {
 				t.Fatal("the worker has time")
@@ -249,7 +249,7 @@ func TestWorkerBlamesTheHost(t *testing.T) {
 		if len(got) != 1 || got[host] != 2 {
 			t.Errorf("got %v, want the host a level lower", got)
 		}
-		for _, c := range []*speculate.Client{ran, other} {
+		for _, c := range []*speculate.Session{ran, other} {
 			d.SessionEnded(c, func() {})
 		}
 		d.Close()
@@ -297,7 +297,7 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 			teach(d.Scheduler, is)
 			c := d.client(t, "one")
 			for n := range 3 {
-				one := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
+				one := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
 				d.Called(one)
 				time.Sleep(3 * time.Second)
 				d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`), Took: 3 * time.Second, Unloaded: time.Second}, nil)
@@ -343,7 +343,7 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		if s.begun.Load() != 1 {
 			t.Errorf("%d prefetches while it was being kept, want one", s.begun.Load())
 		}
-		differs := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
+		differs := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
 		d.Called(differs)
 		d.Answered(differs, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Differs}, nil)
 		time.Sleep(time.Second)
@@ -374,7 +374,7 @@ func TestWorkersShareTrials(t *testing.T) {
 		type process struct {
 			*fixture
 			up *speculate.Upstream
-			c  *speculate.Client
+			c  *speculate.Session
 		}
 		begin := func() process {
 			s := newShelf(t)
@@ -403,7 +403,7 @@ func TestWorkersShareTrials(t *testing.T) {
 		if one.Tool("up", "get").Proven || other.Tool("up", "get").Proven {
 			t.Fatal("it is proven before it was tried")
 		}
-		tried := &speculate.Call{Client: one.c, Upstream: one.up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
+		tried := &speculate.Call{Session: one.c, Upstream: one.up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
 		one.Called(tried)
 		one.Answered(tried, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Same}, nil)
 		time.Sleep(time.Second)

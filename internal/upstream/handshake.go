@@ -91,7 +91,7 @@ func discover(ctx context.Context, c *conn) (offer *Offer, err error) {
 			c.setRevision("")
 		}
 	}()
-	result, err := c.ask(ctx, &Request{Method: "server/discover", Client: &c.in.client})
+	result, err := c.ownRequest(ctx, &Request{Method: "server/discover", Client: &c.in.client})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func initialize(ctx context.Context, c *conn) (*Offer, error) {
 	client := c.in.client
 	version := revision.Negotiate(client.Version)
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, client.Capabilities, client.Info)
-	result, err := c.ask(ctx, &Request{Method: "initialize", Params: params})
+	result, err := c.ownRequest(ctx, &Request{Method: "initialize", Params: params})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func keepListening(ctx context.Context, c *conn, params []byte, sent func()) {
 	req := &Request{Method: "subscriptions/listen", Params: params, Client: &c.in.client, Sent: sent}
 	for pause := backoff.NewExponentialBackOff(); ; {
 		began := time.Now()
-		_, err := c.ask(ctx, req)
+		_, err := c.ownRequest(ctx, req)
 		sent() // in case it failed before it was sent
 		answer, refused := errors.AsType[*jsonrpc.Error](err)
 		if ctx.Err() != nil || refused && answer.Code == jsonrpc.CodeMethodNotFound {

@@ -27,9 +27,9 @@ type Listener struct {
 	Ask func(method string) askFunc
 	// Changed is called when a list of the offer has changed.
 	Changed func(l List)
-	// Pooled means that the session's requests come from unrelated clients. After one of them has
+	// Multiplexed means that the session's requests come from unrelated clients. After one of them has
 	// given up a request, messages that may be about it go to none of them for a while.
-	Pooled bool
+	Multiplexed bool
 }
 
 const (
@@ -214,13 +214,13 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 // request. Over stdio and HTTP+SSE only progress does.
 func (in *instance) attribute(c *conn, p *pending) *Lease {
 	if p != nil && p.lease != nil {
-		if p.lease.listener.Pooled {
+		if p.lease.listener.Multiplexed {
 			return nil // one of several clients
 		}
 		return p.lease
 	}
 	leases := in.sessions()
-	if len(leases) != 1 || leases[0].multiplexed && c.requests.unclear(leases[0]) {
+	if len(leases) != 1 || leases[0].severalClients && c.requests.unclear(leases[0]) {
 		return nil
 	}
 	return leases[0]

@@ -16,7 +16,7 @@ type Lease struct {
 	in             *instance
 	listener       Listener
 	queue          queue
-	multiplexed    bool // a message from the server may be for another client
+	severalClients bool // a message from the server may be for another client
 	logsPerRequest bool // log messages are sent only for requests that enable them
 
 	// Settings of the session, which outlive restarts of the server; guarded by in.mu.
@@ -90,7 +90,7 @@ func (l *Lease) Notify(method string, params []byte) {
 }
 
 // TaskStarted records that a task continues after the response that started it: the server may
-// send messages about it after the session has ended, or while another client of a pooled session
+// send messages about it after the session has ended, or while another client of a multiplexed session
 // makes a call.
 func (l *Lease) TaskStarted() {
 	if c := l.in.live(); c != nil {
@@ -107,7 +107,7 @@ func (l *Lease) Close() {
 	shared, watched := len(in.leases) > 0, len(l.uris) > 0
 	in.mu.Unlock()
 	if shared {
-		in.apply(in.live(), watched)
+		in.sendSettings(in.live(), watched)
 	}
 	in.up.release(in)
 }
@@ -138,7 +138,7 @@ func (l *Lease) SetLevel(level string) {
 		l.in.mu.Lock()
 		l.level = level
 		l.in.mu.Unlock()
-		l.in.apply(l.in.live(), false)
+		l.in.sendSettings(l.in.live(), false)
 	}
 }
 
@@ -169,10 +169,10 @@ func (in *instance) logLevel() (level string) {
 	return level
 }
 
-// apply sends c the log level and the subscriptions of all sessions, as far as it has not been
+// sendSettings sends c the log level and the subscriptions of all sessions, as far as it has not been
 // sent them. A stateless server gets the level with each request, and the subscriptions, if they
 // have changed, in a new listen request. c may be nil.
-func (in *instance) apply(c *conn, changed bool) {
+func (in *instance) sendSettings(c *conn, changed bool) {
 	if c == nil {
 		return
 	}
@@ -233,7 +233,7 @@ func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 		}
 		c.mu.Unlock()
 	}
-	in.apply(c, differs)
+	in.sendSettings(c, differs)
 	return differs
 }
 
@@ -270,7 +270,7 @@ func (in *instance) watching(uri string) []*Lease {
 func (c *conn) set(method, member, value string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.in.up.spec.StartTimeout)
 	params := jsonrpc.AppendMember([]byte{'{'}, member, jsonrpc.AppendString(nil, value))
-	c.start(ctx, &Request{Method: method, Params: append(params, '}')}, func(_ []byte, err error) {
+	c.startOwnRequest(ctx, &Request{Method: method, Params: append(params, '}')}, func(_ []byte, err error) {
 		cancel()
 		if err != nil {
 			c.in.up.log.Debug("upstream rejected a setting", "method", method, "err", err)

@@ -282,7 +282,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 	var params []byte
 	for range maxPages {
-		result, err := c.ask(ctx, &Request{Method: l.Method(), Params: params, Client: &c.in.client})
+		result, err := c.ownRequest(ctx, &Request{Method: l.Method(), Params: params, Client: &c.in.client})
 		if err != nil {
 			return nil, err
 		}

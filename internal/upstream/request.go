@@ -402,10 +402,10 @@ func (p *pending) fail(a Answer, err error) {
 	p.done(a, err)
 }
 
-// ask sends a request of the proxy itself and waits for its result.
-func (c *conn) ask(ctx context.Context, req *Request) (result []byte, err error) {
+// ownRequest sends a request of the proxy itself and waits for its result.
+func (c *conn) ownRequest(ctx context.Context, req *Request) (result []byte, err error) {
 	done := make(chan struct{})
-	c.start(ctx, req, func(r []byte, e error) {
+	c.startOwnRequest(ctx, req, func(r []byte, e error) {
 		result, err = r, e
 		close(done)
 	})
@@ -416,9 +416,9 @@ func (c *conn) ask(ctx context.Context, req *Request) (result []byte, err error)
 	return result, nil
 }
 
-// start sends a request of the proxy itself at once. It returns when the request was sent, and
+// startOwnRequest sends a request of the proxy itself at once. It returns when the request was sent, and
 // calls done with its result. An error response is an error.
-func (c *conn) start(ctx context.Context, req *Request, done func(result []byte, err error)) {
+func (c *conn) startOwnRequest(ctx context.Context, req *Request, done func(result []byte, err error)) {
 	p := &pending{ctx: ctx, req: req, done: func(a Answer, err error) {
 		if err == nil && a.Error != nil {
 			err = readError(a.Error)

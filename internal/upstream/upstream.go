@@ -126,12 +126,12 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 	}
 	l := &Lease{
 		in: in, listener: listener, uris: make(map[string]bool),
-		multiplexed: u.spec.Shared || listener.Pooled, logsPerRequest: revision.Stateless(client.Version),
+		severalClients: u.spec.Shared || listener.Multiplexed, logsPerRequest: revision.Stateless(client.Version),
 	}
 	in.mu.Lock()
 	in.leases = append(slices.Clone(in.leases), l)
 	in.mu.Unlock()
-	in.apply(in.live(), false) // another session's level may be too terse for this session
+	in.sendSettings(in.live(), false) // another session's level may be too terse for this session
 	return l
 }
 
