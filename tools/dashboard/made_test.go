@@ -79,7 +79,7 @@ func oneTool(now time.Time) *record.Tally {
 		tell(e)
 		c := record.Event{Kind: record.Choice, At: at.Add(time.Second), After: seq, Upstream: "git", Candidates: 4, Issued: 1 - i%2, Reasons: map[string]int{"low_probability": 3 + i%2}}
 		for j := range 4 {
-			d := record.Decision{Tool: "git/git_show", P: .6 / float64(j+1), ValueMS: 180, Tokens: 1000, Differs: "revision", Reason: "low_probability"}
+			d := record.Candidate{Tool: "git/git_show", P: .6 / float64(j+1), ValueMS: 180, Tokens: 1000, Differs: "revision", Reason: "low_probability"}
 			if j == 0 && i%2 == 0 {
 				d.Reason, d.Called = "", true
 			}
@@ -245,7 +245,7 @@ func (s *agent) think(h habit, next int) {
 	for _, n := range h.next {
 		to := habits[n.to]
 		p := min(.97, n.p*(.85+.5*r.Float64()))
-		d := record.Decision{Tool: to.upstream + "/" + to.tool, P: p, ValueMS: p * to.ms, Tokens: to.bytes / 4, Called: n.to == next}
+		d := record.Candidate{Tool: to.upstream + "/" + to.tool, P: p, ValueMS: p * to.ms, Tokens: to.bytes / 4, Called: n.to == next}
 		switch {
 		case to.class != "read_only":
 			d.Reason = "not_speculatable"
@@ -280,7 +280,7 @@ func (s *agent) think(h habit, next int) {
 		c.Issued++
 		s.begin(n.to, p)
 	}
-	slices.SortStableFunc(c.Top, func(a, b record.Decision) int { return cmp.Compare(b.P, a.P) })
+	slices.SortStableFunc(c.Top, func(a, b record.Candidate) int { return cmp.Compare(b.P, a.P) })
 	s.tell(c)
 }
 
