@@ -60,8 +60,8 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// TestReprice: a prefetch that no longer pays is cancelled, unless a call has joined it.
-func TestReprice(t *testing.T) {
+// TestDropUnless: a prefetch that no longer pays is cancelled, unless a call has joined it.
+func TestDropUnless(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 5})
 	s := d.NewClaims("")
 	poor, good, joined := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3))
