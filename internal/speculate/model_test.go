@@ -223,7 +223,7 @@ func drawOp(t *rapid.T) op {
 		what: rapid.SampledFrom([]string{
 			"start", "start", "start", "start", "start", "start", "refused", "done", "done", "done",
 			"fate", "fate", "fate", "fate", "fate", "review", "review", "asked", "asked", "watch", "watch", "watch",
-			"void", "reprice", "harm", "harm", "sleep", "end", "configure",
+			"void", "drop unless", "harm", "harm", "sleep", "end", "configure",
 		}).Draw(t, "what"),
 		session: rapid.IntRange(0, 3).Draw(t, "session"),
 		key:     rapid.IntRange(0, 5).Draw(t, "key"),
@@ -291,7 +291,7 @@ func (d *modelScheduler) step(o op) {
 	case "void":
 		s.Invalidate(func(other call.Key, _ []call.Place) bool { return other == key(k) })
 		d.lose(s, func(w *modelWatch) bool { return w.key == key(k) })
-	case "reprice":
+	case "drop unless":
 		s.DropUnless(start, func(other call.Key) bool { return other != key(k) })
 		for _, g := range s.prefetches {
 			if g.holds && g.key == key(k) && !g.asked && !g.dropped && !g.settled {
