@@ -26,7 +26,7 @@ type Listener struct {
 
 	mu     sync.Mutex
 	socket socket // replaced if its file was deleted
-	lost   error  // why new clients cannot find this daemon; nil if they can
+	lost   error  // see whyLost
 }
 
 // socketCheck is how often the daemon looks whether its socket's file was deleted. A client that
@@ -104,7 +104,7 @@ func (l *Listener) Run(ctx context.Context, finish func()) error {
 			}
 			return nil
 		case errors.Is(err, net.ErrClosed): // by keepSocket
-			if lost := l.isLost(); lost != nil {
+			if lost := l.whyLost(); lost != nil {
 				l.work.Wait()
 				return lost
 			}
@@ -124,7 +124,8 @@ func (l *Listener) current() socket {
 	return l.socket
 }
 
-func (l *Listener) isLost() error {
+// whyLost returns why new clients cannot find this daemon, or nil if they can.
+func (l *Listener) whyLost() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lost
@@ -135,7 +136,7 @@ func (l *Listener) isLost() error {
 func (l *Listener) keepSocket(ctx context.Context) {
 	check := time.NewTicker(socketCheck)
 	defer check.Stop()
-	for l.isLost() == nil {
+	for l.whyLost() == nil {
 		select {
 		case <-check.C:
 		case <-ctx.Done():

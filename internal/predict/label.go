@@ -18,7 +18,6 @@ type sample struct {
 	logit       float64 // sum of base and weights at that time
 	valuesLogit float64 // the part of logit that comes from the features of values
 	again       bool    // the session has made the call before
-	missed      bool    // learned as a miss, before it was certain
 	outcomes    []ranked
 }
 
@@ -35,6 +34,7 @@ type prediction struct {
 	tool      string
 	arguments string
 	samples   []sample
+	missed    int // number of the oldest samples that were learned as misses before that was certain
 
 	first    float64 // probability when it was first predicted
 	reported bool    // to Options.Labelled, or not to be
@@ -114,12 +114,8 @@ func (s *Session) Invalidate(stale func(tool, arguments string) bool) {
 // expire labels the samples that are too old as misses, and learns from those presumed to be.
 func (s *Session) expire(now time.Time) {
 	for _, p := range s.pending.order {
-		for i := range p.samples {
-			if k := &p.samples[i]; s.m.opt.Learn && !k.missed && s.presumed(k) {
-				k.missed = true
-				label := *k
-				s.m.learn(func(l *state) { l.label(&label, false) })
-			}
+		for ; p.missed < len(p.samples) && s.presumed(&p.samples[p.missed]); p.missed++ {
+			s.learnLabel(p.samples[p.missed], false)
 		}
 		s.labelSamples(p, func(k *sample) (settled, hit bool) { return s.tooOld(p.tool, k, now), false })
 	}
@@ -154,14 +150,11 @@ func (s *Session) labelSamples(p *prediction, is func(*sample) (settled, hit boo
 			p.reported = true
 			s.m.opt.Labelled(p.first, hit)
 		}
-		if !s.m.opt.Learn {
-			continue
+		if hit || n >= p.missed {
+			s.learnLabel(*k, hit)
 		}
-		if label := *k; hit || !k.missed {
-			s.m.learn(func(l *state) { l.label(&label, hit) })
-		}
-		if label := *k; hit && k.missed { // twice, to make up for the miss
-			s.m.learn(func(l *state) { l.label(&label, true) })
+		if hit && n < p.missed { // again, to make up for the miss
+			s.learnLabel(*k, true)
 		}
 	}
 	if n > 0 && n == len(p.samples) {
@@ -174,7 +167,14 @@ func (s *Session) labelSamples(p *prediction, is func(*sample) (settled, hit boo
 		})
 	}
 	s.pending.n -= n
-	p.samples = p.samples[n:]
+	p.samples, p.missed = p.samples[n:], max(0, p.missed-n)
+}
+
+// learnLabel learns from the label of a sample, if the model learns.
+func (s *Session) learnLabel(k sample, hit bool) {
+	if s.m.opt.Learn {
+		s.m.learn(func(l *state) { l.label(&k, hit) })
+	}
 }
 
 // label learns from the label of a sample.

@@ -84,6 +84,22 @@ func TestHarmQuestionBarsWhatWaits(t *testing.T) {
 	})
 }
 
+// askedByPrefetch starts a proxy and a client whose call leads to a prefetch that asks a question. The prefetch
+// must be dropped, and the client not be asked.
+func askedByPrefetch(t *testing.T, o proxy.Options) (s *proxy.Server, c *caller) {
+	s = start(t, o)
+	c = connect(t, s, handshake)
+	c.reply(accepts)
+	c.call("list", `{}`)
+	until(t, s, "dropped", func(st proxy.Stats) bool {
+		return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Harm.Questions == 1 && st.Store.Flights == 0
+	})
+	if n := c.asked(); n > 0 {
+		t.Errorf("the client was asked %d times for a prefetch", n)
+	}
+	return s, c
+}
+
 // A server over stdio does not say for which call it asks. If only prefetches are running, the question is
 // about one of them.
 func TestHarmQuestionOfAProcess(t *testing.T) {
@@ -92,16 +108,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asker := newAsker(question)
 			close(asker.ask)
-			s := start(t, asker.options(t))
-			c := connect(t, s, handshake)
-			c.reply(accepts)
-			c.call("list", `{}`)
-			until(t, s, "dropped", func(st proxy.Stats) bool {
-				return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Harm.Questions == 1 && st.Store.Flights == 0
-			})
-			if n := c.asked(); n > 0 {
-				t.Errorf("the client was asked %d times for a prefetch", n)
-			}
+			s, c := askedByPrefetch(t, asker.options(t))
 			c.call("ask", `{"asks":[`+question+`]}`)
 			if n := c.asked(); n != 1 {
 				t.Errorf("the client was asked %d times for its own call", n)
@@ -124,16 +131,7 @@ func TestHarmQuestionWhileAnAnswerWaits(t *testing.T) {
 	close(asker.ask)
 	o := asker.options(t)
 	o.Enrichment.Delivery, o.Enrichment.Wait, o.Enrichment.InlineFrom = "inline", patience, 0.5
-	s := start(t, o)
-	c := connect(t, s, handshake)
-	c.reply(accepts)
-	c.call("list", `{}`)
-	until(t, s, "dropped", func(st proxy.Stats) bool {
-		return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Harm.Questions == 1 && st.Store.Flights == 0
-	})
-	if n := c.asked(); n > 0 {
-		t.Errorf("the client was asked %d times for a prefetch", n)
-	}
+	askedByPrefetch(t, o)
 }
 
 // If a call is open as well, the question may be about the call, which must not fail: the prefetch is
