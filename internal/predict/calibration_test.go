@@ -150,3 +150,28 @@ func TestMissesCountBeforeAnswersExpire(t *testing.T) {
 		t.Errorf("of 25 lists, the first entry was asked for each time and the second never: got P %.2f and %.2f", first.P, second.P)
 	}
 }
+
+// A call that comes only after its trigger is forgotten, but while the result may be served, counts as a hit: its
+// miss, learned before, is made up for.
+func TestLateHitMakesUpForItsMiss(t *testing.T) {
+	m := learner(learning{Target: reads, MaxAge: time.Hour})
+	p := begin(t, m)
+	id := func(i int) string { return fmt.Sprintf(`{"id":"a-%d"}`, i) }
+	list := func(i int) {
+		p.call("list", fmt.Sprintf(`{"n":%d}`, i), fmt.Sprintf(`{"items":[{"id":"a-%d"}]}`, i))
+		p.s.Candidates(p.now)
+	}
+	for i := range 30 {
+		list(i)
+		for j := range 13 {
+			if i >= 5 { // earlier, the call comes at once, so that it is explained
+				p.call("other", fmt.Sprintf(`{"x":"%d %d"}`, i, j), "x")
+			}
+		}
+		p.call("get", id(i), "x")
+	}
+	list(30)
+	if got := p.find("get", id(30)); got.P < 0.6 {
+		t.Errorf("the call came late each time: got P %.2f, want at least 0.6", got.P)
+	}
+}
