@@ -54,14 +54,17 @@ func (m *Meter) tokens(kind string, bytes int) int {
 }
 
 // Learn returns a function that counts a sample of the result, to correct later estimates. It
-// is meant to run in the background, and retains a copy. Learn returns nil if enough results
-// were counted of late.
+// is meant to run in the background, and retains a copy. Learn returns nil if the result has no
+// text, or enough results were counted of late.
 func (m *Meter) Learn(kind string, result []byte) (count func()) {
 	c := contentOf(result)
 	if c.bytes == 0 || !m.samples.Allow() {
 		return nil
 	}
 	whole, read := c.text()
+	if whole == "" {
+		return nil
+	}
 	return func() {
 		pieces := sample(whole)
 		tokens := float64(Tokens([]byte(pieces))) * float64(len(whole)) / float64(len(pieces))

@@ -69,6 +69,19 @@ func TestMeterLearns(t *testing.T) {
 	}
 }
 
+// A result whose texts are all empty, as of a search without matches, teaches nothing.
+func TestMeterEmptyText(t *testing.T) {
+	m := deliver.NewMeter()
+	for range 10 {
+		if count := m.Learn("a", resultOf("", "")); count != nil {
+			count()
+		}
+	}
+	if got := m.Tokens("a", resultOf(strings.Repeat("x", 398))); got != 100 {
+		t.Errorf("got %d tokens, want 100", got)
+	}
+}
+
 // A tool that begins to answer otherwise is soon estimated by its later results. Of many results
 // at once only some are counted.
 func TestMeterForgets(t *testing.T) {
