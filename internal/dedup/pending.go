@@ -44,6 +44,13 @@ func (p *PendingWrite) End() {
 	p.endLocked()
 }
 
+// Ended reports whether the write is no longer pending.
+func (p *PendingWrite) Ended() bool {
+	p.store.mu.Lock()
+	defer p.store.mu.Unlock()
+	return p.ended
+}
+
 func (p *PendingWrite) endLocked() {
 	if p.ended {
 		return

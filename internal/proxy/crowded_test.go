@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -64,7 +65,7 @@ func TestLongestIdleSessionMakesRoom(t *testing.T) {
 func TestSessionWithATaskIsKept(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "a"})
 	o := options(up)
-	o.HTTP.MaxSessions = 8
+	o.HTTP.MaxSessions, o.Dedup.WriteSettle = 8, time.Hour
 	f := serveTCP(t, o)
 	working := f.open("/mcp", handshake)
 	_, answer := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{}}}`, "Mcp-Session-Id", working)
@@ -85,6 +86,21 @@ func TestSessionWithATaskIsKept(t *testing.T) {
 	if got := f.status(working); got != 404 {
 		t.Errorf("the session whose task has ended: got %d, want 404", got)
 	}
+}
+
+// A task that its client never asks for keeps its session for write_settle alone.
+func TestSessionWithAForgottenTaskMakesRoom(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "a"})
+	o := options(up)
+	o.HTTP.MaxSessions, o.Dedup.WriteSettle = 8, time.Millisecond
+	f := serveTCP(t, o)
+	forgetful := f.open("/mcp", handshake)
+	f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{}}}`, "Mcp-Session-Id", forgetful)
+	settles(t, "the session makes room", func() bool {
+		f.open("/mcp", handshake)
+		f.open("/mcp", handshake)
+		return f.status(forgetful) == 404
+	})
 }
 
 // Sessions with an open call or stream are kept. If all are, a new session is refused on any transport.

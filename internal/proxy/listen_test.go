@@ -216,6 +216,30 @@ func TestTasks(t *testing.T) {
 	}
 }
 
+// tasks/list has every page of every server.
+func TestTaskListIsWhole(t *testing.T) {
+	_, a := remote(t, mcptest.Options{Name: "a", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+		switch cursor, _ := jsonrpc.String(jsonrpc.Get(m.Params, "cursor")); {
+		case m.Method != "tasks/list":
+			return nil
+		case cursor == "":
+			return []byte(`{"tasks":[{"taskId":"1"}],"nextCursor":"second"}`)
+		default:
+			return fmt.Appendf(nil, `{"tasks":[{"taskId":%q}]}`, cursor)
+		}
+	}})
+	_, b := remote(t, mcptest.Options{Name: "b"})
+	c := connect(t, start(t, options(a, b)), handshake)
+	c.tools()
+	c.request("tools/call", `{"name":"b__echo","arguments":{},"task":{"ttl":1000}}`)
+	if got, want := c.request("tasks/list", ""), `{"tasks":[{"taskId":"1"},{"taskId":"second"},{"taskId":"b-0"}]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if code, _ := c.refused("tasks/list", `{"cursor":"second"}`); code != jsonrpc.CodeInvalidParams {
+		t.Errorf("a page of one server: got code %d", code)
+	}
+}
+
 // opening returns the first request of a client of an era, with its capabilities.
 func opening(c *caller, name, capabilities string) string {
 	c.t.Helper()

@@ -70,13 +70,21 @@ func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
 // listHandler returns the handler of the requests for a list.
 func listHandler(l upstream.List) handler {
 	return func(x *request) outcome {
-		if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
-			return outcome{err: invalidParams("params.cursor: unknown; lists have a single page")}
+		if err := refuseCursor(x); err != nil {
+			return outcome{err: err}
 		}
 		x.s.awaitOffers(x.ctx)
 		items, _ := x.s.lists.show(l)
 		return ownOutcome(slices.Concat([]byte(`{"`+l.Member()+`":[`), items, []byte("]}")))
 	}
+}
+
+// refuseCursor returns an error if a request for a list asks for another page than the first.
+func refuseCursor(x *request) error {
+	if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
+		return invalidParams("params.cursor: unknown; lists have a single page")
+	}
+	return nil
 }
 
 // mergedList returns the elements of one merged list, without brackets: the items of all

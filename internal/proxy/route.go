@@ -209,7 +209,7 @@ func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 	var last *upstreamCall
 	var failure outcome
 	for _, l := range append(live, others...) {
-		o := callUpstream(x, l, target)
+		o := callUpstream(x, newCall(x, l, target))
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
 			return o
 		}
@@ -221,10 +221,10 @@ func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 	return failure
 }
 
-// callUpstream sends the request to one of several upstreams, and waits for the outcome.
-func callUpstream(x *request, l *sessionLease, target []byte) outcome {
-	x.bind(newCall(x, l, target))
-	defer x.call.turn.Release()
+// callUpstream makes one of several calls of the request, and waits for the outcome.
+func callUpstream(x *request, c *upstreamCall) outcome {
+	x.bind(c)
+	defer c.turn.Release()
 	return waitFor(x.makeCall)
 }
 

@@ -30,7 +30,7 @@ type session struct {
 	leases        leases
 	lists         *shownLists
 	subscriptions subscriptions
-	tasks         tasks
+	tasks         *tasks
 	requests      requests
 	questions     questions    // to the client, and the works that wait for its replies
 	plans         atomic.Int32 // number of plans started
@@ -66,7 +66,7 @@ func (s *Server) newSession(c front.Client) *session {
 		}
 	}
 	n := &session{
-		srv: s, identity: identity, ctx: ctx,
+		srv: s, identity: identity, ctx: ctx, tasks: newTasks(),
 		lifecycle: lifecycle{cancel: cancel, draining: draining, drain: drain},
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)

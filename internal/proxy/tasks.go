@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
@@ -18,13 +20,21 @@ const maxTasks = 4096
 // the task ends.
 type tasks struct {
 	mu   sync.Mutex
-	byID map[string]taskRun // the latest task with each id: servers may assign equal ids
+	byID *simplelru.LRU[string, taskRun] // the latest task with each id: servers may assign equal ids
 }
 
 // taskRun is one task.
 type taskRun struct {
-	instance uint64              // upstream instance that runs it
-	write    *dedup.PendingWrite // nil if the task has ended
+	instance uint64 // upstream instance that runs it
+	write    *dedup.PendingWrite
+}
+
+func newTasks() *tasks {
+	byID, err := simplelru.NewLRU[string, taskRun](maxTasks, nil)
+	if err != nil {
+		panic(err) // only a size below 1 is refused
+	}
+	return &tasks{byID: byID}
 }
 
 // add registers a task of the lease's server and keeps its write pending.
@@ -33,22 +43,15 @@ func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
 	write.Doubt()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byID == nil || len(t.byID) >= maxTasks {
-		t.byID = make(map[string]taskRun) // holders then returns every server with tasks
-	}
-	t.byID[id] = taskRun{l.Instance(), write}
+	t.byID.Add(id, taskRun{l.Instance(), write})
 }
 
-// running reports whether any task may still be running.
+// running reports whether any task may still be running: it has not ended, and its status was
+// asked for or told within write_settle.
 func (t *tasks) running() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, task := range t.byID {
-		if task.write != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.byID.Values(), func(r taskRun) bool { return !r.write.Ended() })
 }
 
 // holders returns the leases on servers that may have the task of a request: the server that
@@ -57,7 +60,7 @@ func (t *tasks) running() bool {
 func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]*sessionLease, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
 	t.mu.Lock()
-	task, known := t.byID[id]
+	task, known := t.byID.Get(id)
 	t.mu.Unlock()
 	if l := findLease(leases, func(l *sessionLease) bool { return l.Instance() == task.instance }); known && l != nil {
 		return []*sessionLease{l}, nil
@@ -75,15 +78,10 @@ func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 	id, _ := jsonrpc.String(rawID)
 	ended := slices.Contains([]string{`"completed"`, `"failed"`, `"cancelled"`}, string(status))
 	t.mu.Lock()
-	task := t.byID[id]
-	if task.instance != l.Instance() {
-		task.write = nil
-	} else if task.write != nil && ended {
-		t.byID[id] = taskRun{task.instance, nil}
-	}
+	task, known := t.byID.Get(id)
 	t.mu.Unlock()
 	switch {
-	case task.write == nil:
+	case !known || task.instance != l.Instance() || task.write.Ended():
 	case ended:
 		task.write.End()
 	default:
@@ -115,14 +113,37 @@ func taskID(result []byte) (id string, ok bool) {
 	return jsonrpc.String(jsonrpc.Get(result, "taskId"))
 }
 
-// serveTaskList serves tasks/list with the tasks of all servers.
+// maxTaskPages is of how many pages a server's list of tasks is read.
+const maxTaskPages = 100
+
+// serveTaskList serves tasks/list with the tasks of all servers. It fails if there are none and a
+// server failed.
 func serveTaskList(x *request) outcome {
+	if err := refuseCursor(x); err != nil {
+		return outcome{err: err}
+	}
 	var all [][]byte
+	var failure *outcome
 	running := func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") } // a server that is starting has no task yet
 	for _, l := range filterLeases(x.s.leases.current(), running) {
-		if o := callUpstream(x, l, nil); o.err == nil && o.answer.Error == nil {
+		c := newCall(x, l, nil)
+		for range maxTaskPages {
+			o := callUpstream(x, c)
+			if o.err != nil || o.answer.Error != nil {
+				failure = &o
+				break
+			}
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
+			next := jsonrpc.Get(o.answer.Result, "nextCursor")
+			if next == nil || string(next) == "null" {
+				break
+			}
+			c = newCall(x, l, nil)
+			c.params = parsedParams(jsonrpc.Set(x.msg.Index.Raw(), "cursor", next))
 		}
+	}
+	if len(all) == 0 && failure != nil {
+		return *failure
 	}
 	return ownOutcome(slices.Concat([]byte(`{"tasks":[`), bytes.Join(all, []byte(",")), []byte("]}")))
 }
