@@ -130,7 +130,7 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 		refuse(w, status, m.ID, rpcErr)
 		return
 	}
-	s, rpcErr := h.sessions.pool(m.Client.Capabilities, only)
+	s, rpcErr := h.sessions.pool(m.Client, only)
 	if rpcErr != nil {
 		refuse(w, http.StatusServiceUnavailable, m.ID, rpcErr)
 		return

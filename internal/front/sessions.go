@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 )
 
 // Defaults of [HTTPOptions].
@@ -68,15 +69,16 @@ func (all *sessions) begin(t transport, only string) (*httpSession, *jsonrpc.Err
 	return all.addLocked(&httpSession{key: sessionKey{t, only, id}, stream: stream}, Client{Only: only, ID: id, Out: stream})
 }
 
-// pool enters the session shared by all stateless clients with the given
+// pool enters the session shared by all stateless clients with the given name and
 // capabilities, and creates it if there is none. Capabilities are compared in
 // canonical form, so that white space and the order of members do not matter, or as
 // text if they have none.
-func (all *sessions) pool(capabilities []byte, only string) (*httpSession, *jsonrpc.Error) {
+func (all *sessions) pool(client *revision.Client, only string) (*httpSession, *jsonrpc.Error) {
+	capabilities := client.Capabilities
 	if canonical, ok := jsonrpc.AppendCanonical(nil, capabilities); ok {
 		capabilities = canonical
 	}
-	key := sessionKey{pooled, only, string(capabilities)}
+	key := sessionKey{pooled, only, jsonrpc.Text(client.Info, "name") + "\x00" + string(capabilities)}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if s := all.byKey[key]; s != nil && s.enterLocked() {

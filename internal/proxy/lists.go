@@ -24,7 +24,7 @@ type shownLists struct {
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
 	shown [upstream.Lists][]byte // nil if not shown yet
 
-	choosing sync.Once
+	choosing sync.Mutex
 	choice   atomic.Pointer[choice] // which tools are listed; nil if not decided yet, or all are
 }
 

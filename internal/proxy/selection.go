@@ -52,35 +52,46 @@ type choice struct {
 // allTools is the choice that lists all tools.
 var allTools choice
 
-// choose returns the session's choice, and makes it in the first call.
+// choose returns the session's choice, and makes it in the first call. Under "auto" a list that is
+// short enough decides nothing while that of another server is unknown.
 func (v view) choose() *choice {
 	s, p := v.s, v.p
 	if !p.Selection.on() || !v.own() {
 		return &allTools
 	}
-	s.lists.choosing.Do(func() {
-		name := jsonrpc.Text(s.client.facts().Info, "name")
-		c := &choice{pins: make(map[string]string), preload: searchingClients[name]}
-		size := 0 // bytes of the whole list
-		for _, l := range s.leases.current() {
-			for _, item := range l.items(upstream.Tools) {
-				size += len(item.Raw)
-			}
+	if c := s.lists.choice.Load(); c != nil {
+		return c
+	}
+	s.lists.choosing.Lock()
+	defer s.lists.choosing.Unlock()
+	if c := s.lists.choice.Load(); c != nil {
+		return c
+	}
+	name := jsonrpc.Text(s.client.facts().Info, "name")
+	c := &choice{pins: make(map[string]string), preload: searchingClients[name]}
+	size, whole := 0, true // bytes of the list
+	for _, l := range s.leases.current() {
+		whole = whole && l.Listed()
+		for _, item := range l.items(upstream.Tools) {
+			size += len(item.Raw)
 		}
-		c.search = p.Selection.Tools == "search" || !searchingClients[name] && size/bytesPerToken > p.Selection.Over
-		search := s.srv.catalog.search
-		search.loading.Do(func() { search.merge(&p.Selection) })
-		for _, pin := range search.learned.Pins(maxPins) {
-			if !p.Selection.OnlyRead || v.vouchedRead(pin.Key) { // else its calls were learned without OnlyRead
-				c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
-			}
+	}
+	c.search = p.Selection.Tools == "search" || !c.preload && size/bytesPerToken > p.Selection.Over
+	if !whole && !c.search && !c.preload {
+		return &allTools
+	}
+	search := s.srv.catalog.search
+	search.loading.Do(func() { search.merge(&p.Selection) })
+	for _, pin := range search.learned.Pins(maxPins) {
+		if !p.Selection.OnlyRead || v.vouchedRead(pin.Key) { // else its calls were learned without OnlyRead
+			c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
 		}
-		if p.Selection.Learn && !s.identity.Multiplexed { // its calls belong to many tasks
-			c.session = search.learned.Begin()
-		}
-		s.lists.choice.Store(c)
-	})
-	return s.lists.choice.Load()
+	}
+	if p.Selection.Learn && !s.identity.Multiplexed { // its calls belong to many tasks
+		c.session = search.learned.Begin()
+	}
+	s.lists.choice.Store(c)
+	return c
 }
 
 // vouchedRead reports whether every call of a tool is certainly read-only.

@@ -1,11 +1,16 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 )
@@ -113,5 +118,50 @@ func TestSelectionAuto(t *testing.T) {
 				c.call("put", "")
 			}
 		})
+	}
+}
+
+// auto: nothing is decided by a short list while that of another server is unknown.
+func TestSelectionAutoWhileAListIsUnknown(t *testing.T) {
+	known := make(chan struct{})
+	_, late := remote(t, mcptest.Options{
+		Name:  "late",
+		Tools: []string{`{"name":"slow","description":"` + strings.Repeat("long ", 8000) + `","inputSchema":{"type":"object"}}`},
+		Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
+			if m.Method == "tools/list" {
+				select {
+				case <-known:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		},
+	})
+	p, _ := searching(t, handshake, func(o *proxy.Options) {
+		o.Selection = proxy.Selection{Tools: "auto", Over: 5000}
+		o.Upstreams, o.StartupWait = append(o.Upstreams, late), time.Millisecond
+	})
+	c := introduced(t, p, "tester")
+	if list := c.request("tools/list", ""); strings.Contains(list, `"find_tools"`) {
+		t.Errorf("searched before the long list is known: %s", list)
+	}
+	close(known)
+	settles(t, "the long list is searched", func() bool { return strings.Contains(c.request("tools/list", ""), `"find_tools"`) })
+}
+
+// auto: of stateless clients with the same capabilities, each is listed what fits its name.
+func TestSelectionAutoOfStatelessClients(t *testing.T) {
+	p, _ := searching(t, handshake, func(o *proxy.Options) {
+		o.Selection = proxy.Selection{Tools: "auto", Over: 50}
+	})
+	web := httptest.NewServer(p.HTTP())
+	t.Cleanup(web.Close)
+	f := &httpClient{t: t, url: web.URL, client: web.Client()}
+	for i, name := range []string{"claude-code", "tester", "claude-code"} {
+		params := strings.Replace(withMeta(`{}`, able, ""), `"name":"tester"`, `"name":"`+name+`"`, 1)
+		_, list := f.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":%s}`, i, params), "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list")
+		if got, want := strings.Contains(list, `"find_tools"`), name == "tester"; got != want {
+			t.Errorf("%d, %s: searched: %v, want %v: %s", i, name, got, want, list)
+		}
 	}
 }

@@ -46,6 +46,9 @@ func (l *Lease) AwaitOffer(ctx context.Context) {
 	}
 }
 
+// Listed reports whether lists are available, either last-known or current.
+func (l *Lease) Listed() bool { return l.in.state.Load().listed }
+
 // Instance returns the id of the leased instance. Ids are unique across upstreams and start at 1.
 // A restart does not change the id.
 func (l *Lease) Instance() uint64 { return l.in.id }
