@@ -45,7 +45,8 @@ type work struct {
 // Limits of suspended work.
 const (
 	suspendTimeout = 10 * time.Minute // until the client must repeat its request
-	maxSuspended   = 32               // calls and plans of one session
+	maxSuspended   = 32               // calls and plans of one client
+	maxSuspendedIn = 1024             // those of a session that several clients share
 )
 
 // newWork returns a work for the request, which the caller ends with end.
@@ -165,14 +166,18 @@ func (c *questions) claimedLocked(w *work) (all []*question) {
 func (c *questions) suspend(w *work) (result []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	limit := maxSuspended
+	if c.s.identity.Multiplexed {
+		limit = maxSuspendedIn
+	}
 	open := c.claimLocked(w)
 	switch {
 	case len(open) == 0:
 		return nil, nil
 	case c.s.lifecycle.draining.Err() != nil:
 		return nil, front.ErrEnded
-	case len(c.suspendedLocked()) >= maxSuspended:
-		return nil, fmt.Errorf("%d calls and plans already wait for this client's answers", maxSuspended)
+	case len(c.suspendedLocked()) >= limit:
+		return nil, fmt.Errorf("%d calls and plans already wait for a client's answers", limit)
 	}
 	w.request, w.handle = nil, rand.Text()
 	w.expiry = time.AfterFunc(suspendTimeout, func() {
