@@ -93,7 +93,7 @@ type observation struct {
 	trace    speculate.Trace     // trace context sent upstream; zero if there is none
 	endSpan  func(*record.Event) // ends its span in a trace; nil if there is none
 	announce bool                // its answer may name the prefetches that it causes
-	notified bool                // the prefetch worker has been notified of its result
+	notified atomic.Bool         // the prefetch worker has been notified of its result
 
 	// The answer before anything is added to it.
 	source   dedup.Outcome // where the answer came from; only Comparison is set if this call fetched it
@@ -115,7 +115,7 @@ func (o *observation) forWorker() *speculate.Call {
 // wantsResult reports whether the prefetch worker must be notified of the result: it observes the
 // call, a prefetch was compared with the answer, or the call waited for a prefetch in vain.
 func (o *observation) wantsResult() bool {
-	return !o.notified && (o.forWorker() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
+	return !o.notified.Load() && (o.forWorker() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
 }
 
 // beginObservation numbers a tools/call. It runs on the session's reader.
@@ -231,7 +231,9 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 // sends the prefetches that it begins to reply, unless reply is nil.
 func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- speculate.Announcement) bool {
 	r := c.observed
-	r.notified = true
+	if r.notified.Swap(true) { // suspended work and its request may end at the same time
+		return false
+	}
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
 		At: now, Complete: r.forWorker() != nil && o.kind == complete, Body: o.answer.Result, Took: r.run.Took(), Unloaded: r.run.Unloaded(),
 		Comparison: r.source.Comparison, JoinWait: r.joinWait,
