@@ -44,6 +44,13 @@ func (p *PendingWrite) End() {
 	p.endLocked()
 }
 
+// Renew registers the write again after it has ended, without waiting for the other replicas.
+func (p *PendingWrite) Renew() *PendingWrite {
+	again := p.store.RegisterWrite(p.effect)
+	again.AnnounceAsync()
+	return again
+}
+
 // Ended reports whether the write is no longer pending.
 func (p *PendingWrite) Ended() bool {
 	p.store.mu.Lock()

@@ -122,3 +122,25 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 		t.Errorf("two's task still runs, and its domain is served: %s", how)
 	}
 }
+
+// A task may change something after its write has expired, as long as no status said that it ended.
+func TestTaskEndsAfterItsWriteExpired(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "one"})
+	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, up)
+	o.Dedup.WriteSettle = time.Millisecond
+	c := connect(t, start(t, o), handshake)
+	if got := c.request("tools/call", `{"name":"task","arguments":{},"task":{}}`); !strings.Contains(got, `"taskId":"one-0"`) {
+		t.Fatalf("got %s, want a task", got)
+	}
+	settles(t, "the write expires", func() bool { return disposition(t, c.call("echo", `{}`)) != "fetched" })
+	c.request("tasks/result", `{"taskId":"one-0"}`)
+	for i, want := range []bool{true, false} {
+		if how := disposition(t, c.call("echo", `{}`)); (how == "fetched") != want {
+			t.Errorf("%d: after the task's end: got %s", i, how)
+		}
+	}
+	c.request("tasks/result", `{"taskId":"one-0"}`)
+	if how := disposition(t, c.call("echo", `{}`)); how == "fetched" {
+		t.Error("a task that has ended changes nothing any more")
+	}
+}

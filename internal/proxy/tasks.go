@@ -25,8 +25,9 @@ type tasks struct {
 
 // taskRun is one task.
 type taskRun struct {
-	instance uint64 // upstream instance that runs it
-	write    *dedup.PendingWrite
+	instance uint64              // upstream instance that runs it
+	write    *dedup.PendingWrite // expires after write_settle without a status
+	ended    bool
 }
 
 func newTasks() *tasks {
@@ -43,7 +44,7 @@ func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
 	write.Doubt()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.byID.Add(id, taskRun{l.Instance(), write})
+	t.byID.Add(id, taskRun{instance: l.Instance(), write: write})
 }
 
 // running reports whether any task may still be running: it has not ended, and its status was
@@ -73,21 +74,29 @@ func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]
 }
 
 // updateStatus handles a task's status, given the raw id and status: the write ends with the
-// task, and stays pending while the task runs.
+// task, and stays pending while the task runs. If it has expired, another takes its place, since
+// the task may have changed something after it.
 func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 	id, _ := jsonrpc.String(rawID)
 	ended := slices.Contains([]string{`"completed"`, `"failed"`, `"cancelled"`}, string(status))
 	t.mu.Lock()
 	task, known := t.byID.Get(id)
-	t.mu.Unlock()
-	switch {
-	case !known || task.instance != l.Instance() || task.write.Ended():
-	case ended:
-		task.write.End()
-	default:
-		task.write.Doubt()
-		l.TaskStarted()
+	if !known || task.instance != l.Instance() || task.ended {
+		t.mu.Unlock()
+		return
 	}
+	if task.write.Ended() {
+		task.write = task.write.Renew()
+	}
+	task.ended = ended
+	t.byID.Add(id, task)
+	t.mu.Unlock()
+	if ended {
+		task.write.End()
+		return
+	}
+	task.write.Doubt()
+	l.TaskStarted()
 }
 
 // updateTask handles the task's status in the answer to a request about the task.
