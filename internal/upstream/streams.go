@@ -20,21 +20,23 @@ import (
 
 // Both streams of streamable HTTP, a request's and the server's own, are resumed when they break.
 const (
-	firstRetry   = time.Second      // before a broken stream is resumed, unless the server sets another value
-	maxRetryWait = 30 * time.Second // maximum of the growing waits
-	maxResumes   = 5                // consecutive failures after which a request's stream is lost
+	firstRetry   = time.Second            // before a broken stream is resumed, unless the server sets another value
+	minRetry     = 100 * time.Millisecond // smaller values of the server are raised to this
+	maxRetryWait = 30 * time.Second       // maximum of the growing waits
+	maxResumes   = 5                      // consecutive failures after which a request's stream is lost
 )
 
 // cursor is the position from which a stream can be resumed.
 type cursor struct {
 	id       string        // the last event id; empty if there was none
-	retry    time.Duration // the wait before the next connection
-	failures int           // attempts since the last event; each doubles the wait
+	retry    time.Duration // the wait before the next connection, as the server set it
+	failures int           // attempts that did not advance the position; each doubles the wait
 }
 
 // wait blocks until the stream may be resumed.
 func (at *cursor) wait(ctx context.Context) error {
-	return sleep(ctx, max(min(at.retry<<min(at.failures, 5), maxRetryWait), at.retry))
+	first := max(at.retry, minRetry)
+	return sleep(ctx, max(first, min(first<<min(at.failures, 10), maxRetryWait)))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -264,7 +266,7 @@ func newEventStream(r io.Reader, max int) *eventStream {
 }
 
 // next returns the next event that has a field: its kind, "message" by default, and its data, the
-// lines joined by LF, which the caller owns. It advances at. The error is the reader's, or
+// lines joined by LF, which the caller owns. It updates at. The error is the reader's, or
 // errTooLong. An event cut off by the end of the stream is dropped, as the standard requires.
 func (s *eventStream) next(at *cursor) (kind string, data []byte, err error) {
 	ev := event{kind: "message", cursor: *at}
@@ -278,8 +280,10 @@ func (s *eventStream) next(at *cursor) (kind string, data []byte, err error) {
 		case len(line) > 0:
 			some = ev.field(line) || some
 		case some:
+			if ev.id != at.id {
+				ev.failures = 0
+			}
 			*at = ev.cursor
-			at.failures = 0
 			return ev.kind, bytes.TrimSuffix(ev.data, []byte("\n")), nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -165,6 +166,70 @@ func TestListenWhereThereIsNoStream(t *testing.T) {
 			v.heard.want(t)
 		})
 	}
+}
+
+// A server that closes its stream at once is not asked for it in a loop, whatever wait it sets.
+// Streams that do not advance are opened ever more rarely.
+func TestListenToAServerThatClosesAtOnce(t *testing.T) {
+	tests := []struct {
+		name   string
+		event  string // %d is the number of the stream
+		within time.Duration
+		want   [2]int // at least and at most so many streams
+	}{
+		{"no ids", "retry: 0\ndata: " + note + "\n\n", time.Minute, [2]int{8, 10}},
+		{"no ids, for long", "retry: 0\ndata: " + note + "\n\n", time.Hour, [2]int{100, 130}},
+		{"the same id", "id: x\nretry: 0\ndata: " + note + "\n\n", time.Minute, [2]int{8, 11}},
+		{"new ids", "id: %d\nretry: 0\ndata: " + note + "\n\n", time.Minute, [2]int{590, 601}},
+		{"no event", ":\n\n", time.Hour, [2]int{100, 130}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				var gets atomic.Int32
+				attach(t, &site{t: t, other: func(w http.ResponseWriter, r *http.Request) {
+					if n := gets.Add(1); n > 10_000 { // it would go on for ever, without time passing
+						w.WriteHeader(http.StatusMethodNotAllowed)
+					} else {
+						emit(w, strings.ReplaceAll(tt.event, "%d", strconv.Itoa(int(n))))
+					}
+				}}, Spec{})
+				time.Sleep(tt.within)
+				if got := int(gets.Load()); got < tt.want[0] || got > tt.want[1] {
+					t.Errorf("got %d streams in %v, want %d to %d", got, tt.within, tt.want[0], tt.want[1])
+				}
+			})
+		})
+	}
+}
+
+// A server that wants to be polled without a wait for the answer to a request is not polled in a
+// loop.
+func TestResumeWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const polls = 100
+		var id string
+		var came int
+		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, request string) {
+			id = request
+			emit(w, "id: a\nretry: 0\ndata:\n\n")
+		}, other: func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Last-Event-ID") == "" {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+			} else if came++; came < polls {
+				emit(w, ":\n\n")
+			} else {
+				emit(w, "data: "+result(id)+"\n\n")
+			}
+		}}, Spec{})
+		began := time.Now()
+		if got := v.work(t.Context()); got != "{}" {
+			t.Errorf("got %s", got)
+		}
+		if took := time.Since(began); took < polls*time.Second/20 || took > polls*time.Second {
+			t.Errorf("%d polls took %v", polls, took)
+		}
+	})
 }
 
 func TestListenFindsTheSessionLost(t *testing.T) {
