@@ -36,10 +36,10 @@ type upstreamCall struct {
 	fetch   *speculate.Fetch // prefetch that the call makes; nil for a client's call
 
 	lease  *sessionLease
-	turn   upstream.Turn // position in the order of sending; zero for a prefetch and a step of a plan
-	method string        // JSON-RPC method
-	tool   string        // tool name at the upstream; "" unless the method is tools/call
-	target []byte        // raw JSON name of the target at the upstream; nil if the client uses the same name
+	turn   *upstream.Turn // position in the order of sending; nil for a prefetch and a step of a plan
+	method string         // JSON-RPC method
+	tool   string         // tool name at the upstream; "" unless the method is tools/call
+	target []byte         // raw JSON name of the target at the upstream; nil if the client uses the same name
 	params *revision.Params
 
 	policy   *policy       // snapshot that routed the request and classifies the call
@@ -356,7 +356,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		}
 		return err
 	}
-	c.lease.Start(ctx, c.turn, req, func(answer upstream.Answer, err error) {
+	c.lease.Send(ctx, c.turn, req, func(answer upstream.Answer, err error) {
 		o := outcome{answer: answer, kind: kindOf(&answer), err: err}
 		o.onHost = o.hostOutcome()
 		if slot != nil {

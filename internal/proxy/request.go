@@ -163,7 +163,7 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 		if x.msg.Stateless() {
 			level = to.client.LogLevel
 		}
-		if x.msg.Stateless() && level == "" || !upstream.Admits(level, params) {
+		if x.msg.Stateless() && level == "" || !upstream.LogLevelEnabled(level, params) {
 			return
 		}
 	case "notifications/tasks/status", "notifications/tasks":

@@ -81,7 +81,7 @@ func (s *subscriptions) begin(l *listener, in *session) {
 			continue
 		}
 		for _, lease := range holders(in.leases.current(), uri) {
-			lease.Watch(uri, true)
+			lease.Watch(uri)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (s *subscriptions) end(l *listener, in *session) {
 			continue
 		}
 		for _, lease := range watching(in.leases.current(), uri) {
-			lease.Unwatch(uri, true)
+			lease.Unwatch(uri)
 		}
 	}
 }
@@ -143,9 +143,9 @@ func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
 	watch, needed := x.msg.Method == "resources/subscribe", true
 	if watch {
-		x.call.lease.Watch(uri, false) // before it is sent: an update may precede the answer
+		x.call.lease.NoteSubscribe(uri) // before it is sent: an update may precede the answer
 	} else {
-		needed = x.call.lease.Unwatch(uri, false)
+		needed = x.call.lease.NoteUnsubscribe(uri)
 	}
 	if !needed || x.call.lease.Stateless() {
 		done(empty)
@@ -156,7 +156,7 @@ func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 		case o.err == nil && o.answer.Stateless, watch && unavailable(o.err): // a lease sends its watches when the server has started
 			o = empty
 		case watch && (o.err != nil || o.answer.Error != nil):
-			x.call.lease.Unwatch(uri, false)
+			x.call.lease.NoteUnsubscribe(uri)
 		}
 		done(o)
 	})
@@ -178,7 +178,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 			}
 			return
 		}
-		if !upstream.Admits(s.client.facts().LogLevel, params) {
+		if !upstream.LogLevelEnabled(s.client.facts().LogLevel, params) {
 			return
 		}
 	case "notifications/resources/updated":

@@ -22,7 +22,7 @@ type guest struct {
 func visit(u *Upstream, name string) guest {
 	g := guest{heard: new(diary)}
 	g.Lease = u.Attach(revision.Client{}, Listener{
-		Notify: func(_ string, params []byte) { g.heard.write("heard " + text(jsonrpc.Get(params, "data"))) },
+		Notify: func(_ string, params []byte) { g.heard.write("heard " + jsonrpc.Text(params, "data")) },
 		Ask: func(string) askFunc {
 			return func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 				g.heard.write("asked")
@@ -39,7 +39,7 @@ func speak(p *mcptest.Puppet) string {
 	p.Log("info", "something")
 	p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
 	synctest.Wait()
-	return text(jsonrpc.Get((<-p.Replies).Result, "who"))
+	return jsonrpc.Text((<-p.Replies).Result, "who")
 }
 
 // Another session receives no messages that may be about a request of a session that has ended: one
@@ -131,7 +131,7 @@ func TestQuestionStopsTimeout(t *testing.T) {
 		start := func() (outcome chan error) {
 			outcome = make(chan error, 1)
 			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Timeout: time.Second}
-			l.Start(t.Context(), l.Turn(), req, func(_ Answer, err error) { outcome <- err })
+			l.Send(t.Context(), l.Turn(), req, func(_ Answer, err error) { outcome <- err })
 			return outcome
 		}
 		outcome := start()

@@ -2,10 +2,10 @@ package upstream
 
 import "context"
 
-// Call is like Start but waits for the outcome.
-func (l *Lease) Call(ctx context.Context, turn Turn, req *Request) (answer Answer, err error) {
+// Call is like Send but waits for the outcome.
+func (l *Lease) Call(ctx context.Context, turn *Turn, req *Request) (answer Answer, err error) {
 	done := make(chan struct{})
-	l.Start(ctx, turn, req, func(a Answer, e error) {
+	l.Send(ctx, turn, req, func(a Answer, e error) {
 		answer, err = a, e
 		close(done)
 	})

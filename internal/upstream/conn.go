@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -11,15 +10,6 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
-)
-
-var (
-	// errClosed means that the connection ended before the request was sent.
-	errClosed = errors.New("connection closed")
-	// errEnded means that the connection ended after the request was sent.
-	errEnded = errors.New("connection ended before the answer")
-	// ErrTimeout means that Request.Timeout passed without an answer.
-	ErrTimeout = errors.New("no answer within the timeout")
 )
 
 // A link carries whole JSON-RPC messages to and from one server: over a process's pipes,
@@ -101,7 +91,7 @@ func (c *conn) setRevision(version string) { c.version.Store(version) }
 // failRequest fails a request that will not be answered.
 func (c *conn) failRequest(id int64, err error) {
 	if p := c.requests.remove(id); p != nil {
-		if c.http && !neverRun(err) {
+		if c.http && !notRun(err) {
 			c.requests.noteUnfinished(c.in.up.writeSettle())
 		}
 		p.finish(jsonrpc.Message{}, err)
@@ -170,7 +160,7 @@ type requests struct {
 	newest       int64 // the highest id so far
 	waiting      map[int64]*pending
 	late         map[int64]func() // id of a cancelled request → its Request.Late
-	unclearUntil time.Time        // until then a message may be about a request without a client
+	unclearUntil time.Time        // until then a message may be about a request that was given up, or a task
 }
 
 // unclear reports whether a message that names no request may concern another client than that of
@@ -186,8 +176,8 @@ func (r *requests) unclear(l *Lease) bool {
 	return time.Now().Before(r.unclearUntil)
 }
 
-// noteUnfinished records that for the given time the server may work on something that no client
-// waits for.
+// noteUnfinished records that for the given time the server may send messages about a request that
+// is not pending.
 func (r *requests) noteUnfinished(wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -56,10 +56,10 @@ func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
 	}
 	offer, err := initialize(ctx, c)
 	if err == nil {
-		offer.Legacy = legacy || refused(probe)
+		offer.Legacy = legacy || errorResponse(probe) != nil
 		return offer, nil
 	}
-	if !refused(err) || refused(probe) {
+	if errorResponse(err) == nil || errorResponse(probe) != nil {
 		return nil, errors.Join(err, probe)
 	}
 	if offer, retryErr := discover(ctx, c); retryErr == nil {
@@ -68,19 +68,13 @@ func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
 	return nil, errors.Join(err, probe)
 }
 
-// refused reports whether the server answered with a JSON-RPC error.
-func refused(err error) bool {
-	_, ok := errors.AsType[*jsonrpc.Error](err)
-	return ok
-}
-
 // fatal reports whether an error of the probe ends the handshake: the connection has ended, the
 // server rejects the credentials, or it is stateless but shares no revision with us.
 func fatal(err error) bool {
-	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok {
+	if answer := errorResponse(err); answer != nil {
 		return revision.Modern(answer.Code)
 	}
-	return statusOf(err).denied || !statusOf(err).mayBeSSE && (errors.Is(err, errClosed) || errors.Is(err, errEnded))
+	return endsConnection(err)
 }
 
 // discover sends server/discover, the handshake of the stateless era.
@@ -97,7 +91,8 @@ func discover(ctx context.Context, c *conn) (offer *Offer, err error) {
 	}
 	var versions []string
 	for v := range jsonrpc.Elements(jsonrpc.Get(result, "supportedVersions")) {
-		versions = append(versions, text(v))
+		version, _ := jsonrpc.String(v) // "" is no revision
+		versions = append(versions, version)
 	}
 	if !slices.Contains(versions, revision.Latest) {
 		return nil, fmt.Errorf("server/discover: server supports revisions %q, want %q", versions, revision.Latest)
@@ -107,7 +102,7 @@ func discover(ctx context.Context, c *conn) (offer *Offer, err error) {
 
 // readOffer parses a server's description, without its lists.
 func readOffer(result []byte, version string, server []byte) *Offer {
-	return &Offer{Version: version, Server: server, Capabilities: jsonrpc.Get(result, "capabilities"), Instructions: text(jsonrpc.Get(result, "instructions"))}
+	return &Offer{Version: version, Server: server, Capabilities: jsonrpc.Get(result, "capabilities"), Instructions: jsonrpc.Text(result, "instructions")}
 }
 
 // initialize performs the handshake of the older era.
@@ -119,7 +114,7 @@ func initialize(ctx context.Context, c *conn) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	version = text(jsonrpc.Get(result, "protocolVersion"))
+	version = jsonrpc.Text(result, "protocolVersion")
 	if !revision.Supported(version) || revision.Stateless(version) {
 		return nil, fmt.Errorf("initialize: server speaks revision %q, want one of %q", version, revision.SupportedVersions()[1:])
 	}
@@ -149,12 +144,7 @@ func initialized(ctx context.Context, c *conn) {
 func readError(object []byte) *jsonrpc.Error {
 	var code int
 	_ = json.Unmarshal(jsonrpc.Get(object, "code"), &code) // 0 if it is not a number
-	return &jsonrpc.Error{Code: code, Message: text(jsonrpc.Get(object, "message")), Data: jsonrpc.Get(object, "data")}
-}
-
-func text(raw []byte) string {
-	s, _ := jsonrpc.String(raw)
-	return s
+	return &jsonrpc.Error{Code: code, Message: jsonrpc.Text(object, "message"), Data: jsonrpc.Get(object, "data")}
 }
 
 // listenRequest manages the subscriptions/listen request to a stateless server.
@@ -221,11 +211,11 @@ func keepListening(ctx context.Context, c *conn, params []byte, sent func()) {
 		began := time.Now()
 		_, err := c.ownRequest(ctx, req)
 		sent() // in case it failed before it was sent
-		answer, refused := errors.AsType[*jsonrpc.Error](err)
-		if ctx.Err() != nil || refused && answer.Code == jsonrpc.CodeMethodNotFound {
+		answer := errorResponse(err)
+		if ctx.Err() != nil || answer != nil && answer.Code == jsonrpc.CodeMethodNotFound {
 			return
 		}
-		if !refused {
+		if answer == nil {
 			c.in.up.o.Invalidated("gap")
 		}
 		if time.Since(began) >= stableAfter {
@@ -234,7 +224,7 @@ func keepListening(ctx context.Context, c *conn, params []byte, sent func()) {
 		if sleep(ctx, pause.NextBackOff()) != nil {
 			return
 		}
-		if !refused {
+		if answer == nil {
 			c.gap()
 		}
 	}

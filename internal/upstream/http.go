@@ -68,9 +68,8 @@ func sameOrigin(a, b *url.URL) bool {
 // an answer or in conn.failRequest. The link ends when the last exchange has ended.
 //
 // In HTTP+SSE (2024-11-05) one stream carries all messages from the server, and its first event
-// names the URL for POSTs. The link ends with the stream. It does not know which requests are
-// unanswered: it fails requests whose POST was cut off, even if the answer has arrived, and
-// conn.closed fails the others.
+// names the URL for POSTs. The link ends with the stream. A POST that is cut off fails its request,
+// unless the answer has arrived on the stream; conn.closed fails the other unanswered requests.
 type httpLink struct {
 	c         *conn
 	spec      *Spec
@@ -95,7 +94,7 @@ func openHTTP(c *conn, sse bool) {
 	l := &httpLink{c: c, spec: &c.in.up.spec, sse: sse, ready: make(chan struct{})}
 	l.posts, l.cancelPosts = context.WithCancelCause(context.Background())
 	l.streams, l.cancelStreams = context.WithCancel(l.posts)
-	c.link = l
+	c.link, c.http = l, true
 	if !sse {
 		l.endpoint = l.spec.URL
 		close(l.ready)
@@ -194,7 +193,7 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 			})
 		}
 		if err := l.exchange(life, p); err != nil && !p.answered {
-			l.report(life, p, err)
+			l.failPost(life, p, err)
 		}
 		if p.linger != nil {
 			p.linger.Stop()
@@ -202,9 +201,9 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 	})
 }
 
-// report fails the request of a failed message, and closes the link if all others must fail.
-func (l *httpLink) report(ctx context.Context, p *post, err error) {
-	ends := !p.isolated && (statusOf(err).denied || errors.Is(err, errSessionLost))
+// failPost fails the request of a failed message, and closes the link if all others must fail.
+func (l *httpLink) failPost(ctx context.Context, p *post, err error) {
+	ends := !p.isolated && endsConnection(err)
 	cut := ctx.Err() != nil && !ends
 	if cut {
 		err = context.Cause(ctx)
@@ -260,7 +259,7 @@ func (l *httpLink) exchange(ctx context.Context, p *post) error {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		l.noteLimited(p.id, resp)
-		return l.refused(p, resp, inSession)
+		return l.handleErrorStatus(p, resp, inSession)
 	}
 	l.confirmed.Store(true)
 	if session := resp.Header.Get(mcp.HeaderSessionID); session != "" && version == "" && p.id != 0 { // only the handshake creates a session
@@ -303,7 +302,7 @@ func (l *httpLink) readJSON(p *post, resp *http.Response) error {
 		return l.badResponse(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
 	}
 	jsonrpc.Flatten(body)
-	if err := l.take(p, body); err != nil {
+	if err := l.handleMessages(p, body); err != nil {
 		return l.badResponse(resp, err.Error(), body)
 	}
 	if !p.answered {
@@ -312,16 +311,16 @@ func (l *httpLink) readJSON(p *post, resp *http.Response) error {
 	return nil
 }
 
-// take handles the messages of a body or an event from the response to p.
-func (l *httpLink) take(p *post, data []byte) (err error) {
+// handleMessages handles the messages of a body or an event from the response to p.
+func (l *httpLink) handleMessages(p *post, data []byte) (err error) {
 	for raw := range jsonrpc.Split(batch(bytes.TrimSpace(data))) {
-		err = errors.Join(err, l.takeOne(p, raw))
+		err = errors.Join(err, l.handleMessage(p, raw))
 	}
 	return err
 }
 
-// takeOne handles one message from the response to p.
-func (l *httpLink) takeOne(p *post, raw []byte) error {
+// handleMessage handles one message from the response to p.
+func (l *httpLink) handleMessage(p *post, raw []byte) error {
 	m, err := l.c.parse(raw)
 	own := m.Method == "" && p.isAnswer(m.ID)
 	if own {
@@ -339,8 +338,8 @@ func (l *httpLink) takeOne(p *post, raw []byte) error {
 	return err
 }
 
-// refused handles an error status, the body of which may be an error response.
-func (l *httpLink) refused(p *post, resp *http.Response, inSession bool) error {
+// handleErrorStatus handles an error status, the body of which may be an error response.
+func (l *httpLink) handleErrorStatus(p *post, resp *http.Response, inSession bool) error {
 	status := resp.StatusCode
 	if status == http.StatusNotFound && inSession {
 		return errSessionLost
@@ -376,7 +375,7 @@ func (l *httpLink) errorIn(body []byte) jsonrpc.Message {
 // aboutSession recognizes the error "No valid session ID provided", which the reference servers
 // send with status 400 instead of 404 after a restart.
 func aboutSession(object []byte) bool {
-	return bytes.Contains(bytes.ToLower([]byte(text(jsonrpc.Get(object, "message")))), []byte("session"))
+	return bytes.Contains(bytes.ToLower([]byte(jsonrpc.Text(object, "message"))), []byte("session"))
 }
 
 // do makes one HTTP request. Without a line it has no body. Later headers override earlier ones.

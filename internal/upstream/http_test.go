@@ -159,7 +159,7 @@ func TestNothingOvertakesInitialized(t *testing.T) {
 			handler.ServeHTTP(w, r)
 		}), Spec{})
 		answered := make(chan error, 1)
-		v.Start(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)}, func(_ Answer, err error) { answered <- err })
+		v.Send(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)}, func(_ Answer, err error) { answered <- err })
 		synctest.Wait()
 		if n := came.Load(); n > 0 {
 			t.Errorf("%d requests were sent before initialized was taken", n)
@@ -533,7 +533,7 @@ func TestRealServers(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			outcome := make(chan error, 1)
-			l.Start(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"waits"}`), Client: &test.client}, func(_ Answer, err error) { outcome <- err })
+			l.Send(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"waits"}`), Client: &test.client}, func(_ Answer, err error) { outcome <- err })
 			cancel()
 			if err := <-outcome; !errors.Is(err, context.Canceled) { // an unsentError if there was no connection yet
 				t.Errorf("got %v", err)

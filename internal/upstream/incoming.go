@@ -40,8 +40,8 @@ const (
 // askFunc sends a server's request to a client and waits for the answer.
 type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
 
-// receive parses and handles the messages of a line or an event from the link, which name no
-// request of ours. data must not contain line ends. buffer holds it, or is nil.
+// receive handles the messages of a line from a process, or of an event on a stream that is not
+// the response to a request. data must not contain line ends. buffer holds it, or is nil.
 func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer) {
 	if bytes.HasPrefix(data, []byte("[")) {
 		buffer = nil // the messages of a batch share its memory
@@ -83,10 +83,10 @@ func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
 	return m, err
 }
 
-// unreadable handles a message that cannot be read. It logs it, and fails the request that it was
-// meant to answer, if there is one: an answer has a result or an error, or only its id, and a
-// request of the server, whose ids are independent of ours, has a method before its params. id is
-// the raw id in the message, nil if not found, and head is its beginning.
+// unreadable logs a message that cannot be parsed. If it looks like an answer, it fails the request
+// with that id. An answer has a result or an error; a message without them and without params is
+// taken for one too. A request of the server, which has ids of its own, has its method before them.
+// id is the message's raw id, nil if not found, and head is its beginning.
 func (c *conn) unreadable(id, head []byte, err error) {
 	c.logInvalid(head, err)
 	answered, idErr := strconv.ParseInt(string(id), 10, 64)
@@ -182,7 +182,7 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 	switch {
 	case method == "notifications/resources/updated":
 		in.up.o.Invalidated("resources/updated")
-		for _, l := range in.watching(text(jsonrpc.Get(params, "uri"))) {
+		for _, l := range in.watching(jsonrpc.Text(params, "uri")) {
 			l.notify(method, params)
 		}
 	case strings.HasSuffix(method, "/list_changed"):
@@ -203,16 +203,16 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 	case p != nil && p.req.Notify != nil:
 		p.req.Notify(method, params)
 	default:
-		if l := in.attribute(c, p); l != nil {
+		if l := in.leaseFor(c, p); l != nil {
 			l.notify(method, params)
 		}
 	}
 }
 
-// attribute returns the only lease that a message can be for, or nil if there may be several. p is
+// leaseFor returns the only lease that a message can be for, or nil if there may be several. p is
 // the unanswered request whose response stream carried the message, or nil: most messages name no
 // request. Over stdio and HTTP+SSE only progress does.
-func (in *instance) attribute(c *conn, p *pending) *Lease {
+func (in *instance) leaseFor(c *conn, p *pending) *Lease {
 	if p != nil && p.lease != nil {
 		if p.lease.listener.Multiplexed {
 			return nil // one of several clients
@@ -220,7 +220,7 @@ func (in *instance) attribute(c *conn, p *pending) *Lease {
 		return p.lease
 	}
 	leases := in.sessions()
-	if len(leases) != 1 || leases[0].severalClients && c.requests.unclear(leases[0]) {
+	if len(leases) != 1 || leases[0].severalClients() && c.requests.unclear(leases[0]) {
 		return nil
 	}
 	return leases[0]
@@ -249,7 +249,7 @@ func (l *Lease) notify(method string, params []byte) {
 // change which session is the only candidate.
 func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 	var ask askFunc
-	if l := in.attribute(c, p); l != nil && l.listener.Ask != nil && !in.up.spec.NoCapabilities {
+	if l := in.leaseFor(c, p); l != nil && l.listener.Ask != nil && !in.up.spec.NoCapabilities {
 		ask = l.listener.Ask(method)
 	}
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {

@@ -3,8 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +24,8 @@ const (
 // errRemoved means that the upstream was closed or removed from the configuration.
 var errRemoved = errors.New("no longer configured")
 
-// instances is the last instance id. It is package state because ids are unique across upstreams.
-var instances atomic.Uint64
+// lastInstanceID is package state because ids are unique across upstreams.
+var lastInstanceID atomic.Uint64
 
 // instance keeps one process or HTTP connection of an upstream running: run starts it, performs
 // the handshake, and restarts it when it ends. An instance serves one session, or all sessions if
@@ -57,7 +55,7 @@ type instance struct {
 func newInstance(up *Upstream) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
 	in := &instance{
-		id: instances.Add(1), up: up, cancel: cancel,
+		id: lastInstanceID.Add(1), up: up, cancel: cancel,
 		ended: make(chan struct{}), leased: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	first := &state{changed: make(chan struct{})}
@@ -118,7 +116,7 @@ func (in *instance) run(ctx context.Context) {
 			atOnce, wait = false, 0
 			pause.Reset()
 		}
-		in.up.ends.count.Add(1)
+		in.up.restarts.Add(1)
 		in.up.noteEnd(err)
 		log := in.up.log.With("err", err, "dur", wait)
 		if missing, ok := errors.AsType[notInPathError](err); ok {
@@ -259,29 +257,6 @@ func (in *instance) disconnected(c *conn) {
 	})
 }
 
-// Unavailable is the error for a server that is down. Its text is shown to the model and contains
-// no secrets.
-type Unavailable struct {
-	Upstream string
-	Cause    error
-	Stderr   []string // last lines of stderr; nil over HTTP
-}
-
-func (u *Unavailable) Error() string {
-	text := fmt.Sprintf("upstream %q is not available: %v", u.Upstream, u.Cause)
-	if len(u.Stderr) > 0 {
-		text += "\nits last lines on stderr:\n  " + strings.Join(u.Stderr, "\n  ")
-	}
-	return text
-}
-
-func (u *Unavailable) Unwrap() error { return u.Cause }
-
-// unavailable returns an *Unavailable for this upstream.
-func (u *Upstream) unavailable(why error, stderr []string) error {
-	return &Unavailable{Upstream: u.spec.Name, Cause: u.mask.Error(why), Stderr: stderr}
-}
-
 // Health is the state of an upstream across all of its instances.
 type Health struct {
 	State     string    // idle (nothing started), starting, ready or down
@@ -291,19 +266,13 @@ type Health struct {
 	Processes []int // ids of the running processes
 }
 
-// ends counts the ends of an upstream's connections.
-type ends struct {
-	count atomic.Int64
-	last  atomic.Pointer[string] // why the last one ended or failed
-}
-
 // noteEnd records why a connection ended or could not be made.
-func (u *Upstream) noteEnd(err error) { u.ends.last.Store(new(u.mask.Error(err).Error())) }
+func (u *Upstream) noteEnd(err error) { u.lastEnd.Store(new(u.mask.Error(err).Error())) }
 
 // Health returns the current state, the best of all instances.
 func (u *Upstream) Health() Health {
-	out := Health{State: "idle", Restarts: u.ends.count.Load()}
-	if last := u.ends.last.Load(); last != nil {
+	out := Health{State: "idle", Restarts: u.restarts.Load()}
+	if last := u.lastEnd.Load(); last != nil {
 		out.Error = *last
 	}
 	u.mu.Lock()

@@ -85,7 +85,7 @@ func TestAnswerInTime(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func() { t.Error("late") }}
 			outcome := make(chan error, 2)
-			l.Start(ctx, l.Turn(), req, func(_ Answer, err error) { outcome <- err })
+			l.Send(ctx, l.Turn(), req, func(_ Answer, err error) { outcome <- err })
 			p.Answer((<-p.Calls).ID, []byte(`{}`))
 			synctest.Wait()
 			cancel()
@@ -137,7 +137,7 @@ func TestEndIsKnownFirst(t *testing.T) {
 		heard.turn()
 		for i := range 3 {
 			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}
-			l.Start(t.Context(), l.Turn(), req, func(answer Answer, err error) {
+			l.Send(t.Context(), l.Turn(), req, func(answer Answer, err error) {
 				if !errors.Is(err, errEnded) || !answer.Sent {
 					t.Errorf("got %+v, %v", answer, err)
 				}

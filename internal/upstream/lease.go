@@ -16,7 +16,6 @@ type Lease struct {
 	in             *instance
 	listener       Listener
 	queue          queue
-	severalClients bool // a message from the server may be for another client
 	logsPerRequest bool // log messages are sent only for requests that enable them
 
 	// Settings of the session, which outlive restarts of the server; guarded by in.mu.
@@ -56,6 +55,9 @@ func (l *Lease) Instance() uint64 { return l.in.id }
 // Shared reports whether all sessions share one instance.
 func (l *Lease) Shared() bool { return l.in.up.spec.Shared }
 
+// severalClients reports whether a message from the server may be for another client.
+func (l *Lease) severalClients() bool { return l.Shared() || l.listener.Multiplexed }
+
 // Live reports whether the server has a live connection.
 func (l *Lease) Live() bool { return l.in.live() != nil }
 
@@ -82,8 +84,8 @@ func (l *Lease) Problem() error {
 }
 
 // Turn returns the next place in the queue of the session's requests to this server. It must be
-// called before the next message of the session is read, and its result passed to Start.
-func (l *Lease) Turn() Turn { return l.queue.take() }
+// called before the next message of the session is read, and its result passed to Send.
+func (l *Lease) Turn() *Turn { return l.queue.take() }
 
 // Notify sends a notification to the server if there is a live connection.
 func (l *Lease) Notify(method string, params []byte) {
@@ -145,10 +147,10 @@ func (l *Lease) SetLevel(level string) {
 	}
 }
 
-// Admits reports whether a log message with these params should be sent to a client that asked for
-// a level. Messages and clients without a known level are always admitted.
-func Admits(level string, params []byte) bool {
-	said := text(jsonrpc.Get(params, "level"))
+// LogLevelEnabled reports whether a log message with these params should be sent to a client that
+// asked for a level. It is true if the level of either is unknown.
+func LogLevelEnabled(level string, params []byte) bool {
+	said := jsonrpc.Text(params, "level")
 	return !KnownLevel(said) || !KnownLevel(level) || mcp.LoggingLevel(said).ShouldSendTo(mcp.LoggingLevel(level))
 }
 
@@ -189,45 +191,42 @@ func (in *instance) sendSettings(c *conn, changed bool) {
 	defer c.mu.Unlock()
 	if level := in.logLevel(); level != "" && level != c.level && in.offer.Load().Has("logging") {
 		c.level = level
-		c.set("logging/setLevel", "level", level)
+		c.sendSetting("logging/setLevel", "level", level)
 	}
 	wanted := in.watched(in.sessions()...)
 	for _, uri := range wanted {
 		if !c.subscribed[uri] {
 			c.subscribed[uri] = true
-			c.set("resources/subscribe", "uri", uri)
+			c.sendSetting("resources/subscribe", "uri", uri)
 		}
 	}
 	for uri := range c.subscribed {
 		if !slices.Contains(wanted, uri) {
 			delete(c.subscribed, uri)
-			c.set("resources/unsubscribe", "uri", uri)
+			c.sendSetting("resources/unsubscribe", "uri", uri)
 		}
 	}
 }
 
-// Watch subscribes the session to a resource, also after restarts. request means that Watch sends
-// resources/subscribe, if the revision has that method; otherwise the caller sends it.
-func (l *Lease) Watch(uri string, request bool) { l.watch(uri, true, request) }
+// Watch subscribes the session to a resource, also after restarts.
+func (l *Lease) Watch(uri string) { l.in.sendSettings(l.in.live(), l.setWatched(uri, true)) }
 
-// Unwatch ends the subscription, and reports whether it was the last one of the instance.
-func (l *Lease) Unwatch(uri string, request bool) (last bool) { return l.watch(uri, false, request) }
+// Unwatch ends the subscription.
+func (l *Lease) Unwatch(uri string) { l.in.sendSettings(l.in.live(), l.setWatched(uri, false)) }
 
-// watch updates the subscriptions, and tells the server of a change if request is true or it is
-// stateless.
-func (l *Lease) watch(uri string, on, request bool) (differs bool) {
-	in := l.in
-	in.mu.Lock()
-	differs = l.uris[uri] != on
-	if on {
-		l.uris[uri] = true
-	} else {
-		delete(l.uris, uri)
-		differs = differs && !slices.ContainsFunc(in.leases, func(other *Lease) bool { return other.uris[uri] })
-	}
-	in.mu.Unlock()
-	c := in.live()
-	if c != nil && !request && differs { // the caller sends the request
+// NoteSubscribe is Watch for a client's resources/subscribe, which the caller passes on unless the
+// server is stateless.
+func (l *Lease) NoteSubscribe(uri string) { l.noteRequest(uri, true) }
+
+// NoteUnsubscribe is Unwatch for a client's resources/unsubscribe. It returns true if the caller
+// must pass that on, unless the server is stateless: no other session watches the resource.
+func (l *Lease) NoteUnsubscribe(uri string) (last bool) { return l.noteRequest(uri, false) }
+
+// noteRequest updates the subscriptions. It marks the change as sent, because the caller sends it.
+func (l *Lease) noteRequest(uri string, on bool) (differs bool) {
+	differs = l.setWatched(uri, on)
+	c := l.in.live()
+	if c != nil && differs {
 		c.mu.Lock()
 		if on {
 			c.subscribed[uri] = true
@@ -236,8 +235,24 @@ func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 		}
 		c.mu.Unlock()
 	}
-	in.sendSettings(c, differs)
+	l.in.sendSettings(c, differs)
 	return differs
+}
+
+// setWatched sets whether the session watches a resource. It reports whether that is new, and for
+// the end of a subscription, whether it was the last one of the instance.
+func (l *Lease) setWatched(uri string, on bool) (differs bool) {
+	l.in.mu.Lock()
+	defer l.in.mu.Unlock()
+	if l.uris[uri] == on {
+		return false
+	}
+	if on {
+		l.uris[uri] = true
+		return true
+	}
+	delete(l.uris, uri)
+	return !slices.ContainsFunc(l.in.leases, func(other *Lease) bool { return other.uris[uri] })
 }
 
 // Watches returns the URIs that the session subscribed to.
@@ -268,9 +283,9 @@ func (in *instance) watching(uri string) []*Lease {
 	})
 }
 
-// set sends a setting. It returns when the request was sent, so that later requests of the session
-// follow it.
-func (c *conn) set(method, member, value string) {
+// sendSetting sends a setting. It returns when the request was sent, so that later requests of the
+// session follow it.
+func (c *conn) sendSetting(method, member, value string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.in.up.spec.StartTimeout)
 	params := jsonrpc.AppendMember([]byte{'{'}, member, jsonrpc.AppendString(nil, value))
 	c.startOwnRequest(ctx, &Request{Method: method, Params: append(params, '}')}, func(_ []byte, err error) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"reflect"
@@ -111,7 +110,7 @@ func items(l List, array []byte) []Item {
 // paramHeaders returns the Mcp-Param-* headers that the tool's schema requires in revision
 // 2026-07-28 over HTTP, nil for most tools.
 func (o *Offer) paramHeaders(params []byte) map[string]string {
-	item, ok := o.Find(Tools, text(jsonrpc.Get(params, "name")))
+	item, ok := o.Find(Tools, jsonrpc.Text(params, "name"))
 	if !ok || !item.annotatesHeaders() {
 		return nil
 	}
@@ -136,7 +135,7 @@ func (i Item) tool() (*mcp.Tool, error) {
 
 // withoutInvalidHeaders removes the tools with invalid x-mcp-header annotations, as the
 // specification requires of HTTP clients, and returns the reasons.
-func withoutInvalidHeaders(tools []Item) (kept []Item, refused []string) {
+func withoutInvalidHeaders(tools []Item) (kept []Item, omitted []string) {
 	for _, item := range tools {
 		if item.annotatesHeaders() {
 			tool, err := item.tool()
@@ -144,13 +143,13 @@ func withoutInvalidHeaders(tools []Item) (kept []Item, refused []string) {
 				err = mcp.ValidateParamHeaderAnnotations(tool)
 			}
 			if err != nil {
-				refused = append(refused, item.Name+": "+err.Error())
+				omitted = append(omitted, item.Name+": "+err.Error())
 				continue
 			}
 		}
 		kept = append(kept, item)
 	}
-	return kept, refused
+	return kept, omitted
 }
 
 // Store persists the last offer of a server between runs. Nil functions persist nothing.
@@ -259,7 +258,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 	bounded, cancel := context.WithTimeout(ctx, in.up.spec.StartTimeout)
 	defer cancel()
 	read, err := readPages(bounded, c, l)
-	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code == jsonrpc.CodeMethodNotFound {
+	if answer := errorResponse(err); answer != nil && answer.Code == jsonrpc.CodeMethodNotFound {
 		return nil // many servers have resources but no templates
 	}
 	if err != nil {

@@ -9,39 +9,36 @@ import (
 // queue orders the requests of one session to one server by arrival, whatever each of them waits
 // for. A request is sent once all earlier ones have been sent or dropped.
 type queue struct {
-	mu     sync.Mutex
-	places []*place // unsent requests in order of arrival
+	mu    sync.Mutex
+	turns []*Turn // unsent requests in order of arrival
 }
 
-// Turn is the place of one request in the queue of its session. The zero Turn is in no queue: it
-// neither waits for other requests nor delays them.
-type Turn struct{ *place }
-
-// place is a queue entry, guarded by the mutex of the queue.
-type place struct {
+// Turn is the place of one request in the queue of its session, and guarded by the queue's mutex.
+// A nil Turn is in no queue: it neither waits for other requests nor delays them.
+type Turn struct {
 	queue    *queue
-	wake     chan struct{} // closed when the place is the first; nil if nothing waits
+	wake     chan struct{} // closed when the turn is the first; nil if nothing waits
 	held     bool          // released only when its request is sent
 	released atomic.Bool   // the request was sent or dropped; written with the mutex held
 }
 
-func (q *queue) take() Turn {
-	p := &place{queue: q}
+func (q *queue) take() *Turn {
+	t := &Turn{queue: q}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.places = append(q.places, p)
-	return Turn{p}
+	q.turns = append(q.turns, t)
+	return t
 }
 
 // ready returns nil if the request may be sent now, and a channel that is closed when it may be
 // otherwise.
-func (t Turn) ready() <-chan struct{} {
-	if t.place == nil {
+func (t *Turn) ready() <-chan struct{} {
+	if t == nil {
 		return nil
 	}
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
-	if t.released.Load() || t.queue.places[0] == t.place { // a released place is that of a retry
+	if t.released.Load() || t.queue.turns[0] == t { // a released turn is that of a retry
 		return nil
 	}
 	if t.wake == nil {
@@ -52,10 +49,10 @@ func (t Turn) ready() <-chan struct{} {
 
 // Reclaim returns the turn for a request that must be sent after all, although another request's
 // answer was expected to serve it: its own turn if it still has that, or else a new one.
-// [Turn.Release] no longer releases a reclaimed turn. The zero Turn returns itself.
-func (t Turn) Reclaim() Turn {
-	if t.place == nil {
-		return t
+// [Turn.Release] no longer releases a reclaimed turn. A nil Turn returns nil.
+func (t *Turn) Reclaim() *Turn {
+	if t == nil {
+		return nil
 	}
 	t.queue.mu.Lock()
 	released := t.released.Load()
@@ -67,13 +64,13 @@ func (t Turn) Reclaim() Turn {
 	return t
 }
 
-// Release releases the place unless it was reclaimed. It may be called repeatedly, and on the
-// zero Turn.
-func (t Turn) Release() { t.release(false) }
+// Release releases the turn unless it was reclaimed. It may be called repeatedly, and on a nil
+// Turn.
+func (t *Turn) Release() { t.release(false) }
 
-// release releases the place. A held place is released only if sent is true.
-func (t Turn) release(sent bool) {
-	if t.place == nil || t.released.Load() {
+// release releases the turn. A held turn is released only if sent is true.
+func (t *Turn) release(sent bool) {
+	if t == nil || t.released.Load() {
 		return
 	}
 	q := t.queue
@@ -83,9 +80,9 @@ func (t Turn) release(sent bool) {
 		return
 	}
 	t.released.Store(true)
-	q.places = slices.DeleteFunc(q.places, func(other *place) bool { return other == t.place })
-	if len(q.places) > 0 && q.places[0].wake != nil {
-		close(q.places[0].wake)
-		q.places[0].wake = nil
+	q.turns = slices.DeleteFunc(q.turns, func(other *Turn) bool { return other == t })
+	if len(q.turns) > 0 && q.turns[0].wake != nil {
+		close(q.turns[0].wake)
+		q.turns[0].wake = nil
 	}
 }

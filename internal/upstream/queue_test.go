@@ -121,7 +121,7 @@ func (j *journal) send(ctx context.Context, hosts *limit.Hosts, number int, p *p
 		},
 	}
 	j.work.Add(1)
-	j.lease.Start(ctx, j.lease.Turn(), req, func(_ Answer, err error) {
+	j.lease.Send(ctx, j.lease.Turn(), req, func(_ Answer, err error) {
 		defer j.work.Done()
 		p.err = err
 		if slot != nil {
@@ -185,8 +185,8 @@ func TestOrderOfSending(t *testing.T) {
 					}
 				}
 			}
-			if len(j.lease.queue.places) > 0 {
-				t.Errorf("seed %d: %d places are left in line", seed, len(j.lease.queue.places))
+			if len(j.lease.queue.turns) > 0 {
+				t.Errorf("seed %d: %d turns are left in line", seed, len(j.lease.queue.turns))
 			}
 			for name := range limits {
 				slot, free := hosts.TryEnter(name)
@@ -222,7 +222,7 @@ func TestReclaim(t *testing.T) {
 	if again = second.Reclaim(); again == second || behind.ready() != nil || again.ready() == nil {
 		t.Error("what has left its place is not the last in line")
 	}
-	if (Turn{}).Reclaim() != (Turn{}) || (Turn{}).ready() != nil {
+	if none := (*Turn)(nil); none.Reclaim() != nil || none.ready() != nil {
 		t.Error("what stands in no line has a place")
 	}
 }

@@ -127,17 +127,18 @@ const maxSends = 3
 // errStarting means that the server was not ready in time.
 var errStarting = errors.New("still starting")
 
-// Start sends a request in its turn, without blocking. It calls done once with the outcome: an
+// Send sends a request in its turn, without blocking. It calls done once with the outcome: an
 // answer on the connection's reader, which done must not block, or an error on another goroutine.
-// Start does not wait for done, and done may be called after ctx has ended.
+// Send does not wait for done, and done may be called after ctx has ended.
 //
 // The request waits for a server that is starting. If the server is down or exits before it
-// answers, the error is an *Unavailable, and the request is not retried because it may have run.
-// A request that certainly did not run is retried, or the Answer beside the error says so. A
-// request that is cancelled or times out before it is sent is never sent.
+// answers, the error is an *Unavailable, and the request is not sent again because it may have run.
+// A request that certainly has not run, because the connection or its session had ended, is sent
+// again. If any other certainly has not run, the Answer beside the error says so. A request that is
+// cancelled or times out before it is sent is never sent.
 //
 // Calling done on the reader saves a small call most of its cost: two goroutine switches.
-func (l *Lease) Start(ctx context.Context, turn Turn, req *Request, done func(Answer, error)) {
+func (l *Lease) Send(ctx context.Context, turn *Turn, req *Request, done func(Answer, error)) {
 	p := &pending{lease: l, ctx: ctx, turn: turn, req: req, done: done}
 	if c := l.in.live(); c != nil && turn.ready() == nil && p.admit(ctx, false) == nil {
 		p.send(c)
@@ -149,9 +150,9 @@ func (l *Lease) Start(ctx context.Context, turn Turn, req *Request, done func(An
 // pending is a request that has no outcome yet. Each attempt has a pending of its own, so that
 // the timer and the context watch of an earlier attempt cannot affect a later one.
 type pending struct {
-	lease    *Lease // session for messages about the request; nil for a request of the proxy itself, which is sent at once and never retried
+	lease    *Lease // of the session that made it; nil for a request of the proxy itself, which is sent at once and only once
 	ctx      context.Context
-	turn     Turn
+	turn     *Turn
 	req      *Request
 	done     func(Answer, error) // called once
 	admitted bool                // Request.Admit has succeeded; not called again
@@ -178,10 +179,10 @@ func (p *pending) wait() {
 	p.send(c)
 }
 
-// await blocks until the request may be sent over a live connection. It limits the wait by the
-// start timeout while the server is starting, and by the request's own timeout while it waits for
-// its turn at a live server. Both count from the request's arrival or from the server's last
-// change of state, whichever is later. So the waits of queued requests do not add up.
+// await blocks until the request has its turn, a live connection, which it returns, and admission.
+// While the server is starting, the wait is limited by the start timeout, then by the request's own.
+// Each limit counts from the request's arrival or the server's last change of state, whichever is
+// later, so the waits of queued requests do not add up.
 func (p *pending) await() (*conn, error) {
 	for arrived := time.Now(); ; {
 		ready := p.turn.ready()
@@ -219,7 +220,7 @@ func (p *pending) bounded(since time.Time, at *state) (context.Context, context.
 			err = fmt.Errorf("%w: %w", err, errGarbled)
 		}
 		return context.WithDeadlineCause(p.ctx, since.Add(up.spec.StartTimeout), up.unavailable(err, at.stderr))
-	case at.live != nil && timeout > 0 && p.turn != Turn{}: // without a turn the caller's ctx limits the wait
+	case at.live != nil && timeout > 0 && p.turn != nil: // without a turn the caller's ctx limits the wait
 		err := fmt.Errorf("not sent within %v: waiting for the limit of its host, or of an earlier call's host", timeout)
 		return context.WithDeadlineCause(p.ctx, since.Add(timeout), err)
 	}
@@ -239,9 +240,8 @@ func (p *pending) admit(ctx context.Context, wait bool) error {
 	return err
 }
 
-// send sends a request and does not wait for its answer. p.finish reports the outcome on the
-// connection's reader. If the request could not be sent, p.retryOrFail runs on another goroutine,
-// and the request keeps its turn for the next connection.
+// send passes the request to c and does not wait for its answer. A request that c does not accept
+// keeps its turn, for the next connection.
 func (p *pending) send(c *conn) {
 	p.attempts++
 	if p.lease != nil {
@@ -283,10 +283,10 @@ func (p *pending) trySend(c *conn) error {
 	c.requests.remove(p.id)
 	p.release(err)
 	switch {
-	case errors.Is(err, errNotReading), neverRun(err):
-		return err
 	case p.ctx.Err() != nil:
 		return context.Cause(p.ctx)
+	case notRun(err):
+		return err
 	}
 	return errClosed // the link is closed, so the connection is ending
 }
@@ -350,11 +350,11 @@ func (p *pending) expired() {
 // error.
 func (p *pending) finish(m jsonrpc.Message, err error) {
 	if !p.wasSent() {
-		return // send reports the error
+		return // trySend has returned the error
 	}
 	p.stopWatch()
 	p.release(err)
-	a := Answer{Sent: !neverRun(err)}
+	a := Answer{Sent: !notRun(err)}
 	if after := p.limited.Load(); after != nil {
 		a.Limited, a.RetryAfter = true, *after
 	}
@@ -369,14 +369,13 @@ func (p *pending) finish(m jsonrpc.Message, err error) {
 	p.done(a, nil)
 }
 
-// retryOrFail retries a request that the server certainly did not run, and fails any other.
+// retryOrFail sends the request again if err is retryable, and fails it otherwise.
 func (p *pending) retryOrFail(a Answer, err error) {
 	if p.lease == nil || p.ctx.Err() != nil || errors.Is(err, ErrTimeout) {
 		p.fail(a, err)
 		return
 	}
-	notRun := errors.Is(err, errClosed) || errors.Is(err, errSessionLost)
-	if !notRun || p.attempts == maxSends || p.req.Isolated {
+	if !retryable(err) || p.attempts == maxSends || p.req.Isolated {
 		var stderr []string
 		if p.c.life.Err() != nil { // otherwise only this request failed, over HTTP
 			stderr = p.c.stderr()

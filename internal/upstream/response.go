@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -15,51 +14,6 @@ const (
 	headTimeout = 2 * time.Second // time for reading them
 	shownBytes  = 200             // bytes of the body shown in the error
 )
-
-// errSessionLost means that the server no longer knows the session. Requests that fail with it did
-// not run.
-var errSessionLost = errors.New("session lost: the server no longer knows it")
-
-// unsentError means that a message was not sent, or not completely.
-type unsentError struct{ error }
-
-func (e *unsentError) Unwrap() error { return e.error }
-
-// neverRun reports whether the server certainly did not run a request that failed with err.
-func neverRun(err error) bool {
-	_, unsent := errors.AsType[*unsentError](err)
-	return unsent || errors.Is(err, errSessionLost)
-}
-
-// statusError is an unexpected HTTP response.
-type statusError struct {
-	status   int
-	text     string // the description
-	denied   bool   // the server rejects the credentials
-	mayBeSSE bool   // the endpoint rejects streamable HTTP and may support HTTP+SSE
-}
-
-func (e *statusError) Error() string { return e.text }
-
-// statusOf returns the unexpected response that err describes, or an empty one.
-func statusOf(err error) statusError {
-	if e, ok := errors.AsType[*statusError](err); ok {
-		return *e
-	}
-	return statusError{}
-}
-
-// final reports whether a GET would fail again if retried.
-func final(err error) bool {
-	switch status := statusOf(err).status; status {
-	case 0:
-		return errors.Is(err, errSessionLost)
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	default:
-		return status < 500 || status == http.StatusNotImplemented
-	}
-}
 
 // badResponse returns an error for an unexpected response. Secrets that the server echoes are
 // masked.

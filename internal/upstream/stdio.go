@@ -33,12 +33,8 @@ const (
 	unreadLimit = 64 << 20
 )
 
-var (
-	// errNotReading rejects messages to a process that has left too much unread.
-	errNotReading = errors.New("it does not read its input")
-	// errStopped fails the pending calls of a connection that the proxy ends.
-	errStopped = errors.New("ended by the proxy")
-)
+// errStopped fails the pending calls of a connection that the proxy ends.
+var errStopped = errors.New("ended by the proxy")
 
 // process is a link to a child process: each message is a line on its stdin or stdout. Its
 // process group is killed when the process exits, closes its output or stdin, or is stopped.

@@ -308,7 +308,7 @@ func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
 	outcomes := make(chan error, 100)
 	sent := 0
 	for ; len(outcomes) == 0 && sent < cap(outcomes); sent++ {
-		v.Start(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: params}, func(_ Answer, err error) { outcomes <- err })
+		v.Send(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: params}, func(_ Answer, err error) { outcomes <- err })
 	}
 	if err := <-outcomes; err == nil || !strings.Contains(err.Error(), "does not read its input") {
 		t.Errorf("got error %v after %d messages, want that it does not read", err, sent)

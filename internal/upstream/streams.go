@@ -73,15 +73,15 @@ func (l *httpLink) get(ctx context.Context, lastID string) (*http.Response, erro
 }
 
 // read reads a stream until it ends, and returns the reason, io.EOF if the server ended it. It
-// updates at with each event. take receives the data of each event that has some; the reading
+// updates at with each event. handle receives the data of each event that has some; the reading
 // stops if it returns an error.
-func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(kind string, data []byte) error) error {
+func (l *httpLink) read(body io.ReadCloser, at *cursor, handle func(kind string, data []byte) error) error {
 	defer body.Close()
 	for stream := newEventStream(body, l.spec.MaxMessage); ; {
 		kind, data, err := stream.next(at)
 		if err == nil && len(data) > 0 {
 			jsonrpc.Flatten(data)
-			err = take(kind, data)
+			err = handle(kind, data)
 		}
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, 
 	for {
 		err := l.read(body, &at, func(kind string, data []byte) error {
 			if kind == "message" {
-				_ = l.take(p, data) // which has logged the error
+				_ = l.handleMessages(p, data) // which has logged the error
 			}
 			return nil
 		})
@@ -136,7 +136,7 @@ func (l *httpLink) resume(ctx context.Context, at *cursor) (io.ReadCloser, error
 			l.end(err, answerGrace)
 			return nil, errors.New(err.Error()) // not errSessionLost itself: this request may have run
 		}
-		if at.failures++; final(err) || at.failures == maxResumes {
+		if at.failures++; permanent(err) || at.failures == maxResumes {
 			return nil, err
 		}
 	}
@@ -156,7 +156,7 @@ func (l *httpLink) listen() {
 		for {
 			resp, err := l.get(ctx, at.id)
 			resumable := at.id != ""
-			if err != nil && final(err) {
+			if err != nil && permanent(err) {
 				at.id = "" // the server may not know this id
 			}
 			gap()
@@ -165,8 +165,8 @@ func (l *httpLink) listen() {
 				opened = true
 				l.readOwn(resp.Body, &at)
 				gap()
-			case !final(err):
-			case opened && (statusOf(err).denied || errors.Is(err, errSessionLost)):
+			case !permanent(err):
+			case opened && endsConnection(err):
 				l.end(err, answerGrace)
 				return
 			case !opened || !resumable:

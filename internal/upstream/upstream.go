@@ -8,7 +8,7 @@
 //
 //	up := upstream.New(spec, upstream.Options{Log: log})
 //	lease := up.Attach(client, listener)
-//	lease.Start(ctx, lease.Turn(), &upstream.Request{Method: "tools/call", Params: params}, func(answer upstream.Answer, err error) { … })
+//	lease.Send(ctx, lease.Turn(), &upstream.Request{Method: "tools/call", Params: params}, func(answer upstream.Answer, err error) { … })
 //
 // The package does not deal with tool names, models, cached answers or plans. It only reports
 // when answers of a server may have changed.
@@ -31,22 +31,24 @@ import (
 	"mcpschedd/internal/secret"
 )
 
-// Upstream is one configured server.
+// Upstream is one configured server. Mutexes of the package nest in this order: Upstream.mu,
+// listenRequest.mu, conn.mu, then those of an instance, a request and a link.
 type Upstream struct {
 	spec Spec
 	o    Options        // Invalidated, WriteSettle, Asked and Changed are not nil
 	log  *slog.Logger   // Options.Log with secrets masked
 	mask *secret.Masker // masks secrets in errors and log lines
-	// For a server over HTTP: client sends requests; sideClient sends notifications, session
-	// DELETEs and the server's own stream. net/http may reuse a connection before it has finished
-	// with the previous response if that response had no body. If the earlier request is
-	// cancelled at that moment, the later one fails with the earlier one's error. Responses to
-	// requests have a body, so requests use a client of their own.
+	// For a server over HTTP: client sends requests; sideClient sends notifications, replies, GETs
+	// and DELETEs. net/http may reuse a connection before the previous response is finished if that
+	// had no body; a late cancellation then fails the next request. So messages whose response has
+	// no body use sideClient. In HTTP+SSE that is every POST: httpLink.exchange prevents late
+	// cancellations of requests.
 	client, sideClient *http.Client
 	sse                atomic.Bool           // use only HTTP+SSE of 2024-11-05
 	known              atomic.Pointer[Offer] // the latest offer to any client, of this process or an earlier one; may be nil
 	saving             sync.Mutex            // held while an offer is stored
-	ends               ends
+	restarts           atomic.Int64
+	lastEnd            atomic.Pointer[string] // why the last connection ended or failed; nil if none has
 
 	mu        sync.Mutex
 	closed    bool
@@ -124,10 +126,7 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 			u.shared = in
 		}
 	}
-	l := &Lease{
-		in: in, listener: listener, uris: make(map[string]bool),
-		severalClients: u.spec.Shared || listener.Multiplexed, logsPerRequest: revision.Stateless(client.Version),
-	}
+	l := &Lease{in: in, listener: listener, uris: make(map[string]bool), logsPerRequest: revision.Stateless(client.Version)}
 	in.mu.Lock()
 	in.leases = append(slices.Clone(in.leases), l)
 	in.mu.Unlock()
@@ -186,7 +185,6 @@ func (u *Upstream) dial(c *conn) error {
 	case u.spec.URL == "":
 		return startProcess(c)
 	}
-	c.http = true
 	openHTTP(c, u.sse.Load())
 	return nil
 }
