@@ -225,22 +225,36 @@ func (in *instance) markStale(l List) {
 }
 
 // serveLists reads stale lists, at most once per listInterval, until ctx ends.
-// It publishes each list as soon as it is read, so that a slow one does not delay the others.
+// It publishes each list as soon as it is read, so that a slow one does not delay the others, and
+// stores the offer unless the last reading of a list has failed.
 func (in *instance) serveLists(ctx context.Context, c *conn) {
-	for {
+	for failed := [Lists]bool{}; ; {
 		select {
 		case <-in.wake:
 		case <-ctx.Done():
 			return
 		}
 		for l := range Lists {
-			if in.stale[l].Swap(false) {
-				next := *in.offer.Load()
-				next.Lists[l] = in.readList(ctx, c, l)
-				in.setOffer(&next)
+			if !in.stale[l].Swap(false) {
+				continue
 			}
+			list, err := in.readList(ctx, c, l)
+			if err != nil && (ctx.Err() != nil || endsConnection(err)) {
+				<-ctx.Done()
+				return
+			}
+			if failed[l] = err != nil; failed[l] {
+				in.up.log.Warn("list not read; the last-known one stays in use", "list", l.Method(), "err", err)
+				time.AfterFunc(listRetryDelay, func() { in.markStale(l) })
+				continue
+			}
+			next := *in.offer.Load()
+			next.Lists[l] = list
+			in.setOffer(&next)
 		}
-		in.up.remember(in.offer.Load())
+		if !slices.Contains(failed[:], true) {
+			in.up.remember(in.offer.Load())
+		}
 		in.change(func(s *state) { s.listed = true })
 		if sleep(ctx, listInterval) != nil {
 			return
@@ -248,33 +262,24 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 	}
 }
 
-// readList returns one list of the server. If reading fails, it returns the old list and retries
-// later. A list that the server does not support is empty.
-func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
-	old := in.offer.Load()
-	if !old.Has(l.Capability()) {
-		return nil
+// readList reads one list of the server. A list that the server does not support is empty.
+func (in *instance) readList(ctx context.Context, c *conn, l List) ([]Item, error) {
+	if !in.offer.Load().Has(l.Capability()) {
+		return nil, nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, in.up.spec.StartTimeout)
+	ctx, cancel := context.WithTimeout(ctx, in.up.spec.StartTimeout)
 	defer cancel()
-	read, err := readPages(bounded, c, l)
+	read, err := readPages(ctx, c, l)
 	if answer := errorResponse(err); answer != nil && answer.Code == jsonrpc.CodeMethodNotFound {
-		return nil // many servers have resources but no templates
+		return nil, nil // many servers have resources but no templates
 	}
-	if err != nil {
-		if ctx.Err() == nil { // otherwise the connection has ended
-			in.up.log.Warn("list not read; the last-known one stays in use", "list", l.Method(), "err", err)
-			time.AfterFunc(listRetryDelay, func() { in.markStale(l) })
-		}
-		return old.Lists[l]
-	}
-	if l == Tools && c.http && c.stateless() {
+	if err == nil && l == Tools && c.http && c.stateless() {
 		var bad []string
 		if read, bad = withoutInvalidHeaders(read); len(bad) > 0 {
 			in.up.log.Warn("upstream tools omitted: invalid x-mcp-header", "tools", bad)
 		}
 	}
-	return read
+	return read, err
 }
 
 // readPages reads all pages of one list.

@@ -110,6 +110,10 @@ var roles = map[string]func(){
 		linger()
 	},
 	"deaf": func() { serveRole(func(string) { linger() }) },
+	"listless": func() {
+		capabilities = `{"tools":{}}`
+		serveRole(func(string) { os.Exit(3) })
+	},
 	// The parent of a process that keeps its pipes open, in its group or not.
 	"parent":       func() { leave(&syscall.SysProcAttr{}) },
 	"strangeChild": func() { leave(&syscall.SysProcAttr{Setsid: true}) },
@@ -118,7 +122,10 @@ var roles = map[string]func(){
 	"proxy":        proxyRole,
 }
 
-// serveRole performs the handshake and answers each call with its params after the fault.
+// capabilities are those of a role.
+var capabilities = "{}"
+
+// serveRole performs the handshake and answers any other request with its params after the fault.
 func serveRole(fault func(id string)) {
 	for lines := jsonrpc.NewReader(os.Stdin, 0); ; {
 		line, err := lines.Next()
@@ -132,7 +139,7 @@ func serveRole(fault func(id string)) {
 		result := m.Params
 		switch {
 		case m.Method == "initialize":
-			result = []byte(`{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"role","version":"1"}}`)
+			result = []byte(`{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"serverInfo":{"name":"role","version":"1"}}`)
 		case !m.IsRequest():
 			continue
 		default:
@@ -315,6 +322,16 @@ func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
 	}
 	if sent < 5 {
 		t.Errorf("got the error after %d messages already", sent)
+	}
+}
+
+// The lists of a process that exits when they are read are not stored.
+func TestListsOfAnEndingProcess(t *testing.T) {
+	var heard diary
+	v := run(t, roleCommand("listless"), Options{Store: storing(t, &heard)})
+	heard.want(t)
+	if v.in.state.Load().listed {
+		t.Errorf("the tools are given as %v", v.Offer().Items(Tools))
 	}
 }
 

@@ -1,0 +1,125 @@
+package upstream
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/revision"
+)
+
+// storing returns a store that records what it is given.
+func storing(t *testing.T, heard *diary) Store {
+	return Store{Save: func(data []byte) error {
+		var stored storedOffer
+		if err := json.Unmarshal(data, &stored); err != nil {
+			t.Errorf("stored %q: %v", data, err)
+			return err
+		}
+		heard.write(fmt.Sprintf("stored %d tools", len(stored.Lists[Tools])))
+		return nil
+	}}
+}
+
+// lister is a server with tools and prompts. The test provides the responses to tools/list.
+type lister struct {
+	*site
+	reads atomic.Int32 // of the tools
+	tools func(w http.ResponseWriter, r *http.Request, id string, read int32)
+}
+
+func (s *lister) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		s.site.ServeHTTP(w, r)
+		return
+	}
+	answer := func(id []byte, result string) {
+		w.Header().Set("Mcp-Session-Id", "s1")
+		replyJSON(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result))
+	}
+	switch m := readMessage(s.t, r); m.Method {
+	case "initialize":
+		answer(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{}},"serverInfo":{"name":"lister","version":"1"}}`)
+	case "tools/list":
+		s.tools(w, r, string(m.ID), s.reads.Add(1))
+	case "prompts/list":
+		answer(m.ID, `{"prompts":[]}`)
+	default:
+		w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+func replyTools(w http.ResponseWriter, id string) {
+	replyJSON(w, `{"jsonrpc":"2.0","id":`+id+`,"result":{"tools":[{"name":"one"}]}}`)
+}
+
+// Lists that could not be read because the connection ended are neither given to a session nor
+// stored.
+func TestListsOfAnEndingConnection(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusUnauthorized} {
+		bubble.Test(t, func(t *testing.T) {
+			var heard diary
+			release := make(chan struct{})
+			u, _ := bubbledWith(t, &lister{site: &site{t: t}, tools: func(w http.ResponseWriter, _ *http.Request, id string, read int32) {
+				if read == 1 {
+					time.Sleep(time.Second) // a connection that ends at once with 401 is not restarted
+					w.WriteHeader(status)
+					return
+				}
+				<-release
+				replyTools(w, id)
+			}}, Spec{StartTimeout: time.Minute}, Options{Store: storing(t, &heard)})
+			l := u.Attach(revision.Client{}, Listener{})
+			defer l.Close()
+			time.Sleep(30 * time.Second) // the second connection waits for the tools
+			if heard.want(t); l.in.state.Load().listed {
+				t.Errorf("%d: the tools are given as %v", status, l.Offer().Items(Tools))
+			}
+			close(release)
+			l.AwaitOffer(t.Context())
+			heard.want(t, "stored 1 tools")
+			if _, ok := l.Offer().Find(Tools, "one"); !ok {
+				t.Errorf("%d: got the tools %v", status, l.Offer().Items(Tools))
+			}
+		})
+	}
+}
+
+// A list that could not be read does not keep a session waiting, but nothing is stored until it
+// has been read, whatever other list is read meanwhile.
+func TestListsThatFail(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var heard diary
+		began := time.Now()
+		u, _ := bubbledWith(t, &lister{site: &site{t: t, other: func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				emit(w, ":\n\n")
+				time.Sleep(listRetryDelay / 2)
+				emit(w, `data: {"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`+"\n\n")
+				<-r.Context().Done()
+			}
+		}}, tools: func(w http.ResponseWriter, _ *http.Request, id string, read int32) {
+			if read == 1 {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			replyTools(w, id)
+		}}, Spec{StartTimeout: time.Minute}, Options{Store: storing(t, &heard)})
+		l := u.Attach(revision.Client{}, Listener{})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the session waited for %v", took)
+		}
+		time.Sleep(listRetryDelay - 1)
+		synctest.Wait()
+		heard.want(t)
+		time.Sleep(time.Minute)
+		heard.want(t, "stored 1 tools")
+	})
+}
