@@ -30,12 +30,15 @@ type Request struct {
 	// sent. Without wait it must not block; if it then returns any error, it is called again with
 	// wait, and blocks until the request may be sent or fails. Nil admits every request.
 	Admit func(ctx context.Context, wait bool) error
-	// Fence is called immediately before the request's bytes are written, at least once per
-	// attempt. If it returns an error, the bytes are not written and the request fails with that
-	// error. Nil means no fence.
+	// Fence is called at least once per attempt: over HTTP before each part of the body is written,
+	// over stdio before the line is written or, if the process has left earlier ones unread, queued.
+	// A queued line lands later than the fence, as one in the pipe does: of both it is assumed that
+	// they land within Options.WriteSettle if the request is given up. If Fence returns an error,
+	// nothing is written or queued and the request fails with that error. Nil means no fence.
 	Fence func() error
-	// Sent is called once per attempt when the request has been passed to the server, before the
-	// next request in the queue is sent. It may be nil.
+	// Sent is called once per attempt, when the connection has accepted the request: over stdio its
+	// line is written or queued, over HTTP its exchange has begun. It is called before the next
+	// request in the queue is sent and before the outcome is reported. It may be nil.
 	Sent func()
 	// Isolated means that a rejection concerns only this request: it does not invalidate the
 	// credentials or the session, and the request is not retried.
@@ -247,9 +250,6 @@ func (p *pending) send(c *conn) {
 	if p.lease != nil {
 		c.in.used.Store(true)
 	}
-	if c.http {
-		p.markSent() // HTTP does not preserve the order of requests
-	}
 	if err := p.trySend(c); err != nil {
 		go p.retryOrFail(Answer{}, err)
 	}
@@ -274,9 +274,10 @@ func (p *pending) trySend(c *conn) error {
 		}
 	}
 	if err == nil {
-		if !c.http {
-			p.markSent()
+		if p.req.Sent != nil {
+			p.req.Sent()
 		}
+		p.turn.release(true)
 		p.stopWatch = context.AfterFunc(p.ctx, func() { p.giveUp(context.Cause(p.ctx)) })
 		return nil
 	}
@@ -289,14 +290,6 @@ func (p *pending) trySend(c *conn) error {
 		return err
 	}
 	return errClosed // the link is closed, so the connection is ending
-}
-
-// markSent records that the request has been sent.
-func (p *pending) markSent() {
-	if p.req.Sent != nil {
-		p.req.Sent()
-	}
-	p.turn.release(true)
 }
 
 // wasSent waits until the attempt to send has finished, and reports whether it succeeded.

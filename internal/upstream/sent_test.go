@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/bubble"
@@ -102,6 +103,32 @@ func TestSent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Sent is called when a connection has accepted the request, and not for one that is ending.
+func TestSentIsCalledOncePerConnection(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		u, _ := bubbled(t, mcptest.New(mcptest.Options{Name: "web"}).Handler(), time.Minute)
+		l := u.Attach(revision.Client{}, Listener{})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		for _, name := range []string{"hang", "lose"} { // the link has ended, and waits for the first
+			go l.Call(t.Context(), nil, &Request{Method: "tools/call", Params: fmt.Appendf(nil, `{"name":%q}`, name)})
+			synctest.Wait()
+		}
+		var sent atomic.Int32
+		outcome := make(chan error, 1)
+		l.Send(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`), Sent: func() { sent.Add(1) }}, func(_ Answer, err error) {
+			outcome <- err
+		})
+		synctest.Wait()
+		if n := sent.Load(); n != 0 || !l.Live() {
+			t.Errorf("got %d calls of Sent, and live %v, while the connection ends", n, l.Live())
+		}
+		if err := <-outcome; err != nil || sent.Load() != 1 {
+			t.Errorf("got %v after %d calls of Sent, want one", err, sent.Load())
+		}
+	})
 }
 
 func TestNeverThereIsNotSent(t *testing.T) {
