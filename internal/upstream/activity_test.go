@@ -176,14 +176,14 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 				synctest.Wait()
 			}
 			ping(1000)
-			if n := len(p.Replies); n != maxPings {
-				t.Errorf("%d replies came at once, want %d", n, maxPings)
+			if n := len(p.Replies); n != maxQuestions {
+				t.Errorf("%d replies came at once, want %d", n, maxQuestions)
 			}
 			time.Sleep(replyTimeout)
 			synctest.Wait()
 			ping(1)
-			if n := len(p.Replies); n != maxPings+1 {
-				t.Errorf("%d replies came, want %d", n, maxPings+1)
+			if n := len(p.Replies); n != maxQuestions+1 {
+				t.Errorf("%d replies came, want %d", n, maxQuestions+1)
 			}
 			release()
 			a.Close()

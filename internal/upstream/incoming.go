@@ -261,11 +261,9 @@ func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 	}
 }
 
-// Each reply over HTTP is a POST. A server may send requests and pings faster than it accepts the
-// replies, so both are limited.
+// Each reply over HTTP is a POST. A server may send requests faster than it accepts the replies.
 const (
-	maxQuestions = 64               // requests of one connection without a delivered reply; further ones are dropped
-	maxPings     = 96               // the limit for pings, which are answered even while requests wait for a person
+	maxQuestions = 64               // requests of one connection, pings included, without a delivered reply; further ones are dropped
 	replyTimeout = 30 * time.Second // for delivering a reply
 )
 
@@ -281,21 +279,21 @@ type questions struct {
 // stream carried it, or nil. It drops the request if there are too many, or one with the same id:
 // an error response would answer that one.
 func (q *questions) accept(m jsonrpc.Message, p *pending) {
-	ask, limit := pong, maxPings
-	if m.Method != "ping" {
-		limit = maxQuestions
-		if p != nil && p.req.Ask != nil {
-			ask = p.req.Ask
-		} else {
-			ask = q.c.in.asker(q.c, p, m.Method)
-		}
+	var ask askFunc
+	switch {
+	case m.Method == "ping":
+		ask = pong
+	case p != nil && p.req.Ask != nil:
+		ask = p.req.Ask
+	default:
+		ask = q.c.in.asker(q.c, p, m.Method)
 	}
 	ctx, cancel := context.WithCancel(q.c.life)
 	answer := func() {
 		defer cancel()
 		q.answer(ctx, m, ask)
 	}
-	if !q.add(string(m.ID), cancel, limit) || !q.c.spawn(answer) {
+	if !q.add(string(m.ID), cancel) || !q.c.spawn(answer) {
 		cancel()
 	}
 }
@@ -322,11 +320,11 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 	}
 }
 
-// add registers a request. It returns false if the id is in use or limit is reached.
-func (q *questions) add(id string, cancel context.CancelFunc, limit int) bool {
+// add registers a request. It returns false if the id is in use or the limit is reached.
+func (q *questions) add(id string, cancel context.CancelFunc) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.open[id] != nil || len(q.open) >= limit {
+	if q.open[id] != nil || len(q.open) >= maxQuestions {
 		return false
 	}
 	q.open[id] = cancel
