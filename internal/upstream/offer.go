@@ -226,9 +226,9 @@ func (in *instance) markStale(l List) {
 
 // serveLists reads stale lists, at most once per listInterval, until ctx ends.
 // It publishes each list as soon as it is read, so that a slow one does not delay the others, and
-// stores the offer unless the last reading of a list has failed.
+// stores the offer unless the last reading of the tools has failed.
 func (in *instance) serveLists(ctx context.Context, c *conn) {
-	for failed := [Lists]bool{}; ; {
+	for toolsFailed := false; ; {
 		select {
 		case <-in.wake:
 		case <-ctx.Done():
@@ -243,7 +243,10 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 				<-ctx.Done()
 				return
 			}
-			if failed[l] = err != nil; failed[l] {
+			if l == Tools {
+				toolsFailed = err != nil
+			}
+			if err != nil {
 				in.up.log.Warn("list not read; the last-known one stays in use", "list", l.Method(), "err", err)
 				time.AfterFunc(listRetryDelay, func() { in.markStale(l) })
 				continue
@@ -252,7 +255,7 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 			next.Lists[l] = list
 			in.setOffer(&next)
 		}
-		if !slices.Contains(failed[:], true) {
+		if !toolsFailed {
 			in.up.remember(in.offer.Load())
 		}
 		in.change(func(s *state) { s.listed = true })

@@ -90,8 +90,8 @@ func TestListsOfAnEndingConnection(t *testing.T) {
 	}
 }
 
-// A list that could not be read does not keep a session waiting, but nothing is stored until it
-// has been read, whatever other list is read meanwhile.
+// Tools that could not be read do not keep a session waiting, but nothing is stored until they
+// have been read, whatever other list is read meanwhile.
 func TestListsThatFail(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var heard diary
