@@ -49,7 +49,7 @@ type upstreamCall struct {
 	flight   *dedup.Flight // flight of a prefetch; nil for a client's call
 
 	// pending is the store's record of the places that the call may change. It is set on
-	// arrival and cleared when the call is sent, as send then owns it, or dropped.
+	// arrival, and taken either to send the call or to drop it.
 	pending atomic.Pointer[dedup.PendingWrite]
 }
 
@@ -239,7 +239,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 // It calls done once.
 func (c *upstreamCall) lookUp(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	if !c.class.storable() {
-		c.send(ctx, req, done)
+		c.send(ctx, c.pending.Swap(nil), c.turn, req, done)
 		return
 	}
 	f := &lookup{c: c, ctx: ctx, req: req, done: done}
@@ -257,7 +257,7 @@ type lookup struct {
 	req  *upstream.Request
 	done func(outcome)
 
-	leads   bool    // the call began the flight
+	leads   bool    // the call fetches for the flight
 	fetched outcome // outcome of that flight
 }
 
@@ -265,7 +265,7 @@ type lookup struct {
 // that joined a prefetch keeps its turn until the prefetch has been sent.
 func (f *lookup) run() {
 	c := f.c
-	turn := c.turn // lead may replace c.turn before Do returns
+	turn := c.turn // resolveInput may replace c.turn before Do returns
 	w := &dedup.Waiter{Sent: turn.Release, Done: f.finish, Notify: func(method string, params []byte) {
 		if f.leads || method == "notifications/progress" { // logs only to the client whose call the server is running
 			f.req.Notify(method, params)
@@ -276,12 +276,18 @@ func (f *lookup) run() {
 	}
 }
 
-// lead fetches the answer for all calls that wait for the flight.
+// lead fetches the answer for all calls that wait for the flight. If the client gave the call up
+// before it could be sent, the others fetch by themselves.
 func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
+	write := c.pending.Swap(nil)
+	if write == nil { // release has taken it
+		flight.Settle(nil, false, false)
+		return
+	}
 	f.leads = true
-	c.turn = c.turn.Reclaim() // kept even if this client gives up while others wait for the flight
-	c.s.srv.running.Add(1)    // the flight may outlive its session
+	turn := c.turn.Reclaim() // kept even if this client gives up while others wait for the flight
+	c.s.srv.running.Add(1)   // the flight may outlive its session
 	settle := func(o outcome) {
 		defer c.s.srv.running.Done()
 		f.fetched = o
@@ -296,7 +302,7 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 			return f.req.Ask(ctx, method, params)
 		}
 	}
-	c.send(ctx, &shared, func(o outcome) {
+	c.send(ctx, write, turn, &shared, func(o outcome) {
 		if c.class.query.Reuse.File == "" {
 			settle(o)
 		} else {
@@ -313,8 +319,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 		if o.Err == dedup.ErrJoinTimeout {
 			c.observed.joinWait = time.Since(c.observed.call.At)
 		}
-		c.turn = c.turn.Reclaim()
-		c.send(f.ctx, f.req, f.done)
+		c.send(f.ctx, c.pending.Swap(nil), c.turn.Reclaim(), f.req, f.done)
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
@@ -328,9 +333,10 @@ func (f *lookup) finish(o dedup.Outcome) {
 	}
 }
 
-// send sends the request to its upstream, in its turn and within the limits of its host.
-func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done func(outcome)) {
-	write, slot := c.pending.Swap(nil), (*limit.Slot)(nil)
+// send sends the request to its upstream, in its turn and within the limits of its host. It takes
+// over the write and the turn.
+func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn *upstream.Turn, req *upstream.Request, done func(outcome)) {
+	var slot *limit.Slot
 	req.Late = func() {
 		write.End()
 		if c.observed != nil {
@@ -356,7 +362,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		}
 		return err
 	}
-	c.lease.Send(ctx, c.turn, req, func(answer upstream.Answer, err error) {
+	c.lease.Send(ctx, turn, req, func(answer upstream.Answer, err error) {
 		o := outcome{answer: answer, kind: kindOf(&answer), err: err}
 		o.onHost = o.hostOutcome()
 		if slot != nil {

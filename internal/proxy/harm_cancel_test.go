@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -8,7 +9,10 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
 )
 
 // onePrincipal shares the foe's connection and makes all sessions one principal.
@@ -138,4 +142,67 @@ func TestHarmNeverReads(t *testing.T) {
 			t.Error("nothing was prefetched")
 		}
 	})
+}
+
+// holdingPeers are replicas that hold every fetch until release is closed. No place changes there.
+type holdingPeers struct{ release chan struct{} }
+
+func (*holdingPeers) Lookup(_ context.Context, places []call.Place) ([]string, error) {
+	tokens := make([]string, len(places))
+	for i := range tokens {
+		tokens[i] = "same"
+	}
+	return tokens, nil
+}
+
+func (*holdingPeers) Announce(context.Context, []call.Place, func(error)) (dedup.Announcement, error) {
+	return announcement{}, nil
+}
+
+func (p *holdingPeers) Lead(context.Context, string, []string, func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
+	<-p.release
+	return nil, func(*dedup.SharedAnswer) {}
+}
+
+type announcement struct{}
+
+func (announcement) Fence() error { return nil }
+func (announcement) End()         {}
+
+// A client cancels a call that waits for other replicas. The call of another client that joined it is
+// answered, and the next call of the first client is sent.
+func TestCancelledWhileReplicasAreAsked(t *testing.T) {
+	t.Parallel()
+	for _, joined := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			peers := &holdingPeers{release: make(chan struct{})}
+			o := onePrincipal(withoutPrefetch(defaults(t, reading("foe/get", time.Hour), valuemodel.Rule{
+				Pattern: "foe/write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal},
+			})))
+			o.Dedup.Peers = peers
+			d := beset(t, newFoe(nil), o)
+			g, other := d.enter(), d.enter()
+			first := g.begin("get", thing(1, 0))
+			synctest.Wait()
+			var second sent
+			if joined {
+				second = other.begin("get", thing(1, 0))
+				synctest.Wait()
+			}
+			first.cancel()
+			synctest.Wait()
+			close(peers.release)
+			if joined {
+				if how := second.wait().how(); how != "fetched" {
+					t.Errorf("the call that had joined: got %s", how)
+				}
+			}
+			if how := g.call("write", "{}").how(); how != "fetched" {
+				t.Errorf("joined %v, the next call: got %s", joined, how)
+			}
+			if how := g.call("get", thing(1, 0)).how(); how != "fetched" && how != "hit" {
+				t.Errorf("joined %v, the same call again: got %s", joined, how)
+			}
+		})
+	}
 }

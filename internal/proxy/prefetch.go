@@ -281,7 +281,7 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 		}
 		return err
 	}
-	end := waitFor(func(done func(outcome)) { c.send(ctx, req, done) })
+	end := waitFor(func(done func(outcome)) { c.send(ctx, c.pending.Swap(nil), c.turn, req, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {
 		time.AfterFunc(lateReplyTimeout, ended) // the server may still be running it
 	} else {

@@ -344,7 +344,7 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 			x.call.turn = x.call.lease.Turn()
 		}
 		x.call.register()
-		o := waitFor(func(done func(outcome)) { x.call.send(ctx, &next, done) })
+		o := waitFor(func(done func(outcome)) { x.call.send(ctx, x.call.pending.Swap(nil), x.call.turn, &next, done) })
 		if o.kind != inputRequired {
 			return o
 		}
