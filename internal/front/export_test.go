@@ -13,5 +13,5 @@ func (q Queue) Drain(w http.ResponseWriter) error {
 	if err := openEvents(w); err != nil {
 		return err
 	}
-	return q.pump(w, nil)
+	return q.pump(w, q.open(), nil)
 }

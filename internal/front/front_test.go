@@ -46,8 +46,8 @@ func (s *server) begin(c front.Client) front.Session {
 	return n
 }
 
-// session is a minimal session: it answers ping, lists no tools, and on request waits or
-// sends messages before its answer.
+// session is a minimal session: it answers ping, lists no tools, and on request returns the params,
+// waits, or sends the params in a message before its answer.
 type session struct {
 	of      *server
 	client  front.Client
@@ -100,8 +100,10 @@ func (n *session) serve(ctx context.Context, m *front.Message, out front.Outlet)
 			return // cancelled
 		case <-n.ctx.Done():
 		}
+	case "echo":
+		result = string(m.Params)
 	case "say":
-		out.Send(jsonrpc.AppendNotification(nil, "said", []byte(`{}`)))
+		out.Send(jsonrpc.AppendNotification(nil, "said", m.Params))
 	case "tools/call":
 		n.fail(m, jsonrpc.CodeInvalidParams, out)
 		return

@@ -132,7 +132,7 @@ func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint st
 		err = writeEvent(w, "endpoint", []byte(endpoint))
 	}
 	if err == nil {
-		err = s.stream.pump(w, r.Context().Done())
+		err = s.stream.pump(w, s.stream.open(), r.Context().Done())
 	}
 	if err != nil {
 		s.log.Debug("client stream broken", "session", s.key.name, "err", err)

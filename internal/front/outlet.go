@@ -123,11 +123,10 @@ func (q *queue) next(wake chan struct{}) (line []byte, ended bool) {
 	return line, false
 }
 
-// pump writes messages to a stream of events until the queue is closed and empty,
-// disconnected is closed or another pump takes over, and returns nil then. It
-// returns the error of a write.
-func (q *queue) pump(w http.ResponseWriter, disconnected <-chan struct{}) error {
-	wake := q.open()
+// pump writes messages to the stream of events that wake was opened for, until the queue is
+// closed and empty, disconnected is closed or another stream takes over, and returns nil then.
+// It returns the error of a write.
+func (q *queue) pump(w http.ResponseWriter, wake chan struct{}, disconnected <-chan struct{}) error {
 	defer q.leave(wake)
 	for {
 		line, ended := q.next(wake)
@@ -176,16 +175,17 @@ func (r *response) Send(line []byte) error {
 	}
 	if r.stream == nil {
 		r.stream = new(queue)
-		r.pumped.Go(r.pump)
+		wake := r.stream.open() // already, as a queue without a stream refuses large messages
+		r.pumped.Go(func() { r.pump(wake) })
 	}
 	return r.stream.Send(line)
 }
 
 // pump writes the stream until it is closed or the client disconnects.
-func (r *response) pump() {
+func (r *response) pump(wake chan struct{}) {
 	err := openEvents(r.w)
 	if err == nil {
-		err = r.stream.pump(r.w, nil)
+		err = r.stream.pump(r.w, wake, nil)
 	}
 	if err != nil {
 		r.stream.close()

@@ -3,9 +3,12 @@ package front_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 )
 
@@ -61,6 +64,59 @@ func TestBatch(t *testing.T) {
 	}
 	if status, _ := c.post("/mcp", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, "Mcp-Session-Id", id); status != 202 {
 		t.Errorf("notifications only: got %d, want 202", status)
+	}
+}
+
+// slow is a response whose first bytes reach its client only after release is closed.
+type slow struct {
+	*httptest.ResponseRecorder
+	release chan struct{}
+}
+
+func (s *slow) Flush() { <-s.release }
+
+// No answer is lost, however large the messages are that are sent before the response has begun.
+func TestLargeMessagesBeforeTheStreamBegins(t *testing.T) {
+	request := func(id int, method string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"fill":%q}}`, id, method, large(2<<20))
+	}
+	for _, test := range []struct {
+		name, body string
+		answers    int
+	}{
+		{"answers of a batch", "[" + request(1, "echo") + "," + request(2, "echo") + "]", 2},
+		{"notification, then an answer", request(1, "say"), 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				web := front.NewHTTP(front.Options{NewSession: newServer().begin})
+				session := ""
+				post := func(w http.ResponseWriter, body string) {
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+					r.Header.Set("Content-Type", "application/json")
+					if session != "" {
+						r.Header.Set("Mcp-Session-Id", session)
+					}
+					web.ServeHTTP(w, r)
+				}
+				began := httptest.NewRecorder()
+				post(began, initialize("2025-03-26"))
+				session = began.Header().Get("Mcp-Session-Id")
+				w := &slow{httptest.NewRecorder(), make(chan struct{})}
+				served := make(chan struct{})
+				go func() {
+					post(w, test.body)
+					close(served)
+				}()
+				synctest.Wait() // all answers are queued
+				close(w.release)
+				<-served
+				got := w.Body.String()
+				if n := strings.Count(got, `,"result":`); n != test.answers {
+					t.Errorf("got %d answers in %d bytes, want %d", n, len(got), test.answers)
+				}
+			})
+		})
 	}
 }
 
