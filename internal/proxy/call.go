@@ -47,6 +47,7 @@ type upstreamCall struct {
 	observed *observation  // nil unless the request is a tools/call
 	gate     gate          // checked before the call is sent; nil if it may always be sent
 	flight   *dedup.Flight // flight of a prefetch; nil for a client's call
+	untold   bool          // the server is not told, as another session is still subscribed to the resource
 
 	// pending is the store's record of the places that the call may change. It is set on
 	// arrival, and taken either to send the call or to drop it.
@@ -150,6 +151,9 @@ func (x *request) bind(c *upstreamCall) {
 	}
 	x.s.requests.begin(c)
 	c.register()
+	if subscribes(c.method) {
+		c.changeSubscription()
+	}
 	if c.tool != "" {
 		c.observeArrival(x.msg.Stateless() && x.msg.Index.Get("requestState") != nil, !x.msg.Stateless())
 	}
@@ -203,7 +207,7 @@ func (x *request) makeCall(done func(outcome)) {
 func (x *request) run(ctx context.Context, done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
 	if subscribes(x.msg.Method) {
-		x.s.running.Go(func() { subscribe(x, req, done) })
+		c.forwardSubscription(ctx, req, done)
 		return
 	}
 	if x.work != nil {

@@ -70,6 +70,39 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// subscription returns the method that begins or ends a subscription.
+func subscription(begins bool) string {
+	if begins {
+		return "resources/subscribe"
+	}
+	return "resources/unsubscribe"
+}
+
+// Of two requests for one resource that a client sends at once, the last counts.
+func TestLastSubscriptionCounts(t *testing.T) {
+	for _, upEra := range []string{"handshake", "stateless"} {
+		t.Run(upEra, func(t *testing.T) {
+			c := connect(t, start(t, options(child(t, mcptest.Options{Name: "n", Era: upEra}))), handshake)
+			const uri = `{"uri":"n://a"}`
+			for i := range 50 {
+				subscribed := i%2 == 0
+				all := []pending{c.start(subscription(!subscribed), uri), c.start(subscription(subscribed), uri)}
+				for _, p := range all {
+					p.wait()
+				}
+				c.call("update", uri)
+				updated := false
+				for len(c.notes) > 0 {
+					updated = (<-c.notes).Method == "notifications/resources/updated" || updated
+				}
+				if updated != subscribed {
+					t.Fatalf("round %d: the last request was %s, and an update came: %v", i, subscription(subscribed), updated)
+				}
+			}
+		})
+	}
+}
+
 func checkSubscription(t *testing.T, m jsonrpc.Message, listen pending) {
 	t.Helper()
 	if id := jsonrpc.Get(jsonrpc.Get(m.Params, "_meta"), "io.modelcontextprotocol/subscriptionId"); string(id) != listen.id {

@@ -204,12 +204,8 @@ func (v view) ownItems(l upstream.List) (items [][]byte) {
 	return items
 }
 
-// serveOwnResource serves a request for one of the proxy's own resources.
+// serveOwnResource returns one of the proxy's own resources.
 func serveOwnResource(x *request, uri string) outcome {
-	if subscribes(x.msg.Method) {
-		x.s.subscriptions.watchOwn(x.s, uri, x.msg.Method == "resources/subscribe")
-		return serveEmpty(x)
-	}
 	own, _ := x.view.ownResource(uri)
 	text, err := own.read(x.s, uri)
 	if err != nil {

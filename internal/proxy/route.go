@@ -137,7 +137,10 @@ func (x *request) locate() *jsonrpc.Error {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		uri, wrong := routingMember(&x.msg.Index, "uri")
 		if _, own := x.view.ownResource(uri); own {
-			x.handler = func(x *request) outcome { return serveOwnResource(x, uri) }
+			if x.handler = func(x *request) outcome { return serveOwnResource(x, uri) }; subscribes(x.msg.Method) {
+				x.s.subscriptions.watchOwn(x.s, uri, x.msg.Method == "resources/subscribe")
+				x.handler = serveEmpty
+			}
 			return nil
 		}
 		found, err = nil, wrong

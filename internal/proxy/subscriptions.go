@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -135,28 +136,34 @@ func subscribes(method string) bool {
 	return method == "resources/subscribe" || method == "resources/unsubscribe"
 }
 
-// subscribe forwards a request that changes the session's subscriptions, which outlive
-// the server's process. It is not sent to a stateless server, which receives a listen
-// request instead.
-func subscribe(x *request, req *upstream.Request, done func(outcome)) {
-	empty := outcome{answer: ownAnswer([]byte("{}"), false)}
-	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
-	watch, needed := x.msg.Method == "resources/subscribe", true
-	if watch {
-		x.call.lease.NoteSubscribe(uri) // before it is sent: an update may precede the answer
+// changeSubscription subscribes the session to the resource that the request names, or ends the
+// subscription. It runs on the client's reader, so that the client's last request counts.
+func (c *upstreamCall) changeSubscription() {
+	uri, _ := jsonrpc.String(c.params.Get("uri"))
+	if c.method == "resources/subscribe" {
+		c.lease.NoteSubscribe(uri) // before it is sent: an update may precede the answer
 	} else {
-		needed = x.call.lease.NoteUnsubscribe(uri)
+		c.untold = !c.lease.NoteUnsubscribe(uri)
 	}
-	if !needed || x.call.lease.Stateless() {
+}
+
+// forwardSubscription forwards the request that changed the session's subscriptions, which outlive
+// the server's process. It is not sent to a stateless server, which receives a listen request
+// instead.
+func (c *upstreamCall) forwardSubscription(ctx context.Context, req *upstream.Request, done func(outcome)) {
+	empty := outcome{answer: ownAnswer([]byte("{}"), false)}
+	if c.untold || c.lease.Stateless() {
 		done(empty)
 		return
 	}
-	x.call.lookUp(x.ctx, req, func(o outcome) {
+	watch := c.method == "resources/subscribe"
+	c.lookUp(ctx, req, func(o outcome) {
 		switch {
 		case o.err == nil && o.answer.Stateless, watch && unavailable(o.err): // a lease sends its watches when the server has started
 			o = empty
 		case watch && (o.err != nil || o.answer.Error != nil):
-			x.call.lease.NoteUnsubscribe(uri)
+			uri, _ := jsonrpc.String(c.params.Get("uri"))
+			c.lease.NoteUnsubscribe(uri)
 		}
 		done(o)
 	})
