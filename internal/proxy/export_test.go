@@ -8,12 +8,16 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 )
+
+// Begin begins a session, as a transport does.
+func Begin(s *Server, c front.Client) front.Session { return s.newSession(c) }
 
 // LineOf returns how the server judges the concurrency of an upstream, as far as one of its sessions has
 // seen.

@@ -35,8 +35,16 @@ func serveListen(x *request) outcome {
 		return outcome{err: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"}}
 	}
 	l, honoured := newListener(x, x.msg.Index.Get("notifications"))
-	l.send("notifications/subscriptions/acknowledged", jsonrpc.Set(nil, "notifications", honoured))
+	acknowledgement := revision.WithSubscription(jsonrpc.Set(nil, "notifications", honoured), x.msg.ID)
+	x.stream.mu.Lock() // a change from here on is notified, after the acknowledgement
 	x.s.subscriptions.begin(l, x.s)
+	sendNotification(x.s.srv.log, x.stream.out, "notifications/subscriptions/acknowledged", acknowledgement)
+	x.stream.mu.Unlock()
+	for list := range upstream.Lists {
+		if slices.Contains(l.changes, list.Changed()) {
+			x.s.lists.show(list) // a later change of the list is notified
+		}
+	}
 	select {
 	case <-x.ctx.Done():
 	case <-x.s.lifecycle.draining.Done():
@@ -46,8 +54,7 @@ func serveListen(x *request) outcome {
 }
 
 // newListener parses the notifications that a listen request subscribes to, and returns
-// the supported ones. It marks the requested lists as shown, so that a later change of
-// one is notified.
+// the supported ones.
 func newListener(x *request, notifications []byte) (l *listener, honoured []byte) {
 	l, honoured = &listener{send: func(method string, params []byte) {
 		x.stream.notify(x.s.srv.log, method, revision.WithSubscription(params, x.msg.ID))
@@ -57,7 +64,6 @@ func newListener(x *request, notifications []byte) (l *listener, honoured []byte
 		if string(jsonrpc.Get(notifications, member)) == "true" {
 			l.changes = append(l.changes, list.Changed())
 			honoured = jsonrpc.Set(honoured, member, []byte("true"))
-			x.s.lists.show(list)
 		}
 	}
 	if uris := jsonrpc.Get(notifications, "resourceSubscriptions"); uris != nil {

@@ -1,0 +1,110 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/front"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/revision"
+)
+
+// outlet is a front.Outlet that keeps what it is sent.
+type outlet struct {
+	sending func(method string) error // called before a message other than an answer is kept, unless it is nil; an error drops it
+	got     chan jsonrpc.Message
+}
+
+func newOutlet() *outlet { return &outlet{got: make(chan jsonrpc.Message, 100)} }
+
+func (o *outlet) Send(line []byte) error {
+	m, err := jsonrpc.Parse(bytes.Clone(line))
+	if err == nil && o.sending != nil {
+		err = o.sending(m.Method)
+	}
+	if err == nil {
+		o.got <- m
+	}
+	return err
+}
+
+func (o *outlet) Answer(line []byte) error {
+	m, err := jsonrpc.Parse(bytes.Clone(line))
+	o.got <- m
+	return err
+}
+
+// next returns the next message, or one without a method if none comes for a while.
+func (o *outlet) next() jsonrpc.Message {
+	select {
+	case m := <-o.got:
+		return m
+	case <-time.After(patience):
+		return jsonrpc.Message{}
+	}
+}
+
+// accept passes a client's message to its session, as a transport does.
+func accept(t *testing.T, n front.Session, line string, to front.Outlet) {
+	t.Helper()
+	m, err := jsonrpc.Parse([]byte(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := &front.Message{Message: m, Index: revision.ParamsOf(m.Index(m.Params))}
+	full.Client = full.Index.Client()
+	if serve := n.Accept(context.Background(), full, to); serve != nil {
+		go serve()
+	}
+}
+
+// changeable returns a proxy in front of a foe, and a function that changes the foe's tools.
+func changeable(t *testing.T) (d *ordeal, change func(tool string)) {
+	srv := mcptest.New(mcptest.Options{Name: "foe"})
+	f := newFoe(nil)
+	f.rest = srv.Handler()
+	return beset(t, f, withoutPrefetch(defaults(t))), func(tool string) {
+		srv.SetTools(`{"name":"` + tool + `","inputSchema":{"type":"object"}}`)
+		srv.Announce("notifications/tools/list_changed", "{}")
+	}
+}
+
+// A change of a list while a listen request is acknowledged is notified after the acknowledgement.
+func TestChangeWhileListenBegins(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d, change := changeable(t)
+		n := proxy.Begin(d.proxy, front.Client{})
+		defer n.End(front.ErrEnded)
+		request := func(id, method, params string, to *outlet) {
+			accept(t, n, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":`+withMeta(params, able, "")+`}`, to)
+		}
+		listed, first, second := newOutlet(), newOutlet(), newOutlet()
+		request("1", "tools/list", "{}", listed)
+		if m := listed.next(); m.Result == nil {
+			t.Fatalf("tools/list: got %s", m.Raw)
+		}
+		const tools = `{"notifications":{"toolsListChanged":true}}`
+		request("2", "subscriptions/listen", tools, first)
+		first.next() // the acknowledgement
+		synctest.Wait()
+		second.sending = func(method string) error {
+			if method == "notifications/subscriptions/acknowledged" {
+				change("fresh")
+				first.next() // the other listener has been notified
+			}
+			return nil
+		}
+		request("3", "subscriptions/listen", tools, second)
+		for _, want := range []string{"notifications/subscriptions/acknowledged", "notifications/tools/list_changed"} {
+			if m := second.next(); m.Method != want {
+				t.Errorf("got %s, want %s", m.Raw, want)
+			}
+		}
+	})
+}
