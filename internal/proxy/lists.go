@@ -22,7 +22,7 @@ type shownLists struct {
 	changes throttle // notifies the client of changed lists
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
-	shown [upstream.Lists][]byte // nil if not shown yet
+	shown [upstream.Lists][]byte // nil if not shown yet; outdated if the client could not be told of a change
 
 	choosing sync.Mutex
 	choice   atomic.Pointer[choice] // which tools are listed; nil if not decided yet, or all are
@@ -34,8 +34,11 @@ func newShownLists(s *session) *shownLists {
 	return lists
 }
 
+// outdated is a list that equals no other.
+var outdated = []byte("outdated")
+
 // notifyChanges sends a list_changed notification for each list that was shown before and
-// has changed.
+// has changed. If the client does not read, it tries again later.
 func (s *shownLists) notifyChanges() {
 	sent := make(map[string]bool) // one notification covers resources and their templates
 	for l := range upstream.Lists {
@@ -46,8 +49,14 @@ func (s *shownLists) notifyChanges() {
 			continue
 		}
 		if _, changed := s.show(l); changed && !sent[l.Changed()] {
+			if err := s.s.notify(l.Changed(), nil); err != nil {
+				s.mu.Lock()
+				s.shown[l] = outdated
+				s.mu.Unlock()
+				s.changes.trigger()
+				continue
+			}
 			sent[l.Changed()] = true
-			s.s.notify(l.Changed(), nil)
 		}
 	}
 }

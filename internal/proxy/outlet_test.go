@@ -3,6 +3,8 @@ package proxy_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +107,36 @@ func TestChangeWhileListenBegins(t *testing.T) {
 			if m := second.next(); m.Method != want {
 				t.Errorf("got %s, want %s", m.Raw, want)
 			}
+		}
+	})
+}
+
+// A client that cannot be told of a changed list, as it does not read, is told later, once.
+func TestChangeWhileClientDoesNotRead(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d, change := changeable(t)
+		to := newOutlet()
+		n := proxy.Begin(d.proxy, front.Client{Out: to})
+		defer n.End(front.ErrEnded)
+		accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
+		to.next()
+		accept(t, n, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, to)
+		if m := to.next(); m.Result == nil {
+			t.Fatalf("tools/list: got %s", m.Raw)
+		}
+		var tries atomic.Int64
+		to.sending = func(string) error {
+			if tries.Add(1) < 4 {
+				return errors.New("the client does not read")
+			}
+			return nil
+		}
+		change("fresh")
+		if m := to.next(); m.Method != "notifications/tools/list_changed" {
+			t.Errorf("got %q", m.Raw)
+		}
+		if m := to.next(); m.Method != "" || tries.Load() != 4 {
+			t.Errorf("after %d tries, want 4: got %q", tries.Load(), m.Raw)
 		}
 	})
 }

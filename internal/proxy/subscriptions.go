@@ -116,7 +116,7 @@ func (s *subscriptions) watchOwn(in *session, uri string, wanted bool) {
 	defer s.mu.Unlock()
 	s.open = slices.DeleteFunc(s.open, func(l *listener) bool { return l.own == uri })
 	if wanted {
-		s.open = append(s.open, &listener{own: uri, uris: []string{uri}, send: in.notify})
+		s.open = append(s.open, &listener{own: uri, uris: []string{uri}, send: func(method string, params []byte) { in.notify(method, params) }})
 	}
 }
 
@@ -205,16 +205,19 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 }
 
 // notify sends a notification that belongs to no request to a client of the handshake
-// era, if the client has initialized.
-func (s *session) notify(method string, params []byte) {
-	if s.identity.Out != nil && s.client.facts().Handshake() && s.questions.isReady() {
-		sendNotification(s.srv.log, s.identity.Out, method, params)
+// era, if the client has initialized. The error means that the client does not read.
+func (s *session) notify(method string, params []byte) error {
+	if s.identity.Out == nil || !s.client.facts().Handshake() || !s.questions.isReady() {
+		return nil
 	}
+	return sendNotification(s.srv.log, s.identity.Out, method, params)
 }
 
-// sendNotification sends a notification, and only logs an error.
-func sendNotification(log *slog.Logger, to front.Outlet, method string, params []byte) {
-	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
+// sendNotification sends a notification, and logs an error.
+func sendNotification(log *slog.Logger, to front.Outlet, method string, params []byte) error {
+	err := to.Send(jsonrpc.AppendNotification(nil, method, params))
+	if err != nil {
 		log.Debug("notification not delivered", "method", method, "err", err)
 	}
+	return err
 }
