@@ -9,7 +9,7 @@
 //
 // The package parses each message once and passes it on as bytes with an index of its
 // params. It rejects malformed messages, checks Host, Origin and token, and limits
-// sessions, streams, requests and bodies.
+// sessions, streams and bodies.
 //
 // It does not know upstream servers, tool names, calls or the cache.
 package front
@@ -72,7 +72,7 @@ type Session interface {
 	// Accept processes one message on the goroutine that reads the client's messages.
 	// All work that depends on message order is done when Accept returns. The
 	// returned function serves a request: it writes the response to out, and stops
-	// when ctx ends. It is nil if no work is left.
+	// when ctx ends. It is nil if no work is left. The session limits its requests.
 	Accept(ctx context.Context, m *Message, out Outlet) (serve func())
 	// Refuse answers a message that cannot be accepted; m has the parts that could be
 	// parsed. A malformed response to a request of the proxy ends that request.

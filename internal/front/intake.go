@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 
@@ -13,19 +12,11 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// maxRequests limits the requests in flight of all sessions over HTTP, or of one
-// client on stdio.
-const maxRequests = 2048
-
-var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d", maxRequests)}
-
-// intake parses and counts the messages of one client and passes them to its
-// session.
+// intake parses the messages of one client and passes them to its session.
 type intake struct {
 	Session
 	log     *slog.Logger
-	all     *atomic.Int64 // requests being served of all clients
-	batches atomic.Bool   // the client's revision has batches
+	batches atomic.Bool // the client's revision has batches
 
 	repeated map[string]bool // raw ids not yet seen of Options.Repeated; used by the reader goroutine only
 }
@@ -69,12 +60,9 @@ func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 	}
 }
 
-// accept passes a message to the session, unless it is a request over the limits.
+// accept passes a message to the session, unless it describes its client at too great a length.
 func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
-	if !m.IsRequest() {
-		return in.Accept(ctx, m, out)
-	}
-	if m.Method == "initialize" {
+	if m.IsRequest() && m.Method == "initialize" {
 		requested, _ := jsonrpc.String(m.Index.Get("protocolVersion"))
 		in.batches.Store(revision.Negotiate(requested) == revision.Batches)
 		if rpcErr := checkClientSize(m.Index.Get("clientInfo"), m.Index.Get("capabilities")); rpcErr != nil {
@@ -82,20 +70,7 @@ func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 			return nil
 		}
 	}
-	if in.all.Add(1) > maxRequests {
-		in.all.Add(-1)
-		in.Refuse(m, tooManyRequests, out)
-		return nil
-	}
-	serve := in.Accept(ctx, m, out)
-	if serve == nil {
-		in.all.Add(-1)
-		return nil
-	}
-	return func() {
-		defer in.all.Add(-1)
-		serve()
-	}
+	return in.Accept(ctx, m, out)
 }
 
 // refuse logs and answers a malformed message.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -53,7 +52,6 @@ type httpSession struct {
 // clients are the same principal, as they are without a token.
 type sessions struct {
 	*Options
-	requests atomic.Int64 // in flight, of all sessions
 
 	mu     sync.Mutex // may be held while Session.Pending is called
 	closed bool
@@ -111,7 +109,7 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 		n.End(ErrEnded)
 		return nil, shuttingDown
 	}
-	s.intake, s.all, s.open = intake{log: all.Log, all: &all.requests, Session: n}, all, 1
+	s.intake, s.all, s.open = intake{log: all.Log, Session: n}, all, 1
 	s.timer = time.AfterFunc(all.HTTP.SessionIdle, s.expire)
 	s.timer.Stop() // until the session is idle
 	all.byKey[s.key] = s

@@ -2,10 +2,8 @@ package front_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,34 +84,6 @@ func TestPendingSessionsAreKept(t *testing.T) {
 			t.Errorf("when its call has ended: got %d, want 404", got)
 		}
 	})
-}
-
-// Requests in flight are limited. Further ones are refused, and the others continue.
-func TestRequestsInFlightAreBounded(t *testing.T) {
-	c := serveTCP(t, front.Options{})
-	stream := c.do(c.request(http.MethodGet, "/sse", ""))
-	defer stream.Body.Close()
-	next := eventReader(stream.Body)
-	endpoint, err := next()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2148 {
-		c.post(endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, i))
-	}
-	for i := range 100 {
-		answer, err := next()
-		if err != nil || code(t, answer) != -32603 || !strings.Contains(answer, "too many requests are in flight") {
-			t.Fatalf("answer %d: got %s (%v), want that there are too many", i, answer, err)
-		}
-	}
-	_, id, _ := strings.Cut(endpoint, "=")
-	close(c.session(id).gate)
-	for i := range 2048 {
-		if answer, err := next(); err != nil || !strings.Contains(answer, `"result":{}`) {
-			t.Fatalf("call %d: got %s (%v)", i, answer, err)
-		}
-	}
 }
 
 // A disconnect cancels the request of a stateless client, but not one in a session.

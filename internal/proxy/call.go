@@ -99,10 +99,15 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	return nil
 }
 
-// admit opens the session if this is its first request, registers the request, and routes
-// it, which takes its turn at its upstream.
+// admit registers the request, opens the session if this is its first one, and routes the
+// request, which takes its turn at its upstream.
 func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 	s := x.s
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	if err := s.requests.add(x, s.identity.Multiplexed); err != nil {
+		x.cancel(nil)
+		return err
+	}
 	if x.msg.Stateless() {
 		s.open(*x.client)
 	} else if x.msg.Method == "initialize" {
@@ -113,11 +118,6 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 	}
 	if !x.msg.Stateless() {
 		x.client = &s.client.facts().Client
-	}
-	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	if err := s.requests.add(x, s.identity.Multiplexed); err != nil {
-		x.cancel(nil)
-		return err
 	}
 	if err := x.route(); err != nil {
 		x.leave()

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,7 +26,7 @@ type outlet struct {
 	got     chan jsonrpc.Message
 }
 
-func newOutlet() *outlet { return &outlet{got: make(chan jsonrpc.Message, 100)} }
+func newOutlet() *outlet { return &outlet{got: make(chan jsonrpc.Message, 4096)} }
 
 func (o *outlet) Send(line []byte) error {
 	m, err := jsonrpc.Parse(bytes.Clone(line))
@@ -139,4 +142,77 @@ func TestChangeWhileClientDoesNotRead(t *testing.T) {
 			t.Errorf("after %d tries, want 4: got %q", tries.Load(), m.Raw)
 		}
 	})
+}
+
+// Of the requests that a client on stdio makes, or all clients over HTTP together, 2048 may be in flight.
+// Further ones are refused until one has been answered. Other clients on stdio are not concerned.
+func TestRequestsInFlightAreLimited(t *testing.T) {
+	const limit, more = 2048, 20
+	for name, test := range map[string]struct {
+		client   front.Client
+		sessions int
+		others   bool // another client is served
+	}{
+		"stdio": {front.Client{NonBlocking: true}, 1, true},
+		"HTTP":  {front.Client{}, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				f, starts := newFoe(nil), make(chan struct{})
+				defer close(starts)
+				f.rest = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-starts }) // so calls wait
+				d := beset(t, f, withoutPrefetch(defaults(t)))
+				ids := 0
+				begin := func() (front.Session, *outlet) {
+					n, to := proxy.Begin(d.proxy, test.client), newOutlet()
+					accept(t, n, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
+					to.next()
+					return n, to
+				}
+				read := func(n front.Session, to *outlet) {
+					ids++
+					accept(t, n, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/read","params":{"uri":"foe://a"}}`, ids), to)
+				}
+				served := func(n front.Session, to *outlet) bool {
+					accept(t, n, `{"jsonrpc":"2.0","id":"p","method":"ping"}`, to)
+					return to.next().Error == nil
+				}
+				var sessions []front.Session
+				var outlets []*outlet
+				for range test.sessions {
+					n, to := begin()
+					sessions, outlets = append(sessions, n), append(outlets, to)
+				}
+				other, toOther := begin()
+				for i := range limit + more {
+					read(sessions[i%test.sessions], outlets[i%test.sessions])
+				}
+				synctest.Wait()
+				refused := 0
+				for _, to := range outlets {
+					for len(to.got) > 0 {
+						if m := <-to.got; strings.Contains(string(m.Error), "too many requests are in flight") {
+							refused++
+						} else {
+							t.Errorf("got %s", m.Raw)
+						}
+					}
+				}
+				if refused != more {
+					t.Errorf("%d requests were refused, want %d", refused, more)
+				}
+				if got := served(other, toOther); got != test.others {
+					t.Errorf("another client is served: %v, want %v", got, test.others)
+				}
+				accept(t, sessions[0], `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, outlets[0])
+				synctest.Wait()
+				if !served(sessions[0], outlets[0]) {
+					t.Error("a request is refused although one has ended")
+				}
+				for _, n := range append(sessions, other) {
+					n.End(front.ErrEnded)
+				}
+			})
+		})
+	}
 }

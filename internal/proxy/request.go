@@ -178,11 +178,18 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 // upstreams. Each request has a key that no other request has while its client may wait for the
 // answer. A call may outlive its request: it may be suspended until the client answers.
 type requests struct {
+	inFlight *atomic.Int64 // requests being served: those of the session or, over HTTP, of all sessions of the server
+
 	mu    sync.Mutex          // held while the session's context is cancelled
 	open  map[string]*request // request.key → the request
 	seq   uint64              // number of requests with unique keys
 	calls []*upstreamCall     // calls without an answer, and prefetches, in the order in which they began
 }
+
+// maxRequests limits the requests in flight of one client on stdio, or of all sessions over HTTP.
+const maxRequests = 2048
+
+var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d", maxRequests)}
 
 // add adds a request, or returns why it cannot. If unique is set, another client may use the
 // same id, and the key is made unique.
@@ -198,6 +205,9 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
 	case x.s.ctx.Err() != nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
+	case r.inFlight.Add(1) > maxRequests:
+		r.inFlight.Add(-1)
+		return tooManyRequests
 	}
 	r.open[x.key] = x
 	x.s.running.Add(1)
@@ -222,6 +232,7 @@ func (r *requests) done(x *request) {
 	if !x.stream.answered.Load() { // else write has called forget
 		r.forget(x)
 	}
+	r.inFlight.Add(-1)
 	x.s.running.Done()
 }
 

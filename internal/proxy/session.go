@@ -74,7 +74,10 @@ func (s *Server) newSession(c front.Client) *session {
 	n.client.known.Store(new(clientFacts))
 	n.questions.s, n.questions.ready = n, make(chan struct{})
 	n.questions.works = make(map[*work]struct{})
-	n.requests.open = make(map[string]*request)
+	n.requests.open, n.requests.inFlight = make(map[string]*request), &s.inFlight
+	if c.NonBlocking { // on stdio
+		n.requests.inFlight = new(atomic.Int64)
+	}
 	if !s.sessions.add(n) {
 		cancel(front.ErrShutdown)
 	}
