@@ -83,7 +83,8 @@ type Session interface {
 	// Drain blocks until every request has been served, d has passed or ctx ends. No
 	// message may be accepted afterwards.
 	Drain(ctx context.Context, d time.Duration) error
-	// End ends the session and returns when all accepted requests have been served.
+	// End ends the session and returns when all accepted requests have been served. It may be
+	// called again.
 	End(cause error)
 	// Context is done when the session ends.
 	Context() context.Context

@@ -32,6 +32,7 @@ type server struct {
 	sessions []*session
 	open     atomic.Int64  // sessions that have not ended
 	waiting  chan struct{} // receives one value for each waiting request
+	ends     chan struct{} // closed when sessions may end; nil if they end at once
 }
 
 func newServer() *server { return &server{waiting: make(chan struct{}, 10000)} }
@@ -157,6 +158,9 @@ func (n *session) End(why error) {
 	n.mu.Unlock()
 	n.cancel(why)
 	n.serving.Wait()
+	if n.of.ends != nil {
+		<-n.of.ends
+	}
 }
 
 func (n *session) Context() context.Context { return n.ctx }

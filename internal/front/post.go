@@ -61,7 +61,9 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 	}
 	defer s.leave()
 	if m.IsRequest() {
-		s.serve(context.Background(), w, m)
+		if accepted := s.serve(context.Background(), w, m); !accepted && m.Method == "initialize" {
+			s.End(ErrEnded)
+		}
 		return
 	}
 	s.accept(context.Background(), m, nil)
@@ -83,13 +85,15 @@ func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, o
 	return s
 }
 
-// serve serves one request on the caller's goroutine.
-func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) {
+// serve serves one request on the caller's goroutine. It returns false if the request was refused.
+func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) (accepted bool) {
 	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless()}
 	defer out.finish()
-	if serve := s.accept(ctx, m, out); serve != nil {
+	serve := s.accept(ctx, m, out)
+	if serve != nil {
 		serve()
 	}
+	return serve != nil
 }
 
 // batch serves an array of messages. The responses are sent on one stream, each as

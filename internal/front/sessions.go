@@ -56,6 +56,7 @@ type sessions struct {
 	mu     sync.Mutex // may be held while Session.Pending is called
 	closed bool
 	byKey  map[sessionKey]*httpSession // sessions that requests may enter
+	live   int                         // sessions, including those still ending
 	work   sync.WaitGroup              // ends of sessions
 }
 
@@ -113,15 +114,19 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 	s.timer = time.AfterFunc(all.HTTP.SessionIdle, s.expire)
 	s.timer.Stop() // until the session is idle
 	all.byKey[s.key] = s
+	all.live++
 	context.AfterFunc(n.Context(), s.remove)
 	return s, nil
 }
 
 // makeRoomLocked evicts the session that has been idle for longest if the principal
-// has reached its share of MaxSessions. It returns false if all are in use. A
-// session with a running task is not evicted, although it has no open request
-// between two polls of the task.
+// has reached its share of MaxSessions. It returns false if all are in use, or if there
+// are MaxSessions with those still ending. A session with a running task is not evicted,
+// although it has no open request between two polls of the task.
 func (all *sessions) makeRoomLocked() bool {
+	if all.live >= all.HTTP.MaxSessions {
+		return false
+	}
 	open := 0
 	var oldest *httpSession
 	for _, s := range all.byKey {
@@ -196,7 +201,7 @@ func (s *httpSession) endLocked(cause error) {
 	s.all.work.Go(func() { s.End(cause) })
 }
 
-// remove unregisters a session whose context is done.
+// remove unregisters a session whose context is done, and waits for its end.
 func (s *httpSession) remove() {
 	s.all.mu.Lock()
 	s.ending = true
@@ -208,4 +213,8 @@ func (s *httpSession) remove() {
 	if s.stream != nil {
 		s.stream.close()
 	}
+	s.End(ErrEnded)
+	s.all.mu.Lock()
+	s.all.live--
+	s.all.mu.Unlock()
 }

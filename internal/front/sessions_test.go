@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,46 @@ func TestPendingSessionsAreKept(t *testing.T) {
 		time.Sleep(2*time.Hour + time.Second) // the timer checks every hour
 		if got := c.ping(suspended); got != 404 {
 			t.Errorf("when its call has ended: got %d, want 404", got)
+		}
+	})
+}
+
+// Sessions that are still ending count towards MaxSessions.
+func TestEndingSessionsCount(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{MaxSessions: 8}})
+		defer stop()
+		c.server.ends = make(chan struct{})
+		for i := range 10 { // from the third on, each ends another
+			want := http.StatusOK
+			if i >= 8 {
+				want = http.StatusServiceUnavailable
+			}
+			if status, answer := c.post("/mcp", initialize(handshake)); status != want {
+				t.Errorf("session %d: got %d %s, want %d", i, status, answer, want)
+			}
+		}
+		close(c.server.ends)
+		synctest.Wait()
+		for range 10 {
+			c.open()
+			synctest.Wait()
+		}
+	})
+}
+
+// No session is left of a refused initialize.
+func TestRefusedInitialize(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		defer stop()
+		status, answer := c.post("/mcp", strings.Replace(initialize(handshake), `{}`, `{"x":"`+large(3<<20)+`"}`, 1))
+		if status != http.StatusOK || code(t, answer) != -32602 {
+			t.Errorf("got %d %.200s, want 200 with -32602", status, answer)
+		}
+		synctest.Wait()
+		if n := c.server.open.Load(); n != 0 {
+			t.Errorf("%d sessions are left, want none", n)
 		}
 	})
 }
