@@ -40,15 +40,15 @@ type request struct {
 // No notification follows the answer.
 type responseStream struct {
 	out      front.Outlet
-	mu       sync.Mutex  // held while a notification is sent
-	answered atomic.Bool // set before the answer is written, as the client may read it before the write returns
+	mu       sync.Mutex // held while a notification is sent
+	answered bool       // set before the answer is written, as the client may read it before the write returns
 }
 
 // notify sends a notification, unless the request has been answered.
 func (r *responseStream) notify(log *slog.Logger, method string, params []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.answered.Load() {
+	if !r.answered {
 		sendNotification(log, r.out, method, params)
 	}
 }
@@ -57,7 +57,7 @@ func (r *responseStream) notify(log *slog.Logger, method string, params []byte) 
 func (r *responseStream) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answered.Store(true)
+	r.answered = true
 }
 
 // A handler returns the outcome of a request that the proxy answers itself. It may block.
@@ -215,7 +215,7 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 }
 
 // forget removes a request, so that the client may reuse its id, and its call, unless that continues
-// as suspended work.
+// as suspended work. Further calls do nothing.
 func (r *requests) forget(x *request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,9 +229,7 @@ func (r *requests) forget(x *request) {
 
 // done ends a request that was added.
 func (r *requests) done(x *request) {
-	if !x.stream.answered.Load() { // else write has called forget
-		r.forget(x)
-	}
+	r.forget(x) // if it was not answered
 	r.inFlight.Add(-1)
 	x.s.running.Done()
 }
