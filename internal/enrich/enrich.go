@@ -67,7 +67,9 @@ type Candidate struct {
 	Bytes     int // size of the result, 90th percentile; zero means unknown
 	FileBytes int // size of the file that it reads; zero if it reads none
 
-	Reason Reason // why it must not be chosen, if the caller knows already; set by Pick if it is not chosen
+	// Why it must not be chosen, if the caller knows already; set by Pick if it is not chosen. The
+	// gate comes before Shadow, Cap and Throttled.
+	Reason Reason
 
 	// Set by Pick for a candidate that passes the gate.
 	Value  float64 // expected hidden time in ms: weighted, or net of waste if Silent

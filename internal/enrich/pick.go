@@ -39,17 +39,14 @@ func Pick(all []Candidate, o Options) (chosen []int) {
 
 // passes declines the candidate if it must not be chosen or does not pay, and else evaluates it.
 func (c *Candidate) passes(o *Options, intent valuemodel.Intent) bool {
-	shadow := c.Reason == Shadow
+	known := c.Reason
 	if c.Reason = c.refusal(o); c.Reason != "" {
 		return false
 	}
 	likely, hides := min(c.P, 1), c.hiddenMS(o)
 	c.Value = likely*hides - (1-likely)*c.wasteMS(o)
-	switch {
-	case !(c.Value > 0):
+	if c.Reason = known; !(c.Value > 0) {
 		c.Reason = Gate
-	case shadow:
-		c.Reason = Shadow
 	}
 	if !o.Silent {
 		c.Value = likely * hides * c.weight(intent)
@@ -58,10 +55,14 @@ func (c *Candidate) passes(o *Options, intent valuemodel.Intent) bool {
 	return c.Reason == ""
 }
 
+// afterGate reports whether a reason that the caller knows applies only to a candidate that passes
+// the gate: it is only observed, or it lacks only a slot.
+func (r Reason) afterGate() bool { return r == Shadow || r == Cap || r == Throttled }
+
 // refusal returns why a candidate must not be chosen, whatever its gain; "" if it may be.
 func (c *Candidate) refusal(o *Options) Reason {
 	switch {
-	case c.Reason != "" && c.Reason != Shadow:
+	case c.Reason != "" && !c.Reason.afterGate():
 		return c.Reason
 	case !Speculatable(c.Model):
 		return NotSpeculatable

@@ -132,6 +132,11 @@ func TestPick(t *testing.T) {
 			likely("a", 0.9, because(enrich.Shadow)), likely("b", 0.1, because(enrich.Shadow)),
 			likely("c", 0.9, func(c *candidate) { c.Reason, c.Latency = enrich.Shadow, enrich.Fixed(time.Millisecond) }), likely("d", 0.5, nil),
 		}, nil, []string{"3", "0 shadow", "1 low_probability", "2 gate"}},
+		{"no slot only where it is worth one", candidates{
+			likely("a", 0.9, because(enrich.Throttled)), likely("b", 0.1, because(enrich.Throttled)),
+			likely("c", 0.9, func(c *candidate) { c.Reason, c.Latency = enrich.Throttled, enrich.Fixed(time.Millisecond) }),
+			likely("d", 0.9, func(c *candidate) { c.Reason, c.Latency = enrich.Cap, enrich.Fixed(time.Millisecond) }), likely("e", 0.9, because(enrich.Cap)),
+		}, nil, []string{"0 throttled", "1 low_probability", "2 gate", "3 gate", "4 cap"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

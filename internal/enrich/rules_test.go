@@ -32,7 +32,7 @@ func TestEveryCandidateIsAccountedFor(t *testing.T) {
 	})
 	for _, r := range []enrich.Reason{
 		enrich.NotSpeculatable, enrich.LowProbability, enrich.Dollars, enrich.Gate, enrich.Budget, enrich.Cap,
-		enrich.RateLimited, enrich.Shadow, enrich.Stored,
+		enrich.RateLimited, enrich.Shadow, enrich.Stored, enrich.Throttled,
 	} {
 		if seen[r] == 0 && !t.Failed() {
 			t.Errorf("nothing was declined for %q: the candidates prove nothing of that", r)
@@ -77,7 +77,7 @@ func drawCandidates(r *rand.Rand, n int) candidates {
 		c := likely(fmt.Sprint(which), r.Float64()*1.1, nil)
 		c.Key.Arguments, c.Model = fmt.Sprint(r.IntN(20)), models[which]
 		if r.IntN(6) == 0 {
-			c.Reason = []enrich.Reason{enrich.Stored, enrich.Shadow, enrich.RateLimited}[r.IntN(3)]
+			c.Reason = []enrich.Reason{enrich.Stored, enrich.Shadow, enrich.RateLimited, enrich.Throttled}[r.IntN(4)]
 		}
 		all[i] = c
 	}

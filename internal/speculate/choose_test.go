@@ -167,6 +167,26 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 	}
 }
 
+// TestChooseTellsOfTheGateFirst: a candidate that is not worth a prefetch is declined for that at once,
+// and does not wait for a slot, whether or not one is free.
+func TestChooseTellsOfTheGateFirst(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		d, c, w := laid(speculate.Serial)
+		d.Configure(speculate.Options{PerSession: 1})
+		all := nth(t, 3)
+		all[2].Latency = enrich.Fixed(time.Millisecond) // hides less than a wasted prefetch costs
+		if full {
+			c.Offer(w.now, all[:1], budget(1000), w)
+			c.Choose(w.now, usual, thinker, w)
+		}
+		c.Offer(w.now, all, budget(1000), w)
+		c.Choose(w.now, usual, thinker, w)
+		if got := w.declined[`{"n":2}`]; got != enrich.Gate || len(w.begun) != 1 {
+			t.Errorf("slot taken: %v: begun %v, the last declined for %q, want %q", full, w.begun, got, enrich.Gate)
+		}
+	}
+}
+
 // TestChooseByWhatTheNextCallWaits: at an upstream that may be serial, a wrong prefetch delays the
 // session's next call, whatever its own lead, and so does a right one that is not the next call.
 func TestChooseByWhatTheNextCallWaits(t *testing.T) {
