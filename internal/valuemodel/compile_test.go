@@ -103,3 +103,39 @@ func TestUnmatched(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Models are the same as long as they say the same of every tool, wherever the rules stand.
+func TestSame(t *testing.T) {
+	reads, writes := valuemodel.Layer{Class: valuemodel.ReadOnly}, valuemodel.Layer{Class: valuemodel.MutatesLocal}
+	at := func(source string, all ...valuemodel.Rule) []valuemodel.Rule {
+		for i := range all {
+			all[i].Source = fmt.Sprintf("%s:%d", source, i)
+			all[i].Sources = map[string]string{"side_effect_class": all[i].Source}
+		}
+		return all
+	}
+	get, put, bare := rule("up/get", "", reads), rule("up/put", "", writes), rule("get", "", writes)
+	front, back := rule("up/g*", "", reads), rule("up/*t", "", writes)
+	tuned := rule("up/get", "", valuemodel.Layer{FailFastAfter: 9})
+	tuned.Tuned = true
+	for _, tt := range []struct {
+		name string
+		a, b []valuemodel.Rule
+		want bool
+	}{
+		{"other lines", at("c", get, put), at("d", get, put), true},
+		{"moved", at("c", get, put, bare, front), at("c", front, put, bare, get), true},
+		{"another class", at("c", get), at("c", rule("up/get", "", writes)), false},
+		{"another tool", at("c", get), at("c", rule("up/got", "", reads)), false},
+		{"one more", at("c", get), at("c", get, put), false},
+		{"globs, the later wins", at("c", front, back), at("c", back, front), false},
+		{"one pattern twice, the later wins", at("c", get, rule("up/get", "", writes)), at("c", rule("up/get", "", writes), get), false},
+		{"tuned and written", at("c", tuned), at("c", rule("up/get", "", tuned.Layer)), false},
+	} {
+		a, _ := valuemodel.Compile(tt.a)
+		b, _ := valuemodel.Compile(tt.b)
+		if got := a.Same(b); got != tt.want || b.Same(a) != got {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
