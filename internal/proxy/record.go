@@ -368,9 +368,11 @@ func (r *recorder) openPrefetches() int {
 	return len(r.open)
 }
 
-// recordPrefetchesLocked records the prefetches whose fate is known. If last is set, it records
-// all others as wasted.
-func (r *recorder) recordPrefetchesLocked(last bool) {
+// recordChanges records prefetches, levels and harm since it was last called. If last is set, it
+// records the prefetches whose fate is not known as wasted.
+func (r *recorder) recordChanges(last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.open = slices.DeleteFunc(r.open, func(p *openPrefetch) bool {
 		if !p.complete() {
 			if !last {
@@ -381,16 +383,14 @@ func (r *recorder) recordPrefetchesLocked(last bool) {
 		r.log.Add(p.event)
 		return true
 	})
-}
-
-// record records prefetches, levels and harm since it was last called.
-func (r *recorder) record() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.recordPrefetchesLocked(false)
 	for _, e := range r.srv.prefetch.Scheduler.Events() {
 		r.log.Add(e)
 	}
+}
+
+// record records what has changed since it was last called.
+func (r *recorder) record() {
+	r.recordChanges(false)
 	r.status.Do(r.log.Changed)
 }
 
@@ -403,11 +403,9 @@ func (r *recorder) recordDecision(e record.Event) {
 	r.log.Add(e)
 }
 
-// close records all open prefetches and closes the log.
+// close records the last changes and closes the log.
 func (r *recorder) close() {
-	r.mu.Lock()
-	r.recordPrefetchesLocked(true)
-	r.mu.Unlock()
+	r.recordChanges(true)
 	r.log.Close()
 }
 

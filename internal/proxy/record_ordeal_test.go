@@ -300,3 +300,17 @@ func TestTraceGoesOnWithPrefetches(t *testing.T) {
 		})
 	}
 }
+
+// A server that cannot wait for its end writes what has happened until then, harm and levels too.
+func TestSaveAllWritesTheLastEvents(t *testing.T) {
+	o := options()
+	o.Record.Dir = t.TempDir()
+	s := start(t, o)
+	proxy.RefuseByHost(s, "api.example")
+	s.SaveAll()
+	written := make(map[record.Kind]int)
+	err := record.Read(t.Context(), []string{o.Record.Dir}, func(e *record.Event) { written[e.Kind]++ }, func(p record.Problem) { t.Error(p) })
+	if err != nil || written[record.Harm] != 1 || written[record.Level] != 1 || written[record.End] != 1 {
+		t.Errorf("got %v, %v, want the harm, the level that it cost, and the end", written, err)
+	}
+}

@@ -234,7 +234,6 @@ func (s *Server) Close() {
 	s.prefetch.Close() // no more prefetches can begin
 	s.catalog.search.save(&s.policy.Load().Selection)
 	s.running.Wait()
-	s.recorder.record()
 	s.common.servers.remove(s)
 	if others := s.common.servers.list(); len(others) > 0 {
 		others[0].recorder.log.Changed() // it may report for the process from now on
