@@ -298,8 +298,12 @@ func (w *work) bindConfirmed(confirmed *sessionLease) error {
 	c.tool = t.name
 	x.view.choose().session.Called(t.key())
 	x.bind(c)
-	if current := w.currentRequest(); current != nil {
-		current.call = c
+	// The lock is needed because a question of the server may suspend the work from here on, and the
+	// current request is then answered, with its call, on another goroutine.
+	w.questions.mu.Lock()
+	defer w.questions.mu.Unlock()
+	if w.request != nil {
+		w.request.call = c
 	}
 	return nil
 }
