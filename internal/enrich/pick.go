@@ -80,7 +80,7 @@ func Speculatable(m *valuemodel.Model) bool {
 	return m != nil &&
 		m.Speculate != nil && *m.Speculate &&
 		(m.Volatile == nil || !*m.Volatile) &&
-		(m.Class.Reads() || m.Classify != "")
+		m.MayRead()
 }
 
 // choose selects among the open candidates within the budget and the slots, and declines the others.

@@ -57,7 +57,7 @@ func (c *upstreamCall) repeatable() bool {
 	learned := c.s.srv.prefetch.Tool(c.lease.member.key, c.tool)
 	return c.class.kind.Reads() && c.params.Get("task") == nil && c.params.Get("requestState") == nil &&
 		m.Speculate != nil && *m.Speculate && m.Cost.Dollars == 0 && m.Disclosure == valuemodel.SameService &&
-		(!annotatedReadOnly(m) || learned.Proven) && !learned.Barred
+		(!m.Annotated() || learned.Proven) && !learned.Barred
 }
 
 // refuseRepeat makes the request's response an error: its outcome is unknown. The write of its

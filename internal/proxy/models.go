@@ -311,7 +311,7 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 		Reuse: dedup.Reuse{
 			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.Enrichment.Age(l.member.Exclusive),
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Equal: sameContent,
-			CompareOnly: annotatedReadOnly(m) && !srv.prefetch.Tool(l.member.key, c.tool).Proven,
+			CompareOnly: m.Annotated() && !srv.prefetch.Tool(l.member.key, c.tool).Proven,
 		},
 	}
 	if c.observed != nil {

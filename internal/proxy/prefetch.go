@@ -68,7 +68,7 @@ func (o *prefetchSource) Tool(name string) predict.Tool {
 	if err != nil {
 		return predict.Tool{}
 	}
-	return predict.Tool{Model: known.model, Schema: input, UntrustedHint: annotatedReadOnly(known.model)}
+	return predict.Tool{Model: known.model, Schema: input, UntrustedHint: known.model.Annotated()}
 }
 
 // Host returns the host of the upstream's calls in general.
@@ -83,13 +83,6 @@ func (o *prefetchSource) Useless() { o.lease.member.nothingToPrefetch.Store(o.le
 func (l *sessionLease) nothingToPrefetch() bool {
 	offer := l.member.nothingToPrefetch.Load()
 	return offer != nil && offer == l.Offer()
-}
-
-// annotatedReadOnly reports whether a tool counts as read-only only because its server's annotations
-// say so. The first prefetches of such a tool are not served: the call is sent as well, and the
-// two answers are compared.
-func annotatedReadOnly(m *valuemodel.Model) bool {
-	return m.Class.Reads() && m.Sources["side_effect_class"] == "annotation"
 }
 
 // sameContent reports whether two results have the same content, whatever else they contain.

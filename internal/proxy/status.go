@@ -176,41 +176,48 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	if offer == nil {
 		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
 	}
-	now, provider, unclassified := countTools(p, u, offer, valuemodel.Change{Upstream: u.Model})
+	now := countTools(p, u, offer, valuemodel.Change{Upstream: u.Model})
 	switch {
 	case now.Prefetchable == now.Tools:
-		return now
-	case unclassified > 0:
-		now.Why = fmt.Sprintf("%d of its tools are unclassified, so each call of them counts as a write", unclassified)
+		return now.UpstreamStatus
+	case now.unclassified > 0:
+		now.Why = fmt.Sprintf("%d of its tools are unclassified, so each call of them counts as a write", now.unclassified)
 	case p.Enrichment.Off():
 		now.Why, now.Change = `[enrichment] mode is "off"`, `mode = "on" in [enrichment]`
-		return now
+		return now.UpstreamStatus
 	}
-	most := now.Cacheable + now.Prefetchable
-	for _, c := range u.Model.Changes(provider) {
-		then, _, _ := countTools(p, u, offer, c)
-		if then.Cacheable+then.Prefetchable <= most {
+	most := now.reading + now.Prefetchable
+	for _, c := range u.Model.Changes(now.provider) {
+		then := countTools(p, u, offer, c)
+		if then.reading+then.Prefetchable <= most {
 			continue
 		}
-		if now.Why == "" && now.Prefetchable == 0 && then.Cacheable == now.Cacheable {
+		if now.Why == "" && now.Prefetchable == 0 && then.reading == now.reading {
 			now.Why = "any program on this machine may change what it reads without being noticed"
 		}
 		// exclusive gains little for a known local server, which answers within milliseconds, and
 		// people edit the files that it reads.
-		if c.Exclusive && (provider != "" || now.Change != "" || now.Prefetchable > 0) {
+		if c.Exclusive && (now.provider != "" || now.Change != "" || now.Prefetchable > 0) {
 			continue
 		}
-		most, now.Change = then.Cacheable+then.Prefetchable, c.Text
+		most, now.Change = then.reading+then.Prefetchable, c.Text
 	}
-	if now.Change == "" && unclassified > 0 {
+	if now.Change == "" && now.unclassified > 0 {
 		now.Change = "mcpschedd check --connect -v prints the lines to paste"
 	}
-	return now
+	return now.UpstreamStatus
 }
 
-// countTools counts an upstream's tools under a change of its configuration. It returns the
-// provider of their models, and how many are unclassified.
-func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Change) (out record.UpstreamStatus, provider string, unclassified int) {
+// toolCounts are an upstream's tools by what may be done with them.
+type toolCounts struct {
+	record.UpstreamStatus
+	reading      int    // tools of which some calls only read
+	unclassified int    // tools without a class
+	provider     string // of their models; "" if none is known
+}
+
+// countTools counts an upstream's tools under a change of its configuration.
+func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Change) (out toolCounts) {
 	use := valuemodel.PrefetchSettings{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.MaxAge, Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive || c.Exclusive}
 	for _, item := range offer.Lists[upstream.Tools] {
 		if u.Allows != nil && !u.Allows(item.Name) {
@@ -219,10 +226,13 @@ func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Chang
 		claimed, hints := WithServerClaims(c.Upstream, offer, item.Name)
 		m := p.Models.Resolve(claimed, item.Name, hints)
 		cacheable, prefetchable := m.Allows(use)
-		provider = cmp.Or(provider, m.Provider)
+		out.provider = cmp.Or(out.provider, m.Provider)
 		out.Tools++
+		if m.MayRead() {
+			out.reading++
+		}
 		if m.Unclassified() {
-			unclassified++
+			out.unclassified++
 		}
 		if cacheable {
 			out.Cacheable++
@@ -231,7 +241,7 @@ func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Chang
 			out.Prefetchable++
 		}
 	}
-	return out, provider, unclassified
+	return out
 }
 
 // residentKB returns the resident memory of a process and its children in KiB, or 0 if the

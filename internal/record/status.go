@@ -43,7 +43,7 @@ type UpstreamStatus struct {
 	Restarts     int64     `json:"restarts,omitempty" jsonschema:"Number of restarts."`
 	MemoryKB     int64     `json:"memory_kb,omitempty" jsonschema:"Resident memory of its processes in KiB, if available."`
 	Tools        int       `json:"tools" jsonschema:"Tools that it offers to clients."`
-	Cacheable    int       `json:"cacheable" jsonschema:"Of those, tools whose results may be cached."`
+	Cacheable    int       `json:"cacheable" jsonschema:"Of those, tools whose results may answer later calls."`
 	Prefetchable int       `json:"prefetchable" jsonschema:"Of those, tools that may be prefetched."`
 	Why          string    `json:"why,omitempty" jsonschema:"Why not more of them are cacheable or prefetchable."`
 	Change       string    `json:"change,omitempty" jsonschema:"Configuration line that would change it, and the condition for adding it."`

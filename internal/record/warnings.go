@@ -31,7 +31,7 @@ func (s *Stats) Warnings() []Warning {
 		if u.Error != "" && (u.State == "down" || u.State == "starting") {
 			warn("mcpschedd logs "+u.Name, "Server %s cannot be used now: %s", u.Name, u.Error)
 		}
-		if u.Tools > 0 && u.Cacheable == 0 && u.Why != "" && !slices.Contains(passed, u.Name) {
+		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && !slices.Contains(passed, u.Name) {
 			passed = append(passed, u.Name)
 		}
 	}

@@ -44,7 +44,7 @@ func TestStatusText(t *testing.T) {
 	since, left := start, int64(7)
 	s := record.Stats{Running: []record.Status{
 		{PID: 1, Since: since, Transport: "stdio", Dir: "/a", MemoryKB: 20 << 10, Clients: []record.ClientStatus{{Client: "claude 2", Sessions: 1}}, Upstreams: []record.UpstreamStatus{
-			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}}},
+			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}, {Name: "c", State: "ready", Tools: 4, Prefetchable: 3, Why: unknown}}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/a", Clients: []record.ClientStatus{{Client: "x", Sessions: 1}}},
 		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, down},
 			Pinned: map[string]string{"github/get": "called often"}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}},
@@ -58,10 +58,12 @@ Nothing is cached or prefetched of: a, b.
 
 a       idle   3 tools, 0 cacheable, 0 prefetchable
 b       ready  2 tools, 0 cacheable, 0 prefetchable
+c       ready  4 tools, 0 cacheable, 3 prefetchable
 github  ready  41 tools, 38 cacheable, 35 prefetchable, 100 MB
 pg      down   no ?[2Jsuch file
 a: ` + unknown + `
 b: ` + unknown + `; to change that: trust = true in [upstreams.b]
+c: ` + unknown + `
 
 process 1 since ` + begin + `, stdio in /a, configuration built in, 20 MB
     claude 2: 1 open

@@ -64,7 +64,7 @@ func InMemory() Storage {
 func (o *learned) checkTools() {
 	for _, name := range o.lease.Tools() {
 		m := o.lease.Tool(name).Model
-		if m != nil && m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
+		if m != nil && m.Speculate != nil && *m.Speculate && m.MayRead() {
 			return
 		}
 	}

@@ -56,7 +56,7 @@ func (t *Tuner) Propose() Proposal {
 		}
 		b, m := Block{Tool: name}, t.o.Model(name)
 		if s := t.tools[name]; s != nil && (s.answers > 0 || s.errors == 0) { // errors alone allow no conclusion
-			if reads(m) {
+			if m.MayRead() {
 				b.Lines = append(s.costs(), s.speculate(&t.o)...)
 			} else if s.calls > 0 && m.Sources["side_effect_class"] == "default" {
 				p.Unclassified = append(p.Unclassified, name)
@@ -135,7 +135,7 @@ func (t *Tuner) followUps(name string, m *valuemodel.Model) (lines []Line) {
 // freshness advises a freshness_ttl_s for a tool without one.
 func (s *toolStats) freshness() []Line {
 	d, n := s.stableFor()
-	if m := s.model; !reads(m) || n < minEvidence || d < time.Second || m.Cost.Freshness > 0 || m.Volatile != nil && *m.Volatile {
+	if m := s.model; !m.MayRead() || n < minEvidence || d < time.Second || m.Cost.Freshness > 0 || m.Volatile != nil && *m.Volatile {
 		return nil
 	}
 	return []Line{{"cost_model.freshness_ttl_s", number(math.Floor(d.Seconds())),

@@ -105,9 +105,6 @@ func (t *Tuner) tool(name string) *toolStats {
 	return stats
 }
 
-// reads reports whether some calls of a tool only read. Only these are cached and prefetched.
-func reads(m *valuemodel.Model) bool { return m.Class.Reads() || m.Classify != "" }
-
 // AddEvent adds one event of the log.
 func (t *Tuner) AddEvent(e *record.Event) {
 	if e.Kind != record.Call && e.Kind != record.Prefetch || e.Upstream == "" {
@@ -268,7 +265,7 @@ func (t *Tuner) addFollowUp(upstream string, f predict.LearnedFollowUp) {
 	if ranks == 0 || t.o.Missing(to) || t.o.Missing(trigger) {
 		return
 	}
-	if !reads(m) || m.Disclosure == valuemodel.ThirdParty {
+	if !m.MayRead() || m.Disclosure == valuemodel.ThirdParty {
 		return
 	}
 	args := make(map[string]valuemodel.Binding, len(f.Args))

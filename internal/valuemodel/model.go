@@ -156,6 +156,15 @@ type Model struct {
 	usesArguments bool         // see UsesArguments
 }
 
+// MayRead reports whether some calls of the tool only read.
+func (m *Model) MayRead() bool { return m.Class.Reads() || m.Classify != "" }
+
+// Annotated reports whether the tool counts as read-only only because its server's annotations
+// say so.
+func (m *Model) Annotated() bool {
+	return m.Class.Reads() && m.Sources["side_effect_class"] == sourceAnnotation
+}
+
 // Domain is a unit of invalidation: a write to a domain makes the cached results of all
 // its tools stale.
 type Domain struct {

@@ -234,11 +234,10 @@ func (m *Model) derive(u Upstream) {
 		m.Classify = ""
 		delete(m.Sources, "classify")
 	}
-	reads := m.Class.Reads() || m.Classify != ""
-	if !reads && !isFalse(m.Speculate) {
+	if !m.MayRead() && !isFalse(m.Speculate) {
 		m.Speculate, m.Sources["speculate"] = new(false), m.Sources["side_effect_class"]
 	}
-	if reads && m.FailFastAfter == 0 {
+	if m.MayRead() && m.FailFastAfter == 0 {
 		m.FailFastAfter, m.Sources["fail_fast_after_n"] = defaultFailFastAfter, sourceDefault
 	}
 	if m.Tool == "" { // rules apply to tools only

@@ -7,18 +7,20 @@ import (
 	"time"
 )
 
-// PrefetchSettings are the settings, beside the model, that decide whether calls are
-// prefetched.
+// PrefetchSettings are what decides, beside the model, whether calls are prefetched: the
+// settings, and what earlier prefetches have shown.
 type PrefetchSettings struct {
 	Prefetch  string        // [enrichment].mode; only "on" prefetches
 	MaxAge    time.Duration // of a prefetched result without a freshness of its own: [enrichment].max_age, or more if Exclusive
 	Dollars   float64       // [enrichment].max_dollars_per_session
 	Exclusive bool          // only calls through the proxy change what the upstream reads
+	Barred    string        // why the tool was barred for good; "" if it was not
+	Differed  bool          // two equal calls of the tool gave different answers, so the server's annotations do not count
 }
 
 // Verdict says in plain words whether a tool's results are cached and prefetched.
 type Verdict struct {
-	Cacheable    bool   `json:"cacheable"`    // the results of all or some calls may be cached
+	Cacheable    bool   `json:"cacheable"`    // the results of all or some calls may answer later ones
 	Prefetchable bool   `json:"prefetchable"` // all or some calls may be prefetched
 	Cached       string `json:"cached"`       // "60 s", "no, …"
 	Prefetched   string `json:"prefetched"`   // "yes, …", "no, …"
@@ -40,7 +42,7 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings)
 	now := m.Resolve(u, tool, h)
 	v := now.verdict(use)
 	if v.Prefetchable || use.Prefetch != "on" {
-		if v.Cacheable && !now.outlivesCall() {
+		if now.MayRead() && !v.Cacheable {
 			v.Change = fmt.Sprintf("freshness_ttl_s = 60 in [%s.cost_model], if a result stays valid that long", block(u, tool))
 		}
 		return v
@@ -52,15 +54,15 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings)
 	for _, c := range u.Changes(now.Provider) {
 		then := use
 		then.Exclusive = use.Exclusive || c.Exclusive
-		switch got := m.Resolve(c.Upstream, tool, h).verdict(then); {
-		case got.Prefetchable:
+		switch changed := m.Resolve(c.Upstream, tool, h); {
+		case changed.verdict(then).Prefetchable:
 			v.Change = c.Text
 			return v
-		case got.Cacheable && !v.Cacheable && v.Change == "":
+		case changed.MayRead() && !now.MayRead() && v.Change == "":
 			v.Change = c.Text
 		}
 	}
-	if v.Change == "" && !v.Cacheable && (now.Unclassified() || now.Sources["side_effect_class"] == sourceAnnotation) {
+	if v.Change == "" && (use.Differed && now.Annotated() || !now.MayRead() && (now.Unclassified() || now.Sources["side_effect_class"] == sourceAnnotation)) {
 		v.Change = fmt.Sprintf("side_effect_class = \"read_only\" in [%s], if it is read-only", block(u, tool))
 	}
 	return v
@@ -114,18 +116,18 @@ func (m *Model) changesNoticed(use PrefetchSettings) bool {
 	return use.Exclusive || m.Validate.File != "" || m.Class == Pure || m.Remote
 }
 
-// Allows reports whether results of all or some calls may be cached, and whether calls
-// may be prefetched, as far as that does not depend on their arguments.
+// Allows reports whether results of all or some calls may answer later ones, and whether
+// calls may be prefetched, as far as that does not depend on their arguments.
 func (m *Model) Allows(use PrefetchSettings) (cacheable, prefetchable bool) {
 	v := m.verdict(use)
 	return v.Cacheable, v.Prefetchable
 }
 
 func (m *Model) verdict(use PrefetchSettings) Verdict {
-	if !m.Class.Reads() && m.Classify == "" {
+	if !m.MayRead() {
 		return Verdict{Cached: "no", Prefetched: "no, it counts as a write because " + m.whyWrite()}
 	}
-	v := Verdict{Cacheable: true, Cached: "only for identical calls in flight, as no freshness is set"}
+	v := Verdict{Cacheable: m.outlivesCall(), Cached: "only for identical calls in flight, as no freshness is set"}
 	age := "for up to " + seconds(cmp.Or(m.Cost.Freshness, use.MaxAge))
 	switch {
 	case m.Class == Pure:
@@ -133,7 +135,7 @@ func (m *Model) verdict(use PrefetchSettings) Verdict {
 	case m.Cost.Freshness > 0:
 		v.Cached = seconds(m.Cost.Freshness)
 	}
-	if m.Validate.File != "" && m.outlivesCall() {
+	if m.Validate.File != "" && v.Cacheable {
 		v.Cached += ", while the file that " + m.Validate.File + " names is unchanged"
 	}
 	if m.Classify != "" {
@@ -159,6 +161,10 @@ func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
 		return "it is marked volatile by " + m.Sources["volatile"]
 	case m.Cost.Dollars > use.Dollars:
 		return fmt.Sprintf("a call costs %v dollars and max_dollars_per_session is %v", m.Cost.Dollars, use.Dollars)
+	case use.Barred != "":
+		return "it is barred for good: " + use.Barred
+	case use.Differed && m.Annotated():
+		return "it is barred: two equal calls gave different answers"
 	case !m.changesNoticed(use):
 		return "any program on this machine may change what it reads"
 	case use.Prefetch != "on":

@@ -16,6 +16,8 @@ func TestVerdict(t *testing.T) {
 	kept := rule("up/x", "c:2", valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: time.Minute}})
 	brief := rule("up/read_text_file", "c:3", valuemodel.Layer{Cost: valuemodel.Cost{Freshness: 10 * time.Second}})
 	pure := rule("up/x", "c:4", valuemodel.Layer{Class: valuemodel.Pure})
+	differed := on
+	differed.Differed = true
 	tests := []struct {
 		name  string
 		u     valuemodel.Upstream
@@ -55,6 +57,12 @@ func TestVerdict(t *testing.T) {
 			`cached: no · prefetched: no, it counts as a write because it is declared mutates_local by provider filesystem (npm package @modelcontextprotocol/server-filesystem)`},
 		{"not to be run early", valuemodel.Upstream{Name: "up", Provider: "github"}, "search_code", valuemodel.Hints{}, nil, on,
 			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, speculate = false is set by provider github`},
+		{"barred", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Prefetch: "on", Barred: "its prefetch started a task"},
+			`cached: 60 s · prefetched: no, it is barred for good: its prefetch started a task`},
+		{"barred while only its own word counts", valuemodel.Upstream{Name: "up", Remote: new(true), Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, nil, differed,
+			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, it is barred: two equal calls gave different answers · to change that: side_effect_class = "read_only" in [tools."up/x"], if it is read-only`},
+		{"barred, and the operator says what it does", valuemodel.Upstream{Name: "up", Remote: new(true), Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, []valuemodel.Rule{kept}, differed,
+			`cached: 60 s · prefetched: yes, served for up to 60 s`},
 		{"a shell", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Bash", valuemodel.Hints{}, nil, on,
 			`cached: only for identical calls in flight, as no freshness is set, for calls whose command is read-only · prefetched: no, any program on this machine may change what it reads · to change that: exclusive = true in [upstreams.up], if only this agent changes what it reads, and no person or other program does`},
 	}
@@ -65,6 +73,29 @@ func TestVerdict(t *testing.T) {
 		}
 		if got := models.Verdict(tt.u, tt.tool, tt.h, tt.use).String(); got != tt.want {
 			t.Errorf("%s:\n got %s\nwant %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A tool is cacheable if its results may answer later calls: those of calls in flight alone do not count.
+func TestCacheable(t *testing.T) {
+	fresh := valuemodel.Cost{Freshness: time.Minute}
+	for _, tt := range []struct {
+		name                    string
+		l                       valuemodel.Layer
+		cacheable, prefetchable bool
+	}{
+		{"reads", valuemodel.Layer{Class: valuemodel.ReadOnly}, false, true},
+		{"reads, and stays fresh", valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: fresh}, true, true},
+		{"pure", valuemodel.Layer{Class: valuemodel.Pure}, true, true},
+		{"reads in some calls", valuemodel.Layer{Classify: valuemodel.SQL}, false, true},
+		{"reads in some calls, and stays fresh", valuemodel.Layer{Classify: valuemodel.SQL, Cost: fresh}, true, true},
+		{"writes", valuemodel.Layer{Class: valuemodel.MutatesLocal, Cost: fresh}, false, false},
+	} {
+		m := resolve(t, valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, rule("up/x", "c:1", tt.l))
+		cacheable, prefetchable := m.Allows(valuemodel.PrefetchSettings{Prefetch: "on"})
+		if cacheable != tt.cacheable || prefetchable != tt.prefetchable {
+			t.Errorf("%s: cacheable %v, prefetchable %v, want %v and %v", tt.name, cacheable, prefetchable, tt.cacheable, tt.prefetchable)
 		}
 	}
 }
