@@ -2,15 +2,19 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -73,10 +77,19 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if !at.Allows(tool) {
 		say(stderr, "note: upstream %q: its key tools leaves out %q, so clients do not see it", at.name(), tool)
 	}
+	learned, err := at.learnedState(dir)
+	if err != nil {
+		say(stderr, "note: learned state of upstream %q: %v", at.name(), err)
+	}
 	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
-	verdict := o.Models.Verdict(u, tool, hints, valuemodel.PrefetchSettings{
+	use := valuemodel.PrefetchSettings{
 		Prefetch: c.Enrichment.Mode, MaxAge: c.Enrichment.Age(at.Exclusive), Dollars: c.Enrichment.Dollars, Exclusive: at.Exclusive,
-	})
+		Barred: learned.Barred(tool),
+	}
+	if use.Barred == speculate.AnswersDiffer {
+		use.Barred, use.Differed = "", true
+	}
+	verdict := o.Models.Verdict(u, tool, hints, use)
 	m := o.Models.Resolve(u, tool, hints)
 	if f.json {
 		members, err := withVerdict(m, verdict)
@@ -134,6 +147,24 @@ func (k lastKnown) tools() []string {
 		names = append(names, item.Name)
 	}
 	return names
+}
+
+// errOnlyRead ends an update that only reads.
+var errOnlyRead = errors.New("only read")
+
+// learnedState returns what was learned of the upstream; nothing if nothing was.
+func (k lastKnown) learnedState(dir state.Dir) (learned speculate.State, err error) {
+	if _, err := os.Stat(dir.Path("learned")); err != nil {
+		return learned, nil // reading it would create the directory
+	}
+	err = k.Learned(func(stored speculate.State) (speculate.State, error) {
+		learned = stored
+		return stored, errOnlyRead
+	})
+	if errors.Is(err, errOnlyRead) {
+		err = nil
+	}
+	return learned, err
 }
 
 func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }

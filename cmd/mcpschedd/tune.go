@@ -20,7 +20,6 @@ import (
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/secret"
-	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/tune"
 	"mcpschedd/internal/valuemodel"
@@ -227,32 +226,20 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	return err
 }
 
-// errOnlyRead ends an update that only reads.
-var errOnlyRead = errors.New("only read")
-
 // readLearned reads the learned state of an upstream, if any.
 func (t *tuning) readLearned(k lastKnown) error {
-	if _, err := os.Stat(t.dir.Path("learned")); err != nil {
-		return nil // opening the state would create the directory
-	}
-	err := k.Learned(func(learned speculate.State) (speculate.State, error) {
-		if len(learned.Server) == 0 {
-			return learned, errOnlyRead
-		}
-		return learned, cmp.Or(t.tuner.AddLearned(k.name(), learned), errOnlyRead)
-	})
-	if errors.Is(err, errOnlyRead) {
-		return nil
+	learned, err := k.learnedState(t.dir)
+	if err == nil && len(learned.Server) > 0 {
+		err = t.tuner.AddLearned(k.name(), learned)
 	}
 	return err
 }
 
-// upstream returns the configured upstream of a tool.
-func (t *tuning) upstream(tool string) (k lastKnown, known bool) {
-	owner, _, _ := strings.Cut(tool, "/")
-	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == owner })
+// upstream returns the configured upstream with that name.
+func (t *tuning) upstream(name string) (k lastKnown, known bool) {
+	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == name })
 	if i < 0 {
-		return lastKnown{Upstream: proxy.Upstream{Model: valuemodel.Upstream{Name: owner}}}, false
+		return lastKnown{Upstream: proxy.Upstream{Model: valuemodel.Upstream{Name: name}}}, false
 	}
 	return t.upstreams[i], true
 }
@@ -260,19 +247,19 @@ func (t *tuning) upstream(tool string) (k lastKnown, known bool) {
 // tool returns the current model of a tool. A tool of a trace has no upstream, and is resolved as
 // replay does.
 func (t *tuning) tool(tool string) proxy.SurveyedTool {
-	_, name, ok := strings.Cut(tool, "/")
+	owner, name, ok := strings.Cut(tool, "/")
 	if !ok {
 		return proxy.SurveyedTool{Model: t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})}
 	}
-	k, _ := t.upstream(tool)
+	k, _ := t.upstream(owner)
 	u, hints := proxy.WithServerClaims(k.Model, k.offer, name)
 	return proxy.SurveyedTool{Model: t.models.Resolve(u, name, hints), Hints: hints}
 }
 
 // missing reports whether no configured upstream has the tool, as far as is known.
 func (t *tuning) missing(tool string) bool {
-	_, name, ok := strings.Cut(tool, "/")
-	k, known := t.upstream(tool)
+	owner, name, ok := strings.Cut(tool, "/")
+	k, known := t.upstream(owner)
 	return ok && !known || known && len(k.tools()) > 0 && !k.has(name)
 }
 

@@ -41,6 +41,25 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// A stored state says which tools it bars.
+func TestStoredBars(t *testing.T) {
+	m := untrusted()
+	m.RecordTrial("get", false)
+	m.Bar("put", "asked a question")
+	stored, err := m.Merge(predict.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tool, want := range map[string]string{"get": predict.AnswersDiffer, "put": "asked a question", "other": ""} {
+		if got := stored.Barred(tool); got != want {
+			t.Errorf("%s: got barred %q, want %q", tool, got, want)
+		}
+	}
+	if got := (predict.State{Server: []byte("damaged")}).Barred("put"); got != "" {
+		t.Errorf("damaged: got barred %q, want that it bars none", got)
+	}
+}
+
 // The trials of a server's tools count for each other, until one gives two answers.
 func TestTrialsTestTheServersWord(t *testing.T) {
 	m := untrusted()

@@ -149,3 +149,13 @@ func (m *Model) Barred(tool string) string {
 	}
 	return t.Barred
 }
+
+// Barred returns why a stored state bars a tool, as [Model.Barred] does of a tool that only its
+// server's annotations declare read-only. A state that cannot be read bars none.
+func (s State) Barred(tool string) string {
+	m := New(Options{Tool: func(string) Tool { return Tool{UntrustedHint: true} }})
+	if err := m.learned.loadServer(s.Server); err != nil {
+		return ""
+	}
+	return m.Barred(tool)
+}

@@ -139,6 +139,9 @@ type State = predict.State
 
 const LearnedVersion = predict.StateVersion
 
+// AnswersDiffer is why a state bars a tool that gave different answers to two equal calls.
+const AnswersDiffer = predict.AnswersDiffer
+
 // Trace is a W3C trace context, or the zero value.
 type Trace struct{ Parent, State string }
 

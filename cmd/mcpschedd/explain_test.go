@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/speculate"
+)
+
+// A tool that was barred from prefetching is explained as such.
+func TestExplainBarred(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "c.toml")
+	text := fmt.Sprintf(`server.state_dir = %q
+upstreams.notes = { command = "no-such-command", remote = true }
+tools."notes/*".side_effect_class = "read_only"
+`, filepath.Join(folder, "state"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	explained := func(tool string) string {
+		t.Helper()
+		var out strings.Builder
+		if err := explain("notes/"+tool, explainOptions{config: file}, &out, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := explained("ask"); !strings.Contains(got, "prefetched: yes") {
+		t.Errorf("before anything was learned: got %s", got)
+	}
+	c, dir, err := loadWithState(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = options(c, dir, slog.New(slog.DiscardHandler)).Upstreams[0].Learned(func(stored speculate.State) (speculate.State, error) {
+		m := predict.New(predict.Options{})
+		m.Bar("ask", "its prefetch asked the client a question")
+		m.RecordTrial("peek", false)
+		return m.Merge(stored)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := explained("ask"), "prefetched: no, it is barred for good: its prefetch asked the client a question\n"; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := explained("peek"); !strings.Contains(got, "prefetched: yes") { // the operator declares it read-only
+		t.Errorf("got %s, want that it is prefetched", got)
+	}
+}
