@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dedup"
@@ -15,10 +16,14 @@ import (
 )
 
 // recordedTools returns the upstream of all tools of a trace: that of a coding client, with
-// everything it reads and writes in one domain.
+// everything it reads and writes in one domain. It is exclusive, as nothing else changes what a
+// recorded call reads.
 func recordedTools() valuemodel.Upstream {
 	return valuemodel.Upstream{Name: "trace", Provider: "claude-code", Domain: "trace"}
 }
+
+// recordedAge returns the maximum age of a prefetched answer of the recorded tools.
+func recordedAge(rules *speculate.Rules) time.Duration { return rules.Age(true) }
 
 // settingsOf returns the replay's options from the named configuration files, or the default one,
 // and then from --set; later ones win.
@@ -55,7 +60,7 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 		Model: func(tool string) *valuemodel.Model {
 			return models.Resolve(recordedTools(), tool, valuemodel.Hints{})
 		},
-		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: e.MaxAge,
+		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: recordedAge(e),
 		KeepTurns: f.keepTurns, Think: f.think,
 	}
 	return o, arm(f, e, c.Dedup.Options), nil

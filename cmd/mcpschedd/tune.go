@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -122,7 +123,7 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 		Secret:         func(arguments []byte) bool { return !bytes.Equal(secret.JSON(arguments), arguments) },
 		MinProbability: c.Enrichment.MinProbability,
 		Waste:          c.Enrichment.Waste,
-		MaxAge:         c.Enrichment.MaxAge,
+		MaxAge:         t.maxAge,
 	})
 	return t, nil
 }
@@ -242,6 +243,15 @@ func (t *tuning) upstream(name string) (k lastKnown, known bool) {
 		return lastKnown{Upstream: proxy.Upstream{Model: valuemodel.Upstream{Name: name}}}, false
 	}
 	return t.upstreams[i], true
+}
+
+// maxAge returns the maximum age of a prefetched answer of an upstream.
+func (t *tuning) maxAge(upstream string) time.Duration {
+	if upstream == "" {
+		return recordedAge(&t.config.Enrichment)
+	}
+	k, _ := t.upstream(upstream)
+	return t.config.Enrichment.Age(k.Exclusive)
 }
 
 // tool returns the current model of a tool. A tool of a trace has no upstream, and is resolved as

@@ -218,7 +218,8 @@ type toolCounts struct {
 
 // countTools counts an upstream's tools under a change of its configuration.
 func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Change) (out toolCounts) {
-	use := valuemodel.PrefetchSettings{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.MaxAge, Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive || c.Exclusive}
+	exclusive := u.Exclusive || c.Exclusive
+	use := valuemodel.PrefetchSettings{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.Age(exclusive), Dollars: p.Enrichment.Dollars, Exclusive: exclusive}
 	for _, item := range offer.Lists[upstream.Tools] {
 		if u.Allows != nil && !u.Allows(item.Name) {
 			continue

@@ -37,7 +37,7 @@ type Options struct {
 	Secret         func(arguments []byte) bool         // reports whether a JSON object may contain a secret
 	MinProbability float64                             // minimum probability of a follow-up
 	Waste          time.Duration                       // hidden time that outweighs one wasted prefetch
-	MaxAge         time.Duration                       // how long a prefetched answer may be used
+	MaxAge         func(upstream string) time.Duration // how long a prefetched answer may be used; "" is the upstream of traces
 }
 
 // Bounds of a tuner.
@@ -203,7 +203,7 @@ func (t *Tuner) player(upstream string) *replay.Player {
 		p = replay.New(replay.Options{
 			Model:  func(tool string) *valuemodel.Model { return t.o.Model(join(upstream, tool)) },
 			Learn:  true,
-			MaxAge: t.o.MaxAge,
+			MaxAge: t.o.MaxAge(upstream),
 		})
 		t.players[upstream] = p
 	}

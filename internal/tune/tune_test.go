@@ -39,7 +39,7 @@ func options(t testing.TB, rules ...valuemodel.Rule) tune.Options {
 			return models.Resolve(valuemodel.Upstream{Name: upstream}, name, valuemodel.Hints{})
 		},
 		Missing: func(string) bool { return false }, Secret: func([]byte) bool { return false },
-		MinProbability: 0.3, Waste: 50 * time.Millisecond, MaxAge: 30 * time.Second,
+		MinProbability: 0.3, Waste: 50 * time.Millisecond, MaxAge: func(string) time.Duration { return 30 * time.Second },
 	}
 }
 
