@@ -105,7 +105,7 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	hold := time.Duration(rnd.Int64N(int64(time.Second)))
 	kind := rnd.IntN(4)
 	promotion := time.Duration(rnd.Int64N(int64(4 * time.Second)))
-	verdict := limit.Outcome{Limited: rnd.IntN(40) == 0, RetryAfter: time.Second, Failed: rnd.IntN(4) == 0}
+	outcome := limit.Outcome{Limited: rnd.IntN(40) == 0, RetryAfter: time.Second, Failed: rnd.IntN(4) == 0}
 
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
@@ -133,7 +133,7 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	l.enters(from, real, err == nil)
 	if err == nil {
 		time.Sleep(hold)
-		l.leaves(slot, verdict)
+		l.leaves(slot, outcome)
 	}
 }
 

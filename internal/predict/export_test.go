@@ -101,10 +101,10 @@ func EffortLeft(m *Model) int { return m.effort }
 
 // Checks is how many checks a model remembers.
 func Checks(m *Model) int {
-	if m.verdicts == nil {
+	if m.checks == nil {
 		return 0
 	}
-	return m.verdicts.Len()
+	return m.checks.Len()
 }
 
 // Times is how often a session has made a call.

@@ -64,9 +64,9 @@ type Model struct {
 	saved      uint64         // hash of the state that was saved last
 	overflowed bool           // older changes were dropped
 	follows    map[*valuemodel.Model][]*followUp
-	verdicts   *simplelru.LRU[verdictKey, enrich.Reason] // nil until first used
-	effort     int                                       // that is left for the current result
-	matches    []match                                   // scratch space for candidates
+	checks     *simplelru.LRU[checkKey, enrich.Reason] // nil until first used
+	effort     int                                     // that is left for the current result
+	matches    []match                                 // scratch space for candidates
 }
 
 // New returns a model without observations.

@@ -41,17 +41,17 @@ func (s *Session) Recheck(c *Candidate) enrich.Reason {
 	return why
 }
 
-// verdictKey is the key of a cached verdict. Models and schemas are compared by identity, so
+// checkKey is the key of a cached check. Models and schemas are compared by identity, so
 // reloaded rules are checked again.
-type verdictKey struct {
+type checkKey struct {
 	model     *valuemodel.Model
 	schema    *schema.Schema
 	arguments string
 }
 
 const (
-	maxVerdicts = 2048
-	maxVerdict  = 4 << 10 // bytes of the longest arguments with a cached verdict
+	maxChecks  = 2048
+	maxChecked = 4 << 10 // bytes of the longest arguments with a cached check
 
 	// maxEffort bounds the checks for one result, to about 40 ms, as a server could make its
 	// schemas arbitrarily expensive to check. For half of the input schemas of 22 real servers a
@@ -62,17 +62,17 @@ const (
 // refuses returns why the arguments of a call must not be prefetched; "" if they may be. When
 // the effort for this result is spent it returns Schema.
 //
-// Verdicts are cached: the same candidates recur every turn, and parsing a command or walking
+// Checks are cached: the same candidates recur every turn, and parsing a command or walking
 // a schema costs more than all other steps.
 func (m *Model) refuses(t Tool, arguments string) (why enrich.Reason) {
 	if t.Schema == nil && t.Model.Classify == "" {
 		return ""
 	}
-	if m.verdicts == nil {
-		m.verdicts, _ = simplelru.NewLRU[verdictKey, enrich.Reason](maxVerdicts, nil) // fails only for size 0
+	if m.checks == nil {
+		m.checks, _ = simplelru.NewLRU[checkKey, enrich.Reason](maxChecks, nil) // fails only for size 0
 	}
-	k := verdictKey{t.Model, t.Schema, arguments}
-	if why, known := m.verdicts.Get(k); known {
+	k := checkKey{t.Model, t.Schema, arguments}
+	if why, known := m.checks.Get(k); known {
 		return why
 	}
 	raw := []byte(arguments)
@@ -89,8 +89,8 @@ func (m *Model) refuses(t Tool, arguments string) (why enrich.Reason) {
 			why = enrich.Schema
 		}
 	}
-	if len(arguments) <= maxVerdict {
-		m.verdicts.Add(k, why)
+	if len(arguments) <= maxChecked {
+		m.checks.Add(k, why)
 	}
 	return why
 }

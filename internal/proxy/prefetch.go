@@ -117,11 +117,11 @@ func (o *prefetchSource) newCall(p *policy, c *predict.Candidate, observed *obse
 
 // MayPrefetch classifies a candidate and returns the reason why it must not be prefetched now, if
 // there is one: its class, its server, the store, or its host.
-func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Verdict {
+func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
 	srv := o.s.srv
 	p := srv.policy.Load()
 	class := o.newCall(p, c, nil).class
-	v := speculate.Verdict{Query: class.query, Host: class.host, Reason: o.refusal(p, c, &class)}
+	v := speculate.Eligibility{Query: class.query, Host: class.host, Reason: o.refusal(p, c, &class)}
 	if v.Reason != "" {
 		return v
 	}

@@ -59,15 +59,15 @@ func (s *armSession) choose() {
 }
 
 // MayPrefetch returns the query for a candidate, and the reason if it must not be prefetched.
-func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
+func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Eligibility {
 	if s.arm.Source == Forecast {
 		if why := s.t.learner.Recheck(g); why != "" && why != enrich.Shadow {
-			return speculate.Verdict{Reason: why}
+			return speculate.Eligibility{Reason: why}
 		}
 	}
 	c := callKey{g.Key.Tool, g.Key.Arguments}
 	class := s.t.class(c)
-	v := speculate.Verdict{Query: s.query(class), Host: class.host}
+	v := speculate.Eligibility{Query: s.query(class), Host: class.host}
 	if !class.storable() {
 		v.Reason = enrich.NotSpeculatable
 		return v
@@ -85,7 +85,7 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 func (s *armSession) Declined(_ *predict.Candidate, why enrich.Reason) { s.count.Declined[why]++ }
 
 // Begin starts a prefetch, or returns the reason why it was refused.
-func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refused string) {
+func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Eligibility) (refused string) {
 	g := &prefetch{key: v.Query.Key}
 	begin := func(claim *speculate.Claim) (func() call.Fate, string) {
 		ctx := s.ctx

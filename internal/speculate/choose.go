@@ -24,9 +24,9 @@ type Chooser struct {
 // Environment checks and begins the candidates of a Chooser.
 type Environment interface {
 	// MayPrefetch returns the reason why a candidate must not be prefetched now, if any.
-	MayPrefetch(c *predict.Candidate) Verdict
+	MayPrefetch(c *predict.Candidate) Eligibility
 	// Begin begins a prefetch, or returns why not.
-	Begin(c *predict.Candidate, v *Verdict) (refused string)
+	Begin(c *predict.Candidate, v *Eligibility) (refused string)
 	// Declined reports a candidate that is dropped.
 	Declined(c *predict.Candidate, why enrich.Reason)
 }
@@ -94,15 +94,15 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 	if shadow {
 		o.Slots = max(o.Slots, 1)
 	}
-	verdicts, all := make([]Verdict, len(c.waiting)), make([]enrich.Candidate, len(c.waiting))
+	eligible, all := make([]Eligibility, len(c.waiting)), make([]enrich.Candidate, len(c.waiting))
 	for i := range c.waiting {
-		all[i] = c.evaluate(now, &c.waiting[i], &verdicts[i], rooms, &o, w)
+		all[i] = c.evaluate(now, &c.waiting[i], &eligible[i], rooms, &o, w)
 	}
 	chosen, found := enrich.Pick(all, o), c.waiting
 	c.waiting = nil
 	watched := make(map[string]bool) // hosts at level 0 that already have a watched candidate
 	for _, i := range chosen {
-		g, v := &found[i], &verdicts[i]
+		g, v := &found[i], &eligible[i]
 		c.budget -= all[i].Tokens
 		switch watch := rooms[v.Host].Watch; {
 		case watch && watched[v.Host]:
@@ -118,7 +118,7 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 		}
 	}
 	for i := range all {
-		g, v, why := &found[i], &verdicts[i], all[i].Reason
+		g, v, why := &found[i], &eligible[i], all[i].Reason
 		deferrable := isDeferrable(why)
 		switch {
 		case why == "": // chosen
@@ -138,7 +138,7 @@ func isDeferrable(why enrich.Reason) bool { return why == enrich.Cap || why == e
 
 // evaluate returns a candidate with what is known about it now, as input for enrich.Pick.
 func (c *Chooser) evaluate(
-	now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]Room, o *enrich.Options, w Environment,
+	now time.Time, g *predict.Candidate, v *Eligibility, rooms map[string]Room, o *enrich.Options, w Environment,
 ) enrich.Candidate {
 	if isDeferrable(g.Reason) {
 		g.Reason = ""
@@ -211,7 +211,7 @@ func (s *Claims) serial(up *Upstream) (p float64, busy bool) {
 }
 
 // watch records what would have been begun, for as long as its answer would be useful.
-func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Verdict, keep time.Duration) {
+func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Eligibility, keep time.Duration) {
 	if c.Claims == nil {
 		return
 	}

@@ -20,7 +20,7 @@ import (
 // when the test ends them.
 type table struct {
 	session  *speculate.Claims
-	verdict  func(c *predict.Candidate) enrich.Reason // nil: nothing stands in the way
+	refusal  func(c *predict.Candidate) enrich.Reason // nil: nothing stands in the way
 	now      time.Time
 	begun    []string // arguments
 	claims   []*speculate.Claim
@@ -31,15 +31,15 @@ func (w *table) key(arguments string) call.Key {
 	return call.Key{Upstream: up.Instance, Scope: "s", Tool: "get", Arguments: arguments}
 }
 
-func (w *table) MayPrefetch(c *predict.Candidate) speculate.Verdict {
-	v := speculate.Verdict{Query: dedup.Query{Key: w.key(c.Key.Arguments)}, Host: host}
-	if w.verdict != nil {
-		v.Reason = w.verdict(c)
+func (w *table) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
+	v := speculate.Eligibility{Query: dedup.Query{Key: w.key(c.Key.Arguments)}, Host: host}
+	if w.refusal != nil {
+		v.Reason = w.refusal(c)
 	}
 	return v
 }
 
-func (w *table) Begin(c *predict.Candidate, v *speculate.Verdict) string {
+func (w *table) Begin(c *predict.Candidate, v *speculate.Eligibility) string {
 	return w.session.Start(context.Background(), up, v.Query.Key, v.Host, false, func(claim *speculate.Claim) (func() call.Fate, string) {
 		w.begun, w.claims = append(w.begun, c.Key.Arguments), append(w.claims, claim)
 		return func() call.Fate { return call.Pending }, ""

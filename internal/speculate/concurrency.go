@@ -76,14 +76,14 @@ func (v *server) presume(learned predict.Concurrency) {
 func (v *server) learn(i *instance, r *Run, now time.Time) (wait time.Duration) {
 	took, after := now.Sub(r.began), now.Sub(later(r.began, r.ended))
 	usual := v.usual(r.tool)
-	verdict := Unknown
+	shown := Unknown
 	switch {
 	case r.ambiguous:
 	case r.idle:
 		v.serviceTime(r.tool).add(logarithm(took))
 	default:
-		verdict = v.classify(i, r, took, after, usual)
-		v.add(verdict)
+		shown = v.classify(i, r, took, after, usual)
+		v.add(shown)
 	}
 	wait = took - after // until the last earlier call ended
 	if r.ambiguous && usual > 0 {
@@ -91,9 +91,9 @@ func (v *server) learn(i *instance, r *Run, now time.Time) (wait time.Duration) 
 			return 0
 		}
 	}
-	serial := v.is == Serial && verdict != Parallel
+	serial := v.is == Serial && shown != Parallel
 	if v.is == Unknown && v.evidence.Parallel == 0 { // clear evidence counts before the estimate is sure
-		serial = r.ambiguous || verdict == Serial && v.serviceTime(r.tool).variance < steadyVariance
+		serial = r.ambiguous || shown == Serial && v.serviceTime(r.tool).variance < steadyVariance
 	}
 	if r.claim != nil || !serial {
 		return 0

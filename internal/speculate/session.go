@@ -238,9 +238,9 @@ func (p *pairState) decide(now time.Time) []*Fetch {
 
 // MayPrefetch returns the reason why a candidate must not be prefetched now, if any. Its tool may
 // have been barred since it was predicted, or its model or schema may have changed.
-func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict {
+func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
 	if why := p.predict.Recheck(c); why != "" && why != enrich.Shadow {
-		return Verdict{Reason: why}
+		return Eligibility{Reason: why}
 	}
 	return p.lease.MayPrefetch(c)
 }
@@ -255,7 +255,7 @@ func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
 
 // Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
 // joined it.
-func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
+func (p *pairState) Begin(c *predict.Candidate, v *Eligibility) (refused string) {
 	w, up, g := p.w, p.lease, *c
 	f := &Fetch{
 		Candidate: &g, Query: v.Query, Ended: make(chan struct{}),

@@ -120,7 +120,7 @@ type Offered interface {
 	Tool(name string) predict.Tool
 	Host() string // default host of its calls
 	// MayPrefetch returns the reason why the candidate must not be prefetched, if any.
-	MayPrefetch(c *predict.Candidate) Verdict
+	MayPrefetch(c *predict.Candidate) Eligibility
 	// Fetch starts a candidate's call and returns at once. The answer goes into the store, and
 	// to the client only if the client makes the same call. fate returns the outcome so far, and
 	// takes no lock; it is nil if nothing was started. The call is cancelled when ctx ends, unless
@@ -173,8 +173,8 @@ type Result struct {
 	JoinWait   time.Duration    // wait for a prefetch that exceeded its join timeout
 }
 
-// Verdict is what is known about a candidate before it is prefetched.
-type Verdict struct {
+// Eligibility says whether a candidate may be prefetched now, and what is known about it before.
+type Eligibility struct {
 	Query     dedup.Query
 	Host      string        // its limits apply
 	Reason    enrich.Reason // why it must not be prefetched now; "" if it may

@@ -67,8 +67,8 @@ func (s *shelf) Tool(name string) predict.Tool {
 	return predict.Tool{Model: s.models[name], UntrustedHint: s.untrusted}
 }
 
-func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Verdict {
-	return speculate.Verdict{Query: dedup.Query{Key: call.Key{Upstream: 1, Scope: "s", Tool: c.Key.Tool, Arguments: c.Key.Arguments}}, Host: host}
+func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
+	return speculate.Eligibility{Query: dedup.Query{Key: call.Key{Upstream: 1, Scope: "s", Tool: c.Key.Tool, Arguments: c.Key.Arguments}}, Host: host}
 }
 
 func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (func() call.Fate, string) {

@@ -19,8 +19,8 @@ function tag(text, tone, title) {
   return el("span", { class: "tag", "data-tone": tone || undefined, title }, text);
 }
 
-// verdict shows what happened to a candidate, and whether it was then called.
-function verdict(c) {
+// decided shows what happened to a candidate, and whether it was then called.
+function decided(c) {
   if (!c.reason) return [tag("prefetched", "good", "It was fetched before the client called it."), c.called ? " and called" : " but not called in time"];
   const [word, meaning] = reason(c.reason);
   return [tag(word, Object.hasOwn(TONES, c.reason) && TONES[c.reason], meaning), c.called ? " but called" : ""];
@@ -51,7 +51,7 @@ function candidate(all) {
   return el("li", { class: "candidate" },
     el("span", { class: "p" }, from === to ? to : from.replace(" %", "") + "–" + to),
     el("span", null, named(c.tool, 60), meant ? el("span", { class: "note which" }, named(meant, 140)) : null),
-    el("span", { class: "said note" }, verdict(c), c.value_ms > 0 ? ` · would hide ${took(c.value_ms)}` : "", c.tokens > 0 ? ` · ${plural(c.tokens, "token")}` : ""));
+    el("span", { class: "said note" }, decided(c), c.value_ms > 0 ? ` · would hide ${took(c.value_ms)}` : "", c.tokens > 0 ? ` · ${plural(c.tokens, "token")}` : ""));
 }
 
 function decision(d) {
