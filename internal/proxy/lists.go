@@ -100,7 +100,7 @@ func refuseCursor(x *request) error {
 // upstreams, in the order of the configuration, and the proxy's own. It is never nil.
 func mergedList(s *session, list upstream.List) []byte {
 	v := s.view()
-	own := v.ownItems(list) // first, so that the proxy's tools claim their names before the upstreams' do
+	own := v.ownItems(list) // first, so that the proxy's tools get their names before the upstreams' do
 	items := v.upstreamItems(list)
 	if list == upstream.Tools {
 		items = slices.Concat(own, items)

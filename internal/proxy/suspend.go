@@ -143,7 +143,7 @@ func (c *questions) release(w *work) {
 	defer c.mu.Unlock()
 	delete(c.works, w)
 	w.request.work = nil // its next call, at another server, is not part of this work
-	for _, q := range c.claimedLocked(w) {
+	for _, q := range c.assignedLocked(w) {
 		if q.work = nil; q.server == nil {
 			c.answerLocked(q, reply{err: errWithdrawn})
 		}
@@ -151,8 +151,8 @@ func (c *questions) release(w *work) {
 	c.wakeLocked()
 }
 
-// claimedLocked returns the open questions that only w asks.
-func (c *questions) claimedLocked(w *work) (all []*question) {
+// assignedLocked returns the open questions that only w asks.
+func (c *questions) assignedLocked(w *work) (all []*question) {
 	for _, q := range c.open {
 		if q.work == w {
 			all = append(all, q)
@@ -170,7 +170,7 @@ func (c *questions) suspend(w *work) (result []byte, err error) {
 	if c.s.identity.Multiplexed {
 		limit = maxSuspendedIn
 	}
-	open := c.claimLocked(w)
+	open := c.assignLocked(w)
 	switch {
 	case len(open) == 0:
 		return nil, nil
@@ -188,8 +188,8 @@ func (c *questions) suspend(w *work) (result []byte, err error) {
 	return revision.InputResult(open, w.handle), nil
 }
 
-// claimLocked assigns to w the open questions that it can ask, and returns them.
-func (c *questions) claimLocked(w *work) (open []revision.InputRequest) {
+// assignLocked assigns to w the open questions that it can ask, and returns them.
+func (c *questions) assignLocked(w *work) (open []revision.InputRequest) {
 	for _, q := range slices.Clone(c.open) {
 		if !w.asks(q) {
 			continue
@@ -231,7 +231,7 @@ func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
 	w.expiry.Stop()
 	x.call, x.work, w.request = w.first.call, w, x
 	replies := x.msg.Index.Get("inputResponses")
-	for _, q := range c.claimedLocked(w) {
+	for _, q := range c.assignedLocked(w) {
 		if result := jsonrpc.Get(replies, q.Key); result != nil {
 			c.answerLocked(q, reply{result: bytes.Clone(result)})
 		}
@@ -269,7 +269,7 @@ func (c *questions) abandonLocked(w *work, cause error) {
 	delete(c.works, w)
 	w.expiry.Stop()
 	w.cancel(cause)
-	for _, q := range c.claimedLocked(w) {
+	for _, q := range c.assignedLocked(w) {
 		c.answerLocked(q, reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: cause.Error()}})
 	}
 }

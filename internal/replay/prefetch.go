@@ -22,8 +22,8 @@ type prefetch struct {
 	claim  *speculate.Claim // nil if time counts in turns
 
 	flight   *dedup.Flight
-	fetching context.Context // of the flight, done when no claim on it is left
-	ctx      context.Context // of the prefetch's own claim on the flight
+	fetching context.Context // of the flight, done when nothing waits for it any more
+	ctx      context.Context // ends the prefetch's wait for the flight
 	cancel   context.CancelFunc
 	joined   bool // a call waits for it
 	used     bool
@@ -165,7 +165,7 @@ func (s *armSession) cancel(g *prefetch) {
 		return
 	}
 	g.cancel()
-	<-g.fetching.Done() // the store releases the claim on another goroutine
+	<-g.fetching.Done() // the store ends the wait on another goroutine
 	g.flight.Settle(nil, false, false)
 	s.arm.scheduler.Abandoned(&g.run, true, s.at())
 	s.finish(g)
