@@ -11,6 +11,7 @@ import (
 type learned struct {
 	model     *predict.Model
 	rules     Rules                  // under which model was made
+	exclusive bool                   // whether its upstream was exclusive then
 	storage   Storage                // never nil
 	changed   bool                   // since the last save
 	saving    chan *predict.Snapshot // receives the result of the save in progress; nil if none is
@@ -22,16 +23,16 @@ type learned struct {
 func (w *Worker) learnedOf(up *Upstream) *learned {
 	rules := w.Rules()
 	o := w.learned[up.Key]
-	if o != nil && o.rules == *rules {
+	if o != nil && o.rules == *rules && o.exclusive == up.Exclusive {
 		o.lease = up
 		return o
 	}
 	old := o
-	o = &learned{rules: *rules, storage: up.Storage, lease: up}
+	o = &learned{rules: *rules, exclusive: up.Exclusive, storage: up.Storage, lease: up}
 	if o.storage == nil {
 		o.storage = InMemory()
 	}
-	if old != nil { // the rules have changed; its sessions start again
+	if old != nil { // the configuration has changed; its sessions start again
 		w.saveNow(old)
 		o.storage = old.storage
 	}

@@ -120,6 +120,41 @@ func (d *fixture) asks(c *speculate.Session, up *speculate.Upstream, tool, argum
 	d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`)}, nil)
 }
 
+// TestWorkerLearnsForAsLongAsAnswersServe: once an upstream is exclusive, so that prefetched answers serve
+// for longer, calls that come later count as predicted, too.
+func TestWorkerLearnsForAsLongAsAnswersServe(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d, up := newFixture(), at1(newShelf(t))
+		d.rules.MaxAge, d.rules.Learn = 30*time.Second, true
+		var kept speculate.State
+		up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+			kept, err = merge(kept)
+			return err
+		}
+		exclusive := *up
+		exclusive.Exclusive = true
+		c := d.client(t, "one")
+		d.asks(c, up, "list", `{"page":1}`)
+		for n := range 12 {
+			d.asks(c, &exclusive, "list", fmt.Sprintf(`{"page":%d}`, 100+n))
+			time.Sleep(time.Minute)
+			d.asks(c, &exclusive, "get", fmt.Sprintf(`{"n":%d}`, 100+n))
+			time.Sleep(time.Second)
+		}
+		d.Close()
+		follows, err := predict.LearnedFollowUps(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range follows {
+			if f.Trigger == "list" && f.Tool == "get" && f.Ranks[0].Right > 5 {
+				return
+			}
+		}
+		t.Errorf("got %+v, want that list is followed by get", follows)
+	})
+}
+
 // TestWorkerLearnsAfterTheEnd: calls that are handled after their session's context has ended are
 // learned from, and calls after the session's end are not observed.
 func TestWorkerLearnsAfterTheEnd(t *testing.T) {
