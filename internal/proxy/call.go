@@ -117,7 +117,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 		s.questions.setReady() // a client that makes requests can also receive messages
 	}
 	if !x.msg.Stateless() {
-		x.client = &s.client.facts().Client
+		x.client = &s.client.load().Client
 	}
 	if err := x.route(); err != nil {
 		x.leave()

@@ -169,7 +169,7 @@ type spending struct {
 func (s *session) join() *budget.Agent {
 	own := &s.observed.spending
 	own.joining.Do(func() {
-		client := s.client.facts()
+		client := s.client.load()
 		name := jsonrpc.Text(client.Info, "name")
 		bid := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(client.Capabilities, "experimental"), "mcpschedd/budget"), "weight")
 		weight, _ := strconv.ParseFloat(string(bid), 64) // an invalid weight counts as none

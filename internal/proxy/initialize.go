@@ -22,7 +22,7 @@ func serveInitialize(x *request) outcome {
 	set := func(member string, value []byte) { out = jsonrpc.Set(out, member, value) }
 	info := append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), s.srv.policy.Load().Version), '}')
 	if x.msg.Method == "initialize" {
-		set("protocolVersion", jsonrpc.AppendString(nil, s.client.facts().Version))
+		set("protocolVersion", jsonrpc.AppendString(nil, s.client.load().Version))
 		set("serverInfo", info)
 	} else {
 		set("resultType", []byte(`"complete"`))

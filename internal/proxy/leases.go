@@ -3,8 +3,6 @@ package proxy
 import (
 	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/speculate"
@@ -19,21 +17,12 @@ type sessionLease struct {
 	prefetchUpstream *speculate.Upstream // the lease as the prefetch worker sees it
 }
 
-// leases holds a session's leases. They are replaced as a whole when the session opens and
-// when a new policy takes effect.
-type leases struct {
-	mu  sync.Mutex                      // held while now is replaced
-	now atomic.Pointer[[]*sessionLease] // nil until the session opens
-}
+// leases holds a session's leases. They are replaced when the session opens and when a new
+// policy takes effect.
+type leases struct{ snapshot[[]*sessionLease] }
 
-// current returns the leases in the order of the configuration. Callers must not change the
-// slice.
-func (ls *leases) current() []*sessionLease {
-	if now := ls.now.Load(); now != nil {
-		return *now
-	}
-	return nil
-}
+// current returns the leases in the order of the configuration; nil until the session opens.
+func (ls *leases) current() []*sessionLease { return *ls.load() }
 
 // find returns the lease on the named upstream, or nil.
 func (ls *leases) find(name string) *sessionLease {
@@ -59,38 +48,35 @@ func filterLeases(leases []*sessionLease, fits func(*sessionLease) bool) (found 
 }
 
 // take returns the leases of a session that has ended, for the caller to close.
-func (ls *leases) take() []*sessionLease {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	last := ls.current()
-	ls.now.Store(new([]*sessionLease))
+func (ls *leases) take() (last []*sessionLease) {
+	ls.update(func(now *[]*sessionLease) { last, *now = *now, nil })
 	return last
 }
 
 // adoptPolicy replaces the session's leases with those of the current policy, and keeps those on
 // upstreams that have not changed. Before the session opens and after it has ended it does nothing.
 func (s *session) adoptPolicy() {
-	if s.client.facts().opened.IsZero() {
+	if s.client.load().opened.IsZero() {
 		return
 	}
-	s.leases.mu.Lock()
-	if s.ctx.Err() != nil { // the leases have been taken, or will be
-		s.leases.mu.Unlock()
-		return
-	}
-	old, next := s.leases.current(), []*sessionLease{}
-	for _, m := range s.srv.policy.Load().members {
-		if only := s.identity.Only; only != "" && only != m.Spec.Name {
-			continue
+	var old, next []*sessionLease
+	s.leases.update(func(now *[]*sessionLease) {
+		if s.ctx.Err() != nil { // the leases have been taken, or will be
+			return
 		}
-		l := s.attach(m, findLease(old, func(l *sessionLease) bool { return l.member.up == m.up }))
-		l.prefetchUpstream = s.newPrefetchUpstream(l)
-		next = append(next, l)
-	}
-	s.leases.now.Store(&next)
-	s.leases.mu.Unlock()
+		old, next = *now, []*sessionLease{}
+		for _, m := range s.srv.policy.Load().members {
+			if only := s.identity.Only; only != "" && only != m.Spec.Name {
+				continue
+			}
+			l := s.attach(m, findLease(old, func(l *sessionLease) bool { return l.member.up == m.up }))
+			l.prefetchUpstream = s.newPrefetchUpstream(l)
+			next = append(next, l)
+		}
+		*now = next
+	})
 	for _, l := range next {
-		l.SetLevel(s.client.facts().LogLevel) // setLevel passes later levels to the leases itself
+		l.SetLevel(s.client.load().LogLevel) // setLevel passes later levels to the leases itself
 	}
 	for _, l := range old {
 		if !slices.ContainsFunc(next, func(n *sessionLease) bool { return n.Lease == l.Lease }) {
@@ -111,7 +97,7 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 	l := &sessionLease{member: m}
 	attached := make(chan struct{}) // a server may send messages before its lease is assigned
 	defer close(attached)
-	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{
+	l.Lease = m.up.Attach(s.client.load().Client, upstream.Listener{
 		Notify: func(method string, params []byte) {
 			<-attached
 			s.relay(l, method, params)
@@ -129,7 +115,7 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 // awaitOffers waits until every upstream without a saved offer has made one, at most until
 // startup_wait after the session opened.
 func (s *session) awaitOffers(ctx context.Context) {
-	ctx, cancel := context.WithDeadline(ctx, s.client.facts().opened.Add(s.srv.policy.Load().StartupWait))
+	ctx, cancel := context.WithDeadline(ctx, s.client.load().opened.Add(s.srv.policy.Load().StartupWait))
 	defer cancel()
 	for _, l := range s.leases.current() {
 		l.AwaitOffer(ctx)

@@ -343,7 +343,7 @@ func scopeOf(s *session, l *sessionLease, params *revision.Params) string {
 	}
 	client := params.Client()
 	if client == nil {
-		client = &s.client.facts().Client
+		client = &s.client.load().Client
 	}
 	return everyone + string(client.Capabilities) // such a server receives the client's capabilities with each call
 }

@@ -249,7 +249,7 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.observed.withTrace(parsedParams(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Isolated: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
-		Client: &c.s.client.facts().Client,
+		Client: &c.s.client.load().Client,
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			flight.Taint()
 			f.ClientRequest(true)

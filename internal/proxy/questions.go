@@ -95,7 +95,7 @@ func (s *session) askerFor(l *sessionLease) asker {
 		}
 		q := newQuestion(method, params)
 		switch x := s.requests.only(l.Lease); {
-		case s.client.facts().Handshake():
+		case s.client.load().Handshake():
 			if x != nil {
 				q.out = x.stream.out
 			}
@@ -177,7 +177,7 @@ func (c *questions) capable(q *question) bool {
 	if q.work != nil {
 		return q.work.first.client.Accepts(q.Method)
 	}
-	return c.s.client.facts().Accepts(q.Method)
+	return c.s.client.load().Accepts(q.Method)
 }
 
 // withdraw closes a question that has no reply, and cancels it if it was sent as a request.

@@ -159,7 +159,7 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 		}
 		params = jsonrpc.Set(params, "progressToken", token)
 	case "notifications/message":
-		level := x.s.client.facts().LogLevel
+		level := x.s.client.load().LogLevel
 		if x.msg.Stateless() {
 			level = to.client.LogLevel
 		}

@@ -67,7 +67,7 @@ func (v view) choose() *choice {
 	if c := s.lists.choice.Load(); c != nil {
 		return c
 	}
-	name := jsonrpc.Text(s.client.facts().Info, "name")
+	name := jsonrpc.Text(s.client.load().Info, "name")
 	c := &choice{pins: make(map[string]string), preload: searchingClients[name]}
 	size, whole := 0, true // bytes of the list
 	for _, l := range s.leases.current() {

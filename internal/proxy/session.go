@@ -26,7 +26,7 @@ type session struct {
 	lifecycle lifecycle
 	running   sync.WaitGroup // requests being served and goroutines that the session started
 
-	client        clientState
+	client        snapshot[clientFacts]
 	leases        leases
 	lists         *shownLists
 	subscriptions subscriptions
@@ -71,7 +71,6 @@ func (s *Server) newSession(c front.Client) *session {
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
-	n.client.known.Store(new(clientFacts))
 	n.questions.s, n.questions.ready = n, make(chan struct{})
 	n.questions.works = make(map[*work]struct{})
 	n.requests.open, n.requests.inFlight = make(map[string]*request), &s.inFlight
@@ -151,7 +150,7 @@ func (s *session) End(why error) {
 func (s *session) endObservation() {
 	s.srv.prefetch.SessionEnded(&s.observed.Session, func() {
 		s.srv.recorder.record() // prefetches come before the session's end
-		if !s.client.facts().opened.IsZero() {
+		if !s.client.load().opened.IsZero() {
 			s.srv.recorder.log.Add(record.Event{Kind: record.End, At: time.Now(), Session: s.observed.Name})
 		}
 	})
@@ -169,28 +168,9 @@ func (s *session) Pending() (suspended, task bool) {
 	return s.questions.anySuspended(), s.tasks.running()
 }
 
-// clientState holds what a session's client has declared about itself.
-type clientState struct {
-	mu    sync.Mutex // held while known is replaced
-	known atomic.Pointer[clientFacts]
-}
-
-// clientFacts is an immutable snapshot of what a client has declared about itself: in its
-// handshake, or else in its first request. Clients without a handshake are sent nothing but
-// what their requests ask for.
+// clientFacts is what a client has declared about itself: in its handshake, or else in its first
+// request. Clients without a handshake are sent nothing but what their requests ask for.
 type clientFacts struct {
 	revision.Client           // without a version if the client has declared none
 	opened          time.Time // when the session opened; zero if it has not
-}
-
-// facts returns the current snapshot.
-func (c *clientState) facts() *clientFacts { return c.known.Load() }
-
-// update replaces the snapshot with a changed copy.
-func (c *clientState) update(change func(*clientFacts)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	next := *c.facts()
-	change(&next)
-	c.known.Store(&next)
 }

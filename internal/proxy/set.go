@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // set is a set of values in the order in which they were added. It may be used concurrently.
@@ -39,4 +40,27 @@ func (s *set[T]) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+}
+
+// snapshot holds a value that is never changed, only replaced as a whole. Readers take no lock.
+type snapshot[T any] struct {
+	mu  sync.Mutex // held while the value is replaced
+	now atomic.Pointer[T]
+}
+
+// load returns the value, which the caller must not change; the zero value before the first update.
+func (s *snapshot[T]) load() *T {
+	if now := s.now.Load(); now != nil {
+		return now
+	}
+	return new(T)
+}
+
+// update replaces the value with a changed copy.
+func (s *snapshot[T]) update(change func(*T)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := *s.load()
+	change(&next)
+	s.now.Store(&next)
 }

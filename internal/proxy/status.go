@@ -130,7 +130,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 func (s *Server) clients() []record.ClientStatus {
 	out := []record.ClientStatus{}
 	for _, n := range s.sessions.list() {
-		name := clientName(n.client.facts().Info)
+		name := clientName(n.client.load().Info)
 		i := slices.IndexFunc(out, func(c record.ClientStatus) bool { return c.Client == name })
 		if i < 0 {
 			i = len(out)

@@ -177,7 +177,7 @@ func (c *upstreamCall) forwardSubscription(ctx context.Context, req *upstream.Re
 
 // relay forwards a server's notification that the transport does not tie to a request.
 func (s *session) relay(l *sessionLease, method string, params []byte) {
-	handshake := s.client.facts().Handshake()
+	handshake := s.client.load().Handshake()
 	switch method {
 	case "notifications/tasks/status", "notifications/tasks":
 		s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
@@ -191,7 +191,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 			}
 			return
 		}
-		if !upstream.LogLevelEnabled(s.client.facts().LogLevel, params) {
+		if !upstream.LogLevelEnabled(s.client.load().LogLevel, params) {
 			return
 		}
 	case "notifications/resources/updated":
@@ -207,7 +207,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 // notify sends a notification that belongs to no request to a client of the handshake
 // era, if the client has initialized. The error means that the client does not read.
 func (s *session) notify(method string, params []byte) error {
-	if s.identity.Out == nil || !s.client.facts().Handshake() || !s.questions.isReady() {
+	if s.identity.Out == nil || !s.client.load().Handshake() || !s.questions.isReady() {
 		return nil
 	}
 	return sendNotification(s.srv.log, s.identity.Out, method, params)
