@@ -67,7 +67,7 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", path, toBegin)
 		return err
 	}
-	c, err := config.Load(path)
+	c, err := config.Default().Load(path)
 	if err == nil {
 		err = storeProblem(c)
 	}

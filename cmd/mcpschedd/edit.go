@@ -78,7 +78,7 @@ func edit(command, name, file string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return misused{fmt.Errorf("%s: nothing was written: %w", c.Path, err)}
 	}
-	if _, err := config.Parse(c.Path, text); err != nil {
+	if _, err := config.Default().Parse(c.Path, text); err != nil {
 		return fmt.Errorf("%s: nothing was written: the file would have a mistake: %w", c.Path, err)
 	}
 	if err := f.Write(text); err != nil {

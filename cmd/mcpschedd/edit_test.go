@@ -27,7 +27,7 @@ func TestEditsAtOnce(t *testing.T) {
 		})
 	}
 	adding.Wait()
-	if c, err := config.Load(path); err != nil || len(c.Upstreams) != 8 {
+	if c, err := config.Default().Load(path); err != nil || len(c.Upstreams) != 8 {
 		t.Errorf("got %v, %v, want 8 servers", c.Upstreams, err)
 	}
 }

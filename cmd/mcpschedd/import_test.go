@@ -85,7 +85,7 @@ func TestImportOfHostileNames(t *testing.T) {
 // wantImported parses what was imported: the two servers and nothing else.
 func wantImported(t *testing.T, path string, text []byte, name string) *config.Config {
 	t.Helper()
-	c, err := config.Parse(path, text)
+	c, err := config.Default().Parse(path, text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -160,7 +160,7 @@ func (p *importPlan) upstream(name string) *config.Upstream {
 // far as clients have them, and the same variables.
 func (p *importPlan) same(s clients.Server) bool {
 	have := p.upstream(s.Name)
-	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}))
+	c, err := config.Default().Parse(p.have.Path, clients.TOML([]clients.Server{s}))
 	if have == nil || err != nil {
 		return false
 	}

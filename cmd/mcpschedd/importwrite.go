@@ -136,7 +136,7 @@ func (p *importPlan) configuration() (all []clients.Change, err error) {
 		return nil, err
 	}
 	c.Text = config.AddUpstreams(c.Was, added)
-	if _, err := config.Parse(p.have.Path, c.Text); err != nil {
+	if _, err := config.Default().Parse(p.have.Path, c.Text); err != nil {
 		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", p.have.Path, err)
 	}
 	return append(all, c), nil

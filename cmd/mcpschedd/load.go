@@ -17,7 +17,7 @@ import (
 )
 
 // load finds and reads the configuration. Without a file it returns the defaults.
-func load(file string) (*config.Config, error) { return loadBy(file, config.Load) }
+func load(file string) (*config.Config, error) { return loadBy(file, config.Default().Load) }
 
 // loadBy is load with a function that reads the file.
 func loadBy(file string, read func(string) (*config.Config, error)) (*config.Config, error) {
@@ -79,7 +79,7 @@ func loadServed(file string) (c *config.Config, mistakes *config.Error, err erro
 	}
 	var good *config.Config
 	if data, err := dir.Read(lastGoodPath(c.Path)); err == nil {
-		good, _ = config.Parse(c.Path, data) // a copy of an older version may be invalid now
+		good, _ = config.Default().Parse(c.Path, data) // a copy of an older version may be invalid now
 	}
 	return mistakes.Salvage(good), mistakes, nil
 }
@@ -96,7 +96,7 @@ func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 	if kept, err := dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, data) {
 		return
 	}
-	if _, err = config.Parse(c.Path, data); err == nil { // else changed meanwhile
+	if _, err = config.Default().Parse(c.Path, data); err == nil { // else changed meanwhile
 		err = dir.Write(lastGoodPath(c.Path), data)
 	}
 	if err != nil {

@@ -39,7 +39,7 @@ func TestReloadOfTheLog(t *testing.T) {
 		}
 	}
 	write("[log]\nlevel = \"error\"\n")
-	c, err := config.Load(file)
+	c, err := config.Default().Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 		}
 	}
 	write("[upstreams.a]\ncommand = \"no-such-command\"\n")
-	c, err := config.Load(file)
+	c, err := config.Default().Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}

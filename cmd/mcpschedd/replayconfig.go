@@ -41,8 +41,7 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 		return err
 	}
 	for _, file := range files {
-		read := func(path string) (*config.Config, error) { return config.LoadOver(c, path) }
-		if err := over(loadBy(file, read)); err != nil {
+		if err := over(loadBy(file, c.Load)); err != nil {
 			return o, a, err
 		}
 	}
@@ -93,9 +92,9 @@ func setting(base *config.Config, text string) (*config.Config, error) {
 	if played := []string{"enrichment", "dedup", "tools"}; !slices.Contains(played, section) {
 		return nil, fmt.Errorf("%s: want a key of enrichment, dedup or tools: others have no effect on a replay", key)
 	}
-	c, err := config.ParseOver(base, "--set", []byte(key+" = "+value))
+	c, err := base.Parse("--set", []byte(key+" = "+value))
 	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Problems[0].Column > 0 {
-		c, err = config.ParseOver(base, "--set", []byte(key+" = "+strconv.Quote(value)))
+		c, err = base.Parse("--set", []byte(key+" = "+strconv.Quote(value)))
 	}
 	if bad, ok := errors.AsType[*config.Error](err); ok {
 		p := bad.Problems[0]

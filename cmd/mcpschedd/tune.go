@@ -70,7 +70,7 @@ type tuneFlags struct {
 
 // runTune proposes settings, and prints, diffs, writes or reverts them.
 func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error {
-	c, err := loadBy(f.config, config.LoadUntuned) // so that proposals do not depend on earlier ones
+	c, err := loadBy(f.config, untuned)
 	if err != nil {
 		return err
 	}
@@ -96,6 +96,15 @@ func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error 
 	}
 	io.WriteString(stderr, advice)
 	return t.put(path, p.TOML(), f.action == "write", stdout)
+}
+
+// untuned reads a configuration without tuned.toml, so that proposals do not depend on earlier ones.
+func untuned(path string) (*config.Config, error) {
+	text, err := readBounded(path)
+	if err != nil {
+		return nil, err
+	}
+	return config.Default().Parse(path, text)
 }
 
 // tuning is one run of tune.

@@ -32,14 +32,14 @@ func FuzzRead(f *testing.F) {
 		r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 		_ = r.Read("/home/ann/.claude.json", data) // what it has read before a mistake counts as well
 		text := clients.TOML(r.Servers())
-		c, err := config.Parse("/x/pipeline_config.toml", text)
+		c, err := config.Default().Parse("/x/pipeline_config.toml", text)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		if len(c.Upstreams) != len(r.Servers()) {
 			t.Fatalf("got %d upstreams of %d servers:\n%s", len(c.Upstreams), len(r.Servers()), text)
 		}
-		if _, err := config.Parse("/x/pipeline_config.toml", bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))); err != nil {
+		if _, err := config.Default().Parse("/x/pipeline_config.toml", bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))); err != nil {
 			t.Fatalf("with other line ends: %v", err)
 		}
 		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})

@@ -122,7 +122,7 @@ func everything(t *rapid.T, file string) string {
 		t.Fatal(err)
 	}
 	text := clients.TOML(r.Servers())
-	if _, err := config.Parse("/x/pipeline_config.toml", text); err != nil {
+	if _, err := config.Default().Parse("/x/pipeline_config.toml", text); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	var all strings.Builder
@@ -155,7 +155,7 @@ func TestTheRestIsAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := r.Servers()[0]
-		c, err := config.Parse("/x.toml", clients.TOML([]clients.Server{got}))
+		c, err := config.Default().Parse("/x.toml", clients.TOML([]clients.Server{got}))
 		if err != nil {
 			t.Fatal(err)
 		}

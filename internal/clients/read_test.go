@@ -236,7 +236,7 @@ func TestRealFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := config.Parse("/x/pipeline_config.toml", clients.TOML(r.Servers()))
+	c, err := config.Default().Parse("/x/pipeline_config.toml", clients.TOML(r.Servers()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@
 // that package's own type. A file is decoded into plain tables, which are bound
 // onto the defaults key by key. Load reports every error with its line, not only the first one:
 //
-//	c, err := config.Load("/etc/mcpschedd/pipeline_config.toml")
+//	c, err := config.Default().Load("/etc/mcpschedd/pipeline_config.toml")
 //	// pipeline_config.toml:12: upstreams.github.comand: unknown key, did you mean "command"?
 //	// pipeline_config.toml:31: enrichment.min_probability: want 0 to 1, have 30
 //

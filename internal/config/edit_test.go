@@ -166,7 +166,7 @@ func TestEditsLeaveAllElse(t *testing.T) {
 }
 
 func parsed(t *rapid.T, text []byte) *config.Config {
-	c, err := config.Parse("pipeline_config.toml", text)
+	c, err := config.Default().Parse("pipeline_config.toml", text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -63,7 +63,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func try(t *testing.T, data []byte) (*config.Config, []config.Problem) {
-	c, err := config.Parse("f.toml", data)
+	c, err := config.Default().Parse("f.toml", data)
 	if err == nil {
 		return c, nil
 	}

@@ -20,27 +20,15 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Load reads and checks a file and the tuned.toml beside it. It returns an [*Error] if the
-// content of either is invalid.
-func Load(path string) (*Config, error) { return LoadOver(Default(), path) }
-
-// LoadOver is like [Load], but takes the sections of base as defaults. It ignores the named blocks
-// of base (upstreams, limits, plans and tools).
-func LoadOver(base *Config, path string) (*Config, error) {
+// Load reads and checks a file and the tuned.toml beside it, with the sections of c, such as
+// [Default], as defaults. It ignores the named blocks of c (upstreams, limits, plans and tools). It
+// returns an [*Error] if the content of either file is invalid.
+func (c *Config) Load(path string) (*Config, error) {
 	data, tuned, err := readBoth(path)
 	if err != nil {
 		return nil, err
 	}
-	return parse(base, path, data, tuned)
-}
-
-// LoadUntuned is like [Load], but does not read tuned.toml.
-func LoadUntuned(path string) (*Config, error) {
-	data, err := read(path)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, data)
+	return parse(c, path, data, tuned)
 }
 
 // readBoth reads a file and the tuned.toml beside it, which counts as empty if it does not exist.
@@ -64,14 +52,10 @@ func read(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, paths.MaxSize+1))
 }
 
-// Parse checks data as the content of the file name. Relative paths in it are relative to the
-// directory of name. Parse does not read tuned.toml. A non-nil error is always an [*Error].
-func Parse(name string, data []byte) (*Config, error) { return ParseOver(Default(), name, data) }
-
-// ParseOver is like [Parse], with base as in [LoadOver].
-func ParseOver(base *Config, name string, data []byte) (*Config, error) {
-	return parse(base, name, data, nil)
-}
+// Parse is like [Config.Load], with data as the content of the file name. Relative paths in it are
+// relative to the directory of name. Parse does not read tuned.toml. A non-nil error is always an
+// [*Error].
+func (c *Config) Parse(name string, data []byte) (*Config, error) { return parse(c, name, data, nil) }
 
 func parse(base *Config, name string, data, tuned []byte) (*Config, error) {
 	path, err := filepath.Abs(name)
@@ -223,26 +207,21 @@ func (f *findings) compile(c *Config) {
 
 // RuleProblem returns a problem of one of c.Rules with its position.
 func (c *Config) RuleProblem(p valuemodel.Problem) Problem {
-	problem, rules := c.Problem, c.Rules()
+	file, at, rules := c.Path, c.Positions, c.Rules()
 	if p.Rule >= len(c.Tools) {
-		problem = c.TunedProblem
+		file, at = TunedPath(c.Path), c.TunedPositions
 	}
 	key := join("tools", rules[p.Rule].Pattern)
 	if p.Key != "" {
 		key += "." + p.Key
 	}
-	return problem(key, "%s", p.Text)
+	return positions(at).problem(file, key, "%s", p.Text)
 }
 
 // Problem returns a problem of the key, at the line of the key or, if the file does not set it, of
 // the innermost enclosing key that the file sets.
 func (c *Config) Problem(key, format string, args ...any) Problem {
 	return positions(c.Positions).problem(c.Path, key, format, args...)
-}
-
-// TunedProblem is [Config.Problem] for a key of tuned.toml.
-func (c *Config) TunedProblem(key, format string, args ...any) Problem {
-	return positions(c.TunedPositions).problem(TunedPath(c.Path), key, format, args...)
 }
 
 // Where returns FILE:LINE of a key, which identifies the layer that set a value. It returns "" if

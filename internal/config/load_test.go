@@ -25,15 +25,15 @@ func write(t *testing.T, path, text string) {
 
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := config.Load(filepath.Join(dir, "none.toml")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := config.Default().Load(filepath.Join(dir, "none.toml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing: got %v, want fs.ErrNotExist", err)
 	}
-	if _, err := config.Load(dir); err == nil {
+	if _, err := config.Default().Load(dir); err == nil {
 		t.Error("a folder: got no error, want one")
 	}
 	path := filepath.Join(dir, "c.toml")
 	write(t, path, "\ufeff[log]\r\nlevel = \"debug\"\r\n")
-	c, err := config.Load(path)
+	c, err := config.Default().Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,10 +41,10 @@ func TestLoad(t *testing.T) {
 		t.Errorf("byte order mark and CRLF: got level %q, path %q, line %d", c.Log.Level, c.Path, c.Positions["log.level"])
 	}
 	write(t, path, "#"+strings.Repeat("x", 1<<20))
-	if _, err := config.Load(path); err == nil || !strings.Contains(err.Error(), "at most 1MiB") {
+	if _, err := config.Default().Load(path); err == nil || !strings.Contains(err.Error(), "at most 1MiB") {
 		t.Errorf("a large file: got %v, want its bound", err)
 	}
-	if _, err := config.Parse("f", []byte("a = "+strings.Repeat("[", 500_000))); err == nil || !strings.HasPrefix(err.Error(), "f:1:") {
+	if _, err := config.Default().Parse("f", []byte("a = "+strings.Repeat("[", 500_000))); err == nil || !strings.HasPrefix(err.Error(), "f:1:") {
 		t.Errorf("deep nesting: got %.100v, want an error at f:1", err)
 	}
 }
@@ -69,7 +69,7 @@ func TestSalvage(t *testing.T) {
 		if tt.good != "" {
 			last = parse(t, tt.good)
 		}
-		_, err := config.Parse("/etc/mcp/c.toml", []byte(tt.text))
+		_, err := config.Default().Parse("/etc/mcp/c.toml", []byte(tt.text))
 		broken, ok := errors.AsType[*config.Error](err)
 		if !ok {
 			t.Errorf("%s: got %v, want mistakes", tt.name, err)
@@ -102,7 +102,7 @@ func TestStateDirWithoutConfig(t *testing.T) {
 		"[server]\nstate_dir = \"a\"\n[upstreams.x]\nurl = 3", "[server]\nstate_dir = \"a\"\n#" + strings.Repeat("x", 1<<20),
 	} {
 		write(t, path, text)
-		c, err := config.Load(path)
+		c, err := config.Default().Load(path)
 		if broken, ok := errors.AsType[*config.Error](err); ok {
 			c = broken.Salvage(nil)
 		}

@@ -49,7 +49,7 @@ func TestProblems(t *testing.T) {
 // findings returns the problems or warnings of a file, one per line.
 func findings(name string, data []byte) string {
 	var b strings.Builder
-	c, err := config.Parse(name, data)
+	c, err := config.Default().Parse(name, data)
 	if broken, ok := errors.AsType[*config.Error](err); ok {
 		for _, p := range broken.Problems {
 			b.WriteString(p.String() + "\n")
@@ -84,7 +84,7 @@ steps = [{ id = "a" }]
 command = "x"
 provider = "gihub"
 `
-	_, err := config.Parse("f.toml", []byte(file))
+	_, err := config.Default().Parse("f.toml", []byte(file))
 	want := `f.toml:2: tools.a.speculate: want true or false, have 7
 f.toml:4: tools.a.follow_up[0].args.x: binding "$arg.y": want $args, $result or $text, or $$ for a literal $
 f.toml:5: tools.a.follow_up[1].tool: want "tool" or "upstream/tool", have "b/"
@@ -101,7 +101,7 @@ f.toml:14: upstreams.x.provider: no provider model is named "gihub"; did you mea
 }
 
 func TestErrorJoinsItsProblems(t *testing.T) {
-	_, err := config.Parse("f.toml", []byte("a = 1\nb = 2\n"))
+	_, err := config.Default().Parse("f.toml", []byte("a = 1\nb = 2\n"))
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != 2 || !strings.HasPrefix(lines[0], "f.toml:1: a: ") || !strings.HasPrefix(lines[1], "f.toml:2: b: ") {
 		t.Errorf("got %q, want one line each for a and b", err)

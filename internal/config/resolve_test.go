@@ -56,7 +56,7 @@ func TestResolve(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "secrets.env"), []byte(secrets), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Parse(filepath.Join(dir, "c.toml"), []byte(`
+	c, err := config.Default().Parse(filepath.Join(dir, "c.toml"), []byte(`
 [upstreams.relative]
 command = "./bin/${NAME}"
 args = ["--token=${FROM_FILE}", "$${NAME}"]
@@ -125,7 +125,7 @@ func TestResolveSaysWhatIsMissing(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "bad.env"), []byte("A=1\nsecret value\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Parse(filepath.Join(dir, "c.toml"), []byte(`
+	c, err := config.Default().Parse(filepath.Join(dir, "c.toml"), []byte(`
 [upstreams.a]
 command = "x"
 args = ["ok", "${NO_ARG}"]

@@ -25,7 +25,7 @@ var source = cmpopts.IgnoreFields(config.Config{}, "Path", "Digest", "Positions"
 
 func parse(t *testing.T, text string) *config.Config {
 	t.Helper()
-	c, err := config.Parse("/etc/mcp/c.toml", []byte(text))
+	c, err := config.Default().Parse("/etc/mcp/c.toml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestEarlierFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Parse("earlier.toml", data)
+	c, err := config.Default().Parse("earlier.toml", data)
 	if err != nil {
 		t.Fatal(err)
 	}

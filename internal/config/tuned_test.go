@@ -29,7 +29,7 @@ func TestTuned(t *testing.T) {
 			if test.tuned != "" {
 				write(t, config.TunedPath(path), test.tuned)
 			}
-			c, err := config.Load(path)
+			c, err := config.Default().Load(path)
 			if test.want != "" {
 				broken, is := errors.AsType[*config.Error](err)
 				if !is || !strings.Contains(err.Error(), test.want) {

@@ -71,7 +71,7 @@ func toml(level string) string { return "[log]\nlevel = \"" + level + "\"\n" }
 
 func load(t *testing.T, path string) *config.Config {
 	t.Helper()
-	c, err := config.Load(path)
+	c, err := config.Default().Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}

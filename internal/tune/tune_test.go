@@ -142,7 +142,7 @@ func again(t *testing.T, p tune.Proposal) {
 			t.Fatal(err)
 		}
 	}
-	c, err := config.Load(path)
+	c, err := config.Default().Load(path)
 	if err != nil {
 		t.Fatalf("%v, in:\n%s", err, p.TOML())
 	}

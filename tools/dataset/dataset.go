@@ -25,7 +25,7 @@ func Classes(name string) (func(tool string) *valuemodel.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.Parse(name, data)
+	c, err := config.Default().Parse(name, data)
 	if err != nil {
 		return nil, err
 	}
