@@ -50,9 +50,9 @@ func connect(o daemon.Options) error {
 		return err
 	}
 	program := filepath.Join(filepath.Dir(self), daemon.Program)
-	path, dir, err := state(o.Config)
+	dir, file, err := paths.Locate(o.Config, os.Getenv)
 	if err == nil {
-		err = o.Locate(dir, path, program)
+		err = o.Locate(dir, file, program)
 	}
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -68,26 +68,11 @@ func connect(o daemon.Options) error {
 
 // hook is mcpschedd hook.
 func hook(args []string) {
-	daemon.Hook(os.Stdin, func() (dir, path string, err error) {
+	daemon.Hook(os.Stdin, func() (dir, file string, err error) {
 		o, err := daemon.ParseArgs(args)
-		if err == nil {
-			path, dir, err = state(o.Config)
-		}
-		return dir, path, err
-	})
-}
-
-// state returns the path of the configuration that the command line names, and its state directory.
-func state(file string) (path, dir string, err error) {
-	path, found, err := paths.Search(file, os.Getenv)
-	if err != nil {
-		return "", "", err
-	}
-	if found {
-		if dir, err = paths.ConfiguredStateDir(path); err != nil {
+		if err != nil {
 			return "", "", err
 		}
-	}
-	dir, err = paths.StateDir(dir, os.Getenv)
-	return path, dir, err
+		return paths.Locate(o.Config, os.Getenv)
+	})
 }

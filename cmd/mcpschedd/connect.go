@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/paths"
 )
 
 func connectCommand() *cobra.Command {
@@ -39,20 +40,15 @@ func connect(ctx context.Context, o daemon.Options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, _, err := loadServed(o.Config)
-	if err != nil {
-		return err
+	dir, file, err := paths.Locate(o.Config, os.Getenv)
+	if err == nil { // else serve returns the error
+		if err = o.Locate(dir, file, program); err == nil {
+			err = daemon.Connect(ctx, os.Stdin, os.Stdout, o)
+		}
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		o.Log.Warn("client served without the daemon", "err", err)
 	}
-	dir, err := stateDir(c)
-	if err != nil {
-		return err
-	}
-	if err = o.Locate(dir.Path(""), c.Path, program); err == nil {
-		err = daemon.Connect(ctx, os.Stdin, os.Stdout, o)
-	}
-	if err == nil || ctx.Err() != nil {
-		return nil
-	}
-	o.Log.Warn("client served without the daemon", "err", err)
 	return serve(ctx, serveOptions{config: o.Config, only: o.Only}, stderr)
 }

@@ -16,7 +16,6 @@ import (
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/hook"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/record"
 	"mcpschedd/internal/upstream"
 )
 
@@ -52,7 +51,7 @@ clients never share a server process.`,
 // runDaemon serves clients until ctx is cancelled or there have been none for the idle time.
 func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error {
 	becomeExporting(false)
-	base := &proxyProcess{flags: serveOptions{config: file}, at: ownWorkplace()}
+	base := &servedProxy{flags: serveOptions{config: file}, at: ownWorkplace()}
 	if !isTerminal(stderr) {
 		stderr = io.Discard // the log file in the state directory has everything
 	}
@@ -75,7 +74,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	defer end()
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: common,
-		proxies: make(map[string]*workplaceProxy), idle: base.config.Daemon.Idle,
+		proxies: make(map[string]*servedProxy), idle: base.config.Daemon.Idle,
 	}
 	d.hooks = hook.New(hook.Effects{
 		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },
@@ -110,7 +109,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 // workplace (directory and environment), like serve for its one client, so that sessions, state
 // and servers are never visible from another directory or with another environment.
 type daemonProcess struct {
-	base   *proxyProcess // template that is copied for each workplace
+	base   *servedProxy // template that is copied for each workplace
 	guard  *upstream.Guard
 	common *proxy.Common
 	hooks  *hook.Ledger  // reports of the clients' hooks
@@ -118,19 +117,9 @@ type daemonProcess struct {
 	end    context.CancelFunc
 
 	mu      sync.Mutex
-	closed  bool                       // no proxy may be created any more
-	proxies map[string]*workplaceProxy // workplace key → proxy
-	closing sync.WaitGroup             // proxies being closed
-}
-
-// workplaceProxy is the proxy of one workplace.
-type workplaceProxy struct {
-	proxyProcess
-	key    string
-	tracer *record.OTLP
-
-	clients int         // guarded by daemonProcess.mu
-	ending  *time.Timer // closes the proxy when it has had no clients for a while; nil before the first has left
+	closed  bool                    // no proxy may be created any more
+	proxies map[string]*servedProxy // workplace key → proxy
+	closing sync.WaitGroup          // proxies being closed
 }
 
 // names returns the names of the environment variables that a client must send.
@@ -176,7 +165,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 
 // enter returns the proxy of a client's workplace, and creates it for the first client. folder is
 // the client's directory with links resolved.
-func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder string) (*workplaceProxy, error) {
+func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder string) (*servedProxy, error) {
 	key := fingerprint(c.Dir, slices.Sorted(slices.Values(c.Env)))
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,14 +174,14 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 		return nil, context.Canceled
 	}
 	if !ok {
-		r = &workplaceProxy{proxyProcess: *d.base, key: key}
-		r.at, r.folder = workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true}, c.Dir
+		r = new(*d.base)
+		r.key, r.at = key, workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true, offers: offeredIn(c.Dir)}
 		o, err := r.options()
 		if err != nil {
 			return nil, err
 		}
 		o.Common, o.LocalExclusive = d.common, d.hooks.Exclusive(folder)
-		if r.tracer, err = r.open(ctx, o, d.guard); err != nil {
+		if err := r.open(ctx, o, d.guard); err != nil {
 			return nil, err
 		}
 		d.proxies[key] = r
@@ -214,7 +203,7 @@ func realFolder(dir string) string {
 }
 
 // leave unregisters a client of r, and reports whether it was the last one.
-func (d *daemonProcess) leave(r *workplaceProxy) (last bool) {
+func (d *daemonProcess) leave(r *servedProxy) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r.clients--; r.clients > 0 {
@@ -233,12 +222,9 @@ func (d *daemonProcess) leave(r *workplaceProxy) (last bool) {
 
 // closeLocked closes a proxy in the background. A new one for its workplace may be created
 // meanwhile.
-func (d *daemonProcess) closeLocked(r *workplaceProxy) {
+func (d *daemonProcess) closeLocked(r *servedProxy) {
 	delete(d.proxies, r.key)
-	d.closing.Go(func() {
-		r.srv.Close()
-		r.tracer.Close(context.Background())
-	})
+	d.closing.Go(func() { r.close(context.Background()) })
 }
 
 // endUnused ends the process if it serves no workplace.
@@ -263,7 +249,7 @@ func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 	if err == nil {
 		d.base.config, d.base.mistakes = next, nil
 	}
-	var proxies []*workplaceProxy
+	var proxies []*servedProxy
 	for _, r := range d.proxies {
 		proxies = append(proxies, r)
 	}

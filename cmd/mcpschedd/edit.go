@@ -36,18 +36,23 @@ func editCommand(name, short, long string) *cobra.Command {
 	return c
 }
 
-// editing runs work that reads and replaces the configuration, one process at a time: of two that
-// replace the file at once, one change would be lost.
+// editing runs work that reads and replaces the configuration.
 func editing(file string, work func() error) error {
 	have, err := configured(file)
 	if err != nil {
 		return err
 	}
-	dir, err := stateDir(have)
+	return locked(have, func(state.Dir) error { return work() })
+}
+
+// locked runs work, which changes files, in one process at a time: of two that replace a file at
+// once, one change would be lost.
+func locked(c *config.Config, work func(state.Dir) error) error {
+	dir, err := stateDir(c)
 	if err != nil {
 		return err
 	}
-	return clients.Locked(dir, work)
+	return clients.Locked(dir, func() error { return work(dir) })
 }
 
 // edit runs one such command for one upstream.

@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/paths"
 )
 
 func hookCommand() *cobra.Command {
-	var file string
+	var config string
 	c := &cobra.Command{
 		Use:   "hook",
 		Short: "Report a client's own edits to the daemon; run by its hooks",
@@ -31,17 +32,10 @@ tool_use_id identify the edit, cwd and session_id the place.`,
 		Run: func(*cobra.Command, []string) {
 			// Unlike connect, hook does not become the small program: another version may not have the
 			// command, and its exit code would block the edit.
-			daemon.Hook(os.Stdin, func() (stateDir, path string, err error) {
-				c, _, err := loadServed(file)
-				if err == nil {
-					stateDir, err = c.StateDir(os.Getenv)
-					path = c.Path
-				}
-				return stateDir, path, err
-			})
+			daemon.Hook(os.Stdin, func() (dir, file string, err error) { return paths.Locate(config, os.Getenv) })
 		},
 	}
-	configFlag(c, &file)
+	configFlag(c, &config)
 	c.SetFlagErrorFunc(func(*cobra.Command, error) error { return nil })
 	return c
 }

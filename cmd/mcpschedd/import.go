@@ -15,6 +15,7 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/state"
 )
 
 func importCommand() *cobra.Command {
@@ -297,13 +298,9 @@ func (o *importOptions) undoImports(stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dir, err := stateDir(have)
-	if err != nil {
-		return err
-	}
 	paths := o.paths()
 	var done []string
-	err = clients.Locked(dir, func() error {
+	err = locked(have, func(dir state.Dir) (err error) {
 		done, err = clients.Undo(dir, func(path string) bool { return len(o.words) == 0 || slices.Contains(paths, path) })
 		return err
 	})

@@ -25,11 +25,7 @@ func (o *importOptions) change(p *importPlan, stdout, stderr io.Writer) error {
 	if len(o.words) == 0 && !o.all {
 		o.words = []string{"claude"} // only Claude Code has rules and hooks
 	}
-	dir, err := stateDir(p.have)
-	if err != nil {
-		return err
-	}
-	return clients.Locked(dir, func() error {
+	return locked(p.have, func(dir state.Dir) error {
 		if err := o.read(p, stderr); err != nil {
 			return err
 		}

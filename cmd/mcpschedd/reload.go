@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"mcpschedd/internal/config"
-	"mcpschedd/internal/proxy"
 )
 
 // watch calls applyConfig with each new content of the configuration file, or its error, until ctx
 // ends. Keys that need a restart keep their values, and are logged.
-func (s *proxyProcess) watch(ctx context.Context, applyConfig func(*config.Config, error)) {
+func (s *servedProxy) watch(ctx context.Context, applyConfig func(*config.Config, error)) {
 	if s.config.Path == "" {
 		return
 	}
@@ -48,19 +46,8 @@ func (s *proxyProcess) watch(ctx context.Context, applyConfig func(*config.Confi
 }
 
 // applyConfig applies a new configuration to the proxy, or reports err to it.
-func (s *proxyProcess) applyConfig(next *config.Config, err error) {
+func (s *servedProxy) applyConfig(next *config.Config, err error) {
 	if s.srv.Reject(err); err == nil {
-		s.srv.Apply(inFolder(optionsAt(s.at, next, s.dir, s.log), next, s.folder))
+		s.srv.Apply(optionsAt(s.at, next, s.dir, s.log))
 	}
-}
-
-// inFolder removes the upstreams that sessions in a directory do not have. They still count when
-// tool names are decided, so that a client's rules hold in every directory.
-func inFolder(o proxy.Options, c *config.Config, folder string) proxy.Options {
-	all := len(o.Upstreams)
-	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool {
-		return slices.ContainsFunc(c.Upstreams, func(u2 config.Upstream) bool { return u2.Name == u.Spec.Name && !u2.In(folder) })
-	})
-	o.OtherUpstreams = all - len(o.Upstreams)
-	return o
 }

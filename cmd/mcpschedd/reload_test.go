@@ -52,7 +52,7 @@ func TestReloadOfTheLog(t *testing.T) {
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	s := &proxyProcess{config: c, log: log, output: output, srv: srv}
+	s := &servedProxy{config: c, log: log, output: output, srv: srv}
 	watching.Go(func() { s.watch(ctx, s.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
@@ -112,7 +112,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxyProcess{config: c, log: logger, output: output, srv: srv}
+	p := &servedProxy{config: c, log: logger, output: output, srv: srv}
 	watching.Go(func() { p.watch(ctx, p.applyConfig) })
 	defer watching.Wait()
 	defer cancel()

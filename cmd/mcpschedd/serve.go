@@ -67,21 +67,26 @@ func (o *serveOptions) check() error {
 	return nil
 }
 
-// proxyProcess is a proxy with its configuration, log and state directory.
-type proxyProcess struct {
+// servedProxy is the proxy of one workplace or, over HTTP, of all clients, with its configuration, log
+// and state directory.
+type servedProxy struct {
 	flags    serveOptions
 	config   *config.Config
 	mistakes *config.Error // mistakes in the file; nil if none
 	dir      state.Dir
 	at       workplace
-	folder   string // directory of its sessions; "" means any, as over HTTP
 	log      *slog.Logger
 	output   *logOutput
 	srv      *proxy.Server
+	tracer   *record.OTLP
+
+	key     string      // of the workplace; like the fields below, for the daemon, whose mutex guards it
+	clients int         // clients that it serves
+	ending  *time.Timer // closes the proxy when it has had no clients for a while; nil before the first has left
 }
 
 // auth returns how HTTP clients authenticate.
-func (s *proxyProcess) auth() string { return cmp.Or(s.flags.auth, s.config.HTTP.Auth) }
+func (s *servedProxy) auth() string { return cmp.Or(s.flags.auth, s.config.HTTP.Auth) }
 
 // serve runs the proxy until its client disconnects or ctx is cancelled.
 func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
@@ -92,7 +97,7 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 		say(stderr, "waiting for an MCP client on stdin, which is this terminal; press Ctrl-D to stop. mcpschedd import configures a client to start it.")
 	}
 	becomeExporting(f.http != "")
-	s := &proxyProcess{flags: f, at: ownWorkplace()}
+	s := &servedProxy{flags: f, at: ownWorkplace()}
 	if err := s.load(stderr); err != nil {
 		return err
 	}
@@ -107,33 +112,36 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	defer end()
 	o.Common = common
 	guard := upstream.NewGuard(s.log)
-	tracer, err := s.open(ctx, o, guard)
-	if err != nil {
+	if err := s.open(ctx, o, guard); err != nil {
 		return err
 	}
 	return runUntilSignal(ctx, s.log, s.srv, func() error {
 		defer guard.Close()
-		defer tracer.Close(context.WithoutCancel(ctx))
-		defer s.srv.Close()
+		defer s.close(context.WithoutCancel(ctx))
 		return s.run(ctx, o)
 	})
 }
 
 // open creates the proxy, and starts the exports that the OTEL_* variables configure.
-func (s *proxyProcess) open(ctx context.Context, o proxy.Options, guard *upstream.Guard) (*record.OTLP, error) {
-	tracer, err := export(ctx, s.log, &o, func() *proxy.Server { return s.srv })
-	if err != nil {
-		return nil, hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables set the destination"}
+func (s *servedProxy) open(ctx context.Context, o proxy.Options, guard *upstream.Guard) (err error) {
+	if s.tracer, err = export(ctx, s.log, &o, func() *proxy.Server { return s.srv }); err != nil {
+		return hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables set the destination"}
 	}
 	s.srv = proxy.New(o, guard)
 	if s.mistakes != nil {
 		s.srv.Reject(s.mistakes)
 	}
-	return tracer, nil
+	return nil
+}
+
+// close closes the proxy, and ends the exports.
+func (s *servedProxy) close(ctx context.Context) {
+	s.srv.Close()
+	s.tracer.Close(ctx)
 }
 
 // load reads the configuration, and opens the state directory and the log.
-func (s *proxyProcess) load(stderr io.Writer) (err error) {
+func (s *servedProxy) load(stderr io.Writer) (err error) {
 	if s.config, s.mistakes, err = loadServed(s.flags.config); err != nil {
 		return err
 	}
@@ -151,15 +159,16 @@ func (s *proxyProcess) load(stderr io.Writer) (err error) {
 	for _, w := range s.config.Warnings {
 		s.log.Warn(w.String())
 	}
+	s.at.offers = offeredIn("")
 	if s.flags.http == "" {
-		s.folder = s.at.dir()
+		s.at.offers = offeredIn(s.at.dir())
 	}
 	return nil
 }
 
 // options returns the options of the proxy.
-func (s *proxyProcess) options() (proxy.Options, error) {
-	o := inFolder(optionsAt(s.at, s.config, s.dir, s.log), s.config, s.folder)
+func (s *servedProxy) options() (proxy.Options, error) {
+	o := optionsAt(s.at, s.config, s.dir, s.log)
 	transport := "stdio"
 	if s.at.shares {
 		transport = record.Daemon
@@ -181,7 +190,7 @@ func (s *proxyProcess) options() (proxy.Options, error) {
 }
 
 // run serves, and applies changes of the configuration.
-func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
+func (s *servedProxy) run(ctx context.Context, o proxy.Options) error {
 	if only := s.flags.only; only != "" && !s.srv.Has(only) {
 		return hinted{misused{fmt.Errorf("--only: no server %q is configured", only)}, "the configuration is " + orDefaults(s.config.Path)}
 	}
@@ -248,7 +257,7 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 	return nil
 }
 
-func (s *proxyProcess) overHTTP(ctx context.Context, token string) error {
+func (s *servedProxy) overHTTP(ctx context.Context, token string) error {
 	l, err := net.Listen("tcp", s.flags.http)
 	if _, taken := errors.AsType[syscall.Errno](err); taken {
 		return fmt.Errorf("--http: %w", err)

@@ -50,7 +50,11 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 	o.Plans.Named = c.Plans
 	o.HTTP.SessionIdle = cmp.Or(o.HTTP.SessionIdle, math.MaxInt64) // 0 means never
 	for _, u := range c.Upstreams {
-		if u.Enabled {
+		switch {
+		case !u.Enabled:
+		case at.offers != nil && !at.offers(u):
+			o.OtherUpstreams++ // it counts when tool names are decided, so that a client's rules hold in every directory
+		default:
 			o.Upstreams = append(o.Upstreams, wire(at, c, u, dir))
 		}
 	}

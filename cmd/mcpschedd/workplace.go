@@ -13,9 +13,15 @@ import (
 
 // workplace is the directory and the environment that a client's servers get.
 type workplace struct {
-	folder string   // "" means the working directory of this process
-	env    []string // NAME=value
-	shares bool     // several clients may share it
+	folder string                     // "" means the working directory of this process
+	env    []string                   // NAME=value
+	shares bool                       // several clients may share it
+	offers func(config.Upstream) bool // whether its sessions have the upstream; nil means all
+}
+
+// offeredIn returns whether sessions in a directory, or over HTTP if it is "", have an upstream.
+func offeredIn(folder string) func(config.Upstream) bool {
+	return func(u config.Upstream) bool { return u.In(folder) }
 }
 
 // ownWorkplace returns the workplace of this process.

@@ -48,6 +48,19 @@ func Search(flag string, env func(string) string) (path string, found bool, err 
 	return path, true, nil
 }
 
+// Locate returns the state directory, and the configuration file that [Search] finds, whose content
+// need not be valid.
+func Locate(flag string, env func(string) string) (stateDir, file string, err error) {
+	file, found, err := Search(flag, env)
+	if err == nil && found {
+		stateDir, err = ConfiguredStateDir(file)
+	}
+	if err == nil {
+		stateDir, err = StateDir(stateDir, env)
+	}
+	return stateDir, file, err
+}
+
 // MaxSize is the largest accepted configuration in bytes. It also bounds the recursion of the
 // decoder, which has no limit of its own.
 const MaxSize = 1 << 20
