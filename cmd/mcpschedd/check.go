@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
-	"mcpschedd/internal/paths"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -59,15 +58,11 @@ that do not exist.`,
 
 // check validates the configuration and, with --connect, starts every upstream.
 func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
-	path, found, err := paths.Search(f.config, os.Getenv)
-	if err != nil {
-		return hinted{misused{err}, "mcpschedd help lists where the configuration is searched for"}
-	}
-	if !found {
-		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", path, toBegin)
+	c, err := load(f.config)
+	if err == nil && c.Positions == nil { // there is no file
+		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", c.Path, toBegin)
 		return err
 	}
-	c, err := config.Default().Load(path)
 	if err == nil {
 		err = storeProblem(c)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -50,30 +51,21 @@ clients never share a server process.`,
 
 // runDaemon serves clients until ctx is cancelled or there have been none for the idle time.
 func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error {
-	becomeExporting(false)
-	base := &servedProxy{flags: serveOptions{config: file}, at: ownWorkplace()}
 	if !isTerminal(stderr) {
 		stderr = io.Discard // the log file in the state directory has everything
 	}
-	if err := base.load(stderr); err != nil {
-		return err
-	}
-	place, err := daemon.NewPlace(base.dir.Path(""), base.config.Path)
-	if err != nil {
-		return err
-	}
-	o, err := base.options()
-	if err != nil {
-		return err
-	}
-	common, end, err := newCommon(o, base.config, base.at)
+	base, o, end, err := start(serveOptions{config: file}, stderr)
 	if err != nil {
 		return err
 	}
 	end = sync.OnceFunc(end)
 	defer end()
+	place, err := daemon.NewPlace(base.dir.Path(""), base.config.Path)
+	if err != nil {
+		return err
+	}
 	d := &daemonProcess{
-		base: base, guard: upstream.NewGuard(base.log), common: common,
+		base: base, guard: upstream.NewGuard(base.log), common: o.Common,
 		proxies: make(map[string]*servedProxy), idle: base.config.Daemon.Idle,
 	}
 	d.hooks = hook.New(hook.Effects{
@@ -89,7 +81,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	base.log.Info("serving clients", "socket", place.Socket)
 	fmt.Fprintln(stdout, "ready")
 	if d.idle > 0 {
-		time.AfterFunc(d.idle, d.endUnused)
+		time.AfterFunc(d.idle, func() { d.endUnused(nil) })
 	}
 	var background sync.WaitGroup
 	background.Go(func() { base.watch(ctx, d.applyConfig) })
@@ -209,14 +201,7 @@ func (d *daemonProcess) leave(r *servedProxy) (last bool) {
 	if r.clients--; r.clients > 0 {
 		return false
 	}
-	r.ending = time.AfterFunc(cmp.Or(d.idle, workplaceIdle), func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if r.clients == 0 && d.proxies[r.key] == r {
-			d.closeLocked(r)
-		}
-		d.endUnusedLocked()
-	})
+	r.ending = time.AfterFunc(cmp.Or(d.idle, workplaceIdle), func() { d.endUnused(r) })
 	return true
 }
 
@@ -227,14 +212,14 @@ func (d *daemonProcess) closeLocked(r *servedProxy) {
 	d.closing.Go(func() { r.close(context.Background()) })
 }
 
-// endUnused ends the process if it serves no workplace.
-func (d *daemonProcess) endUnused() {
+// endUnused closes r, which may be nil, if it has no clients, and ends the process if it serves no
+// workplace.
+func (d *daemonProcess) endUnused(r *servedProxy) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.endUnusedLocked()
-}
-
-func (d *daemonProcess) endUnusedLocked() {
+	if r != nil && r.clients == 0 && d.proxies[r.key] == r {
+		d.closeLocked(r)
+	}
 	if len(d.proxies) == 0 && d.idle > 0 {
 		d.base.log.Info("exiting without clients", "dur", d.idle)
 		d.closed = true
@@ -249,10 +234,7 @@ func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 	if err == nil {
 		d.base.config, d.base.mistakes = next, nil
 	}
-	var proxies []*servedProxy
-	for _, r := range d.proxies {
-		proxies = append(proxies, r)
-	}
+	proxies := slices.Collect(maps.Values(d.proxies))
 	d.mu.Unlock()
 	for _, r := range proxies {
 		r.applyConfig(next, err)

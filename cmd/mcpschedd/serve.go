@@ -96,21 +96,11 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	if f.http == "" && term.IsTerminal(int(os.Stdin.Fd())) {
 		say(stderr, "waiting for an MCP client on stdin, which is this terminal; press Ctrl-D to stop. mcpschedd import configures a client to start it.")
 	}
-	becomeExporting(f.http != "")
-	s := &servedProxy{flags: f, at: ownWorkplace()}
-	if err := s.load(stderr); err != nil {
-		return err
-	}
-	o, err := s.options()
-	if err != nil {
-		return err
-	}
-	common, end, err := newCommon(o, s.config, s.at)
+	s, o, end, err := start(f, stderr)
 	if err != nil {
 		return err
 	}
 	defer end()
-	o.Common = common
 	guard := upstream.NewGuard(s.log)
 	if err := s.open(ctx, o, guard); err != nil {
 		return err
@@ -120,6 +110,20 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 		defer s.close(context.WithoutCancel(ctx))
 		return s.run(ctx, o)
 	})
+}
+
+// start reads the configuration, and returns a proxy that is not open yet, its options with the
+// cache and limits of this process, and a function that closes those.
+func start(f serveOptions, stderr io.Writer) (s *servedProxy, o proxy.Options, end func(), err error) {
+	becomeExporting(f.http != "")
+	s = &servedProxy{flags: f, at: ownWorkplace()}
+	if err = s.load(stderr); err == nil {
+		o, err = s.options()
+	}
+	if err == nil {
+		o.Common, end, err = newCommon(o, s.config, s.at)
+	}
+	return s, o, end, err
 }
 
 // open creates the proxy, and starts the exports that the OTEL_* variables configure.
@@ -235,13 +239,11 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 		return err
 	case <-ctx.Done():
 	}
-	late := time.NewTimer(shutdownTimeout)
-	defer late.Stop()
 	go srv.PrepareStop()
 	select {
 	case err := <-ended:
 		return err
-	case <-late.C:
+	case <-time.After(shutdownTimeout):
 	}
 	log.Warn("shutdown timed out; the guard ends the remaining upstream processes", "dur", shutdownTimeout)
 	kept := make(chan struct{})
@@ -249,10 +251,9 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 		srv.SaveAll()
 		close(kept)
 	}()
-	late.Reset(saveTimeout)
 	select {
 	case <-kept:
-	case <-late.C:
+	case <-time.After(saveTimeout):
 	}
 	return nil
 }
