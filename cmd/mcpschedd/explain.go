@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/state"
@@ -92,11 +93,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	verdict := o.Models.Verdict(u, tool, hints, use)
 	m := o.Models.Resolve(u, tool, hints)
 	if f.json {
-		members, err := withVerdict(m, verdict)
-		if err != nil {
-			return err
-		}
-		return printJSON(stdout, members)
+		return printJSON(stdout, json.RawMessage(jsonrpc.Set(jsonrpc.Marshal(m), "verdict", jsonrpc.Marshal(verdict))))
 	}
 	fmt.Fprintf(stdout, "%s/%s\n%s\n", m.Upstream, m.Tool, verdict)
 	if m.Origin != "" {
@@ -114,19 +111,6 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	}
 	_, err = m.WriteTo(stdout)
 	return err
-}
-
-// withVerdict returns a model as JSON, with its verdict as one more member.
-func withVerdict(m *valuemodel.Model, v valuemodel.Verdict) (members map[string]json.RawMessage, err error) {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(text, &members); err != nil {
-		return nil, err
-	}
-	members["verdict"], err = json.Marshal(v)
-	return members, err
 }
 
 // lastKnown is a configured upstream with its last known offer.

@@ -34,7 +34,7 @@ func loadBy(file string, read func(string) (*config.Config, error)) (*config.Con
 }
 
 func stateDir(c *config.Config) (state.Dir, error) {
-	path, err := c.StateDir(os.Getenv)
+	path, err := paths.StateDir(c.Server.StateDir, os.Getenv)
 	if err != nil {
 		return state.Dir{}, hinted{misused{err}, "set [server] state_dir"}
 	}
@@ -44,7 +44,7 @@ func stateDir(c *config.Config) (state.Dir, error) {
 // daemonOf returns where the daemon of a configuration listens, and whether it is running. It
 // creates no directory.
 func daemonOf(c *config.Config) (daemon.Place, bool) {
-	path, err := c.StateDir(os.Getenv)
+	path, err := paths.StateDir(c.Server.StateDir, os.Getenv)
 	if err != nil {
 		return daemon.Place{}, false
 	}

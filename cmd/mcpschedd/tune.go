@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/paths"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
@@ -100,7 +101,7 @@ func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error 
 
 // untuned reads a configuration without tuned.toml, so that proposals do not depend on earlier ones.
 func untuned(path string) (*config.Config, error) {
-	text, err := readBounded(path)
+	text, err := paths.Read(path)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,6 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
-	"mcpschedd/internal/paths"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
@@ -62,11 +61,6 @@ type Config struct {
 // Rules returns the blocks of both files for tools.
 func (c *Config) Rules() []valuemodel.Rule { return slices.Concat(c.Tools, c.Tuned) }
 
-// StateDir returns the state directory: see [paths.StateDir].
-func (c *Config) StateDir(env func(string) string) (string, error) {
-	return paths.StateDir(c.Server.StateDir, env)
-}
-
 // Server configures how the proxy presents itself to clients. A change needs a restart.
 type Server struct {
 	NameStyle       string        `toml:"name_style" default:"auto" enum:"auto|always|never"`        // auto: bare names if exactly one upstream is configured
@@ -78,7 +72,7 @@ type Server struct {
 	StartTimeout    time.Duration `toml:"start_timeout" default:"30s"`                               // how long a call waits for an upstream that is starting
 	DrainTimeout    time.Duration `toml:"drain_timeout" default:"5s"`                                // how long running calls may continue after EOF on stdin
 	MaxMessageBytes int           `toml:"max_message_bytes" unit:"bytes" default:"64MiB" min:"1024"` // largest single message, in either direction
-	StateDir        string        `toml:"state_dir" form:"literal"`                                  // absolute; default "": see [Config.StateDir]
+	StateDir        string        `toml:"state_dir" form:"literal"`                                  // absolute; default "": see [paths.StateDir]
 }
 
 // HTTP configures the HTTP server. A change needs a restart.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -33,23 +31,13 @@ func (c *Config) Load(path string) (*Config, error) {
 
 // readBoth reads a file and the tuned.toml beside it, which counts as empty if it does not exist.
 func readBoth(path string) (data, tuned []byte, err error) {
-	if data, err = read(path); err == nil {
-		tuned, err = read(TunedPath(path))
+	if data, err = paths.Read(path); err == nil {
+		tuned, err = paths.Read(TunedPath(path))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
 	return data, tuned, err
-}
-
-// read returns the content of the file, or its first paths.MaxSize+1 bytes, which decode rejects.
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, paths.MaxSize+1))
 }
 
 // Parse is like [Config.Load], with data as the content of the file name. Relative paths in it are

@@ -65,16 +65,21 @@ func Locate(flag string, env func(string) string) (stateDir, file string, err er
 // decoder, which has no limit of its own.
 const MaxSize = 1 << 20
 
+// Read returns the content of a configuration file, or its first MaxSize+1 bytes.
+func Read(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, MaxSize+1))
+}
+
 // ConfiguredStateDir returns [server] state_dir of a configuration, absolute, or "" if it is not set
 // or the file is not valid TOML. Package config reads the same for the daemon, which starts despite
 // mistakes in the file.
 func ConfiguredStateDir(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
+	text, err := Read(path)
 	if err != nil || len(text) > MaxSize {
 		return "", err
 	}
