@@ -136,7 +136,7 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 		dst.SetString(s)
 		return ok && !strings.ContainsRune(s, 0)
 	case reflect.Struct:
-		if short, ok := shortField(dst.Type()); ok {
+		if short, ok := tagged(dst.Type(), "short"); ok {
 			if _, isText := v.(string); isText {
 				return f.set(key, v, dst.FieldByIndex(short.Index), "")
 			}
@@ -156,7 +156,7 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 		}
 		return ok
 	case reflect.Slice:
-		if name, ok := nameOf(dst.Type()); ok {
+		if name, ok := tagged(dst.Type().Elem(), "block"); ok {
 			tree, ok := v.(map[string]any)
 			f.named(key, tree, dst, name)
 			return ok
@@ -189,23 +189,13 @@ func assign(dst reflect.Value, v any) bool {
 	return fits
 }
 
-// shortField returns the field with the tag short: a string may stand for a table with only this
-// field.
-func shortField(t reflect.Type) (reflect.StructField, bool) {
-	for f := range t.Fields() {
-		if _, short := f.Tag.Lookup("short"); short {
-			return f, true
-		}
-	}
-	return reflect.StructField{}, false
-}
-
-// nameOf returns the field with the tag block of a slice's elements, if they have one. The file then
-// has a table of tables instead of an array, and the field is the name of the block.
-func nameOf(slice reflect.Type) (reflect.StructField, bool) {
-	if slice.Elem().Kind() == reflect.Struct {
-		for f := range slice.Elem().Fields() {
-			if _, ok := f.Tag.Lookup("block"); ok {
+// tagged returns the field of a struct that has a tag. For a struct whose field has the tag short, a
+// string may stand for a table with only this field. For a slice of structs whose field has the tag
+// block, the file has a table of tables instead of an array, and the field is the name of the block.
+func tagged(t reflect.Type, tag string) (reflect.StructField, bool) {
+	if t.Kind() == reflect.Struct {
+		for f := range t.Fields() {
+			if _, ok := f.Tag.Lookup(tag); ok {
 				return f, true
 			}
 		}
@@ -285,11 +275,11 @@ func wanted(t reflect.Type, tag reflect.StructTag) string {
 	case tag.Get("holds") != "":
 		return "a " + tag.Get("holds") + " of values that JSON can represent"
 	case t.Kind() == reflect.Slice:
-		if _, named := nameOf(t); named {
+		if _, named := tagged(t.Elem(), "block"); named {
 			return "a table"
 		}
 	case t.Kind() == reflect.Struct:
-		if _, ok := shortField(t); ok {
+		if _, ok := tagged(t, "short"); ok {
 			return "a string or a table"
 		}
 	}

@@ -25,7 +25,6 @@ type Puppet struct {
 	open   map[string]chan []byte // raw id of a call → the response to its POST
 	levels []string
 	held   chan struct{} // closed when POSTs of replies may be answered; nil if they are not held
-	posts  int           // held POSTs
 }
 
 // NewPuppet returns a puppet.
@@ -76,13 +75,6 @@ func (p *Puppet) Hold() (release func()) {
 		p.mu.Unlock()
 		close(held)
 	})
-}
-
-// Held returns the number of POSTs that are held.
-func (p *Puppet) Held() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.posts
 }
 
 // take handles a message. It returns the result of a request that the puppet answers by
@@ -210,17 +202,12 @@ func (p *Puppet) post(w http.ResponseWriter, r *http.Request) {
 func (p *Puppet) hold(ctx context.Context, m jsonrpc.Message) {
 	p.mu.Lock()
 	held := p.held
+	p.mu.Unlock()
 	if held == nil || !m.IsResponse() {
-		p.mu.Unlock()
 		return
 	}
-	p.posts++
-	p.mu.Unlock()
 	select {
 	case <-held:
 	case <-ctx.Done():
 	}
-	p.mu.Lock()
-	p.posts--
-	p.mu.Unlock()
 }
