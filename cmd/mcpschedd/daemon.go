@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/hook"
+	"mcpschedd/internal/paths"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 )
@@ -132,7 +132,7 @@ func (d *daemonProcess) has(name, folder string) bool {
 
 // serve serves one client.
 func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
-	folder := realFolder(c.Dir)
+	folder := paths.WithoutLinks(c.Dir)
 	r, err := d.enter(ctx, c, folder)
 	if err != nil {
 		d.base.log.Error("client not served", "err", err)
@@ -183,15 +183,6 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 	}
 	r.clients++
 	return r, nil
-}
-
-// realFolder returns the path of a directory with links resolved, so that one directory has one
-// path.
-func realFolder(dir string) string {
-	if path, err := filepath.EvalSymlinks(dir); err == nil {
-		return path
-	}
-	return dir
 }
 
 // leave unregisters a client of r, and reports whether it was the last one.

@@ -66,17 +66,9 @@ func (u Upstream) mapStrings(f func(key, s string) string) Upstream {
 // upstream. It resolves symbolic links, because a client may name a directory by a link.
 func (u Upstream) In(dir string) bool {
 	return len(u.Folders) == 0 || dir != "" && slices.ContainsFunc(u.Folders, func(folder string) bool {
-		below, err := filepath.Rel(resolveLinks(paths.Absolute(folder, u.Dir)), resolveLinks(dir))
+		below, err := filepath.Rel(paths.WithoutLinks(paths.Absolute(folder, u.Dir)), paths.WithoutLinks(dir))
 		return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
 	})
-}
-
-// resolveLinks returns path without symbolic links, or path itself if it cannot be resolved.
-func resolveLinks(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return path
 }
 
 // Filter selects tools by globs, in which * matches any string.

@@ -131,3 +131,12 @@ func Absolute(path, dir string) string {
 	}
 	return filepath.Join(dir, path)
 }
+
+// WithoutLinks returns path with symbolic links resolved, so that one directory has one path, or path
+// itself if they cannot be.
+func WithoutLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
