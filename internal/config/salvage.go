@@ -18,7 +18,7 @@ func (e *Error) Salvage(good *Config) *Config {
 		return e.withoutUpstreams()
 	}
 	c := *e.partial
-	wrong := make(map[string][]error) // name of the upstream → its problems
+	c.Upstreams = slices.Clone(c.Upstreams)
 	elsewhere := false
 	for _, p := range e.Problems {
 		i := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return within(p.Key, join("upstreams", u.Name)) })
@@ -27,7 +27,7 @@ func (e *Error) Salvage(good *Config) *Config {
 			c.Tuned = nil
 			c.Models, _ = valuemodel.Compile(c.Tools)
 		case i >= 0:
-			wrong[c.Upstreams[i].Name] = append(wrong[c.Upstreams[i].Name], errors.New(p.String()))
+			c.Upstreams[i].Err = errors.Join(c.Upstreams[i].Err, errors.New(p.String()))
 		default:
 			elsewhere = true
 		}
@@ -37,11 +37,6 @@ func (e *Error) Salvage(good *Config) *Config {
 		return e.withoutUpstreams()
 	case elsewhere:
 		c = restricted(*good, c)
-	}
-	c.Upstreams = slices.Clone(c.Upstreams)
-	for i := range c.Upstreams {
-		u := &c.Upstreams[i]
-		u.Err = errors.Join(append(wrong[u.Name], u.Err)...)
 	}
 	c.Upstreams = slices.DeleteFunc(c.Upstreams, func(u Upstream) bool { return !validName(u.Name) })
 	return &c
@@ -65,11 +60,12 @@ func restricted(good, newer Config) Config {
 	for _, u := range newer.Upstreams {
 		i := slices.IndexFunc(good.Upstreams, func(g Upstream) bool { return g.Name == u.Name })
 		if i < 0 {
-			u.Err = errors.New("new in a file that has mistakes elsewhere")
+			u.Err = errors.Join(u.Err, errors.New("new in a file that has mistakes elsewhere"))
 			kept = append(kept, u)
 			continue
 		}
 		g := good.Upstreams[i]
+		g.Err = u.Err
 		g.Enabled = g.Enabled && u.Enabled
 		g.Tools.Deny = slices.Concat(g.Tools.Deny, u.Tools.Deny)
 		kept = append(kept, g)
