@@ -94,7 +94,20 @@ func TOML(servers []Server) []byte {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		s.write(&b)
+		if s.Called != s.Name {
+			b.WriteString(Comment("name in the client: " + s.Called))
+		}
+		for _, note := range s.Notes {
+			b.WriteString(Comment(note))
+		}
+		for _, u := range s.Variables.Unset {
+			b.WriteString(Comment("set " + u.Name + ": " + u.Why))
+		}
+		if s.VariablesText() != nil {
+			s.Block.EnvFile = s.File
+		}
+		fmt.Fprintf(&b, "[%s]\n", toml.Key{"upstreams", s.Name})
+		s.Block.write(&b)
 	}
 	return b.Bytes()
 }
@@ -133,24 +146,6 @@ func (v Pair) line() (string, bool) {
 
 // Comment returns a text as a one-line TOML comment.
 func Comment(text string) string { return "# " + OneLine(text) + "\n" }
-
-// write writes the server's block, with notes as comments.
-func (s Server) write(b *bytes.Buffer) {
-	if s.Called != s.Name {
-		b.WriteString(Comment("name in the client: " + s.Called))
-	}
-	for _, note := range s.Notes {
-		b.WriteString(Comment(note))
-	}
-	for _, u := range s.Variables.Unset {
-		b.WriteString(Comment("set " + u.Name + ": " + u.Why))
-	}
-	if s.VariablesText() != nil {
-		s.Block.EnvFile = s.File
-	}
-	fmt.Fprintf(b, "[%s]\n", toml.Key{"upstreams", s.Name})
-	s.Block.write(b)
-}
 
 // write writes all keys that are set.
 func (s Block) write(b *bytes.Buffer) {
