@@ -13,7 +13,7 @@ import (
 
 // In a text of a client, one character stands for each variable while the text is translated.
 // It is from a plane for private use, which package secret takes for something unknown.
-const firstVariable, lastVariable = '\U000F0000', '\U000FFFFD'
+const firstVariable = '\U000F0000'
 
 var (
 	variables     = regexp.MustCompile(`\$*[\x{F0000}-\x{FFFFD}]`) // with each $ before it
