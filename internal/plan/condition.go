@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -142,23 +143,27 @@ func normal(value any) any {
 	return value
 }
 
-// compare compares two numbers or two strings.
+// compare compares two numbers, exactly, or two strings.
 func compare(a, b any) (order int, ok bool) {
 	if x, isText := a.(string); isText {
 		y, isText := b.(string)
 		return cmp.Compare(x, y), isText
 	}
-	x, isNumber := float(a)
-	y, isNumberToo := float(b)
-	return cmp.Compare(x, y), isNumber && isNumberToo
+	x, y := exact(a), exact(b)
+	if x == nil || y == nil {
+		return 0, false
+	}
+	return x.Cmp(y), true
 }
 
-func float(value any) (x float64, ok bool) {
+// exact returns a number without loss: a float64 cannot hold every int64. It returns nil for any
+// other value.
+func exact(value any) *big.Float {
 	switch value := value.(type) {
 	case int64:
-		return float64(value), true
+		return new(big.Float).SetInt64(value)
 	case float64:
-		return value, true
+		return big.NewFloat(value)
 	}
-	return 0, false
+	return nil
 }

@@ -183,6 +183,7 @@ func TestCondition(t *testing.T) {
 			`{"ref":"$ref:a.n","op":"lt","value":5.0000001}`, `{"ref":"$ref:a.n","op":"gt","value":-1e400}`, `{"ref":"$ref:a.s","op":"lt","value":"p"}`,
 			`{"ref":"$ref:a.s","op":"in","value":["closed","open"]}`, `{"ref":"$ref:a.n","op":"in","value":[null,5.00]}`, `{"ref":"$ref:a.s","op":"exists"}`, `{"ref":"$ref:a.null","op":"exists","value":true}`,
 			`{"ref":"$ref:a.gone","op":"exists","value":false}`, `{"ref":"$ref:up","op":"exists","value":false}`, `{"ref":{"$ref":"a#/gone","default":0},"op":"lt","value":1}`,
+			`{"ref":"$ref:a.big","op":"gt","value":9007199254740992}`, `{"ref":"$ref:a.big","op":"lt","value":9007199254740994}`, `{"ref":"$ref:a.big","op":"lt","value":1e400}`,
 		},
 		"false": {
 			`"$ref:a.z"`, `"$ref:a.nz"`, `{"$ref":"a#/f"}`, `{"$ref":"a#/null"}`, `"$ref:a.e"`, `"$ref:a.el"`, `"$ref:a.eo"`, `{"$ref":"a#/gone"}`, `"$ref:a.gone"`, `{"$ref":"up#/x"}`,
