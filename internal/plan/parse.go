@@ -127,7 +127,9 @@ func (p *parser) read(whole place) {
 	if raw := members["dry_run"]; raw != nil {
 		whole.below("dry_run", raw).decode(&p.plan.DryRun, "true or false")
 	}
-	p.readOutputs(whole.below("output_steps", members["output_steps"]))
+	if p.plan.Steps != nil { // else each output would be reported as unknown
+		p.readOutputs(whole.below("output_steps", members["output_steps"]))
+	}
 	for _, s := range p.plan.Steps {
 		p.check(s)
 	}
