@@ -140,7 +140,9 @@ func TestDocumentsConfigure(t *testing.T) {
 					t.Errorf("%s: %v", where, err)
 				}
 				if value["steps"] != nil {
-					if _, bad := plan.Parse([]byte(b.text), plan.Options{Find: func(name string) *plan.Tool { return &plan.Tool{Name: name} }}); bad != nil {
+					if _, bad := plan.Parse([]byte(b.text), plan.Options{Find: func(name string) *plan.Tool {
+						return &plan.Tool{Name: name, Writes: func([]byte) bool { return false }}
+					}}); bad != nil {
 						t.Errorf("%s: %v", where, bad)
 					}
 				}

@@ -40,7 +40,7 @@ func (p *parser) check(s *Step) {
 	if s.Tool == nil {
 		return
 	}
-	if s.Writes = s.Tool.Writes == nil || s.Tool.Writes(s.constant); s.Writes {
+	if s.Writes = s.Tool.Writes(s.constant); s.Writes {
 		p.refuseWrite(s)
 	}
 	p.checkConstants(s)

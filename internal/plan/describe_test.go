@@ -32,7 +32,7 @@ func TestGuideExample(t *testing.T) {
 	_, example, _ := strings.Cut(plan.Guide, "```json\n")
 	example, _, _ = strings.Cut(example, "```")
 	o := parsing(t)
-	o.Find = func(name string) *plan.Tool { return &plan.Tool{Name: name} }
+	o.Find = func(name string) *plan.Tool { return &plan.Tool{Name: name, Writes: never} }
 	if p := parsed(t, example, o); len(p.Steps) != 3 || len(p.Steps[2].Needs) != 2 {
 		t.Errorf("got %+v", p.Steps)
 	}
@@ -45,7 +45,7 @@ func TestDescriptionExample(t *testing.T) {
 	_, example, _ := strings.Cut(text, "Example: ")
 	example, _, _ = strings.Cut(example, "\n")
 	o := parsing(t)
-	o.Find = func(name string) *plan.Tool { return &plan.Tool{Name: name} }
+	o.Find = func(name string) *plan.Tool { return &plan.Tool{Name: name, Writes: never} }
 	p := parsed(t, example, o)
 	if len(p.Steps) != 2 || p.Steps[1].ForEach == nil || p.Steps[1].Needs[0] != 0 {
 		t.Errorf("got %+v", p.Steps)

@@ -31,24 +31,23 @@ var issueInput = sync.OnceValue(func() *schema.Schema {
 // parsing returns the options for the plans of these tests.
 func parsing(t testing.TB) plan.Options {
 	t.Helper()
-	reads := func([]byte) bool { return false }
 	tools := map[string]*plan.Tool{
 		"list": {Output: []byte(`{"type":"object","properties":{
 			"items":{"type":"array","items":{"type":"object","properties":{"number":{"type":"integer"},"title":{"type":"string"}},"additionalProperties":false}},
 			"total":{"type":"integer"}},"additionalProperties":false}`)},
 		"get_issue":    {Domains: []string{"github"}, Input: issueInput()},
-		"create_issue": {Domains: []string{"github"}, Writes: func([]byte) bool { return true }},
+		"create_issue": {Domains: []string{"github"}, Writes: always},
 		"shell":        {Domains: []string{"local"}, Writes: func(args []byte) bool { return string(args) != `{"command":"ls"}` }},
 		"read_file":    {Domains: []string{"local"}},
-		"mystery":      {},
+		"mystery":      {Writes: always},
 	}
 	for _, name := range []string{"get_weather", "compare_data", "summarize", "flaky_api", "reliable_api", "process", "a", "github__search"} {
-		tools[name] = &plan.Tool{Writes: reads}
+		tools[name] = &plan.Tool{Writes: never}
 	}
 	for name, tool := range tools {
 		tool.Name = name
-		if tool.Writes == nil && name != "mystery" {
-			tool.Writes = reads
+		if tool.Writes == nil {
+			tool.Writes = never
 		}
 	}
 	return plan.Options{

@@ -90,7 +90,7 @@ type Tool struct {
 	Configured   string                 // the name in the configuration
 	Input        *schema.Schema         // schema of the arguments; nil accepts any object
 	Output       []byte                 // JSON Schema of structuredContent; nil if none
-	Writes       func(args []byte) bool // whether a call may have side effects; args is nil if not all are known
+	Writes       func(args []byte) bool // whether a call may have side effects; args is nil if not all are known; required
 	Domains      []string               // domains that its calls read or write
 	Host         string                 // host with the limits of its calls
 	Capacity     int                    // maximum concurrent calls of the host; 0 means no limit
