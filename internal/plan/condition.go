@@ -57,7 +57,7 @@ func (v place) condition() *Condition {
 	switch kind := kindOf(value.raw); {
 	case refsIn(constant) != nil:
 		value.errorf("want a value without references")
-	case c.op == "exists" && value.raw != nil && kind != "boolean":
+	case c.op == "exists" && value.raw != nil && kind != "boolean" && kind != "null":
 		value.errorf("exists: want true, false or nothing, have %s", kind)
 	case c.op != "exists" && value.raw == nil:
 		value.errorf("%s: want a value to compare with", c.op)

@@ -85,8 +85,9 @@ type parser struct {
 // Parse parses and checks a plan, the arguments of execute_tool_plan. It returns either a plan or
 // its defects. The steps of a plan form no cycle, and every index in it refers to a step.
 //
-// A null member counts as absent. A budget above the limit is reduced to it. A zero limit means
-// no limit. Parse keeps neither raw nor the parameters.
+// A null member counts as absent, except "default" and the value that a condition compares with.
+// A budget above the limit is reduced to it. A zero limit means no limit. Parse keeps neither raw
+// nor the parameters.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
 	p := &parser{
 		options: o, byID: make(map[string]*Step), tools: make(map[string]*Tool), outputs: make(map[string]*schema.Schema),

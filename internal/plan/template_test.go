@@ -181,7 +181,7 @@ func TestCondition(t *testing.T) {
 			`{"ref":"$ref:a.n","op":"eq","value":5}`, `{"ref":"$ref:a.n","op":"eq","value":0.5e1}`, `{"ref":"$ref:a.s","op":"ne","value":"closed"}`, `{"ref":{"$ref":"a#/null"},"op":"eq","value":null}`,
 			`{"ref":"$ref:a.o","op":"eq","value":{"y":[1],"x":1.0}}`, `{"ref":"$ref:a.s","op":"ne","value":{"$lit":"$ref:a.s"}}`,
 			`{"ref":"$ref:a.n","op":"lt","value":5.0000001}`, `{"ref":"$ref:a.n","op":"gt","value":-1e400}`, `{"ref":"$ref:a.s","op":"lt","value":"p"}`,
-			`{"ref":"$ref:a.s","op":"in","value":["closed","open"]}`, `{"ref":"$ref:a.n","op":"in","value":[null,5.00]}`, `{"ref":"$ref:a.s","op":"exists"}`, `{"ref":"$ref:a.null","op":"exists","value":true}`,
+			`{"ref":"$ref:a.s","op":"in","value":["closed","open"]}`, `{"ref":"$ref:a.n","op":"in","value":[null,5.00]}`, `{"ref":"$ref:a.s","op":"exists"}`, `{"ref":"$ref:a.null","op":"exists","value":true}`, `{"ref":"$ref:a.s","op":"exists","value":null}`,
 			`{"ref":"$ref:a.gone","op":"exists","value":false}`, `{"ref":"$ref:up","op":"exists","value":false}`, `{"ref":{"$ref":"a#/gone","default":0},"op":"lt","value":1}`,
 			`{"ref":"$ref:a.big","op":"gt","value":9007199254740992}`, `{"ref":"$ref:a.big","op":"lt","value":9007199254740994}`, `{"ref":"$ref:a.big","op":"lt","value":1e400}`,
 		},
