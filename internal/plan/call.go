@@ -15,9 +15,13 @@ import (
 // Call is one call of a step.
 type Call struct {
 	Step      *Step
-	Item      int          // index of the for_each item; -1 without for_each
-	Arguments []byte       // a JSON object
-	Refused   func() error // returns why the call may not be made now, if it writes or discloses results; nil if it always may
+	Item      int    // index of the for_each item; -1 without for_each
+	Arguments []byte // a JSON object
+
+	// Refused returns why the call may not be made now, or nil. It is called again just before the
+	// request is sent, as the settings and the tool may have changed since the user confirmed the
+	// plan. It is nil if calls are not refused.
+	Refused func() error
 }
 
 // retryDelay is the wait before the first retry of a call; it doubles with each further one.

@@ -10,9 +10,9 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// at returns the place of a step.
-func (p *parser) at(s *Step) place {
-	return place{p: p, step: s, pointer: fmt.Sprintf("/steps/%d", s.Index)}
+// at returns the node of a step, without its value.
+func (p *parser) at(s *Step) node {
+	return node{p: p, step: s, pointer: fmt.Sprintf("/steps/%d", s.Index)}
 }
 
 // check finds the steps that a step refers to or waits for, and whether it may write. It checks
@@ -122,8 +122,8 @@ func (p *parser) checkConstants(s *Step) {
 	}
 }
 
-// path returns the place of a value within.
-func (v place) path(path []string) place {
+// path returns a value within, without its text.
+func (v node) path(path []string) node {
 	for _, name := range path {
 		v = v.below(name, nil)
 	}

@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Condition decides whether a step runs: a reference, or {"ref": a reference, "op": …, "value":
+// condition decides whether a step runs: a reference, or {"ref": a reference, "op": …, "value":
 // …}.
 //
 // A reference alone holds if the value exists and is not null, false, 0, "", an empty array or an
@@ -26,7 +26,7 @@ import (
 //
 // A missing value satisfies no operator, not even ne, unless the reference has a default. exists
 // ignores the default.
-type Condition struct {
+type condition struct {
 	ref   *Ref
 	op    string // "" tests for a non-empty value
 	value any    // as of normal
@@ -35,10 +35,10 @@ type Condition struct {
 var operators = []string{"eq", "ne", "lt", "gt", "in", "exists"}
 
 // condition parses "when" of a step, and returns nil after an error.
-func (v place) condition() *Condition {
+func (v node) condition() *condition {
 	if kindOf(v.raw) == "string" || jsonrpc.Get(v.raw, "$ref") != nil {
 		if r := v.reference(); r != nil {
-			return &Condition{ref: r}
+			return &condition{ref: r}
 		}
 		return nil
 	}
@@ -48,7 +48,7 @@ func (v place) condition() *Condition {
 		return nil
 	}
 	members := v.members([]string{"ref", "op", "value"})
-	c := &Condition{ref: v.below("ref", members["ref"]).reference()}
+	c := &condition{ref: v.below("ref", members["ref"]).reference()}
 	if c.op, _ = jsonrpc.String(members["op"]); !slices.Contains(operators, c.op) {
 		v.below("op", nil).errorf("want one of %s", strings.Join(operators, ", "))
 	}
@@ -75,7 +75,7 @@ func (v place) condition() *Condition {
 
 // holds reports whether the step runs, given the outcomes of the steps that have ended. It returns
 // an error if two values cannot be compared.
-func (c *Condition) holds(outcome func(id string) (*Value, error)) (bool, error) {
+func (c *condition) holds(outcome func(id string) (*Value, error)) (bool, error) {
 	r := *c.ref
 	r.Null = false // a missing value must not become null
 	if c.op == "exists" {

@@ -12,41 +12,41 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Risk is a reason why a step needs confirmation.
-type Risk struct {
-	Step      *Step
-	Writes    bool    // it may write, and writes need confirmation
-	Disclosed []*Step // steps whose outcomes it discloses to third parties; nil if none
+// risk is a reason why a step needs confirmation.
+type risk struct {
+	step      *Step
+	writes    bool    // it may write, and writes need confirmation
+	disclosed []*Step // steps whose outcomes it discloses to third parties; nil if none
 }
 
-// Risks are the reasons for which a plan needs confirmation or, once it has it, that are confirmed.
-type Risks []Risk
+// risks are the reasons for which a plan needs confirmation or, once it has it, that are confirmed.
+type risks []risk
 
-// Risks returns the steps that the user must confirm: always those that disclose outcomes of
+// risks returns the steps that the user must confirm: always those that disclose outcomes of
 // other steps to third parties, and if writes is true also those that may write.
-func (p *Plan) Risks(writes bool) (all Risks) {
+func (p *Plan) risks(writes bool) (all risks) {
 	for _, s := range p.Steps {
-		one := Risk{s, writes && s.Writes, p.Discloses(s)}
-		if one.Writes || one.Disclosed != nil {
+		one := risk{s, writes && s.Writes, p.discloses(s)}
+		if one.writes || one.disclosed != nil {
 			all = append(all, one)
 		}
 	}
 	return all
 }
 
-// Discloses returns the steps whose outcomes third parties could learn from calls of a step:
+// discloses returns the steps whose outcomes third parties could learn from calls of a step:
 // those that its arguments, condition or items refer to, and those whose failure would prevent it
 // from running. It returns nil if the step's tool does not disclose its arguments, or if its
 // calls depend on nothing but the plan.
-func (p *Plan) Discloses(s *Step) []*Step {
+func (p *Plan) discloses(s *Step) []*Step {
 	if !s.Tool.discloses() {
 		return nil
 	}
 	var disclosed []*Step
 	for i, to := range p.Steps {
 		required := slices.Contains(s.Waits, i) && to.OnError == Fail
-		stops := s.Writes && to.stopsWrites() && (i < s.Index || s.follows(i)) // see failedWrite
-		if slices.Contains(s.Needs, i) || required || stops {
+		mayStop := s.Writes && to.stopsWrites() && (i < s.Index || s.follows(i)) // as Report.failedWrite decides while the plan runs
+		if slices.Contains(s.Needs, i) || required || mayStop {
 			disclosed = append(disclosed, to)
 		}
 	}
@@ -54,15 +54,15 @@ func (p *Plan) Discloses(s *Step) []*Step {
 }
 
 // String describes what must be confirmed.
-func (k Risk) String() string {
-	why := "tells third parties " + outcomes(k.Disclosed)
+func (k risk) String() string {
+	why := "tells third parties " + outcomes(k.disclosed)
 	switch {
-	case k.Writes && k.Disclosed != nil:
-		why = k.Step.Tool.mayWrite() + " and " + why
-	case k.Writes:
-		why = k.Step.Tool.mayWrite()
+	case k.writes && k.disclosed != nil:
+		why = k.step.Tool.mayWrite() + " and " + why
+	case k.writes:
+		why = k.step.Tool.mayWrite()
 	}
-	return fmt.Sprintf("step %q (%s) %s", k.Step.ID, escapeInvisible(k.Step.Tool.Name), why)
+	return fmt.Sprintf("step %q (%s) %s", k.step.ID, escapeInvisible(k.step.Tool.Name), why)
 }
 
 // outcomes describes the disclosed outcomes.
@@ -74,27 +74,27 @@ func outcomes(steps []*Step) string {
 	return "the outcome of " + strings.Join(ids, ", ")
 }
 
-// maxConfirmation is the maximum number of characters of a confirmation. A plan that needs more
-// is not run, because the truncated part could be the important one.
-const maxConfirmation = 6000
+// maxQuestion is the maximum number of characters of a question. A plan that needs more is not
+// run, because the truncated part could be the important one.
+const maxQuestion = 6000
 
-// Confirmation returns the question to the user. It shows everything that the plan says about the
+// question returns the question to the user. It shows everything that the plan says about the
 // risky steps, the steps from which disclosed data comes, and the defaults used in place of
 // results.
-func (p *Plan) Confirmation(risks Risks) (message string, err error) {
+func (p *Plan) question(all risks) (text string, err error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(risks), len(p.Steps))
+	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(all), len(p.Steps))
 	if p.Params != nil {
 		fmt.Fprintf(&b, "with params %s\n", legible(p.Params))
 	}
 	shown, feeds := make(map[*Step]bool), make(map[*Step]bool) // feeds: steps whose outcomes are disclosed, and all that they refer to
-	for _, one := range risks {
-		one.Step.describe(&b, "- ")
-		shown[one.Step] = true
-		if one.Disclosed != nil {
-			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.Disclosed))
+	for _, one := range all {
+		one.step.describe(&b, "- ")
+		shown[one.step] = true
+		if one.disclosed != nil {
+			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.disclosed))
 		}
-		for _, s := range one.Disclosed {
+		for _, s := range one.disclosed {
 			feeds[s] = true
 			p.markInputs(s, feeds)
 		}
@@ -124,32 +124,32 @@ func (p *Plan) markInputs(s *Step, marked map[*Step]bool) {
 
 // bounded returns a question, or an error if it is too long to be read.
 func bounded(question string) (string, error) {
-	if utf8.RuneCountInString(question) > maxConfirmation {
-		return "", fmt.Errorf("not run: what the user has to confirm takes more than %d characters to show, which is more than a user is asked to read; send it in parts", maxConfirmation)
+	if utf8.RuneCountInString(question) > maxQuestion {
+		return "", fmt.Errorf("not run: what the user has to confirm takes more than %d characters to show, which is more than a user is asked to read; send it in parts", maxQuestion)
 	}
 	return question, nil
 }
 
 // ConfirmCall returns the question to the user about one call outside a plan, with all of its
 // arguments.
-func ConfirmCall(tool string, arguments []byte) (message string, err error) {
+func ConfirmCall(tool string, arguments []byte) (question string, err error) {
 	return bounded(fmt.Sprintf("Call %s? It may change something.\nwith %s", escapeInvisible(tool), legible(arguments)))
 }
 
-// Unconfirmed returns the error for a plan whose user could not be asked: the steps that need
-// confirmation, and the alternatives.
-func Unconfirmed(risks Risks, why string) error {
+// unconfirmed returns the error for a plan that the user could not be asked to confirm: the steps
+// that need confirmation, and the alternatives.
+func unconfirmed(needed risks, why string) error {
 	var steps, lines []string
-	for _, k := range risks {
+	for _, k := range needed {
 		steps = append(steps, k.String())
-		t := k.Step.Tool
-		if k.Writes {
+		t := k.step.Tool
+		if k.writes {
 			lines = append(lines, `[plan].mutations = "allow" for what may change something`)
 		}
-		if k.Writes && t.Unclassified {
+		if k.writes && t.Unclassified {
 			lines = append(lines, fmt.Sprintf(`[tools.%q].side_effect_class = "read_only" if it only reads`, t.Configured))
 		}
-		if k.Disclosed != nil {
+		if k.disclosed != nil {
 			lines = append(lines, fmt.Sprintf(`[tools.%q].disclosure = "same_service" if it sends nothing to third parties`, t.Configured))
 		}
 	}
@@ -159,26 +159,26 @@ func Unconfirmed(risks Risks, why string) error {
 		"Instead, make these calls by themselves; or the operator sets %s", why, strings.Join(steps, "; "), strings.Join(lines, ", "))
 }
 
-// Check returns an error if a call may not be made under the settings in force: it discloses
+// check returns an error if a call may not be made under the settings in force: it discloses
 // outcomes of other steps or may write, and these are not confirmed risks, or its server is
 // another one now. The arguments were not known when the plan was accepted, and the rules may have
 // changed.
-func (confirmed Risks) Check(c Call, disclosed []*Step, now *Settings) error {
-	s, risk := c.Step, Risk{}
-	if i := slices.IndexFunc(confirmed, func(k Risk) bool { return k.Step == s }); i >= 0 {
-		risk = confirmed[i]
+func (confirmed risks) check(c Call, disclosed []*Step, settings *Settings) error {
+	s, known := c.Step, risk{}
+	if i := slices.IndexFunc(confirmed, func(k risk) bool { return k.step == s }); i >= 0 {
+		known = confirmed[i]
 	}
 	switch replaced := s.Tool.Replaced; {
-	case !now.Enabled:
+	case !settings.Enabled:
 		return errors.New("not called: plans have been switched off since the plan started ([plan].enabled)")
 	case (s.Writes || disclosed != nil) && replaced != nil && replaced():
 		return errors.New("not called: the tool's server has been replaced since the plan started")
-	case disclosed != nil && risk.Disclosed == nil:
+	case disclosed != nil && known.disclosed == nil:
 		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(disclosed))
-	case s.Writes && (now.Mutations == "allow" || now.Mutations == "confirm" && risk.Writes), !s.Tool.Writes(c.Arguments):
+	case s.Writes && (settings.Mutations == "allow" || settings.Mutations == "confirm" && known.writes), !s.Tool.Writes(c.Arguments):
 		return nil
 	}
-	return fmt.Errorf("not called: it may change something, which was not known before ([plan].mutations = %q)", now.Mutations)
+	return fmt.Errorf("not called: it may change something, which was not known before ([plan].mutations = %q)", settings.Mutations)
 }
 
 // describe writes the step's condition, tool, items and arguments, as in the plan.

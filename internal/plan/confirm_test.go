@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,54 +52,88 @@ func TestRisksOfTelling(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := parsed(t, `{"steps":[{"id":"a","tool":"find"`+c.a+`},{"id":"b","tool":"fetch",`+c.step+`}]}`, plan.Options{Find: shop})
-			risks := p.Risks(false)
-			if asks := len(risks) == 1 && risks[0].Step.ID == "b" && len(risks[0].Disclosed) == 1 && risks[0].Disclosed[0].ID == "a"; asks != c.asks || !c.asks && risks != nil {
-				t.Fatalf("got %v, asks %v, want %v", risks, asks, c.asks)
-			}
+			question, refused := asks(t, p, "allow")
 			if !c.asks {
+				if question != "" || refused != nil {
+					t.Errorf("got %q, %v, want a plan that runs unasked", question, refused)
+				}
 				return
 			}
-			message, err := p.Confirmation(risks)
-			for _, want := range []string{"- b: ", `tells third parties the outcome of "a"`, "before that, a: find"} {
-				if err != nil || !strings.Contains(message, want) {
-					t.Errorf("asked %q, %v, want %q in it", message, err, want)
+			for _, want := range []string{"1 of its 2 steps", "- b: ", `tells third parties the outcome of "a"`, "before that, a: find"} {
+				if !strings.Contains(question, want) {
+					t.Errorf("asked %q, want %q in it", question, want)
 				}
 			}
-			refused := plan.Unconfirmed(risks, "nothing can be asked").Error()
-			for _, want := range []string{"nothing can be asked", `step "b" (fetch) tells third parties the outcome of "a"`, "calls by themselves", `[tools."shop/fetch"].disclosure`} {
-				if !strings.Contains(refused, want) || strings.Contains(refused, "mutations") {
-					t.Errorf("got %q, want %q in it and no mutations", refused, want)
+			for _, want := range []string{"cannot be asked", `step "b" (fetch) tells third parties the outcome of "a"`, "calls by themselves", `[tools."shop/fetch"].disclosure`} {
+				if text := fmt.Sprint(refused); !strings.Contains(text, want) || strings.Contains(text, "mutations") {
+					t.Errorf("got %q, want %q in it and no mutations", text, want)
 				}
 			}
 		})
 	}
 }
 
+// executor returns an executor whose calls succeed with the result "delete".
+func executor(settings func() *plan.Settings, ask func(question string) error) *plan.Executor {
+	return &plan.Executor{
+		Runner:   plan.Runner{Call: func(context.Context, plan.Call) plan.Result { return resultOf(`"delete"`) }},
+		Settings: settings, Ask: ask, Room: func() int { return 1000 }, Keep: func(string, []byte) string { return "" },
+	}
+}
+
+// asks serves a plan to a user, and then to a client that cannot be asked. It returns the question
+// to the user and the error of the client; both are empty if the plan needs no confirmation.
+func asks(t *testing.T, p *plan.Plan, mutations string) (question string, refused error) {
+	t.Helper()
+	settings := func() *plan.Settings { return &plan.Settings{Enabled: true, Mutations: mutations} }
+	ask := func(text string) error { question = text; return nil }
+	if _, err := executor(settings, ask).Serve(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	_, refused = executor(settings, nil).Serve(t.Context(), p)
+	return question, refused
+}
+
 // A call is refused if its step was confirmed with other properties or under other rules.
-func TestRisksCheck(t *testing.T) {
-	p := parsed(t, `{"steps":[{"id":"r","tool":"find"},{"id":"w","tool":"write"},{"id":"t","tool":"fetch","arguments":{"u":{"$ref":"r#"}}}]}`, plan.Options{Find: shop})
-	find, write, fetch := p.Steps[0], p.Steps[1], p.Steps[2]
-	all := p.Risks(true)
+func TestRulesChange(t *testing.T) {
+	const find, write, fetch = `{"id":"s","tool":"find"}`, `{"id":"s","tool":"write"}`, `{"id":"r","tool":"find"},{"id":"s","tool":"fetch","arguments":{"u":{"$ref":"r#"}}}`
 	for name, c := range map[string]struct {
-		confirmed plan.Risks
-		step      *plan.Step
-		arguments string
-		mutations string
-		want      string // empty if the call is made
+		steps         string // the last one is s
+		before, after string // mutations when the plan is confirmed, and when it runs
+		hidden        bool   // when it is confirmed, it is not known that fetch discloses its arguments
+		want          string // empty if the call is made
 	}{
-		"confirmed":                         {all, write, `{}`, "confirm", ""},
-		"allowed since":                     {nil, write, `{}`, "allow", ""},
-		"not confirmed, but allowed before": {p.Risks(false), write, `{}`, "confirm", "may change something"},
-		"denied since":                      {all, write, `{}`, "deny", "may change something"},
-		"reads":                             {nil, find, `{}`, "deny", ""},
-		"a read that turns out to write":    {all, find, `{"q":"delete"}`, "allow", "may change something"},
-		"tells":                             {all, fetch, `{}`, "deny", ""},
-		"tells what was not confirmed":      {nil, fetch, `{}`, "allow", `the outcome of "r"`},
+		"confirmed":                         {write, "confirm", "confirm", false, ""},
+		"allowed since":                     {write, "deny", "allow", false, ""},
+		"not confirmed, but allowed before": {write, "allow", "confirm", false, "may change something"},
+		"denied since":                      {write, "confirm", "deny", false, "may change something"},
+		"switched off since":                {find, "confirm", "", false, "switched off"},
+		"reads":                             {find, "confirm", "deny", false, ""},
+		"a read that turns out to write":    {`{"id":"r","tool":"find"},{"id":"s","tool":"find","arguments":{"q":{"$ref":"r#"}}}`, "confirm", "allow", false, "may change something"},
+		"tells":                             {fetch, "confirm", "deny", false, ""},
+		"tells what was not confirmed":      {fetch, "confirm", "allow", true, `the outcome of "r"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.confirmed.Check(plan.Call{Step: c.step, Arguments: []byte(c.arguments)}, p.Discloses(c.step), &plan.Settings{Enabled: true, Mutations: c.mutations})
-			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+			asked := 0 // for the settings: first to confirm the plan, then for each call
+			p := parsed(t, `{"steps":[`+c.steps+`]}`, plan.Options{Find: func(name string) *plan.Tool {
+				tool := shop(name)
+				if name == "fetch" {
+					tool.Discloses = func() bool { return asked > 1 || !c.hidden }
+				}
+				return tool
+			}})
+			settings := func() *plan.Settings {
+				if asked++; asked == 1 {
+					return &plan.Settings{Enabled: true, Mutations: c.before}
+				}
+				return &plan.Settings{Enabled: c.after != "", Mutations: c.after}
+			}
+			report, err := executor(settings, func(string) error { return nil }).Serve(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if why := report.Steps[len(p.Steps)-1].Reason; (why == "") != (c.want == "") || !strings.Contains(why, c.want) {
+				t.Errorf("got %q, want %q", why, c.want)
 			}
 		})
 	}
@@ -120,9 +156,9 @@ func TestRisksOfFailedWrites(t *testing.T) {
 		`{"id":"w","tool":"write","arguments":{"x":{"$ref":"a#"}},"on_error":"continue"},{"id":"p","tool":"post"}`: false,
 		`{"id":"p","tool":"post"},{"id":"g","tool":"find","depends_on":["a"]}`:                                     false,
 	} {
-		risks := parsed(t, `{"steps":[{"id":"a","tool":"find"},`+steps+`]}`, plan.Options{Find: find}).Risks(false)
-		if got := len(risks) == 1 && strings.Contains(risks[0].String(), `third parties the outcome of "w"`); got != told || !told && risks != nil {
-			t.Errorf("%s: got %v, want that it tells: %v", steps, risks, told)
+		question, _ := asks(t, parsed(t, `{"steps":[{"id":"a","tool":"find"},`+steps+`]}`, plan.Options{Find: find}), "allow")
+		if got := strings.Contains(question, "1 of its 3 steps") && strings.Contains(question, `third parties the outcome of "w"`); got != told || !told && question != "" {
+			t.Errorf("%s: asked %q, want that it tells: %v", steps, question, told)
 		}
 	}
 }
@@ -130,8 +166,10 @@ func TestRisksOfFailedWrites(t *testing.T) {
 // A refusal gives for each step the reason why it needs confirmation, and the alternatives.
 func TestUnconfirmed(t *testing.T) {
 	p := parsed(t, `{"steps":[{"id":"a","tool":"find"},{"id":"c","tool":"fetch","arguments":{"u":{"$ref":"a#"}}},{"id":"w","tool":"write"},{"id":"u","tool":"any"}]}`, plan.Options{Find: shop})
-	text := plan.Unconfirmed(p.Risks(true), "nothing can be asked").Error()
+	_, refused := asks(t, p, "confirm")
+	text := fmt.Sprint(refused)
 	for _, want := range []string{
+		"cannot be asked",
 		`step "c" (fetch) tells third parties the outcome of "a"`, `step "w" (write) may change something`, `step "u" (any) is unclassified, so it may change something`,
 		`[plan].mutations = "allow"`, `[tools."shop/any"].side_effect_class = "read_only"`, `[tools."shop/fetch"].disclosure = "same_service"`,
 	} {

@@ -14,9 +14,9 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// Value is the result of a step.
+// Value is what a reference refers to.
 type Value struct {
-	JSON []byte
+	JSON []byte // nil if there is no value
 	Text string // the text that JSON was parsed from; empty if none
 }
 
@@ -218,17 +218,17 @@ func coerceValue(value []byte, wants []string) []byte {
 	if kindOf(value) == "null" || fits(value, wants) {
 		return value
 	}
-	s, isText := jsonrpc.String(value)
-	switch {
-	case !isText && slices.Contains(wants, "string"):
+	text, isText := jsonrpc.String(value)
+	if !isText && slices.Contains(wants, "string") {
 		return jsonrpc.AppendString(nil, string(value))
-	case isText && jsonrpc.Valid([]byte(s)) && s == strings.TrimSpace(s) && fits([]byte(s), slices.DeleteFunc(slices.Clone(wants), isContainer)):
-		return []byte(s)
+	}
+	inner := []byte(text)
+	kind := kindOf(inner)
+	if isText && (kind == "number" || kind == "boolean") && jsonrpc.Valid(inner) && text == strings.TrimSpace(text) && fits(inner, wants) {
+		return inner
 	}
 	return value
 }
-
-func isContainer(kind string) bool { return kind == "object" || kind == "array" || kind == "null" }
 
 // fits reports whether a value has one of the types.
 func fits(value []byte, wants []string) bool {

@@ -165,7 +165,7 @@ func TestForEachBlocks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
 			time.Sleep(time.Duration(10-c.Item) * ms)
-			return plan.Result{JSON: []byte("[1,2,3]"), Blocks: [][]byte{fmt.Append(nil, c.Item)}}
+			return plan.Result{Value: plan.Value{JSON: []byte("[1,2,3]")}, Blocks: [][]byte{fmt.Append(nil, c.Item)}}
 		}}
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read"},{"id":"e","tool":"read","for_each":"$ref:list"}],"output_steps":["e"]}`)
 		_, blocks := r.Run(t.Context(), p).Answer(p, excerpt.Limit{}, nil)
@@ -202,13 +202,13 @@ func TestForEachOfManyItems(t *testing.T) {
 		Limits: plan.Limits{Parallel: 8},
 		Call: func(ctx context.Context, c plan.Call) plan.Result {
 			if c.Item < 0 {
-				return plan.Result{JSON: []byte(items)}
+				return resultOf(items)
 			}
 			defer open.Add(-1)
 			raise(&most, open.Add(1))
 			raise(&routines, int64(runtime.NumGoroutine()))
 			calls.Add(1)
-			return plan.Result{JSON: fmt.Append(nil, c.Item)}
+			return resultOf(fmt.Append(nil, c.Item))
 		},
 	}
 	report := r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read"},

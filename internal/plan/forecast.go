@@ -29,13 +29,13 @@ func (s *Step) expectedTokens() int {
 //
 // The selection is made once, before the first call. If it depended on the sizes of results,
 // third parties could learn from a call, or its absence, how much another step had read.
-func (p *Plan) leftOut(l *Limits) []string {
+func (r *Runner) leftOut(p *Plan) []string {
 	room := math.MaxInt / 2
 	if p.Budget > 0 {
-		room = l.ResultTokens(p.Budget)
+		room = r.ResultTokens(p.Budget)
 	}
 	reason := "left out: not needed, or over budget_tokens"
-	if l.NoOptional {
+	if r.NoOptional {
 		reason = "left out: the tokens of [budgets] are used up"
 	}
 	required := make(map[*Step]bool) // and what those steps refer to
@@ -55,11 +55,11 @@ func (p *Plan) leftOut(l *Limits) []string {
 			why[i] = reason
 			items[i].Needs = s.Needs
 			if output {
-				items[i].Value, items[i].Cost = max(s.value*min(s.probability, 1), minWorth), s.expectedTokens()
+				items[i].Value, items[i].Cost = max(s.worth*min(s.probability, 1), minWorth), s.expectedTokens()
 			}
 		}
 	}
-	if l.NoOptional {
+	if r.NoOptional {
 		return why
 	}
 	for _, i := range schedule.Select(items, schedule.Limits{Budget: max(room, 0)}).Items {
@@ -71,14 +71,14 @@ func (p *Plan) leftOut(l *Limits) []string {
 // Forecast is the result of a dry run, as JSON. Times are in milliseconds and assume one call per
 // step, because the number of items of a for_each is not known.
 type Forecast struct {
-	Steps     []StepForecast `json:"steps"` // in the order of the plan
-	Expected  CostForecast   `json:"expected"`
+	Steps     []stepForecast `json:"steps"` // in the order of the plan
+	Expected  costForecast   `json:"expected"`
 	Writes    []string       `json:"writes"`    // ids of the steps that may change something
 	Discloses []string       `json:"discloses"` // ids of the steps that disclose other steps' outcomes to third parties
 }
 
-// StepForecast is one step of a Forecast.
-type StepForecast struct {
+// stepForecast is one step of a Forecast.
+type stepForecast struct {
 	ID    string   `json:"id"`
 	Tool  string   `json:"tool"`
 	After []string `json:"after,omitempty"` // ids of the steps it waits for
@@ -87,19 +87,19 @@ type StepForecast struct {
 	End   int64    `json:"end_ms"`
 }
 
-// CostForecast is the expected cost of a plan.
-type CostForecast struct {
+// costForecast is the expected cost of a plan.
+type costForecast struct {
 	MS         int64 `json:"ms"`
 	Sequential int64 `json:"sequential_ms"` // time if all calls were sequential
 	Tokens     int   `json:"tokens"`        // tokens of the outputs
 	Calls      int   `json:"calls"`
 }
 
-// Forecast simulates the Runner with the mean duration of each call and no time for steps that do
-// not run.
-func (p *Plan) Forecast(l Limits) *Forecast {
-	leftOut := p.leftOut(&l)
-	tasks, slots := p.tasks(l.Parallel)
+// Forecast simulates Run with the mean duration of each call and no time for steps that do not
+// run.
+func (r *Runner) Forecast(p *Plan) *Forecast {
+	leftOut := r.leftOut(p)
+	tasks, slots := p.tasks(r.Parallel)
 	took := schedule.Expected(tasks)
 	o := &Forecast{Writes: []string{}, Discloses: []string{}}
 	e := &o.Expected
@@ -117,17 +117,17 @@ func (p *Plan) Forecast(l Limits) *Forecast {
 		if s.Writes {
 			o.Writes = append(o.Writes, s.ID)
 		}
-		if p.Discloses(s) != nil {
+		if p.discloses(s) != nil {
 			o.Discloses = append(o.Discloses, s.ID)
 		}
 	}
 	if p.Budget > 0 {
-		e.Tokens = min(e.Tokens, l.ResultTokens(p.Budget))
+		e.Tokens = min(e.Tokens, r.ResultTokens(p.Budget))
 	}
 	line := schedule.Simulate(tasks, took, slots)
 	e.MS, e.Sequential = line.Makespan.Milliseconds(), sum.Milliseconds()
 	for i, s := range p.Steps {
-		o.Steps = append(o.Steps, StepForecast{
+		o.Steps = append(o.Steps, stepForecast{
 			ID: s.ID, Tool: s.Tool.Name, After: p.ids(s.Waits), Runs: leftOut[i] == "",
 			Start: line.Start[i].Milliseconds(), End: line.End[i].Milliseconds(),
 		})

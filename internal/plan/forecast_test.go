@@ -16,7 +16,7 @@ import (
 func timed(t testing.TB) plan.Options {
 	o := parsing(t)
 	o.Find = func(name string) *plan.Tool {
-		tool := &plan.Tool{Name: name, Tokens: 100, Value: 1, Writes: func([]byte) bool { return name[0] == 'w' }}
+		tool := &plan.Tool{Name: name, Tokens: 100, Worth: 1, Writes: func([]byte) bool { return name[0] == 'w' }}
 		switch name[0] {
 		case 'w':
 			tool.Domains = []string{"d"}
@@ -29,21 +29,24 @@ func timed(t testing.TB) plan.Options {
 	return o
 }
 
+// forecast returns what a runner with the limits expects of a plan.
+func forecast(p *plan.Plan, l plan.Limits) *plan.Forecast {
+	return (&plan.Runner{Limits: l}).Forecast(p)
+}
+
 // Seed 1, 4.3: four checks take 1.1 s, 2.91 times less than one after the other.
 func TestForecastHeartbeat(t *testing.T) {
 	p := parsed(t, steps(
 		`{"id":"email","tool":"t8"}`, `{"id":"calendar","tool":"t9"}`, `{"id":"health","tool":"t11"}`, `{"id":"state","tool":"t4"}`,
 	), timed(t))
-	got := p.Forecast(plan.Limits{Parallel: 4})
-	want := &plan.Forecast{
-		Steps: []plan.StepForecast{
-			{ID: "email", Tool: "t8", Runs: true, End: 800}, {ID: "calendar", Tool: "t9", Runs: true, End: 900},
-			{ID: "health", Tool: "t11", Runs: true, End: 1100}, {ID: "state", Tool: "t4", Runs: true, End: 400},
-		},
-		Expected: plan.CostForecast{MS: 1100, Sequential: 3200, Tokens: 400, Calls: 4},
-		Writes:   []string{}, Discloses: []string{},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	got := forecast(p, plan.Limits{Parallel: 4})
+	want := `{"steps":[` +
+		`{"id":"email","tool":"t8","runs":true,"start_ms":0,"end_ms":800},` +
+		`{"id":"calendar","tool":"t9","runs":true,"start_ms":0,"end_ms":900},` +
+		`{"id":"health","tool":"t11","runs":true,"start_ms":0,"end_ms":1100},` +
+		`{"id":"state","tool":"t4","runs":true,"start_ms":0,"end_ms":400}],` +
+		`"expected":{"ms":1100,"sequential_ms":3200,"tokens":400,"calls":4},"writes":[],"discloses":[]}`
+	if diff := cmp.Diff(want, string(jsonrpc.Marshal(got))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if speedup := float64(got.Expected.Sequential) / float64(got.Expected.MS); speedup < 2.905 || speedup > 2.915 {
@@ -60,7 +63,7 @@ func TestForecast(t *testing.T) {
 		{"id":"cheap","tool":"t10","optional":true,"value":1,"max_tokens":50},
 		{"id":"strange","tool":"x","depends_on":["dear","cheap"]}
 		],"output_steps":["w2","dear","cheap"],"budget_tokens":200}`, timed(t))
-	got := string(jsonrpc.Marshal(p.Forecast(plan.Limits{Parallel: 2, Reserve: 0.2})))
+	got := string(jsonrpc.Marshal(forecast(p, plan.Limits{Parallel: 2, Reserve: 0.2})))
 	want := `{"steps":[` +
 		`{"id":"list","tool":"t5","runs":true,"start_ms":0,"end_ms":500},` +
 		`{"id":"w1","tool":"w2","after":["list"],"runs":true,"start_ms":500,"end_ms":700},` +
@@ -73,11 +76,11 @@ func TestForecast(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	told := parsed(t, `{"steps":[{"id":"a","tool":"find"},{"id":"b","tool":"fetch","arguments":{"x":{"$ref":"a#"}}},{"id":"c","tool":"fetch"}]}`, plan.Options{Find: shop})
-	if got := told.Forecast(plan.Limits{}).Discloses; !slices.Equal(got, []string{"b"}) {
+	if got := forecast(told, plan.Limits{}).Discloses; !slices.Equal(got, []string{"b"}) {
 		t.Errorf("%v disclose results of others, want b", got)
 	}
 	host := parsed(t, steps(`{"id":"x","tool":"h2"}`, `{"id":"y","tool":"h3"}`), timed(t))
-	if got := host.Forecast(plan.Limits{}).Expected.MS; got != 500 {
+	if got := forecast(host, plan.Limits{}).Expected.MS; got != 500 {
 		t.Errorf("got %d ms at a host with one slot, want 500", got)
 	}
 }
@@ -85,13 +88,13 @@ func TestForecast(t *testing.T) {
 // expected checks that a forecast is a valid schedule.
 func expected(t testing.TB, p *plan.Plan, l plan.Limits) {
 	t.Helper()
-	o := p.Forecast(l)
+	o := forecast(p, l)
 	for i, s := range p.Steps {
 		one := o.Steps[i]
 		if !one.Runs && !s.Optional || one.End > o.Expected.MS {
 			t.Errorf("step %s: got %+v of %+v", s.ID, one, o.Expected)
 		}
-		for _, j := range slices.Concat(s.Waits, s.Order) {
+		for _, j := range slices.Concat(s.Waits, s.OrderAfter) {
 			if one.Runs && o.Steps[j].Runs && o.Steps[j].End > one.Start {
 				t.Errorf("step %s begins at %d, before %s has ended at %d", s.ID, one.Start, o.Steps[j].ID, o.Steps[j].End)
 			}
@@ -110,7 +113,7 @@ func TestBudgetNeeded(t *testing.T) {
 	), parsing(t))
 	p.Budget = 1
 	var run []string
-	for _, s := range p.Forecast(plan.Limits{}).Steps {
+	for _, s := range forecast(p, plan.Limits{}).Steps {
 		if s.Runs {
 			run = append(run, s.ID)
 		}
@@ -163,7 +166,6 @@ func TestBudget(t *testing.T) {
 			`"budget_tokens":50,"output_steps":["c"]`, plan.Limits{}, "a ok\nb ok\nc ok",
 		},
 		{"no budget", `{"id":"a","tool":"large","optional":true}`, `"dry_run":false`, plan.Limits{}, "a ok"},
-		{"no tokens left", `{"id":"a","tool":"large","optional":true},{"id":"b","tool":"large"}`, `"dry_run":false`, plan.Limits{NoOptional: true}, "a skipped: left out: the tokens of [budgets] are used up\nb ok"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -179,4 +181,17 @@ func TestBudget(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Optional steps do not run if the client's budget is used up.
+func TestBudgetUsedUp(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newServers()
+		r := &plan.Runner{NoOptional: true, Call: s.call}
+		report := r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"large","optional":true},{"id":"b","tool":"large"}]}`))
+		want := "a skipped: left out: the tokens of [budgets] are used up\nb ok"
+		if got := fates(report); got != want || !report.Steps[0].Benign {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
 }

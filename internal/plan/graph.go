@@ -7,12 +7,12 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// order computes Order of each step, and reports cycles and excessive depth.
+// order computes OrderAfter of each step, and reports cycles and excessive depth.
 //
-// Two steps that share a domain keep their written order if one of them may write, unless the
-// later one must run first because of references. A step follows all these steps directly, not
-// only the last: that one may end at once because it is skipped, and then its followers would
-// overtake a write in flight.
+// Of two steps that share a domain, of which one may write, the later one follows the earlier one,
+// unless the earlier one must follow the later one anyway. OrderAfter has all steps that a step
+// follows for this reason, not only the last of them: the last may be skipped, and then it ends at
+// once, while a write before it is still in flight.
 func (p *parser) order() {
 	steps := p.plan.Steps
 	after := make([][]int, len(steps))
@@ -34,7 +34,7 @@ func (p *parser) order() {
 				first, then = k, i
 			}
 			if !slices.Contains(steps[then].Waits, first) {
-				steps[then].Order = append(steps[then].Order, first)
+				steps[then].OrderAfter = append(steps[then].OrderAfter, first)
 			}
 			if follows[then][first] {
 				continue
@@ -42,13 +42,13 @@ func (p *parser) order() {
 			for x := range steps {
 				if x == then || follows[x][then] {
 					follows[x][first] = true
-					merge(follows[x], follows[first])
+					union(follows[x], follows[first])
 				}
 			}
 		}
 	}
 	for _, s := range steps {
-		slices.Sort(s.Order)
+		slices.Sort(s.OrderAfter)
 	}
 }
 
@@ -67,7 +67,7 @@ func (p *parser) closure() [][]bool {
 		for _, k := range steps[i].Waits {
 			visit(k)
 			follows[i][k] = true
-			merge(follows[i], follows[k])
+			union(follows[i], follows[k])
 			depth[i] = max(depth[i], depth[k]+1)
 		}
 	}
@@ -83,8 +83,8 @@ func (p *parser) closure() [][]bool {
 	return follows
 }
 
-// merge adds the members of a set to another.
-func merge(to, from []bool) {
+// union adds the members of a set to another.
+func union(to, from []bool) {
 	for i, in := range from {
 		to[i] = to[i] || in
 	}

@@ -40,7 +40,7 @@ func TestOrderOfDomains(t *testing.T) {
 		}
 		p := parsed(t, steps(each...), parsing(t))
 		for i, s := range p.Steps {
-			after := slices.Sorted(slices.Values(slices.Concat(s.Waits, s.Order)))
+			after := slices.Sorted(slices.Values(slices.Concat(s.Waits, s.OrderAfter)))
 			got = append(got, fmt.Sprintf("%d:%s", i, strings.Trim(strings.ReplaceAll(fmt.Sprint(after), " ", ","), "[]")))
 		}
 		if strings.Join(got, " ") != c.want {
@@ -106,7 +106,7 @@ func TestOrderOfDomainsInAnyOrder(t *testing.T) {
 		}
 		kept := true
 		for k, s := range p.Steps {
-			for _, i := range s.Order {
+			for _, i := range s.OrderAfter {
 				kept = kept && i < k
 			}
 		}
@@ -123,7 +123,7 @@ func TestOrderOfDomainsInAnyOrder(t *testing.T) {
 }
 
 func follows(s *plan.Step, i int) bool {
-	return slices.Contains(s.Waits, i) || slices.Contains(s.Order, i)
+	return slices.Contains(s.Waits, i) || slices.Contains(s.OrderAfter, i)
 }
 
 func TestDepth(t *testing.T) {
@@ -144,8 +144,8 @@ func TestDepth(t *testing.T) {
 		writes = append(writes, fmt.Sprintf(`{"id":"w%d","tool":"create_issue"}`, i))
 	}
 	p := parsed(t, steps(writes...), o) // the order of writes does not count as depth
-	if len(p.Steps[39].Order) != 39 {
-		t.Errorf("got %v, want all the others", p.Steps[39].Order)
+	if len(p.Steps[39].OrderAfter) != 39 {
+		t.Errorf("got %v, want all the others", p.Steps[39].OrderAfter)
 	}
 }
 
@@ -169,7 +169,7 @@ func well(t testing.TB, p *plan.Plan) {
 			t.Errorf("step %d: got %+v", i, s)
 		}
 		ids[s.ID] = true
-		for name, indices := range map[string][]int{"needs": s.Needs, "waits": s.Waits, "order": s.Order} {
+		for name, indices := range map[string][]int{"needs": s.Needs, "waits": s.Waits, "order": s.OrderAfter} {
 			for k, j := range indices {
 				if j < 0 || j >= len(p.Steps) || j == i || k > 0 && indices[k-1] >= j {
 					t.Errorf("step %d: %s is %v", i, name, indices)
@@ -181,7 +181,7 @@ func well(t testing.TB, p *plan.Plan) {
 				t.Errorf("step %d: waits for %v, not for %d", i, s.Waits, j)
 			}
 		}
-		for _, j := range s.Order {
+		for _, j := range s.OrderAfter {
 			if slices.Contains(s.Waits, j) {
 				t.Errorf("step %d: follows %d only for its order, and waits for it", i, j)
 			}
@@ -189,7 +189,7 @@ func well(t testing.TB, p *plan.Plan) {
 		if s.Writes && (s.Optional || s.Retry > 0) {
 			t.Errorf("step %d writes: %+v", i, s)
 		}
-		after[i] = slices.Concat(s.Waits, s.Order)
+		after[i] = slices.Concat(s.Waits, s.OrderAfter)
 	}
 	if !inARow(after) {
 		t.Errorf("steps wait for each other: %v", after)

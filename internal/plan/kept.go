@@ -130,7 +130,7 @@ type excerptResult struct {
 // Read answers a call of mcpschedd_read_result: with the requested part, or as much of it as fits
 // with pointers to the rest; or, without a handle, with a list of the owner's results as text. If
 // the owner is shared, each of its clients can read only the results whose handles it has.
-func (k *Kept) Read(owner any, shared bool, arguments []byte, now *Settings, count func([]byte) int) (value []byte, list string, err error) {
+func (k *Kept) Read(owner any, shared bool, arguments []byte, settings *Settings, count func([]byte) int) (value []byte, list string, err error) {
 	q, err := parseQuery(arguments)
 	switch {
 	case err != nil:
@@ -143,7 +143,7 @@ func (k *Kept) Read(owner any, shared bool, arguments []byte, now *Settings, cou
 	results := k.of(owner, time.Now())
 	i := slices.IndexFunc(results, func(r *keptResult) bool { return r.handle == q.Handle })
 	if i < 0 {
-		return nil, "", fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.Handle, now.KeepFor)
+		return nil, "", fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.Handle, settings.KeepFor)
 	}
 	whole := results[i].value
 	part := jsonrpc.At(whole, q.Pointer)
@@ -151,7 +151,7 @@ func (k *Kept) Read(owner any, shared bool, arguments []byte, now *Settings, cou
 		return nil, "", fmt.Errorf("pointer %q: nothing there", q.Pointer)
 	}
 	build := func(chars int) []byte { return q.excerpt(whole, part[0] == '{', chars) }
-	if value = limitOf(now.ResultTokens(now.Budget), count).Fit(len(part), build); value == nil {
+	if value = limitOf(settings.ResultTokens(settings.Budget), count).Fit(len(part), build); value == nil {
 		value = build(0)
 	}
 	return value, "", nil

@@ -20,8 +20,8 @@ type Named struct {
 	Budget      int             `toml:"budget_tokens" min:"0"` // tokens; 0 means Limits.Budget
 }
 
-// Body returns the plan as arguments of execute_tool_plan.
-func (n *Named) Body() []byte {
+// body returns the plan as arguments of execute_tool_plan.
+func (n *Named) body() []byte {
 	return jsonrpc.Marshal(struct {
 		Steps   json.RawMessage `json:"steps"`
 		Outputs []string        `json:"output_steps,omitzero"`
@@ -50,8 +50,8 @@ func (n *Named) schema(required []string) []byte {
 	return jsonrpc.Marshal(map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-// Fill validates the arguments of a call and adds the defaults of missing ones.
-func (n *Named) Fill(arguments []byte) ([]byte, error) {
+// fill validates the arguments of a call and adds the defaults of missing ones.
+func (n *Named) fill(arguments []byte) ([]byte, error) {
 	s, err := schema.Compile(n.InputSchema())
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (n *Named) Check(l Limits) []Problem {
 	for name := range jsonrpc.Names(n.Parameters) {
 		known[name] = nil
 	}
-	_, defects := Parse(n.Body(), Options{
+	_, defects := Parse(n.body(), Options{
 		Limits: l, Params: jsonrpc.Marshal(known),
 		Find: func(name string) *Tool { return &Tool{Name: name, Writes: func([]byte) bool { return false }} },
 	})

@@ -31,7 +31,6 @@ const (
 	maxWorth        = 1e9
 	minWorth        = 1e-6 // so that a result of unknown value is used if there is room
 
-	defaultValue       = 0.5 // of a result whose tool does not tell it
 	defaultProbability = 0.5
 	noLimit            = math.MaxInt32
 )
@@ -46,27 +45,27 @@ const (
 var planMembers = []string{"steps", "output_steps", "budget_tokens", "dry_run"}
 
 // stepMembers reads the members of a step, the id and the tool before the others.
-var stepMembers = map[string]func(v place, s *Step){
+var stepMembers = map[string]func(v node, s *Step){
 	"id":        nil,
 	"tool":      nil,
-	"arguments": place.arguments,
-	"depends_on": func(v place, s *Step) {
+	"arguments": node.arguments,
+	"depends_on": func(v node, s *Step) {
 		if !v.decode(&s.dependsOn, "an array of ids") {
 			s.dependsOn = nil
 		}
 	},
-	"when":         func(v place, s *Step) { s.When = v.condition() },
-	"for_each":     func(v place, s *Step) { s.ForEach = v.reference() },
-	"max_items":    func(v place, s *Step) { s.MaxItems = min(v.integer(1), maxItems) },
-	"max_parallel": func(v place, s *Step) { s.Parallel = v.integer(1) },
-	"timeout":      func(v place, s *Step) { s.Timeout = v.duration() },
-	"retry":        func(v place, s *Step) { s.Retry = min(v.integer(0), maxRetries) },
-	"on_error":     func(v place, s *Step) { v.decode(&s.OnError, "a string") },
-	"default":      func(v place, s *Step) { s.Default = v.raw },
-	"optional":     func(v place, s *Step) { v.decode(&s.Optional, "true or false") },
-	"value":        func(v place, s *Step) { s.value = v.number() },
-	"probability":  func(v place, s *Step) { s.probability = v.number() },
-	"max_tokens":   func(v place, s *Step) { s.MaxTokens = v.integer(1) },
+	"when":         func(v node, s *Step) { s.When = v.condition() },
+	"for_each":     func(v node, s *Step) { s.ForEach = v.reference() },
+	"max_items":    func(v node, s *Step) { s.MaxItems = min(v.integer(1), maxItems) },
+	"max_parallel": func(v node, s *Step) { s.Parallel = v.integer(1) },
+	"timeout":      func(v node, s *Step) { s.Timeout = v.duration() },
+	"retry":        func(v node, s *Step) { s.Retry = min(v.integer(0), maxRetries) },
+	"on_error":     func(v node, s *Step) { v.decode(&s.OnError, "a string") },
+	"default":      func(v node, s *Step) { s.Default = v.raw },
+	"optional":     func(v node, s *Step) { v.decode(&s.Optional, "true or false") },
+	"value":        func(v node, s *Step) { s.worth = v.number() },
+	"probability":  func(v node, s *Step) { s.probability = v.number() },
+	"max_tokens":   func(v node, s *Step) { s.MaxTokens = v.integer(1) },
 }
 
 // parser parses a plan and collects its defects.
@@ -93,7 +92,7 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 		options: o, byID: make(map[string]*Step), tools: make(map[string]*Tool), outputs: make(map[string]*schema.Schema),
 		plan: &Plan{Params: bytes.Clone(o.Params), Budget: o.Budget},
 	}
-	whole := place{p: p, raw: bytes.Clone(raw)}
+	whole := node{p: p, raw: bytes.Clone(raw)}
 	switch {
 	case o.Bytes > 0 && len(raw) > o.Bytes:
 		whole.errorf("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), o.Bytes)
@@ -113,7 +112,7 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 	return p.plan, nil
 }
 
-func (p *parser) read(whole place) {
+func (p *parser) read(whole node) {
 	members := whole.members(planMembers)
 	p.readSteps(whole.below("steps", members["steps"]))
 	if p.refs > maxRefs {
@@ -138,7 +137,7 @@ func (p *parser) read(whole place) {
 }
 
 // readSteps parses the steps, the ids first, because a step may refer to a later one.
-func (p *parser) readSteps(v place) {
+func (p *parser) readSteps(v node) {
 	var all []json.RawMessage
 	if v.raw == nil || json.Unmarshal(v.raw, &all) != nil || len(all) == 0 {
 		v.errorf("want an array of objects with id and tool, have %s", shown(v.raw))
@@ -148,7 +147,7 @@ func (p *parser) readSteps(v place) {
 		v.errorf("%d steps: a plan may have %d ([plan].max_steps)", len(all), limit)
 		return
 	}
-	var places []place
+	var nodes []node
 	for i, raw := range all {
 		at := v.below(strconv.Itoa(i), raw)
 		at.step = &Step{Index: i, OnError: Fail, MaxItems: defaultMaxItems}
@@ -157,18 +156,18 @@ func (p *parser) readSteps(v place) {
 			return
 		}
 		p.loops = p.loops || at.step.written["for_each"] != nil
-		places = append(places, at)
+		nodes = append(nodes, at)
 	}
-	for _, at := range places {
+	for _, at := range nodes {
 		p.plan.Steps = append(p.plan.Steps, at.step)
 		p.readID(at)
 	}
-	for _, at := range places {
+	for _, at := range nodes {
 		p.readStep(at)
 	}
 }
 
-func (p *parser) readID(at place) {
+func (p *parser) readID(at node) {
 	s := at.step
 	v := at.below("id", s.written["id"])
 	switch {
@@ -189,12 +188,12 @@ func (p *parser) readID(at place) {
 }
 
 // readStep parses one step except its id.
-func (p *parser) readStep(at place) {
+func (p *parser) readStep(at node) {
 	s := at.step
 	p.readTool(at)
-	s.arguments, s.value, s.probability = object{}, defaultValue, defaultProbability
+	s.arguments, s.probability = object{}, defaultProbability
 	if s.Tool != nil {
-		s.value = s.Tool.Value
+		s.worth = s.Tool.Worth
 	}
 	for name, raw := range s.written {
 		if read := stepMembers[name]; read != nil {
@@ -222,7 +221,7 @@ func (p *parser) readStep(at place) {
 }
 
 // readTool looks up the tool of a step.
-func (p *parser) readTool(at place) {
+func (p *parser) readTool(at node) {
 	s, name := at.step, ""
 	v := at.below("tool", s.written["tool"])
 	switch {
@@ -259,7 +258,7 @@ func isOwnTool(tool string) bool {
 }
 
 // arguments parses the arguments of a step: an object, or a string that contains one.
-func (v place) arguments(s *Step) {
+func (v node) arguments(s *Step) {
 	if text, ok := jsonrpc.String(v.raw); ok {
 		if v.raw = []byte(text); len(bytes.TrimSpace(v.raw)) == 0 {
 			return
@@ -278,7 +277,7 @@ func (v place) arguments(s *Step) {
 }
 
 // readOutputs parses the ids of the output steps; without any, all steps are outputs.
-func (p *parser) readOutputs(v place) {
+func (p *parser) readOutputs(v node) {
 	if v.raw == nil {
 		p.plan.Outputs = slices.Clone(p.plan.Steps)
 		return
@@ -302,9 +301,9 @@ func (p *parser) readOutputs(v place) {
 	}
 }
 
-// place is a value in a plan and its location. Its methods report a value of the wrong type as a
+// node is a value in a plan, and where it is. Its methods report a value of the wrong type as a
 // defect and return the zero value.
-type place struct {
+type node struct {
 	p       *parser
 	step    *Step  // nil outside of the steps
 	pointer string // JSON pointer
@@ -312,13 +311,13 @@ type place struct {
 	depth   int    // number of values around it
 }
 
-// below returns the place of a member or an element.
-func (v place) below(name string, raw []byte) place {
-	return place{v.p, v.step, v.pointer + "/" + jsonrpc.PointerToken(name), raw, v.depth + 1}
+// below returns a member or an element.
+func (v node) below(name string, raw []byte) node {
+	return node{v.p, v.step, v.pointer + "/" + jsonrpc.PointerToken(name), raw, v.depth + 1}
 }
 
-// errorf records a defect at the place.
-func (v place) errorf(format string, args ...any) {
+// errorf records a defect of the value.
+func (v node) errorf(format string, args ...any) {
 	d := Defect{Pointer: v.pointer, Message: fmt.Sprintf(format, args...), index: -1}
 	switch n := len(v.p.defects); {
 	case n > maxDefects:
@@ -333,7 +332,7 @@ func (v place) errorf(format string, args ...any) {
 
 // members returns the members of an object, and reports unknown ones. A null member counts as
 // absent, except "default".
-func (v place) members(known []string) map[string]json.RawMessage {
+func (v node) members(known []string) map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage)
 	for m := range jsonrpc.Members(v.raw) {
 		switch name := string(m.Name); {
@@ -349,7 +348,7 @@ func (v place) members(known []string) map[string]json.RawMessage {
 }
 
 // decode decodes the value, and reports one that is not what is wanted.
-func (v place) decode(to any, want string) bool {
+func (v node) decode(to any, want string) bool {
 	if json.Unmarshal(v.raw, to) == nil {
 		return true
 	}
@@ -357,7 +356,7 @@ func (v place) decode(to any, want string) bool {
 	return false
 }
 
-func (v place) integer(least int) int {
+func (v node) integer(least int) int {
 	var x float64
 	if json.Unmarshal(v.raw, &x) != nil || x != math.Trunc(x) || x < float64(least) || x > noLimit {
 		v.errorf("want a whole number of at least %d, have %s", least, shown(v.raw))
@@ -365,7 +364,7 @@ func (v place) integer(least int) int {
 	return int(x)
 }
 
-func (v place) number() (x float64) {
+func (v node) number() (x float64) {
 	if json.Unmarshal(v.raw, &x) != nil || x < 0 || x > maxWorth {
 		v.errorf("want a number from 0 to %g, have %s", maxWorth, shown(v.raw))
 	}
@@ -373,7 +372,7 @@ func (v place) number() (x float64) {
 }
 
 // duration parses "1m30s" or a number of seconds.
-func (v place) duration() (took time.Duration) {
+func (v node) duration() (took time.Duration) {
 	var seconds float64
 	if text, ok := jsonrpc.String(v.raw); ok {
 		took, _ = time.ParseDuration(text)
@@ -387,7 +386,7 @@ func (v place) duration() (took time.Duration) {
 }
 
 // unknownStep reports an id that no step has.
-func (v place) unknownStep(id string) {
+func (v node) unknownStep(id string) {
 	if len(v.p.defects) <= maxDefects {
 		v.errorf("unknown step %s%s", quoted(id), v.p.suggest(id, nearest.New(slices.Collect(maps.Keys(v.p.byID)))))
 	}

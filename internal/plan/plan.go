@@ -9,19 +9,20 @@
 //	  {"id": "first", "tool": "get_issue", "arguments": {"number": {"$ref": "issues#/items/0/number"}}}
 //	], "output_steps": ["first"]}
 //
-//	p, defects := plan.Parse(raw, plan.Options{Limits: limits, Find: tools})
-//	report := runner.Run(ctx, p)
+//	p, err := plan.Read(arguments, nil, plan.Options{Limits: limits, Find: tools})
+//	report, err := executor.Serve(ctx, p)
 //
-// The stages of a plan:
+// The way of a plan, with the files in parentheses:
 //
-//	Parse          reads the steps (parse, template, condition), orders them (graph) and checks
-//	               them against their tools (check): an immutable Plan
-//	Plan           before the run: confirmation (confirm), selection of optional steps and dry
-//	               run (forecast)
-//	Runner.Run     schedules the steps (run, step), fills in the references (fill), makes the calls
-//	               (call) and stores results while they are needed
-//	Report.Answer  the result of the plan within its budget (report)
-//	Kept           results for later reading (kept)
+//	Read            fills in the parameters of a configured plan (named), and parses the plan:
+//	  Parse         reads the steps (parse, template, condition), orders them (graph) and checks
+//	                them against their tools (check)
+//	Executor.Serve  asks the user to confirm the plan (confirm), runs it and answers (serve):
+//	  Runner.Run    selects the optional steps (forecast), schedules the steps (run, step), fills
+//	                in the references (fill), makes the calls (call, result) and stores results
+//	                while they are needed
+//	  Report.Answer cuts the results to the budget (report); Kept stores what is left out (kept)
+//	Runner.Forecast is the answer of a dry run instead (forecast)
 //
 // The package knows neither servers nor tool classes: the properties of a tool, the function that
 // makes calls and the user's confirmation are passed in.
@@ -47,30 +48,31 @@ type Plan struct {
 // types because it has one for almost every member of a step. The indexes of other steps are
 // sorted.
 type Step struct {
-	ID        string
-	Index     int   // position in the plan
-	Tool      *Tool // the tool to call
-	Needs     []int // steps that it refers to
-	Waits     []int // Needs, and the steps in depends_on
-	Order     []int // other steps that it follows only to keep the order within a domain: it runs even if these fail or are skipped
-	Writes    bool  // it may have side effects, as far as known before the run
-	When      *Condition
-	ForEach   *Ref          // reference to the array of items; nil for one call
-	MaxItems  int           // the report mentions further ones
-	Parallel  int           // maximum concurrent calls of items; 0 means no limit
-	Timeout   time.Duration // of each call; zero means none
-	Retry     int           // retries after a failure; reads only
-	OnError   OnError
-	Default   []byte // replaces the result if OnError is Default
-	Optional  bool   // it only reads, and runs only if the budget has room for it
-	MaxTokens int    // maximum tokens of its output; 0 means what the budget allows
+	ID         string
+	Index      int           // position in the plan
+	Tool       *Tool         // the tool to call
+	Needs      []int         // steps that it refers to
+	Waits      []int         // Needs, and the steps in depends_on
+	OrderAfter []int         // other steps that it follows only to keep the order within a domain: it runs even if these fail or are skipped
+	Writes     bool          // it may have side effects, as far as known before the run
+	When       *condition    // nil if it always runs
+	ForEach    *Ref          // reference to the array of items; nil for one call
+	MaxItems   int           // the report mentions further ones
+	Parallel   int           // maximum concurrent calls of items; 0 means no limit
+	Timeout    time.Duration // of each call; zero means none
+	Retry      int           // retries after a failure; reads only
+	OnError    OnError
+	Default    []byte // replaces the result if OnError is Default
+	Optional   bool   // it only reads, and runs only if the budget has room for it
+	MaxTokens  int    // maximum tokens of its output; 0 means what the budget allows
 
-	arguments          any    // a template
-	constant           []byte // the arguments, if they have no references
-	value, probability float64
-	dependsOn          []string
-	refs               []*Ref                     // in its arguments, condition and items
-	written            map[string]json.RawMessage // its members
+	arguments   any     // a template
+	constant    []byte  // the arguments, if they have no references
+	worth       float64 // of its result, relative to other steps; the member "value"
+	probability float64 // that the result is of use
+	dependsOn   []string
+	refs        []*Ref                     // in its arguments, condition and items
+	written     map[string]json.RawMessage // its members
 }
 
 // OnError is the handling of a failed step.
@@ -96,7 +98,7 @@ type Tool struct {
 	Capacity     int                    // maximum concurrent calls of the host; 0 means no limit
 	Mean         time.Duration          // duration of a call; 0 if not known
 	Tokens       int                    // tokens of a typical result
-	Value        float64                // value of a result
+	Worth        float64                // worth of a result, relative to other tools; a step may override it
 	Discloses    func() bool            // whether it sends its arguments to third parties named in them; nil means no
 	Unclassified bool                   // it is not known whether it may have side effects
 	Replaced     func() bool            // whether the name belongs to another server now; nil means no
@@ -115,9 +117,6 @@ type Limits struct {
 	Budget   int           `toml:"budget_tokens" default:"10000" min:"1"`                    // tokens of the outputs, including the reserve
 	Reserve  float64       `toml:"reserve" default:"0.25" min:"0" max:"1"`                   // share of the budget reserved for the model's answer
 	Timeout  time.Duration `toml:"timeout"`                                                  // duration of a plan
-	ReadOnly bool          // reject plans with a step that may write
-
-	NoOptional bool // run no optional steps, because the client's budget is used up
 }
 
 // ResultTokens returns the part of a budget that outputs may use: the budget less the reserve.
@@ -128,7 +127,8 @@ func (l *Limits) ResultTokens(budget int) int {
 // Options are the options of [Parse].
 type Options struct {
 	Limits
-	Find   func(name string) *Tool // returns nil for an unknown tool
-	Names  func() []string         // returns all tool names, for suggestions; may be nil
-	Params []byte                  // parameters of a named plan, a JSON object; nil if the plan has none
+	ReadOnly bool                    // refuse plans with a step that may write
+	Find     func(name string) *Tool // returns nil for an unknown tool
+	Names    func() []string         // returns all tool names, for suggestions; may be nil
+	Params   []byte                  // parameters of a named plan, a JSON object; nil if the plan has none
 }

@@ -165,7 +165,7 @@ func TestAnswerFits(t *testing.T) {
 			row := `{"id":1,"name":"` + strings.Repeat("ä x", r.IntN(100)) + `","n":null}`
 			result := "[" + strings.Repeat(row+",", int(r.ExpFloat64()*20)) + row + "]"
 			total += len(result)
-			return plan.Result{JSON: []byte(result)}
+			return resultOf(result)
 		}}
 		report := runner.Run(t.Context(), p)
 		tokens, chars := 400+r.IntN(4000), 0
@@ -219,9 +219,9 @@ func TestAnswerBlocks(t *testing.T) {
 	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"b","tool":"read"},{"id":"c","tool":"read"},{"id":"d","tool":"read"}],"output_steps":["c","d","a"]}`)
 	r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
 		if c.Step.ID == "d" {
-			return plan.Result{JSON: []byte("2")}
+			return resultOf("2")
 		}
-		return plan.Result{JSON: []byte("1"), Blocks: [][]byte{block(c.Step.ID)}}
+		return plan.Result{Value: plan.Value{JSON: []byte("1")}, Blocks: [][]byte{block(c.Step.ID)}}
 	}}
 	_, blocks := r.Run(t.Context(), p).Answer(p, excerpt.Limit{}, nil)
 	if diff := cmp.Diff([][]byte{owner("c"), block("c"), owner("a"), block("a")}, blocks); diff != "" {

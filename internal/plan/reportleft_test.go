@@ -72,7 +72,7 @@ func TestAnswerSmallBudget(t *testing.T) {
 		}
 		p := parse(t, plan.Limits{}, `{"steps":[`+strings.Join(steps, ",")+`]}`)
 		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result {
-			return plan.Result{JSON: []byte(`["` + strings.Repeat("x", c.bytes) + `"]`)}
+			return resultOf(`["` + strings.Repeat("x", c.bytes) + `"]`)
 		}}
 		report := r.Run(t.Context(), p)
 		var kept []byte
@@ -101,7 +101,7 @@ func TestAnswerSmallBudget(t *testing.T) {
 func TestAnswerKeepsNothing(t *testing.T) {
 	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"}]}`)
 	r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result {
-		return plan.Result{JSON: []byte(`"` + strings.Repeat("x", 3000) + `"`)}
+		return resultOf(`"` + strings.Repeat("x", 3000) + `"`)
 	}}
 	report := r.Run(t.Context(), p)
 	for name, keep := range map[string]func([]byte) string{"none": nil, "full": func([]byte) string { return "" }} {

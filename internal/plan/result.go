@@ -9,8 +9,7 @@ import (
 
 // Result is the result of one call.
 type Result struct {
-	JSON    []byte   // the value for references; nil if the call failed
-	Text    string   // the text that JSON was parsed from; empty if none
+	Value            // for references; without JSON if the call failed
 	Blocks  [][]byte // content blocks that are not text, as JSON; passed through
 	Bytes   int      // bytes of the whole response
 	Err     string   // why the call failed; empty if it succeeded

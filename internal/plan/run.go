@@ -16,7 +16,9 @@ import (
 // Runner runs a plan. Run's goroutine makes all scheduling decisions; calls run on other
 // goroutines.
 type Runner struct {
-	Limits   Limits
+	Limits
+	NoOptional bool // run no optional steps, because the client's budget is used up
+
 	Call     func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx ends
 	Progress func(done float64, of int, what string)  // receives the number of ended steps, with fractions for items; called on Run's goroutine; may be nil
 	Tokens   func(text []byte) int                    // counts tokens; nil means bytes/4
@@ -32,9 +34,9 @@ type Runner struct {
 // and no other starts. A write that is cut short is in doubt.
 func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	began := time.Now()
-	if r.Limits.Timeout > 0 {
+	if r.Timeout > 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, r.Limits.Timeout, fmt.Errorf("a plan may take %s (timeout)", r.Limits.Timeout))
+		ctx, stop = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("a plan may take %s (timeout)", r.Timeout))
 		defer stop()
 	}
 	x := newExecution(r, p)
@@ -42,9 +44,9 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 		x.answered(ctx, <-x.answers)
 	}
 	x.calls.Wait()
-	for _, g := range x.stages {
-		if g.State == "" {
-			x.cut(ctx, g)
+	for _, run := range x.runs {
+		if run.State == "" {
+			x.cut(ctx, run)
 		}
 	}
 	x.report.Makespan = time.Since(began)
@@ -58,8 +60,8 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 type execution struct {
 	*Runner
 	plan     *Plan
-	report   *Report  // outcomes so far
-	stages   []*stage // step index → stage
+	report   *Report    // outcomes so far
+	runs     []*stepRun // step index → run
 	queue    *schedule.Queue
 	answers  chan answer
 	calls    sync.WaitGroup
@@ -74,21 +76,21 @@ type execution struct {
 
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
-		Runner: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)), report: &Report{}, answers: make(chan answer),
+		Runner: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Parallel)), report: &Report{}, answers: make(chan answer),
 	}
 	for _, s := range p.Steps {
 		output := slices.Contains(p.Outputs, s)
-		g := &stage{Status: &Status{Step: s, Output: output}, items: items{needed: output}}
-		x.report.Steps, x.stages = append(x.report.Steps, g.Status), append(x.stages, g)
+		run := &stepRun{Status: &Status{Step: s, Output: output}, items: items{needed: output}}
+		x.report.Steps, x.runs = append(x.report.Steps, run.Status), append(x.runs, run)
 	}
 	for _, s := range p.Steps {
 		for _, i := range s.Needs {
-			x.stages[i].items.needed = true
+			x.runs[i].items.needed = true
 		}
 	}
-	for i, why := range p.leftOut(&r.Limits) {
+	for i, why := range r.leftOut(p) {
 		if why != "" {
-			x.skip(x.stages[i], why, true)
+			x.skip(x.runs[i], why, true)
 		}
 	}
 	return x
@@ -100,7 +102,7 @@ func (p *Plan) tasks(parallel int) ([]schedule.Task, schedule.Slots) {
 	slots := schedule.Slots{Total: parallel, Hosts: make(map[string]int)}
 	for i, s := range p.Steps {
 		t := s.Tool
-		tasks[i] = schedule.Task{After: slices.Concat(s.Waits, s.Order), Mean: t.Mean, Host: t.Host}
+		tasks[i] = schedule.Task{After: slices.Concat(s.Waits, s.OrderAfter), Mean: t.Mean, Host: t.Host}
 		if t.Capacity > 0 && t.Host != "" {
 			slots.Hosts[t.Host] = t.Capacity
 		}
@@ -116,41 +118,41 @@ func (x *execution) advance(ctx context.Context) bool {
 		if !ok {
 			break
 		}
-		x.begin(ctx, x.stages[i])
+		x.begin(ctx, x.runs[i])
 	}
-	for _, g := range x.stages {
-		for g.State == "" && g.items.more() && ctx.Err() == nil && x.acquireSlot(g) {
-			x.start(ctx, g)
+	for _, run := range x.runs {
+		for run.State == "" && run.items.more() && ctx.Err() == nil && x.acquireSlot(run) {
+			x.start(ctx, run)
 		}
 	}
 	return x.inFlight > 0
 }
 
 // acquireSlot acquires a slot for another call of a step. The step already has the first one.
-func (x *execution) acquireSlot(g *stage) bool {
-	if g.items.inFlight == 0 {
+func (x *execution) acquireSlot(run *stepRun) bool {
+	if run.items.inFlight == 0 {
 		return true
 	}
-	if limit := g.Step.Parallel; g.Step.Writes || limit > 0 && g.items.inFlight >= limit {
+	if limit := run.Step.Parallel; run.Step.Writes || limit > 0 && run.items.inFlight >= limit {
 		return false
 	}
-	return x.queue.AcquireExtra(g.Step.Index)
+	return x.queue.AcquireExtra(run.Step.Index)
 }
 
 // begin starts a step whose dependencies have ended, or skips it.
-func (x *execution) begin(ctx context.Context, g *stage) {
-	s := g.Step
+func (x *execution) begin(ctx context.Context, run *stepRun) {
+	s := run.Step
 	if why, benign := x.report.skipReason(s); why != "" {
-		x.skip(g, why, benign)
+		x.skip(run, why, benign)
 		return
 	}
 	if s.When != nil {
 		switch holds, err := s.When.holds(x.outcome); {
 		case err != nil:
-			x.end(g, Failed, "when: "+err.Error())
+			x.end(run, Failed, "when: "+err.Error())
 			return
 		case !holds:
-			x.skip(g, "when: false", true)
+			x.skip(run, "when: false", true)
 			return
 		}
 	}
@@ -160,19 +162,19 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 		array, err = r.resolve(x.outcome(r.Step))
 	}
 	if err == nil {
-		err = g.items.open(s, array)
+		err = run.items.open(s, array)
 	}
 	if err != nil {
-		x.end(g, Failed, "for_each: "+err.Error())
+		x.end(run, Failed, "for_each: "+err.Error())
 		return
 	}
-	g.inputs = x.inputs(s)
-	if !g.items.more() {
-		x.finish(g)
+	run.inputs = x.inputs(s)
+	if !run.items.more() {
+		x.finish(run)
 		return
 	}
-	g.items.began = time.Now()
-	x.start(ctx, g)
+	run.items.began = time.Now()
+	x.start(ctx, run)
 }
 
 // outcome returns the result of a step that has ended, or the parameters, as references see it:
@@ -184,7 +186,7 @@ func (x *execution) outcome(id string) (*Value, error) {
 	i := slices.IndexFunc(x.plan.Steps, func(s *Step) bool { return s.ID == id })
 	switch st := x.report.Steps[i]; {
 	case st.State == OK:
-		return &Value{st.Result.JSON, st.Result.Text}, nil
+		return &st.Result.Value, nil
 	case st.Benign:
 	case st.Step.OnError == Default:
 		return &Value{JSON: st.Step.Default}, nil
@@ -213,16 +215,16 @@ func (x *execution) inputs(s *Step) inputs {
 
 // start makes the next call of a step on a new goroutine. The goroutine also fills in the
 // arguments, because searching large results takes long. The call keeps its slot between retries.
-func (x *execution) start(ctx context.Context, g *stage) {
-	c := Call{Step: g.Step, Item: -1}
-	value := g.items.values[g.items.next]
-	if g.Step.ForEach != nil {
-		c.Item = g.items.next
+func (x *execution) start(ctx context.Context, run *stepRun) {
+	c := Call{Step: run.Step, Item: -1}
+	value := run.items.values[run.items.next]
+	if run.Step.ForEach != nil {
+		c.Item = run.items.next
 	}
-	g.items.next++
-	g.items.inFlight++
+	run.items.next++
+	run.items.inFlight++
 	x.inFlight++
-	output, inputs := g.Output, g.inputs
+	output, inputs := run.Output, run.inputs
 	x.calls.Go(func() {
 		a := x.perform(ctx, c, inputs, value)
 		if a.Err == "" && output {
@@ -243,46 +245,46 @@ func (r *Runner) countTokens(text []byte) int {
 
 // answered handles the outcome of a call.
 func (x *execution) answered(ctx context.Context, a answer) {
-	s, g, i := a.Step, x.stages[a.Step.Index], max(a.Item, 0)
+	s, run, i := a.Step, x.runs[a.Step.Index], max(a.Item, 0)
 	x.inFlight--
-	if g.items.inFlight--; g.items.inFlight > 0 {
+	if run.items.inFlight--; run.items.inFlight > 0 {
 		x.queue.ReleaseExtra(s.Index)
 	}
 	if a.calls > 0 {
-		g.Calls += a.calls
-		g.Bytes += a.Bytes
-		g.Source = a.Source
-		g.Took = max(g.Took, a.ended.Sub(g.items.began))
+		run.Calls += a.calls
+		run.Bytes += a.Bytes
+		run.Source = a.Source
+		run.Took = max(run.Took, a.ended.Sub(run.items.began))
 	}
 	if a.Err != "" && ctx.Err() != nil {
 		x.report.Ended = endReason(ctx)
 	}
 	if a.Err == "" {
-		if err := x.keep(g, i, a.Result, a.tokens); err != nil {
-			a.Err, a.InDoubt, g.items.stopped = err.Error(), true, true // it ran, but its result is lost
+		if err := x.storeResult(run, i, a.Result, a.tokens); err != nil {
+			a.Err, a.InDoubt, run.items.stopped = err.Error(), true, true // it ran, but its result is lost
 		}
 	}
 	if a.Err != "" {
-		g.InDoubt = g.InDoubt || a.InDoubt && s.Writes
-		x.failItem(g, i, a.Err)
+		run.InDoubt = run.InDoubt || a.InDoubt && s.Writes
+		x.failItem(run, i, a.Err)
 	}
-	if ctx.Err() != nil && g.items.more() {
-		x.cut(ctx, g)
-	} else if g.items.inFlight == 0 && !g.items.more() {
-		x.finish(g)
+	if ctx.Err() != nil && run.items.more() {
+		x.cut(ctx, run)
+	} else if run.items.inFlight == 0 && !run.items.more() {
+		x.finish(run)
 	} else if time.Since(x.told.at) >= time.Second {
 		x.told.at = time.Now()
-		done, of := g.items.done(), len(g.items.values)
+		done, of := run.items.done(), len(run.items.values)
 		x.tell(float64(x.ended)+float64(done)/float64(of+1), fmt.Sprintf("%s: %d of %d items", s.ID, done, of))
 	}
 }
 
-// keep stores the result of an item if a step or the client needs it.
-func (x *execution) keep(g *stage, i int, res Result, tokens int) error {
-	if !g.items.needed {
+// storeResult stores the result of an item if a step or the client needs it.
+func (x *execution) storeResult(run *stepRun, i int, res Result, tokens int) error {
+	if !run.items.needed {
 		return nil
 	}
-	if !g.Output {
+	if !run.Output {
 		res.Blocks = nil
 	}
 	size := len(res.JSON)
@@ -293,84 +295,84 @@ func (x *execution) keep(g *stage, i int, res Result, tokens int) error {
 		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, limit)
 	}
 	x.held += size
-	g.items.results[i] = res
-	if g.Tokens += tokens; g.Step.ForEach != nil {
-		g.Tokens++ // the comma
+	run.items.results[i] = res
+	if run.Tokens += tokens; run.Step.ForEach != nil {
+		run.Tokens++ // the comma
 	}
 	return nil
 }
 
 // maxBytes returns the limit of stored results, and of the arguments of one call.
-func (r *Runner) maxBytes() int { return cmp.Or(r.Limits.Bytes, noLimit) }
+func (r *Runner) maxBytes() int { return cmp.Or(r.Bytes, noLimit) }
 
 // failItem applies the step's on_error to a failed item.
-func (x *execution) failItem(g *stage, i int, why string) {
+func (x *execution) failItem(run *stepRun, i int, why string) {
 	var err error
-	switch s := g.Step; {
+	switch s := run.Step; {
 	case s.ForEach == nil || s.Writes || s.OnError == Fail:
-		g.items.stopped = true
+		run.items.stopped = true
 	case s.OnError == Default:
-		err = x.keep(g, i, Result{JSON: s.Default}, len(s.Default))
+		err = x.storeResult(run, i, Result{Value: Value{JSON: s.Default}}, len(s.Default))
 	case s.OnError == Continue:
-		err = x.keep(g, i, Result{JSON: []byte("null")}, 1)
+		err = x.storeResult(run, i, Result{Value: Value{JSON: []byte("null")}}, 1)
 	}
 	if err != nil {
-		why, g.items.stopped = err.Error(), true
+		why, run.items.stopped = err.Error(), true
 	}
-	if g.items.failed++; g.items.failed == 1 || i < g.items.firstBad || err != nil {
-		g.items.firstBad, g.items.why = i, why
+	if run.items.failed++; run.items.failed == 1 || i < run.items.firstBad || err != nil {
+		run.items.firstBad, run.items.why = i, why
 	}
 }
 
 // finish ends a step whose calls have ended.
-func (x *execution) finish(g *stage) {
-	if g.fails() {
-		x.end(g, Failed, g.reason())
+func (x *execution) finish(run *stepRun) {
+	if run.fails() {
+		x.end(run, Failed, run.reason())
 		return
 	}
-	if g.items.needed {
-		g.Result = g.result()
+	if run.items.needed {
+		run.Result = run.result()
 	}
-	x.end(g, OK, g.reason())
+	x.end(run, OK, run.reason())
 }
 
 // cut ends a step that is left when the plan ends.
-func (x *execution) cut(ctx context.Context, g *stage) {
+func (x *execution) cut(ctx context.Context, run *stepRun) {
 	x.report.Ended = endReason(ctx)
-	if g.items.values == nil {
-		x.end(g, Cancelled, x.report.Ended)
+	if run.items.values == nil {
+		x.end(run, Cancelled, x.report.Ended)
 		return
 	}
-	if g.items.stopped = true; g.items.failed == 0 {
-		g.items.why = "cut short: " + x.report.Ended
+	if run.items.stopped = true; run.items.failed == 0 {
+		run.items.why = "cut short: " + x.report.Ended
 	}
-	if g.items.inFlight == 0 {
-		x.finish(g)
+	if run.items.inFlight == 0 {
+		x.finish(run)
 	}
 }
 
 // skip ends a step that does not run. benign means that nothing has failed.
-func (x *execution) skip(g *stage, why string, benign bool) {
-	g.Benign = benign
-	x.end(g, Skipped, why)
+func (x *execution) skip(run *stepRun, why string, benign bool) {
+	run.Benign = benign
+	x.end(run, Skipped, why)
 }
 
 // maxReason is the maximum length of Status.Reason in characters.
 const maxReason = 500
 
 // end records the outcome of a step.
-func (x *execution) end(g *stage, state State, reason string) {
-	g.State, g.Reason = state, excerpt.Shorten(reason, maxReason)
-	g.items.results, g.inputs = nil, nil
-	g.chain = min(g.Calls, 1)
-	for _, i := range g.Step.Waits {
-		g.chain = max(g.chain, x.stages[i].chain+min(g.Calls, 1))
+func (x *execution) end(run *stepRun, state State, reason string) {
+	run.State, run.Reason = state, excerpt.Shorten(reason, maxReason)
+	run.items.results, run.inputs = nil, nil
+	run.chain = min(run.Calls, 1)
+	for _, i := range run.Step.Waits {
+		run.chain = max(run.chain, x.runs[i].chain+min(run.Calls, 1))
 	}
-	x.queue.Done(g.Step.Index)
+	x.queue.Done(run.Step.Index)
 	x.ended++
-	what := g.Step.ID + ": " + string(state)
-	if g.Calls > 0 {
-		what += fmt.Sprintf(" (%d ms)", g.Took.Milliseconds())
+	what := run.Step.ID + ": " + string(state)
+	if run.Calls > 0 {
+		what += fmt.Sprintf(" (%d ms)", run.Took.Milliseconds())
 	}
 	x.tell(float64(x.ended), what)
 }

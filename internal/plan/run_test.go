@@ -90,7 +90,7 @@ func (s *servers) call(ctx context.Context, c plan.Call) plan.Result {
 	case give == nil:
 		give = c.Arguments
 	}
-	return plan.Result{JSON: give, Bytes: len(give), Source: "fetched"}
+	return plan.Result{Value: plan.Value{JSON: give}, Bytes: len(give), Source: "fetched"}
 }
 
 // ids returns the steps of the calls, in the order of their start as far as it is known.
@@ -122,6 +122,11 @@ func parse(t testing.TB, l plan.Limits, text string) *plan.Plan {
 		t.Fatal(defects.Error())
 	}
 	return p
+}
+
+// resultOf returns the result of a call with this value.
+func resultOf[T string | []byte](json T) plan.Result {
+	return plan.Result{Value: plan.Value{JSON: []byte(json)}}
 }
 
 // run runs a plan of these steps.

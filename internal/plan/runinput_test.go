@@ -94,11 +94,11 @@ func TestRunReadsLargeResults(t *testing.T) {
 			r := &plan.Runner{Limits: plan.Limits{Parallel: 1}, Call: func(_ context.Context, c plan.Call) plan.Result {
 				switch c.Step.ID {
 				case "a":
-					return plan.Result{JSON: large(n)}
+					return resultOf(large(n))
 				case "list":
-					return plan.Result{JSON: []byte(`[{"v":1},{"v":2}]`)}
+					return resultOf(`[{"v":1},{"v":2}]`)
 				}
-				return plan.Result{JSON: c.Arguments}
+				return resultOf(c.Arguments)
 			}}
 			report := r.Run(t.Context(), p)
 			e := report.Steps[4]
@@ -139,11 +139,11 @@ func TestRunCancelledWhileReading(t *testing.T) {
 	r := &plan.Runner{Call: func(_ context.Context, c plan.Call) plan.Result {
 		switch c.Step.ID {
 		case "a":
-			return plan.Result{JSON: large(20_001)}
+			return resultOf(large(20_001))
 		case "last":
 			cancel() // while references of the other step are resolved
 		}
-		return plan.Result{JSON: []byte("1")}
+		return resultOf("1")
 	}}
 	report := r.Run(ctx, p)
 	want := "a ok\nquick ok\nnext ok\nlast ok\nb failed: cut short: cancelled"
@@ -165,12 +165,12 @@ func TestRunCountsTextOnce(t *testing.T) {
 	r := &plan.Runner{Limits: plan.Limits{Bytes: 70, Parallel: 1}, Call: func(_ context.Context, c plan.Call) plan.Result {
 		switch c.Step.ID {
 		case "a":
-			return plan.Result{JSON: []byte(strings.TrimSpace(text)), Text: text}
+			return plan.Result{Value: plan.Value{JSON: []byte(strings.TrimSpace(text)), Text: text}}
 		case "rows":
-			return plan.Result{JSON: []byte(`[{},{}]`), Text: "{}\n{}"}
+			return plan.Result{Value: plan.Value{JSON: []byte(`[{},{}]`), Text: "{}\n{}"}}
 		}
 		got[c.Step.ID] = string(c.Arguments)
-		return plan.Result{JSON: []byte("1")}
+		return resultOf("1")
 	}}
 	report := r.Run(t.Context(), p)
 	want := map[string]string{"s": `{"text":" [1,\n 2]  \n"}`, "j": `{"x":[1,2]}`, "t": `{"text":"{}\n{}"}`}
@@ -179,7 +179,9 @@ func TestRunCountsTextOnce(t *testing.T) {
 	}
 
 	whole := `"` + strings.Repeat("x", 60) + `"`
-	r.Call = func(context.Context, plan.Call) plan.Result { return plan.Result{JSON: []byte(whole), Text: whole} }
+	r.Call = func(context.Context, plan.Call) plan.Result {
+		return plan.Result{Value: plan.Value{JSON: []byte(whole), Text: whole}}
+	}
 	report = r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"}]}`))
 	if got := fates(report); got != "a ok" {
 		t.Errorf("got %s", got)
@@ -215,11 +217,11 @@ func BenchmarkForEachOfLarge(b *testing.B) {
 	r := &plan.Runner{Limits: plan.Limits{Parallel: 16}, Call: func(_ context.Context, c plan.Call) plan.Result {
 		switch c.Step.ID {
 		case "a":
-			return plan.Result{JSON: result}
+			return resultOf(result)
 		case "list":
-			return plan.Result{JSON: list}
+			return resultOf(list)
 		}
-		return plan.Result{JSON: []byte("1")}
+		return resultOf("1")
 	}}
 	for b.Loop() {
 		r.Run(b.Context(), p)

@@ -65,7 +65,7 @@ func (w *world) call(ctx context.Context, c plan.Call) plan.Result {
 	h.Write([]byte(c.Step.ID))
 	h.Write(c.Arguments)
 	n := h.Sum32() % 1000
-	return plan.Result{JSON: fmt.Appendf(nil, `{"v":%d,"list":[%d,%d,%d,null,"x"],"no":0}`, n, n, n+1, n+2)}
+	return resultOf(fmt.Appendf(nil, `{"v":%d,"list":[%d,%d,%d,null,"x"],"no":0}`, n, n, n+1, n+2))
 }
 
 // checkOpen checks the calls in flight when a call starts.
@@ -225,7 +225,7 @@ func (w *world) check(r *plan.Report) {
 		if calls[s] > 0 && st.Took != last[s].Sub(first[s]) {
 			w.bad = append(w.bad, fmt.Sprintf("%s took %s, said to be %s", s.ID, last[s].Sub(first[s]), st.Took))
 		}
-		for _, i := range slices.Concat(s.Waits, s.Order) {
+		for _, i := range slices.Concat(s.Waits, s.OrderAfter) {
 			if d := r.Steps[i].Step; calls[s] > 0 && first[s].Before(last[d]) {
 				w.bad = append(w.bad, fmt.Sprintf("%s began before %s had ended", s.ID, d.ID))
 			}

@@ -243,7 +243,7 @@ func TestRunResultsAreData(t *testing.T) {
 			if c.Step.ID == "b" || c.Step.ID == "e" {
 				got = append(got, string(c.Arguments))
 			}
-			return plan.Result{JSON: []byte(sly)}
+			return resultOf(sly)
 		}}
 		r.Run(t.Context(), p)
 		slices.Sort(got)
@@ -257,7 +257,7 @@ func TestRunResultsAreData(t *testing.T) {
 // Invalid JSON never appears in arguments or answers.
 func TestRunResultThatIsNoJSON(t *testing.T) {
 	for _, result := range []string{"", "{", "[1,2", `{"a":1} 2`, "NaN"} {
-		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result { return plan.Result{JSON: []byte(result)} }}
+		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result { return resultOf(result) }}
 		report := r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"w","tool":"write"}]}`))
 		if got, want := fates(report), "w failed in doubt: the result is not valid JSON"; got != want {
 			t.Errorf("%q: got %s, want %s", result, got, want)

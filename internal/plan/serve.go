@@ -19,14 +19,17 @@ type Settings struct {
 	Named   []Named       // offered as tools plan__NAME
 }
 
+// ReadOnly reports whether plans with a step that may write are refused.
+func (s *Settings) ReadOnly() bool { return s.Mutations == "deny" }
+
 // Read parses and checks a plan: the arguments of execute_tool_plan or, unless n is nil, those of
-// the tool of a configured plan.
+// the tool of a configured plan. An error about the plan is of type [Defects].
 func Read(arguments []byte, n *Named, o Options) (p *Plan, err error) {
 	if n != nil {
-		if o.Params, err = n.Fill(arguments); err != nil {
+		if o.Params, err = n.fill(arguments); err != nil {
 			return nil, err
 		}
-		arguments = n.Body()
+		arguments = n.body()
 	}
 	p, defects := Parse(arguments, o)
 	if defects != nil {
@@ -35,8 +38,8 @@ func Read(arguments []byte, n *Named, o Options) (p *Plan, err error) {
 	return p, nil
 }
 
-// Host connects a plan with its client and with the servers of its tools.
-type Host struct {
+// Executor executes plans of one client.
+type Executor struct {
 	Runner
 	Settings func() *Settings                       // in force now; a reload may change them while the plan runs
 	Ask      func(question string) error            // asks the user to confirm, and returns why not; nil if the client cannot be asked
@@ -44,45 +47,45 @@ type Host struct {
 	Room     func() int                             // tokens that the client's budget leaves for the answer
 }
 
-// ErrUnread is returned by Host.Ask if the client closed the question unanswered.
+// ErrUnread is returned by Executor.Ask if the client closed the question unanswered.
 var ErrUnread = errors.New("the client closed the question without an answer")
 
 // Serve confirms and runs a plan, and returns its report with the answer. It stores an answer that
 // the client may not receive, so that the client can find out what was written.
-func (h *Host) Serve(ctx context.Context, p *Plan) (*Report, error) {
-	confirmed, err := h.confirm(p)
+func (e *Executor) Serve(ctx context.Context, p *Plan) (*Report, error) {
+	confirmed, err := e.confirm(p)
 	if err != nil {
 		return nil, err
 	}
-	h.refused = func(c Call) error { return confirmed.Check(c, p.Discloses(c.Step), h.Settings()) }
-	r := h.Run(ctx, p)
-	limit := limitOf(min(h.Settings().ResultTokens(p.Budget), h.Room()), h.Tokens)
-	r.Structured, r.Blocks = r.Answer(p, limit, func(all []byte) string { return h.Keep("all results", all) })
+	e.refused = func(c Call) error { return confirmed.check(c, p.discloses(c.Step), e.Settings()) }
+	r := e.Run(ctx, p)
+	limit := limitOf(min(e.Settings().ResultTokens(p.Budget), e.Room()), e.Tokens)
+	r.Structured, r.Blocks = r.Answer(p, limit, func(all []byte) string { return e.Keep("all results", all) })
 	if r.Cancelled = ctx.Err() != nil; r.Cancelled || slices.ContainsFunc(r.Steps, func(st *Status) bool { return st.Step.Writes && st.Calls > 0 }) {
-		h.Keep("result", r.Structured)
+		e.Keep("result", r.Structured)
 	}
 	return r, nil
 }
 
 // confirm asks the user to confirm the plan's writes and disclosures to third parties, if there
 // are any, and returns them. The error says why the plan must not run.
-func (h *Host) confirm(p *Plan) (Risks, error) {
-	risks := p.Risks(h.Settings().Mutations == "confirm") // with "deny", Parse has refused writes
-	if len(risks) == 0 {
+func (e *Executor) confirm(p *Plan) (risks, error) {
+	needed := p.risks(e.Settings().Mutations == "confirm") // with "deny", Parse has refused writes
+	if len(needed) == 0 {
 		return nil, nil
 	}
-	if h.Ask == nil {
-		return nil, Unconfirmed(risks, "this client cannot be asked (it declares no elicitation by form)")
+	if e.Ask == nil {
+		return nil, unconfirmed(needed, "this client cannot be asked (it declares no elicitation by form)")
 	}
-	question, err := p.Confirmation(risks)
+	question, err := p.question(needed)
 	if err == nil {
-		if err = h.Ask(question); errors.Is(err, ErrUnread) {
-			return nil, Unconfirmed(risks, err.Error())
+		if err = e.Ask(question); errors.Is(err, ErrUnread) {
+			return nil, unconfirmed(needed, err.Error())
 		} else if err != nil {
 			err = fmt.Errorf("the plan was not run: %w", err)
 		}
 	}
-	return risks, err
+	return needed, err
 }
 
 // maxChars limits an answer in characters, whatever its budget: a known client writes longer

@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// stage is a step in progress: its status, and its calls.
-type stage struct {
+// stepRun is the run of a step: its status and its calls.
+type stepRun struct {
 	*Status
 	items  items
 	inputs inputs // of its arguments
@@ -51,19 +51,19 @@ func (i *items) more() bool { return !i.stopped && i.next < len(i.values) }
 // done returns the number of items that have ended.
 func (i *items) done() int { return i.next - i.inFlight }
 
-// fails reports whether the step fails if its items end as they are. With on_error "skip" it
-// succeeds unless all items failed.
-func (g *stage) fails() bool {
-	return g.items.stopped || g.Step.OnError == Skip && g.items.failed > 0 && g.items.failed == g.items.done()
+// fails reports whether the step fails, once the calls in flight have ended: it was stopped, or
+// each item that was called failed and on_error is "skip", which leaves no result.
+func (run *stepRun) fails() bool {
+	return run.items.stopped || run.Step.OnError == Skip && run.items.failed > 0 && run.items.failed == run.items.done()
 }
 
 // result returns the result of a step whose items have succeeded.
-func (g *stage) result() (r Result) {
-	if g.Step.ForEach == nil {
-		return g.items.results[0]
+func (run *stepRun) result() (r Result) {
+	if run.Step.ForEach == nil {
+		return run.items.results[0]
 	}
 	var parts [][]byte
-	for _, res := range g.items.results {
+	for _, res := range run.items.results {
 		parts = append(parts, res.JSON)
 		r.Blocks = append(r.Blocks, res.Blocks...)
 	}
@@ -72,19 +72,19 @@ func (g *stage) result() (r Result) {
 }
 
 // reason describes the failed items and those that were not called.
-func (g *stage) reason() string {
-	why := g.items.why
+func (run *stepRun) reason() string {
+	why := run.items.why
 	switch {
-	case g.Step.ForEach == nil:
+	case run.Step.ForEach == nil:
 		return why
-	case g.items.failed > 0:
-		why = fmt.Sprintf("; %d failed; item %d: %s", g.items.failed, g.items.firstBad, why)
+	case run.items.failed > 0:
+		why = fmt.Sprintf("; %d failed; item %d: %s", run.items.failed, run.items.firstBad, why)
 	case why != "":
 		why = "; " + why
-	case g.items.next == g.items.length:
+	case run.items.next == run.items.length:
 		return ""
 	}
-	return fmt.Sprintf("%d of %d items called", g.items.next, g.items.length) + why
+	return fmt.Sprintf("%d of %d items called", run.items.next, run.items.length) + why
 }
 
 // skipReason returns the reason why a step must be skipped because of the steps that it waits
@@ -132,4 +132,6 @@ func (r *Report) failedWrite(s *Step) string {
 func (s *Step) stopsWrites() bool { return s.Writes && s.OnError != Continue }
 
 // follows reports whether a step starts only after another one has ended.
-func (s *Step) follows(i int) bool { return slices.Contains(s.Waits, i) || slices.Contains(s.Order, i) }
+func (s *Step) follows(i int) bool {
+	return slices.Contains(s.Waits, i) || slices.Contains(s.OrderAfter, i)
+}

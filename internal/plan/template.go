@@ -28,7 +28,7 @@ type Ref struct {
 	Pointer string // JSON pointer into its value; empty for the whole value
 	Null    bool   // a missing value is null (short form); otherwise it is an error unless Default is set
 	Default []byte // replaces a missing value; may be nil
-	at      place
+	at      node
 	inText  bool // it is in a $tpl
 }
 
@@ -63,7 +63,7 @@ var (
 const wantReference = `want a reference: "$ref:step", "$ref:step.field" or {"$ref": "step#/json/pointer"}`
 
 // reference parses a value that must be a single reference, and returns nil if it is not.
-func (v place) reference() *Ref {
+func (v node) reference() *Ref {
 	known := len(v.p.defects)
 	r, ok := v.template().(*Ref)
 	if !ok && len(v.p.defects) == known {
@@ -76,7 +76,7 @@ func (v place) reference() *Ref {
 const maxNesting = 64
 
 // template parses a value with references.
-func (v place) template() any {
+func (v node) template() any {
 	if v.depth > maxNesting {
 		v.errorf("nested deeper than %d values", maxNesting)
 		return nil
@@ -99,7 +99,7 @@ func (v place) template() any {
 	return v.raw
 }
 
-func (v place) parseString() any {
+func (v node) parseString() any {
 	s, _ := jsonrpc.String(v.raw)
 	if escaped.MatchString(s) {
 		return jsonrpc.AppendString(nil, s[1:])
@@ -121,11 +121,11 @@ func (v place) parseString() any {
 }
 
 // notWhole reports a reference that is only a part of a string.
-func (v place) notWhole(s string) {
+func (v node) notWhole(s string) {
 	v.errorf(`%s: a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}; {"$lit": "…"} leaves a text as it is`, quoted(s))
 }
 
-func (v place) parseObject() any {
+func (v node) parseObject() any {
 	index := jsonrpc.NewIndex(v.raw)
 	for _, form := range []string{"$lit", "$tpl"} {
 		inner := index.Get(form)
@@ -163,7 +163,7 @@ func (v place) parseObject() any {
 }
 
 // target parses "step#/json/pointer"; it returns nil if the text does not have this form.
-func (v place) target(target string) *Ref {
+func (v node) target(target string) *Ref {
 	id, pointer, ok := strings.Cut(target, "#")
 	if !ok || !idForm.MatchString(id) || !jsonrpc.ValidPointer(pointer) {
 		return nil
@@ -178,7 +178,7 @@ func (p *parser) tooMuch() bool { return p.refs > maxRefs || len(p.defects) > ma
 // parseText parses the text of a $tpl. In front of a brace, two dollars are an escaped one, and a
 // remaining one begins a reference. So "$${" is "${", and "$$${a#/price}" is a dollar and a
 // price.
-func (v place) parseText() any {
+func (v node) parseText() any {
 	rest, ok := jsonrpc.String(v.raw)
 	if !ok {
 		v.errorf("want a string, have %s", shown(v.raw))
@@ -218,7 +218,7 @@ func (v place) parseText() any {
 }
 
 // isTarget reports whether a reference of the step may refer to an id.
-func (v place) isTarget(id string) bool {
+func (v node) isTarget(id string) bool {
 	return v.p.byID[id] != nil || id == params && v.p.options.Params != nil || v.step.written["for_each"] != nil && (id == item || id == index)
 }
 

@@ -43,13 +43,13 @@ func (r results) last(members string, input *schema.Schema) string {
 		switch {
 		case c.Step.ID == "x":
 			got = string(c.Arguments)
-			return plan.Result{JSON: []byte("1")}
+			return resultOf("1")
 		case text == "":
 			return plan.Result{Err: "it fails"}
 		case !json.Valid([]byte(text)):
-			return plan.Result{JSON: jsonrpc.AppendString(nil, text)}
+			return resultOf(jsonrpc.AppendString(nil, text))
 		}
-		return plan.Result{JSON: []byte(strings.TrimSpace(text)), Text: text}
+		return plan.Result{Value: plan.Value{JSON: []byte(strings.TrimSpace(text)), Text: text}}
 	}}).Run(context.Background(), p)
 	if st := report.Steps[len(r)]; got == "" {
 		return string(st.State) + ": " + st.Reason

@@ -193,12 +193,10 @@ func (s *session) room(p *policy) budget.Room {
 	return s.join().Room(s.observed.turns.current())
 }
 
-// planLimits returns the limits of a plan of the session.
-func (s *session) planLimits() plan.Limits {
+// planRunner returns a runner of the session's plans, with the limits that are in force now.
+func (s *session) planRunner() *plan.Runner {
 	p := s.srv.policy.Load()
-	l := p.Plans.Limits
-	l.NoOptional = !s.room(p).Optional
-	return l
+	return &plan.Runner{Limits: p.Plans.Limits, NoOptional: !s.room(p).Optional}
 }
 
 // spend counts the tokens of a result that is about to be written, and returns it with the

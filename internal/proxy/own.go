@@ -63,7 +63,7 @@ func newOwnTools(p *policy) (all []*ownTool) {
 		return all
 	}
 	annotations := `{"readOnlyHint":false,"destructiveHint":true}`
-	if p.Plans.Mutations == "deny" {
+	if p.Plans.ReadOnly() {
 		annotations = `{"readOnlyHint":true,"openWorldHint":true}` // steps that disclose data to third parties are confirmed nevertheless
 	}
 	addPlan := func(name, description string, input []byte, n *plan.Named) {
@@ -73,7 +73,7 @@ func newOwnTools(p *policy) (all []*ownTool) {
 		serve := func(x *request, arguments []byte) outcome { return servePlan(x, n, arguments) }
 		add(name, false, serve, jsonrpc.Set(item, "annotations", []byte(annotations)))
 	}
-	addPlan(planTool, plan.Description(p.Plans.Limits), plan.InputSchema(), nil)
+	addPlan(planTool, plan.Description(&p.Plans), plan.InputSchema(), nil)
 	if p.Plans.KeepFor > 0 {
 		add(readTool, false, serveReadResult, ownEntry(readTool))
 	}

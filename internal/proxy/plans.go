@@ -27,13 +27,13 @@ type Plans = plan.Settings
 func servePlan(x *request, n *plan.Named, arguments []byte) outcome {
 	x.s.awaitOffers(x.ctx)
 	v := x.s.view()
-	o := plan.Options{Limits: v.p.Plans.Limits, Names: v.toolNames, Find: func(name string) *plan.Tool { return v.planTool(x.ctx, name) }}
+	o := plan.Options{Limits: v.p.Plans.Limits, ReadOnly: v.p.Plans.ReadOnly(), Names: v.toolNames, Find: func(name string) *plan.Tool { return v.planTool(x.ctx, name) }}
 	p, err := plan.Read(arguments, n, o)
 	switch {
 	case err != nil:
 		return outcome{err: err}
 	case p.DryRun:
-		return ownOutcome(structuredResult(p.Forecast(x.s.planLimits()).Answer(), nil, false))
+		return ownOutcome(structuredResult(x.s.planRunner().Forecast(p).Answer(), nil, false))
 	}
 	r := newPlanRun(x)
 	x.s.running.Go(func() { r.work.end(r.run(p)) })
@@ -43,9 +43,9 @@ func servePlan(x *request, n *plan.Named, arguments []byte) outcome {
 // planRun is the run of one plan. Its work is suspended while a stateless client is asked
 // questions.
 //
-//	servePlan ──► plan.Host.Serve ──► call: a request for each step
-//	  │                                          │ questions
-//	  └─► serve ◄──────────── work ◄─────────────┘
+//	servePlan ──► plan.Executor.Serve ──► call: a request for each step
+//	  │                                              │ questions
+//	  └─► serve ◄────────────── work ◄───────────────┘
 type planRun struct {
 	s      *session
 	work   *work
@@ -67,33 +67,34 @@ func newPlanRun(x *request) *planRun {
 // run runs the plan, records its event and returns its result.
 func (r *planRun) run(p *plan.Plan) outcome {
 	current := r.s.srv.policy.Load
-	h := plan.Host{
-		Runner:   plan.Runner{Limits: r.s.planLimits(), Call: r.call, Progress: r.progress, Tokens: deliver.Tokens},
+	e := plan.Executor{
+		Runner:   *r.s.planRunner(),
 		Settings: func() *plan.Settings { return &current().Plans },
 		Room:     func() int { return r.s.room(current()).Excerpts },
 		Keep: func(what string, value []byte) string {
 			return r.s.srv.kept.Add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, current().Plans.KeepFor)
 		},
 	}
+	e.Call, e.Progress, e.Tokens = r.call, r.progress, deliver.Tokens
 	if r.work.first.client.ElicitsByForm() {
-		h.Ask = r.work.confirm
+		e.Ask = r.work.confirm
 	}
-	report, err := h.Serve(r.work.ctx, p)
+	report, err := e.Serve(r.work.ctx, p)
 	if err != nil {
 		return outcome{err: err}
 	}
-	e := record.Event{
+	event := record.Event{
 		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: toolName(&r.work.first.msg.Index),
 		LatencyMS: ms(report.Makespan), Depth: report.ChainLength(), BytesOut: int64(len(report.Structured)), Cancelled: report.Cancelled,
 	}
 	for _, st := range report.Steps {
-		e.Steps += st.Calls
-		e.BytesIn += int64(st.Bytes)
+		event.Steps += st.Calls
+		event.BytesIn += int64(st.Bytes)
 	}
 	for _, b := range report.Blocks {
-		e.BytesOut += int64(len(b))
+		event.BytesOut += int64(len(b))
 	}
-	r.s.srv.recorder.log.Add(e)
+	r.s.srv.recorder.log.Add(event)
 	return ownOutcome(structuredResult(report.Structured, report.Blocks, report.Failed()))
 }
 
@@ -188,7 +189,7 @@ func (v view) planTool(ctx context.Context, name string) *plan.Tool {
 	}
 	out := &plan.Tool{
 		Name: name, Configured: t.key(),
-		Host: m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWeight(m.ValueClass),
+		Host: m.Host, Capacity: p.rule(m.Host).Concurrency, Worth: enrich.ClassWeight(m.ValueClass),
 		Unclassified: m.Unclassified(), Domains: possiblePlaces(m),
 		Discloses: func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes:    func(args []byte) bool { return !reading(model(), args) },

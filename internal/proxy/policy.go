@@ -66,7 +66,6 @@ func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstre
 		}
 		p.members = append(p.members, m)
 	}
-	p.Plans.ReadOnly = p.Plans.Mutations == "deny"
 	p.own = newOwnTools(p)
 	return p
 }

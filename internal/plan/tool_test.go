@@ -11,7 +11,7 @@ import (
 
 // The description is part of every session's context, so it must be short.
 func TestDescriptionIsShort(t *testing.T) {
-	text := plan.Description(plan.Limits{Steps: 100, ReadOnly: true})
+	text := plan.Description(&plan.Settings{Mutations: "deny", Limits: plan.Limits{Steps: 100}})
 	for _, part := range []string{"100 steps", "Only tools that read", `"ID#"`, "without your client's prefix", plan.GuideURI} {
 		if !strings.Contains(text, part) {
 			t.Errorf("nothing of %q: %s", part, text)
@@ -41,7 +41,7 @@ func TestGuideExample(t *testing.T) {
 
 // The example in the description is a valid plan.
 func TestDescriptionExample(t *testing.T) {
-	text := plan.Description(plan.Limits{})
+	text := plan.Description(&plan.Settings{})
 	_, example, _ := strings.Cut(text, "Example: ")
 	example, _, _ = strings.Cut(example, "\n")
 	o := parsing(t)
@@ -66,7 +66,7 @@ func TestSchemas(t *testing.T) {
 	report := `{"steps":[{"id":"a","status":"ok","ms":12,"tokens":3,"source":"hit","calls":2}],"outputs":{"a":[1]},
 		"left_out":[{"step":"a","pointer":"/x","what":"items","count":3,"bytes":9,"handle":"h"}],"ended":"timeout"}`
 	fits(t, plan.OutputSchema(), report, true)
-	fits(t, plan.OutputSchema(), string(parsed(t, guideSummary, parsing(t)).Forecast(plan.Limits{}).Answer()), true)
+	fits(t, plan.OutputSchema(), string(forecast(parsed(t, guideSummary, parsing(t)), plan.Limits{}).Answer()), true)
 
 }
 
