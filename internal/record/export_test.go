@@ -17,6 +17,9 @@ const (
 	WriteEvery         = writeEvery
 )
 
+// Edges are those of the buckets of a Histogram.
+var Edges = edges
+
 // CreateWith replaces the function that creates a log's files.
 func (o *Options) CreateWith(create func(path string) (*os.File, error)) { o.create = create }
 

@@ -2,11 +2,11 @@ package record
 
 import (
 	"math"
-	"sort"
+	"slices"
 )
 
-// Histogram counts values by size. Number, sum and maximum are exact; a quantile is off by an
-// eighth at most. The zero value is ready to use.
+// Histogram counts values by size. Number, sum and maximum are exact; a quantile from 0.001 to
+// 9,000,000 is off by an eighth at most. The zero value is ready to use.
 type Histogram struct {
 	N   int64   `json:"n" jsonschema:"Number of values, exact."`
 	Sum float64 `json:"sum" jsonschema:"Sum of them, exact."`
@@ -16,7 +16,7 @@ type Histogram struct {
 	Max float64 `json:"max" jsonschema:"Largest, exact."`
 
 	Min    float64  `json:"-"`
-	Counts []uint32 `json:"-"` // number of values in (edges[i-1], edges[i]]; nil if there are none, or they are not known
+	Counts []uint32 `json:"-"` // number of values in each bucket, of which bucket i is (edges[i-1], edges[i]]; nil if there are no values, or only the quantiles are known
 }
 
 // edges are round numbers at most a quarter apart. In milliseconds they cover a microsecond to
@@ -38,7 +38,8 @@ func (h *Histogram) Add(v float64) {
 	h.N++
 	h.Sum += v
 	h.Min, h.Max = min(h.Min, v), max(h.Max, v)
-	h.Counts[sort.SearchFloat64s(edges, v)]++
+	bucket, _ := slices.BinarySearch(edges, v)
+	h.Counts[bucket]++
 }
 
 // merge adds the values of another histogram. The quantiles become the mean of both, weighted by
@@ -71,22 +72,23 @@ func (h *Histogram) derive() {
 	}
 }
 
-// Quantile returns the quantile for a share between 0 and 1, or 0 if there are no values.
+// Quantile returns the quantile for a share between 0 and 1, or 0 if there are no values. It is
+// the middle of its bucket, which is at most an eighth away from any value in it, and exact if it
+// is the largest value.
 func (h *Histogram) Quantile(share float64) float64 {
-	rank, before := math.Ceil(share*float64(h.N)), 0.0
+	rank, upTo := max(int64(math.Ceil(share*float64(h.N))), 1), int64(0)
 	for i, n := range h.Counts {
-		if n == 0 || before+float64(n) < rank {
-			before += float64(n)
+		if upTo += int64(n); upTo < rank {
 			continue
 		}
-		if i == len(edges) {
+		if rank == h.N || i == len(edges) {
 			return h.Max
 		}
 		low := 0.0
 		if i > 0 {
 			low = edges[i-1]
 		}
-		return max(h.Min, min(h.Max, low+(edges[i]-low)*(rank-before)/float64(n)))
+		return max(h.Min, min(h.Max, (low+edges[i])/2))
 	}
 	return 0
 }

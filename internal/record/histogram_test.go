@@ -47,6 +47,25 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
+// A quantile is off by an eighth at most, wherever in their bucket the values are.
+func TestQuantilesAtTheEdges(t *testing.T) {
+	for _, edge := range record.Edges[1 : len(record.Edges)-1] {
+		for _, v := range []float64{edge, math.Nextafter(edge, math.Inf(1))} {
+			var h record.Histogram
+			h.Add(record.Edges[0])
+			for range 98 {
+				h.Add(v)
+			}
+			h.Add(record.Edges[len(record.Edges)-1])
+			for _, share := range []float64{0.02, 0.5, 0.99} {
+				if got := h.Quantile(share); math.Abs(got-v) > v/8 {
+					t.Errorf("%v of values of %v: got %v", share, v, got)
+				}
+			}
+		}
+	}
+}
+
 func TestQuantilesOfTheOutermost(t *testing.T) {
 	for _, v := range []float64{0, 1e-9, 1e300, 3600e3, 7 * 24 * 3600e3, -5} {
 		q := latent(v).Stats(time.Time{}).Totals.LatencyMS
