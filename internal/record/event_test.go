@@ -72,6 +72,11 @@ func TestParse(t *testing.T) {
 		{"another order and spaces", ` { "seq" : 3 , "kind" : "plan" } `, `{"kind":"plan","seq":3}`, ""},
 		{"null", `{"kind":"plan","seq":null,"top":null,"store":null}`, `{"kind":"plan"}`, ""},
 		{"numbers beyond the bounds", `{"kind":"plan","seq":-3,"latency_ms":1e300,"bytes_in":9223372036854775807}`, `{"kind":"plan","latency_ms":1000000000000,"bytes_in":1099511627776}`, ""},
+		{
+			"numbers and names beyond the bounds, within others",
+			`{"kind":"choice","declined":{"` + strings.Repeat("r", 300) + `":9223372036854775807,"gate":-1},"top":[{"tool":"` + strings.Repeat("t", 300) + `","p":-1,"tokens":-5}],"upstreams":["` + strings.Repeat("u", 300) + `"]}`,
+			`{"kind":"choice","declined":{"gate":0,"` + strings.Repeat("r", 256) + `":1099511627776},"top":[{"tool":"` + strings.Repeat("t", 256) + `","p":0}],"upstreams":["` + strings.Repeat("u", 256) + `"]}`, "",
+		},
 		{"another record", `{"session":"a","seq":1}`, "", `not an event: it has no kind`},
 		{"a text for a number", `{"kind":"call","seq":"3"}`, "", `cannot unmarshal string into Go struct field Event.seq of type int64`},
 		{"a bad element", `{"kind":"choice","top":[{"p":"x"}]}`, "", `top.p of type float64`},

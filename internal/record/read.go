@@ -250,7 +250,26 @@ const (
 // clamp brings numbers and names within the bounds, so that they can be added up and displayed: a
 // file may come from anywhere.
 func (e *Event) clamp() {
-	fields := reflect.ValueOf(e).Elem()
+	clampFields(e)
+	for i := range e.Top {
+		clampFields(&e.Top[i])
+	}
+	for i, name := range e.Upstreams {
+		e.Upstreams[i] = truncate(name, maxName)
+	}
+	if e.Reasons == nil {
+		return
+	}
+	reasons := make(map[string]int, len(e.Reasons))
+	for reason, n := range e.Reasons {
+		reasons[truncate(reason, maxName)] = int(min(max(int64(n), 0), maxCount))
+	}
+	e.Reasons = reasons
+}
+
+// clampFields brings the strings and numbers of a struct within the bounds.
+func clampFields[T any](of *T) {
+	fields := reflect.ValueOf(of).Elem()
 	count := fields.NumField()
 	for i := range count { // Fields takes three times as long, and allocates
 		switch v := fields.Field(i); v.Kind() {
