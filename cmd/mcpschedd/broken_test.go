@@ -100,7 +100,7 @@ func TestFourOfNineServersAreBroken(t *testing.T) {
 	}
 	page := open(t, "--config", file)
 	page.get(page.address)
-	wantView(t, page.view())
+	wantView(t, page.view().View)
 
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"check", "--connect", "--config", file}, &out, &errs); code != exitFailed {

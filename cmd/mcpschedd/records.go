@@ -77,7 +77,7 @@ func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() 
 		return nil, err
 	}
 	o.Trace = t.Trace()
-	o.Record.Each = func(e record.Event) {
+	o.Record.OnEvent = func(e record.Event) {
 		if e.Kind == record.Prefetch {
 			kept := e // a copy, so that other events do not escape to the heap
 			t.Prefetch(&kept)

@@ -150,7 +150,7 @@ func recordMany(t *testing.T, file string, n int) (size int64) {
 			e.Kind, e.Fate, e.UsedBy, e.After, e.PredictedP = record.Prefetch, record.Used, e.Seq+1, e.Seq-1, 0.7
 			e.LatencyMS, e.Edge, e.Sent = 230.5, "get_issue follows list_issues: owner, repo from its arguments", 1
 		case turn%4 == 0:
-			e.Kind, e.Candidates, e.Issued, e.Reasons = record.Choice, 4, 1, map[string]int{"gate": 2, "budget": 1}
+			e.Kind, e.Candidates, e.Issued, e.Declined = record.Decision, 4, 1, map[string]int{"gate": 2, "budget": 1}
 			e.Top = []record.Candidate{{Tool: "github/get_issue", P: 0.7}, {Tool: "github/get_file", P: 0.2, Reason: "gate"}}
 		default:
 			e.Kind, e.Disposition, e.LatencyMS, e.UpstreamMS, e.Sent = record.Call, record.Fetched, 180.25+float64(i%97), 180, 1

@@ -49,8 +49,16 @@ type Link struct {
 	Address string `json:"address"` // path and query, as from [Page.Address]
 }
 
+// shown is the content of view.json: a view, and what package record says about it.
+type shown struct {
+	Saved    string                  `json:"saved"`
+	Warnings []record.Warning        `json:"wrong"`
+	Servers  []record.UpstreamStatus `json:"servers"`
+	record.View
+}
+
 // Handler returns a handler of /dashboard (the page), /dashboard/view.json (a [record.View] as
-// JSON) and POST /dashboard/code (a [Link], for requests with the token). Any other path is not
+// JSON, with its savings, warnings and servers) and POST /dashboard/code (a [Link], for requests with the token). Any other path is not
 // found.
 //
 // A request is authorised by the token ("Authorization: Bearer TOKEN") or by a cookie. A code in
@@ -64,8 +72,7 @@ func Handler(view func() record.View, token string) *Page {
 	p.routes.HandleFunc("GET "+viewPath, func(w http.ResponseWriter, r *http.Request) {
 		if permits(w, p.guard.admits(r)) {
 			v := p.view()
-			v.Summarize()
-			writeJSON(w, v)
+			writeJSON(w, shown{v.Saved(), v.Warnings(), v.Servers(), v})
 		}
 	})
 	p.routes.HandleFunc("POST "+CodePath, func(w http.ResponseWriter, r *http.Request) {

@@ -30,7 +30,7 @@ type document struct {
 
 // newPage assembles the dashboard page.
 func newPage() *document {
-	words, err := json.Marshal(record.Words()) // Marshal escapes "</script>"
+	words, err := json.Marshal(record.Glossary()) // Marshal escapes "</script>"
 	if err != nil {
 		panic(err) // the input is part of the program
 	}

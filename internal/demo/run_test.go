@@ -140,7 +140,7 @@ func TestRunFigures(t *testing.T) {
 	if totals.Amplification > 1.5 {
 		t.Errorf("got %.2f calls to the servers per call, want at most 1.5", totals.Amplification)
 	}
-	if totals.Calls != int64(len(r.Calls)) || totals.ServedStored != answered["hit"] || totals.Joined != answered["joined"] || totals.Fetched != answered["fetched"] {
+	if totals.Calls != int64(len(r.Calls)) || totals.Hit != answered["hit"] || totals.Joined != answered["joined"] || totals.Fetched != answered["fetched"] {
 		t.Errorf("its record %+v is not what its answers say: %v", totals, answered)
 	}
 	if totals.Prefetch.Used == 0 || totals.Prefetch.Issued < totals.Prefetch.Used || totals.HiddenMS <= 0 {

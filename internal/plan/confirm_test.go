@@ -118,7 +118,7 @@ func TestRulesChange(t *testing.T) {
 			p := parsed(t, `{"steps":[`+c.steps+`]}`, plan.Options{Find: func(name string) *plan.Tool {
 				tool := shop(name)
 				if name == "fetch" {
-					tool.Discloses = func() bool { return asked > 1 || !c.hidden }
+					tool.Writes, tool.Discloses = never, func() bool { return asked > 1 || !c.hidden }
 				}
 				return tool
 			}})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/schedule"
@@ -237,10 +238,11 @@ func (x *execution) start(ctx context.Context, run *stepRun) {
 // countTokens counts the tokens of a result. One that is far too long to be returned is only
 // estimated.
 func (r *Runner) countTokens(text []byte) int {
-	if len(text) > 4*maxChars {
-		return len(text) / 4
+	limit := excerpt.Limit{Count: r.Tokens}
+	if len(text) > utf8.UTFMax*maxChars {
+		limit.Count = nil
 	}
-	return excerpt.Limit{Count: r.Tokens}.CountTokens(text)
+	return limit.CountTokens(text)
 }
 
 // answered handles the outcome of a call.

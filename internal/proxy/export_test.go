@@ -89,8 +89,8 @@ func (s *Server) Stats() Stats {
 type PrefetchStats struct {
 	Declined map[enrich.Reason]int64 `json:"declined"` // count by reason
 	dedup.PrefetchStats
-	Scheduler speculate.Stats `json:"speculation"`
-	Harm      record.HarmPart `json:"harm"`
+	Scheduler speculate.Stats    `json:"speculation"`
+	Harm      record.HarmFigures `json:"harm"`
 }
 
 // View lets tests assign and resolve names without running upstreams.

@@ -159,7 +159,7 @@ func TestHarmCrowdIsForgotten(t *testing.T) {
 		})
 		o := defaults(t, listing(t)...)
 		o.Upstreams[0].Spec.Shared = true
-		o.Record.Each = func(record.Event) {} // an account would grow with every call
+		o.Record.OnEvent = func(record.Event) {} // an account would grow with every call
 		d := beset(t, f, o)
 		used := func() uint64 {
 			f.mu.Lock()

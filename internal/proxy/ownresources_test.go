@@ -73,7 +73,7 @@ func TestStatsResource(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := got.Totals
-			if n.Calls != 4 || n.ServedStored == 0 || n.ServedStored+n.Fetched != 3 || n.Failed != 1 || n.UpstreamCalls != n.Fetched || got.Open != 1 {
+			if n.Calls != 4 || n.Hit == 0 || n.Hit+n.Fetched != 3 || n.Failed != 1 || n.UpstreamCalls != n.Fetched || got.Open != 1 {
 				t.Errorf("got %+v, want three calls, fetched or from the store, and one of no tool", n)
 			}
 			if part := got.Tools["one/echo"]; part.Calls != 3 || got.Upstreams["one"].Calls != 3 {

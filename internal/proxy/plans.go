@@ -206,7 +206,7 @@ func (v view) planTool(ctx context.Context, name string) *plan.Tool {
 	if u := s.srv.prefetch.Tool(l.member.key, t.name).Usual; u.Latency.P50 > 0 { // learned
 		spread, bytes = u.Latency, u.Bytes
 	}
-	out.Mean, out.Tokens = spread.Mean(), bytes/bytesPerToken
+	out.Mean, out.Tokens = spread.Mean(), bytes/record.BytesPerToken
 	return out
 }
 
@@ -221,9 +221,6 @@ func (l *sessionLease) mayHaveTool(ctx context.Context, tool string) bool {
 	}
 	return !l.lacks(tool)
 }
-
-// bytesPerToken is the estimate for texts that are not counted.
-const bytesPerToken = 4
 
 // reading reports whether a call is certainly read-only. Nil args means that some arguments
 // are not known yet.

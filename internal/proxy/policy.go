@@ -106,7 +106,7 @@ func (s *Server) Apply(o Options) {
 	if !next.Models.Same(old.Models) || !slices.EqualFunc(next.members, old.members, sameModel) { // then not every call is classified as before
 		s.common.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
 	}
-	s.recorder.log.Reconfigure(next.Record.Full, !next.Record.Off)
+	s.recorder.log.Reconfigure(next.Record.Full, next.Record.Off)
 	s.common.store.Configure(next.Dedup)
 	s.common.limits.Configure(next.Limits)
 	s.common.budgets.Configure(next.Budgets)

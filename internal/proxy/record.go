@@ -266,7 +266,7 @@ func (r *recorder) openLog(s *Server, o Options) {
 	}
 	recording := o.Record
 	recording.Log, recording.Status = o.Log, s.status
-	recording.Each = func(e record.Event) {
+	recording.OnEvent = func(e record.Event) {
 		r.tally.Add(&e)
 		if e.Kind != record.Begin { // the first event of every log
 			r.updates.trigger()
@@ -274,8 +274,8 @@ func (r *recorder) openLog(s *Server, o Options) {
 		if e.Kind == record.Session || e.Kind == record.End || e.Kind == record.Level {
 			r.log.Changed()
 		}
-		if o.Record.Each != nil {
-			o.Record.Each(e)
+		if o.Record.OnEvent != nil {
+			o.Record.OnEvent(e)
 		}
 	}
 	r.log = record.Open(recording)
@@ -442,6 +442,8 @@ func (r *recorder) resultHash(o outcome) uint64 {
 }
 
 // estimateTokens estimates the number of tokens in size bytes.
-func estimateTokens(size int) int64 { return int64((size + bytesPerToken - 1) / bytesPerToken) }
+func estimateTokens(size int) int64 {
+	return int64((size + record.BytesPerToken - 1) / record.BytesPerToken)
+}
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

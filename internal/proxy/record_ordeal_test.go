@@ -29,11 +29,11 @@ type account struct {
 
 // kept makes a proxy's record go to the account, unless the test has set another place.
 func (a *account) kept(o proxy.Options) proxy.Options {
-	if o.Record.Each != nil {
+	if o.Record.OnEvent != nil {
 		return o
 	}
 	a.tally = record.NewTally()
-	o.Record.Each = func(e record.Event) {
+	o.Record.OnEvent = func(e record.Event) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.all = append(a.all, e)
@@ -125,8 +125,8 @@ func (d *ordeal) audit() {
 	if totals.Prefetch.Used != st.Prefetch.Used || totals.Prefetch.Late != st.Prefetch.Late {
 		d.t.Errorf("record: %d prefetches used, %d late; the store knows of %d and %d", totals.Prefetch.Used, totals.Prefetch.Late, st.Prefetch.Used, st.Prefetch.Late)
 	}
-	if totals.Calls != totals.ServedStored+totals.Joined+totals.Fetched+totals.Failed {
-		d.t.Errorf("record: %+v: the dispositions do not make up the calls", totals.Part)
+	if totals.Calls != totals.Hit+totals.Joined+totals.Fetched+totals.Failed {
+		d.t.Errorf("record: %+v: the dispositions do not make up the calls", totals.Figures)
 	}
 	d.foe.mu.Lock()
 	visits := d.foe.came

@@ -77,7 +77,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		}
 	}
 	totals := s.Report().Totals
-	if want := int64(len(clients)*(calls+1) + 4); totals.Calls != want || totals.ServedStored+totals.Joined+totals.Fetched != want || totals.Errors != 0 {
+	if want := int64(len(clients)*(calls+1) + 4); totals.Calls != want || totals.Hit+totals.Joined+totals.Fetched != want || totals.Errors != 0 {
 		t.Errorf("got totals %+v, want %d calls, each answered once", totals, want)
 	}
 	if want := len(clients) * calls / 25; reloads != want {

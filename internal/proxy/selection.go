@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/toolsearch"
 	"mcpschedd/internal/upstream"
 )
@@ -76,7 +77,7 @@ func (v view) choose() *choice {
 			size += len(item.Raw)
 		}
 	}
-	c.search = p.Selection.Tools == "search" || !c.preload && size/bytesPerToken > p.Selection.Over
+	c.search = p.Selection.Tools == "search" || !c.preload && size/record.BytesPerToken > p.Selection.Over
 	if !whole && !c.search && !c.preload {
 		return &allTools
 	}

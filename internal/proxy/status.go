@@ -42,7 +42,7 @@ func (s *Server) addCurrent(out *record.Stats) {
 	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC(), Error: s.rejection()}
 	out.AddOpen(s.recorder.openPrefetches())
 	now := s.currentStatus(true)
-	s.recorder.log.Describe(&now)
+	s.recorder.log.FillStatus(&now)
 	out.SetRunning([]record.Status{now})
 }
 

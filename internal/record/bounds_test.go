@@ -20,7 +20,7 @@ func TestBounds(t *testing.T) {
 		tally.Add(&e)
 		e.Kind, e.Fate, e.Cause = record.Prefetch, record.Wasted, fmt.Sprint("c", i)
 		tally.Add(&e)
-		e.Kind, e.Reasons = record.Choice, map[string]int{fmt.Sprint("r", i): 1}
+		e.Kind, e.Declined = record.Decision, map[string]int{fmt.Sprint("r", i): 1}
 		tally.Add(&e)
 	}
 	s := tally.Stats(time.Time{})

@@ -42,7 +42,7 @@ func day(n int) func(i int) *record.Event {
 		case 6:
 			e.Kind, e.Fate, e.Cause, e.Sent = record.Prefetch, record.Wasted, "never_asked", 1
 		default:
-			e.Kind, e.Candidates, e.Reasons, e.Top, e.Seq = record.Choice, 5, reasons, top, 0
+			e.Kind, e.Candidates, e.Declined, e.Top, e.Seq = record.Decision, 5, reasons, top, 0
 		}
 		if i%200 == 199 {
 			e.Kind = record.End

@@ -18,7 +18,7 @@ const (
 	Session  Kind = "session"  // a client's session begins
 	Call     Kind = "call"     // a call of a client or of a plan's step, written when it is answered
 	Prefetch Kind = "prefetch" // a prefetch, written when its fate is known
-	Choice   Kind = "choice"   // a choice among candidates, written when it is known which of them were called
+	Decision Kind = "choice"   // a decision which candidates to prefetch, written when it is known which of them were called
 	Plan     Kind = "plan"     // a plan, written when it has ended
 	Level    Kind = "level"    // a change of the prefetch level of a host or a session
 	Harm     Kind = "harm"     // harm that a prefetch did: Why is foreground_wait (LatencyMS), rate_limited, eviction or question
@@ -53,14 +53,14 @@ const (
 // attributes of OpenTelemetry spans too.
 type Event struct {
 	Kind    Kind      `json:"kind" span:"-"`
-	At      time.Time `json:"ts,omitzero" span:"-"`       // start time, or of choice and level the time of the decision
+	At      time.Time `json:"ts,omitzero" span:"-"`       // start time, or of decision and level the time of the decision
 	Process string    `json:"-" span:"-"`                 // name of the process, which is part of the file's name
 	Session string    `json:"session,omitempty" span:"-"` // unique among all processes
 	Seq     int64     `json:"seq,omitempty"`              // number of a call or prefetch: one sequence for both, from 1 in each session
 
 	// Of call and prefetch.
 	Upstream   string          `json:"upstream,omitempty"`
-	Tool       string          `json:"tool,omitempty" span:"-"`        // name of the tool at its upstream; of a choice, the tool whose answer triggered it
+	Tool       string          `json:"tool,omitempty" span:"-"`        // name of the tool at its upstream; of a decision, the tool whose answer triggered it
 	ArgsHash   string          `json:"args_hash,omitempty" span:"-"`   // keyed hash of the canonical arguments, 16 hex digits; the key is per installation
 	Arguments  json.RawMessage `json:"arguments,omitempty" span:"-"`   // canonical JSON object without secrets; empty unless arguments are recorded in full
 	Class      string          `json:"class,omitempty"`                // side effect class of this call
@@ -91,17 +91,17 @@ type Event struct {
 
 	// Of prefetch.
 	Fate       Fate   `json:"fate,omitempty"`
-	Cause      string `json:"cause,omitempty"`            // for wasted: a cause of words.json
+	Cause      string `json:"cause,omitempty"`            // for wasted: a cause of glossary.json
 	UsedBy     int64  `json:"used_by_seq,omitempty"`      // for used, late and compared: Seq of the call
 	BySession  string `json:"used_by,omitempty" span:"-"` // session of that call, if it is another session
-	After      int64  `json:"after,omitempty" span:"-"`   // for prefetch and choice: Seq of the call whose answer triggered it; 0 if not known
+	After      int64  `json:"after,omitempty" span:"-"`   // for prefetch and decision: Seq of the call whose answer triggered it; 0 if not known
 	Edge       string `json:"edge,omitempty"`             // derivation in words: which tool follows which, and where the arguments come from
 	Configured bool   `json:"configured,omitempty"`       // derived from a follow_up of the configuration or of a built-in model; otherwise learned
 
-	// Of choice.
+	// Of decision.
 	Candidates int            `json:"candidates,omitempty"`
 	Issued     int            `json:"issued,omitempty"`      // candidates that were prefetched
-	Reasons    map[string]int `json:"declined,omitempty"`    // reason of words.json → number of candidates declined for it
+	Declined   map[string]int `json:"declined,omitempty"`    // reason of glossary.json → number of candidates declined for it
 	Top        []Candidate    `json:"top,omitempty"`         // the most probable candidates, at most five
 	LateCalled int            `json:"late_called,omitempty"` // candidates that were declined and then called
 
@@ -141,7 +141,7 @@ type callKey struct {
 	seq     int64
 }
 
-// Candidate is one candidate of a choice.
+// Candidate is one candidate of a decision.
 type Candidate struct {
 	Tool    string  `json:"tool"`
 	P       float64 `json:"p"`

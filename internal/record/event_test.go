@@ -47,7 +47,7 @@ func TestWrittenAndRead(t *testing.T) {
 		want := record.Event{
 			Kind: record.Level, Session: text.Draw(rt, "session"), At: time.UnixMicro(rapid.Int64Range(1_000_000, 1<<53).Draw(rt, "us")).UTC(),
 			Seq: rapid.Int64Range(0, 1<<40).Draw(rt, "seq"), LatencyMS: float.Draw(rt, "latency"), IsError: rapid.Bool().Draw(rt, "is_error"),
-			Upstreams: rapid.SliceOf(text).Draw(rt, "upstreams"), Reasons: rapid.MapOf(text, rapid.IntRange(0, 9)).Draw(rt, "declined"),
+			Upstreams: rapid.SliceOf(text).Draw(rt, "upstreams"), Declined: rapid.MapOf(text, rapid.IntRange(0, 9)).Draw(rt, "declined"),
 			Arguments: rapid.SampledFrom([]json.RawMessage{nil, []byte("{}"), []byte(`{"a":"é","b":[1.50,{"c":null}]}`)}).Draw(rt, "arguments"),
 		}
 		l := record.Open(record.Options{Dir: dir})

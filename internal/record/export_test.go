@@ -32,6 +32,16 @@ func (l *Log) SetTimeout(d time.Duration) { l.timeout = d }
 // Clamp brings an event's numbers and names within the bounds, as reading it does.
 func Clamp(e *Event) { e.clamp() }
 
+// Follow returns a function that passes on the lines that were written to the logs of a folder since
+// its last call, as a Follower does.
+func Follow(dir string, since time.Time, onEvent func(*Event), onProblem func(Problem)) (poll func() error) {
+	r := newReader(since, onEvent, onProblem)
+	return func() error { return r.readFolder(dir) }
+}
+
+// ReadStatuses returns the statuses of the running processes.
+var ReadStatuses = readStatuses
+
 // Process returns the name of the log's process.
 func (l *Log) Process() string { return l.begin.Process }
 

@@ -46,7 +46,7 @@ func FuzzAdd(f *testing.F) {
 			t.Error(err)
 		}
 		asJSON(t, tally.View(time.Time{}))
-		if f := s.Totals; f.Calls != f.ServedStored+f.Joined+f.Fetched+f.Failed || f.HiddenByPrefetch > f.HiddenMS {
+		if f := s.Totals; f.Calls != f.Hit+f.Joined+f.Fetched+f.Failed || f.HiddenByPrefetch > f.HiddenMS {
 			t.Errorf("got %+v", f)
 		}
 		_ = (&record.View{Stats: s}).Text(true)

@@ -16,7 +16,7 @@ import (
 type Options struct {
 	Dir   string                        // folder of the logs; nothing is written if it is empty
 	Full  bool                          // record arguments in full beside their hashes
-	Off   bool                          // write no events until [Log.Reconfigure] turns them on
+	Off   bool                          // write no events until [Log.Reconfigure] allows it
 	Key   []byte                        // HMAC key of the hashes; default: a random key for this process
 	Scrub func(arguments []byte) []byte // removes secrets from a JSON object that is recorded in full; default: changes nothing
 	Begin Event                         // first line of each file; Kind and V are set, PID and At if they are zero
@@ -25,9 +25,9 @@ type Options struct {
 	Status func() Status
 	Log    *slog.Logger // default: discards
 
-	// Each is called with every event, written or not, on the goroutine that adds it, and so
+	// OnEvent is called with every event, written or not, on the goroutine that adds it, and so
 	// concurrently. The event has no hashes yet.
-	Each func(Event)
+	OnEvent func(Event)
 
 	RotateBytes int64         // size at which the next file begins; default 16 MiB
 	KeepBytes   int64         // total size beyond which the oldest files are removed; default 512 MiB
@@ -45,7 +45,7 @@ const (
 	maxArguments       = 64 << 10 // bytes of arguments that are brought into canonical form and recorded
 )
 
-// Log passes events to Options.Each, and writes them in batches. Its methods are safe for
+// Log passes events to Options.OnEvent, and writes them in batches. Its methods are safe for
 // concurrent use; [Log.Add] never waits for the disk.
 type Log struct {
 	o       Options // with defaults filled in
@@ -72,8 +72,8 @@ func Open(o Options) *Log {
 	if o.Scrub == nil {
 		o.Scrub = func(arguments []byte) []byte { return arguments }
 	}
-	if o.Each == nil {
-		o.Each = func(Event) {}
+	if o.OnEvent == nil {
+		o.OnEvent = func(Event) {}
 	}
 	if o.create == nil {
 		o.create = create
@@ -92,7 +92,7 @@ func Open(o Options) *Log {
 	l.begin.Process = fmt.Sprintf("%s-%d-%08x", l.begin.At.UTC().Format(stamp), l.begin.PID, randv2.Uint32())
 	l.off.Store(o.Off)
 	l.full.Store(o.Full)
-	l.o.Each(l.begin)
+	l.o.OnEvent(l.begin)
 	l.writer = newWriter(l)
 	l.Changed()
 	return l
@@ -101,10 +101,10 @@ func Open(o Options) *Log {
 // Add records an event. If too many wait to be written, the line is lost and counted.
 func (l *Log) Add(e Event) {
 	e.Process = l.begin.Process
-	if e.Kind == Choice {
+	if e.Kind == Decision {
 		e.Top = l.withDiffers(e.Top)
 	}
-	l.o.Each(e)
+	l.o.OnEvent(e)
 	if !l.Writes() {
 		return
 	}
@@ -157,28 +157,29 @@ func (l *Log) write() {
 // Writes reports whether events are written.
 func (l *Log) Writes() bool { return l.o.Dir != "" && !l.off.Load() }
 
-// Lost returns the number of lines that were not written: too many waited, the line was too
-// long, or the disk or folder did not accept it.
+// Lost returns the number of lines that were lost: too many waited to be written, the line was
+// longer than 1 MiB, or it could not be written to the file.
 func (l *Log) Lost() int64 { return l.lost.Load() }
 
-// Describe sets what a status says about the process, and the lines that it lost.
-func (l *Log) Describe(s *Status) {
+// FillStatus sets the fields of a status that the log knows: those of the process, and the number
+// of lost lines.
+func (l *Log) FillStatus(s *Status) {
 	s.Process, s.PID, s.Since = l.begin.Process, l.begin.PID, l.begin.At
 	s.Program, s.Transport, s.Dir, s.Lost = l.begin.Program, l.begin.Transport, l.begin.Dir, l.Lost()
 }
 
-// Reconfigure sets whether events are written from now on, and whether with full arguments.
-// Events added while writing is off do not count as lost.
-func (l *Log) Reconfigure(full, on bool) {
+// Reconfigure replaces [Options].Full and Off from now on. Events added while writing is off do
+// not count as lost.
+func (l *Log) Reconfigure(full, off bool) {
 	l.full.Store(full)
-	l.off.Store(!on)
+	l.off.Store(off)
 }
 
 // Flush waits until all events added before are written or lost, for five seconds at most.
 func (l *Log) Flush() { l.await(l.write) }
 
 // Close writes the events added before and ends the log. It waits for five seconds at most.
-// Events added later are passed to Each but not written.
+// Events added later are passed to OnEvent but not written.
 func (l *Log) Close() {
 	l.mu.Lock()
 	again := l.closed
@@ -188,7 +189,7 @@ func (l *Log) Close() {
 		return
 	}
 	end := Event{Kind: End, At: time.Now(), Process: l.begin.Process}
-	l.o.Each(end)
+	l.o.OnEvent(end)
 	l.await(func() {
 		l.write()
 		l.writing.Lock()

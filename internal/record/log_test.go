@@ -72,14 +72,14 @@ func TestLog(t *testing.T) {
 	var told []record.Event
 	l := record.Open(record.Options{
 		Dir: dir, Key: []byte("k"), Begin: record.Event{Program: "1.0", Mode: "on"},
-		Each: func(e record.Event) { told = append(told, e) },
+		OnEvent: func(e record.Event) { told = append(told, e) },
 	})
 	at := time.UnixMicro(1_770_000_000_000_001).UTC()
 	l.Add(record.Event{Kind: record.Session, At: at, Session: "s", Client: "c 1"})
 	l.Add(record.Event{Kind: record.Call, At: at, Session: "s", Seq: 1, Tool: "get", RawArguments: []byte(`{"a":1}`), ResultSum: 7, Disposition: record.Fetched})
 	l.Flush()
 	if n := len(told); n != 3 {
-		t.Errorf("after Flush: Each was told of %d events, want 3", n)
+		t.Errorf("after Flush: OnEvent was told of %d events, want 3", n)
 	}
 	if n := len(read(t, dir)); n != 3 {
 		t.Errorf("after Flush: %d events in the file, want 3", n)
@@ -156,7 +156,7 @@ func TestWrittenInTime(t *testing.T) {
 func TestReconfigure(t *testing.T) {
 	dir := t.TempDir()
 	told := 0
-	l := record.Open(record.Options{Dir: dir, Off: true, Each: func(record.Event) { told++ }})
+	l := record.Open(record.Options{Dir: dir, Off: true, OnEvent: func(record.Event) { told++ }})
 	call := func(seq int64) {
 		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq, RawArguments: []byte(`{"a":1}`)})
 	}
@@ -166,13 +166,13 @@ func TestReconfigure(t *testing.T) {
 		t.Errorf("switched off: got %v, want nothing", names)
 	}
 	call(2) // writing is off
-	l.Reconfigure(true, true)
+	l.Reconfigure(true, false)
 	call(3)
 	l.Flush()
-	l.Reconfigure(false, true)
+	l.Reconfigure(false, false)
 	call(4)
 	l.Flush()
-	l.Reconfigure(true, false)
+	l.Reconfigure(true, true)
 	call(5)
 	l.Close()
 	var got []string
@@ -215,11 +215,11 @@ func TestRotation(t *testing.T) {
 			t.Errorf("got %+v, want %d bytes at most", f, size)
 		}
 	}
-	inFile, tailed := numbers(read(t, dir)), <-followed
+	inFile, passedOn := numbers(read(t, dir)), <-followed
 	for n := range sessions {
 		session := string(rune('a' + n))
 		inSequence(t, session, inFile[session], calls)
-		inSequence(t, session, tailed[session], calls)
+		inSequence(t, session, passedOn[session], calls)
 	}
 	if l.Lost() != 0 {
 		t.Errorf("%d lost", l.Lost())
@@ -228,9 +228,9 @@ func TestRotation(t *testing.T) {
 
 // follow polls a folder until ctx is done, and once more.
 func follow(t *testing.T, ctx context.Context, dir string) (all []record.Event) {
-	tail := record.NewTail(dir, time.Time{}, func(e *record.Event) { all = append(all, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
+	next := record.Follow(dir, time.Time{}, func(e *record.Event) { all = append(all, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
 	poll := func() {
-		if err := tail.Poll(); err != nil {
+		if err := next(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -91,7 +91,7 @@ func sumOf(m map[string]int64) (sum int64) {
 // and a name that a spreadsheet would take for a formula gets a leading '.
 func (s *Stats) WriteCSV(w io.Writer) error {
 	lines := [][]string{{"tool"}}
-	for _, f := range figuresOf(Part{}) {
+	for _, f := range figuresOf(Figures{}) {
 		lines[0] = append(lines[0], f.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {

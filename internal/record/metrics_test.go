@@ -54,7 +54,7 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 
 // Each metric is described.
 func TestTags(t *testing.T) {
-	for _, m := range slices.Concat(metricsOfType[Stats](), metricsOfType[Part](), metricsOfType[Host](), metricsOfType[PoolBudget]()) {
+	for _, m := range slices.Concat(metricsOfType[Stats](), metricsOfType[Figures](), metricsOfType[Host](), metricsOfType[PoolBudget]()) {
 		if m.Help == "" {
 			t.Errorf("%s: not described", m.Name)
 		}

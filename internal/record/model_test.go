@@ -60,7 +60,7 @@ func drawLine(t *rapid.T) record.Event {
 	}
 	yes := func() bool { return rapid.Bool().Draw(t, "yes") }
 	e := record.Event{
-		Kind:     rapid.SampledFrom([]record.Kind{record.Session, record.Call, record.Call, record.Call, record.Call, record.Prefetch, record.Prefetch, record.Choice, record.Plan, record.Harm, record.End, "weather"}).Draw(t, "kind"),
+		Kind:     rapid.SampledFrom([]record.Kind{record.Session, record.Call, record.Call, record.Call, record.Call, record.Prefetch, record.Prefetch, record.Decision, record.Plan, record.Harm, record.End, "weather"}).Draw(t, "kind"),
 		At:       start.Add(time.Duration(rapid.IntRange(0, 8*3600).Draw(t, "at")) * time.Second),
 		Session:  one("a", "b", "c"),
 		Seq:      number(0, 1, 2, 3, 4, 5, 6),
@@ -71,8 +71,8 @@ func drawLine(t *rapid.T) record.Event {
 		Disposition: record.Disposition(one("hit", "joined", "fetched", "failed")), Fate: record.Fate(one("used", "late", "wasted", "compared")),
 		Turn: int(number(0, 1, 2, 3, 4)), Plan: int(number(0, 0, 0, 1)), UseOf: number(0, 0, 3), Inlined: int(number(0, 2)), After: number(0, 1, 2, 3),
 		Cause: one("expired", "dropped", ""), UsedBy: number(0, 2), Candidates: int(number(0, 4)), LateCalled: int(number(0, 1)),
-		Reasons: map[string]int{one("gate", "cap"): int(number(0, 2, -1))},
-		Steps:   int(number(0, 3)), Depth: int(number(0, 1, 3)), BytesIn: number(0, 1000), BytesOut: number(0, 400, 2000),
+		Declined: map[string]int{one("gate", "cap"): int(number(0, 2, -1))},
+		Steps:    int(number(0, 3)), Depth: int(number(0, 1, 3)), BytesIn: number(0, 1000), BytesOut: number(0, 400, 2000),
 		Why: one("foreground_wait", "rate_limited", "eviction", "question", "hail"),
 	}
 	e.Process = map[string]string{"a": "p", "b": "p", "c": "q"}[e.Session]
@@ -124,7 +124,7 @@ func over(a, b float64) float64 {
 
 // totals computes each figure by its definition.
 func (l lines) totals() record.Totals {
-	calls, prefetches, choices, plans, harms := l.calls(), l.prefetches(), l.kind(record.Choice), l.kind(record.Plan), l.kind(record.Harm)
+	calls, prefetches, choices, plans, harms := l.calls(), l.prefetches(), l.kind(record.Decision), l.kind(record.Plan), l.kind(record.Harm)
 	as := func(d record.Disposition) int64 {
 		return calls.n(func(e *record.Event) bool { return e.Disposition == d })
 	}
@@ -135,8 +135,8 @@ func (l lines) totals() record.Totals {
 	served := calls.where(isServed)
 	finished := plans.where(func(e *record.Event) bool { return !e.Cancelled })
 	requests := func(e *record.Event) float64 { return float64(e.Sent) }
-	f := record.Totals{Part: record.Part{
-		Calls: int64(len(calls)), ServedStored: as(record.Hit), Joined: as(record.Joined), Fetched: as(record.Fetched), Failed: as(record.Failed),
+	f := record.Totals{Figures: record.Figures{
+		Calls: int64(len(calls)), Hit: as(record.Hit), Joined: as(record.Joined), Fetched: as(record.Fetched), Failed: as(record.Failed),
 		Errors:        calls.n(func(e *record.Event) bool { return e.IsError }),
 		UpstreamCalls: int64(calls.sum(requests) + prefetches.sum(requests)),
 		HiddenMS:      served.sum(func(e *record.Event) float64 { return e.HiddenMS }),
@@ -163,13 +163,13 @@ func (l lines) totals() record.Totals {
 	f.Candidates = int64(choices.sum(func(e *record.Event) float64 { return float64(e.Candidates) }))
 	f.Declined = make(map[string]int64)
 	for _, e := range choices {
-		for reason, n := range e.Reasons {
+		for reason, n := range e.Declined {
 			if n > 0 {
 				f.Declined[reason] += int64(n)
 			}
 		}
 	}
-	f.LateInvoked = int64(choices.sum(func(e *record.Event) float64 { return float64(e.LateCalled) }))
+	f.LateCalled = int64(choices.sum(func(e *record.Event) float64 { return float64(e.LateCalled) }))
 	sized := append(calls.where(func(e *record.Event) bool { return e.UseOf == 0 }), prefetches...).where(func(e *record.Event) bool { return e.Tokens > 0 && e.Predicted > 0 })
 	f.HiddenByRepeat = f.HiddenMS - f.HiddenByPrefetch
 	f.Unclassified = calls.n(func(e *record.Event) bool { return e.Class == "indeterminate" })
@@ -195,12 +195,12 @@ func (l lines) totals() record.Totals {
 }
 
 // by computes the figures of each tool or upstream.
-func (l lines) by(name func(e *record.Event) string) map[string]record.Part {
-	all := make(map[string]record.Part)
+func (l lines) by(name func(e *record.Event) string) map[string]record.Figures {
+	all := make(map[string]record.Figures)
 	counted := slices.Concat(l.calls(), l.prefetches())
 	for i := range counted {
 		if of := name(&counted[i]); of != "" {
-			all[of] = counted.where(func(e *record.Event) bool { return name(e) == of }).totals().Part
+			all[of] = counted.where(func(e *record.Event) bool { return name(e) == of }).totals().Figures
 		}
 	}
 	return all

@@ -427,11 +427,11 @@ func collect(t *testing.T, env ...string) (*record.OTLP, *collector) {
 }
 
 func figuresOf() record.Stats {
-	part := record.Part{Calls: 10, ServedStored: 4, Joined: 3, Fetched: 2, Failed: 1, HiddenMS: 1500, HiddenByPrefetch: 1000, WaitedMS: 250}
-	part.Prefetch = record.PrefetchPart{Issued: 6, Used: 3, Late: 1, Compared: 1, Wasted: map[string]int64{"expired": 2}}
+	part := record.Figures{Calls: 10, Hit: 4, Joined: 3, Fetched: 2, Failed: 1, HiddenMS: 1500, HiddenByPrefetch: 1000, WaitedMS: 250}
+	part.Prefetch = record.PrefetchFigures{Issued: 6, Used: 3, Late: 1, Compared: 1, Wasted: map[string]int64{"expired": 2}}
 	return record.Stats{
-		Sessions: 2, Open: 1, Totals: record.Totals{Part: part},
-		Tools: map[string]record.Part{"github/list_issues": part},
+		Sessions: 2, Open: 1, Totals: record.Totals{Figures: part},
+		Tools: map[string]record.Figures{"github/list_issues": part},
 		Hosts: map[string]record.Host{"api.github.com": {Level: 3}},
 	}
 }

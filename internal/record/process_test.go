@@ -27,8 +27,8 @@ func TestKilled(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		var tailed []record.Event
-		tail := record.NewTail(dir, time.Time{}, func(e *record.Event) { tailed = append(tailed, *e) }, halfLine(t))
+		var followed []record.Event
+		next := record.Follow(dir, time.Time{}, func(e *record.Event) { followed = append(followed, *e) }, halfLine(t))
 		lines := bufio.NewScanner(out)
 		for n := 0; n < 5+9*round && lines.Scan(); n++ {
 		}
@@ -37,7 +37,7 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		poll := func() {
-			if err := tail.Poll(); err != nil {
+			if err := next(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -50,7 +50,7 @@ func TestKilled(t *testing.T) {
 		if err := record.Read(t.Context(), []string{dir}, func(e *record.Event) { all = append(all, *e) }, halfLine(t)); err != nil {
 			t.Fatal(err)
 		}
-		for what, got := range map[string][]int64{"Read": numbers(all)["s"], "Tail": numbers(tailed)["s"]} {
+		for what, got := range map[string][]int64{"Read": numbers(all)["s"], "Follow": numbers(followed)["s"]} {
 			if inSequence(t, "s", got, len(got)); len(got) < flushed {
 				t.Errorf("%s: got %d calls of the %d that were flushed", what, len(got), flushed)
 			}
@@ -94,10 +94,10 @@ func halfLine(t *testing.T) func(record.Problem) {
 // Eight processes write into one folder while readers read it repeatedly and follow it.
 func TestManyProcesses(t *testing.T) {
 	dir := t.TempDir()
-	var tailed []record.Event
-	tail := record.NewTail(dir, time.Time{}, func(e *record.Event) { tailed = append(tailed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
+	var followed []record.Event
+	next := record.Follow(dir, time.Time{}, func(e *record.Event) { followed = append(followed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })
 	poll := func() {
-		if err := tail.Poll(); err != nil {
+		if err := next(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -129,7 +129,7 @@ func TestManyProcesses(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	poll()
-	for what, all := range map[string][]record.Event{"Read": read(t, dir), "Tail": tailed} {
+	for what, all := range map[string][]record.Event{"Read": read(t, dir), "Follow": followed} {
 		sessions, begins, ends := numbers(all), 0, 0
 		for session, seqs := range sessions {
 			inSequence(t, session, seqs, childCalls)

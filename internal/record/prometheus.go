@@ -45,15 +45,15 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the current figures.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
-	s, parts := c.stats(), metricsOfType[Part]()
-	own := slices.DeleteFunc(metricsOfType[Stats](), func(m metric) bool { return m.embedded }) // those of Part follow by tool
+	s, byTool := c.stats(), metricsOfType[Figures]()
+	own := slices.DeleteFunc(metricsOfType[Stats](), func(m metric) bool { return m.embedded }) // the Figures follow by tool
 	collect(to, own, prefix, s, nil)
-	for name, p := range s.Tools {
+	for name, f := range s.Tools {
 		upstream, tool, split := strings.Cut(name, "/")
 		if !split {
 			upstream, tool = "", name // the tools beyond the bound, or that no upstream has
 		}
-		collect(to, parts, prefix, p, prometheus.Labels{"upstream": upstream, "tool": tool})
+		collect(to, byTool, prefix, f, prometheus.Labels{"upstream": upstream, "tool": tool})
 	}
 	for name, host := range s.Hosts {
 		collect(to, metricsOfType[Host](), prefix+"host_", host, prometheus.Labels{"host": name})

@@ -113,7 +113,7 @@ func TestAgainstStats(t *testing.T) {
 		}
 	}
 	same("mcpschedd_calls_total", float64(s.Totals.Calls))
-	same("mcpschedd_served_stored_total", float64(s.Totals.ServedStored))
+	same("mcpschedd_served_stored_total", float64(s.Totals.Hit))
 	same("mcpschedd_failed_total", 1, "tool", "(unknown)")
 	same("mcpschedd_upstream_calls_total", float64(s.Totals.UpstreamCalls))
 	same("mcpschedd_errors_total", float64(s.Totals.Errors))
@@ -205,11 +205,11 @@ func TestOddNames(t *testing.T) {
 		`quote"back\slash`, "new\nline", "carriage\rreturn", "nul\x00", "\uFFFD", "//", "a/b",
 		"mcpschedd_calls_total 5\n# HELP x", "}", "☃", long, long + "1", "(other)",
 	}
-	s := record.Stats{Tools: map[string]record.Part{}, Hosts: map[string]record.Host{}, Totals: record.Totals{Declined: map[string]int64{}}}
+	s := record.Stats{Tools: map[string]record.Figures{}, Hosts: map[string]record.Host{}, Totals: record.Totals{Declined: map[string]int64{}}}
 	want := 0.0
 	for i, name := range odd {
 		n := int64(i + 1)
-		part := record.Part{Calls: n, Fetched: n, Prefetch: record.PrefetchPart{Issued: n, Wasted: map[string]int64{name: n}}}
+		part := record.Figures{Calls: n, Fetched: n, Prefetch: record.PrefetchFigures{Issued: n, Wasted: map[string]int64{name: n}}}
 		s.Tools[name] = part
 		part.LatencyMS = record.Histogram{N: n, Sum: 1, Counts: make([]uint32, 141)}
 		s.Tools["up/"+name] = part

@@ -58,12 +58,12 @@ func Cause(err error) string {
 }
 
 // Read reads files, plain or gzipped. The name "-" is standard input, and a folder stands for
-// its *.jsonl and *.jsonl.gz files. Files are read by name, which is by process and part. A pipe or a device
-// is read only if it is named itself.
+// its *.jsonl and *.jsonl.gz files. Files are read by name, which is by process and part. A pipe or
+// a device is read only if it is named itself.
 //
-// The event passed to onEvent is valid until onEvent returns. Its numbers and names are within
-// the bounds of this package. Read passes what cannot be read to onProblem and continues. The error
-// is that of ctx, or says that none of the names could be opened.
+// The event passed to onEvent is valid until onEvent returns. A name in it has at most 256 bytes, a
+// count is from 0 to 2^40, any other number from 0 to 1e12. Read passes what cannot be read to
+// onProblem and continues. The error is that of ctx, or says that none of the names could be opened.
 func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem func(Problem)) error {
 	var files []File
 	for _, name := range names {
@@ -77,16 +77,16 @@ func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem f
 		return cmp.Or(cmp.Compare(filepath.Base(a.Path), filepath.Base(b.Path)), cmp.Compare(a.Path, b.Path))
 	})
 	files = slices.CompactFunc(files, func(a, b File) bool { return a.Path == b.Path })
-	opened := NewTail("", time.Time{}, onEvent, onProblem).read(ctx, files)
+	opened := newReader(time.Time{}, onEvent, onProblem).read(ctx, files)
 	if ctx.Err() == nil && opened == 0 {
 		return errors.New(strings.Join(names, ", ") + ": nothing that can be read")
 	}
 	return ctx.Err()
 }
 
-// Tail follows the logs of the processes of a folder.
-type Tail struct {
-	dir       string
+// reader reads logs, each of them from where it stopped before. It skips events before since, except
+// Begin and Session, and files of ended processes that were last written before since.
+type reader struct {
 	since     time.Time
 	onEvent   func(*Event)
 	onProblem func(Problem)
@@ -94,39 +94,39 @@ type Tail struct {
 	buf       *bufio.Reader
 }
 
-// NewTail returns a Tail of a folder, which need not exist yet. It skips what is before since:
-// files of ended processes, and events other than those of processes and sessions. For onEvent
-// and onProblem see [Read].
-func NewTail(dir string, since time.Time, onEvent func(*Event), onProblem func(Problem)) *Tail {
-	return &Tail{dir, since, onEvent, onProblem, make(map[string]*source), bufio.NewReaderSize(nil, maxLine)}
+// newReader returns a reader that skips nothing if since is zero. For onEvent and onProblem see
+// [Read].
+func newReader(since time.Time, onEvent func(*Event), onProblem func(Problem)) *reader {
+	return &reader{since, onEvent, onProblem, make(map[string]*source), bufio.NewReaderSize(nil, maxLine)}
 }
 
-// Poll reads the lines written since the last Poll, or all lines the first time. An incomplete
-// last line is left to the next Poll. It returns an error only if the folder cannot be listed.
-func (t *Tail) Poll() error {
-	files, err := Files(t.dir)
+// readFolder reads what was written to the logs of a folder since the last call, or all of it the
+// first time. An incomplete last line is left to the next call. It returns an error only if the
+// folder cannot be listed.
+func (r *reader) readFolder(dir string) error {
+	files, err := Files(dir)
 	if err == nil {
-		t.read(context.Background(), files)
+		r.read(context.Background(), files)
 	}
 	return err
 }
 
 // read continues to read the files, and returns how many of them could be opened.
-func (t *Tail) read(ctx context.Context, files []File) (opened int) {
+func (r *reader) read(ctx context.Context, files []File) (opened int) {
 	for _, f := range files {
-		s := t.sources[f.Path]
+		s := r.sources[f.Path]
 		switch {
-		case s == nil && !f.Running && f.Modified.Before(t.since):
+		case s == nil && !f.Running && f.Modified.Before(r.since):
 			continue
 		case s == nil:
-			s = &source{tail: t, file: f.Path, process: f.Process}
-			t.sources[f.Path] = s
+			s = &source{reader: r, file: f.Path, process: f.Process}
+			r.sources[f.Path] = s
 		case s.ended || f.Running && f.Size <= s.offset:
 			continue
 		}
 		s.ended = !f.Running
-		if err := s.read(ctx, t.buf); err != nil {
-			t.onProblem(Problem{File: f.Path, Text: Cause(err)})
+		if err := s.read(ctx, r.buf); err != nil {
+			r.onProblem(Problem{File: f.Path, Text: Cause(err)})
 		} else {
 			opened++
 		}
@@ -139,7 +139,7 @@ func (t *Tail) read(ctx context.Context, files []File) (opened int) {
 
 // source reads one file, at once or as it grows.
 type source struct {
-	tail    *Tail
+	reader  *reader
 	file    string
 	process string // in a file not named like a process's log, each Begin event sets it
 
@@ -203,7 +203,7 @@ func (s *source) read(ctx context.Context, buf *bufio.Reader) error {
 	return nil
 }
 
-func (s *source) problem(text string) { s.tail.onProblem(Problem{s.file, s.line, text}) }
+func (s *source) problem(text string) { s.reader.onProblem(Problem{s.file, s.line, text}) }
 
 // parse parses a line and passes on its event.
 func (s *source) parse(text []byte) error {
@@ -234,8 +234,8 @@ func (s *source) parse(text []byte) error {
 	}
 	e.clamp()
 	e.Process = s.process
-	if e.At.IsZero() || !e.At.Before(s.tail.since) || e.Kind == Begin || e.Kind == Session {
-		s.tail.onEvent(e)
+	if e.At.IsZero() || !e.At.Before(s.reader.since) || e.Kind == Begin || e.Kind == Session {
+		s.reader.onEvent(e)
 	}
 	return nil
 }
@@ -257,14 +257,14 @@ func (e *Event) clamp() {
 	for i, name := range e.Upstreams {
 		e.Upstreams[i] = truncate(name, maxName)
 	}
-	if e.Reasons == nil {
+	if e.Declined == nil {
 		return
 	}
-	reasons := make(map[string]int, len(e.Reasons))
-	for reason, n := range e.Reasons {
+	reasons := make(map[string]int, len(e.Declined))
+	for reason, n := range e.Declined {
 		reasons[truncate(reason, maxName)] = int(min(max(int64(n), 0), maxCount))
 	}
-	e.Reasons = reasons
+	e.Declined = reasons
 }
 
 // clampFields brings the strings and numbers of a struct within the bounds.
@@ -292,5 +292,5 @@ func truncate(text string, n int) string {
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}
-	return text[:n]
+	return strings.Clone(text[:n]) // which does not keep the whole text in memory
 }

@@ -210,16 +210,16 @@ func TestReadIsCancelled(t *testing.T) {
 	}
 }
 
-func TestTail(t *testing.T) {
+func TestFollow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "events")
 	var got, problems []string
 	tell := func(e *record.Event) { got = append(got, fmt.Sprint(e.Kind, e.Seq)) }
 	complain := func(p record.Problem) { problems = append(problems, p.Text) }
-	tail := record.NewTail(dir, time.Time{}, tell, complain)
+	next := record.Follow(dir, time.Time{}, tell, complain)
 	poll := func(want ...string) {
 		t.Helper()
 		got = nil
-		err := tail.Poll()
+		err := next()
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
@@ -235,7 +235,7 @@ func TestTail(t *testing.T) {
 	if err := os.Chtimes(old, before, before); err != nil {
 		t.Fatal(err)
 	}
-	tail = record.NewTail(dir, before.Add(time.Minute), tell, complain)
+	next = record.Follow(dir, before.Add(time.Minute), tell, complain)
 	poll() // what had ended before that
 
 	l := record.Open(record.Options{Dir: dir})
@@ -278,7 +278,7 @@ func TestTail(t *testing.T) {
 	}
 	poll()
 	write(t, dir, "a file")
-	if err := tail.Poll(); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if err := next(); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want that this is no folder", err)
 	}
 }

@@ -1,26 +1,3 @@
-// Package record logs calls, prefetches and choices as events, and computes all statistics from
-// them.
-//
-// Every figure is the sum over events, computed by one [Tally], whether the events come from the
-// running proxy or from files; what is true only now, such as open sessions, comes from the
-// [Status] of each running process. The tags of a figure's field in [Stats] are the only place that
-// defines its names, meaning and outputs:
-//
-//	json  name in mcpschedd://stats and in `mcpschedd stats`, as text, JSON or CSV
-//	jsonschema  description in the JSON Schema, Prometheus, OTLP and the dashboard
-//	unit  ms, KiB or share; without it the figure is a count
-//	prom  kind in Prometheus and OTLP (counter, gauge or histogram), where the name is made of
-//	      the JSON name and the unit; for a map followed by the label that has its keys
-//
-//	log := record.Open(record.Options{Dir: dir, Key: key, Each: func(e record.Event) { tally.Add(&e) }})
-//	log.Add(record.Event{Kind: record.Call, Session: "1f00c2", …})
-//	log.Close()
-//
-//	err := record.Read(ctx, files, tally.Add, tally.Problem)
-//	s := tally.Stats(time.Now())
-//
-// Quantities that cannot be observed are not counted, such as whether a model read an inlined
-// answer, or how long a call would have taken that was never made.
 package record
 
 import "time"
@@ -28,19 +5,19 @@ import "time"
 // Stats is the content of the resource mcpschedd://stats and of `mcpschedd stats --json`; its
 // JSON Schema is stats.schema.json. A ratio whose denominator is 0 is 0.
 type Stats struct {
-	SchemaVersion int             `json:"schema_version" jsonschema:"Version of this schema. Fields may be added to version 1."`
-	UptimeS       int64           `json:"uptime_s" jsonschema:"Seconds from the first event to the last, or to now while a process runs."`
-	Processes     int             `json:"processes" jsonschema:"Processes that have recorded events."`
-	Sessions      int             `json:"sessions" jsonschema:"Sessions so far." prom:"counter"`
-	Open          int             `json:"sessions_open" jsonschema:"Open sessions of the running processes." prom:"gauge"`
-	Config        Config          `json:"config" jsonschema:"Configuration of the process that started last."`
-	Totals        Totals          `json:"totals" jsonschema:"Sums over all events."`
-	Upstreams     map[string]Part `json:"upstreams" jsonschema:"Figures by name of the server."`
-	Tools         map[string]Part `json:"tools" jsonschema:"Figures by upstream/tool. At most 4,096; the rest is under (other), calls of tools that no server has under (unknown)."`
-	Hosts         map[string]Host `json:"hosts" jsonschema:"Limits and prefetching by name of the host. If several running processes call it, those of the one that prefetches least."`
-	Report        string          `json:"report" jsonschema:"The report line; empty if all its figures are 0."`
-	Running       []Status        `json:"running,omitempty" jsonschema:"Status of the running processes."`
-	Replicas      []string        `json:"replicas,omitempty" jsonschema:"If several replicas share a cache: the replicas that the figures cover, by machine and process. A quantile is then the mean of theirs."`
+	SchemaVersion int                `json:"schema_version" jsonschema:"Version of this schema. Fields may be added to version 1."`
+	UptimeS       int64              `json:"uptime_s" jsonschema:"Seconds from the first event to the last, or to now while a process runs."`
+	Processes     int                `json:"processes" jsonschema:"Processes that have recorded events."`
+	Sessions      int                `json:"sessions" jsonschema:"Sessions so far." prom:"counter"`
+	Open          int                `json:"sessions_open" jsonschema:"Open sessions of the running processes." prom:"gauge"`
+	Config        Config             `json:"config" jsonschema:"Configuration of the process that started last."`
+	Totals        Totals             `json:"totals" jsonschema:"Sums over all events."`
+	Upstreams     map[string]Figures `json:"upstreams" jsonschema:"Figures by name of the server."`
+	Tools         map[string]Figures `json:"tools" jsonschema:"Figures by upstream/tool. At most 4,096; the rest is under (other), calls of tools that no server has under (unknown)."`
+	Hosts         map[string]Host    `json:"hosts" jsonschema:"Limits and prefetching by name of the host. If several running processes call it, those of the one that prefetches least."`
+	Report        string             `json:"report" jsonschema:"The report line; empty if all its figures are 0."`
+	Running       []Status           `json:"running,omitempty" jsonschema:"Status of the running processes."`
+	Replicas      []string           `json:"replicas,omitempty" jsonschema:"If several replicas share a cache: the replicas that the figures cover, by machine and process. A quantile is then the mean of theirs."`
 }
 
 // Config describes the configuration in force.
@@ -50,11 +27,11 @@ type Config struct {
 	Error    string    `json:"error,omitempty" jsonschema:"Why a newer configuration is not in force."`
 }
 
-// Part is the figures of one tool or upstream, or of all together. It has more than 15 fields
-// because each is one figure.
-type Part struct {
+// Figures are those of one tool or upstream, or of all together. It has more than 15 fields because
+// each is one figure.
+type Figures struct {
 	Calls         int64   `json:"calls" jsonschema:"Calls of clients and of steps of plans." prom:"counter"`
-	ServedStored  int64   `json:"served_stored" jsonschema:"Calls answered from the cache." prom:"counter"`
+	Hit           int64   `json:"served_stored" jsonschema:"Calls answered from the cache." prom:"counter"`
 	Joined        int64   `json:"joined" jsonschema:"Calls answered by a fetch that another call or a prefetch had started." prom:"counter"`
 	Fetched       int64   `json:"fetched" jsonschema:"Calls answered by a fetch of their own." prom:"counter"`
 	Failed        int64   `json:"failed" jsonschema:"Calls that were cancelled or not answered." prom:"counter"`
@@ -63,7 +40,7 @@ type Part struct {
 	UpstreamCalls int64   `json:"upstream_calls" jsonschema:"Requests sent to servers, prefetches included." prom:"counter"`
 	Amplification float64 `json:"upstream_amplification" jsonschema:"Requests to servers per call."`
 
-	Prefetch PrefetchPart `json:"prefetch" jsonschema:"Outcomes of prefetches."`
+	Prefetch PrefetchFigures `json:"prefetch" jsonschema:"Outcomes of prefetches."`
 
 	HiddenMS         float64 `json:"tool_ms_hidden" jsonschema:"Waiting time saved." unit:"ms" prom:"counter"`
 	HiddenByPrefetch float64 `json:"tool_ms_hidden_prefetch" jsonschema:"Waiting time saved by prefetches, each counted with its first use only." unit:"ms" prom:"counter"`
@@ -77,8 +54,8 @@ type Part struct {
 	ResultKB  Histogram `json:"result_kb" jsonschema:"Size of results in KiB; in Prometheus in bytes." unit:"KiB" prom:"histogram"`
 }
 
-// PrefetchPart is the outcomes of prefetches.
-type PrefetchPart struct {
+// PrefetchFigures are the outcomes of prefetches.
+type PrefetchFigures struct {
 	Issued     int64            `json:"issued" jsonschema:"Prefetches that were started." prom:"counter"`
 	Dispatched int64            `json:"dispatched" jsonschema:"Prefetches whose request was sent to the server."`
 	Accuracy   float64          `json:"accuracy" jsonschema:"Share of the prefetches with a known fate that were used." unit:"share"`
@@ -91,12 +68,13 @@ type PrefetchPart struct {
 	Timeliness float64          `json:"timeliness" jsonschema:"Share of the used prefetches whose result was complete when the call came." unit:"share"`
 }
 
-// Totals is the sums over all events. It has more than 15 fields because each is one figure.
+// Totals are the sums over all events: the Figures of all tools together, and those that are not
+// counted by tool. It has more than 15 fields because each is one figure.
 type Totals struct {
-	Part
+	Figures
 	Candidates   int64            `json:"candidates" jsonschema:"Candidate calls that were considered for prefetching." prom:"counter"`
 	Declined     map[string]int64 `json:"declined" jsonschema:"Candidates that were not prefetched, by reason." prom:"counter,reason"`
-	LateInvoked  int64            `json:"late_invoked_after_decline" jsonschema:"Candidates that were not prefetched and were then called." prom:"counter"`
+	LateCalled   int64            `json:"late_invoked_after_decline" jsonschema:"Candidates that were not prefetched and were then called." prom:"counter"`
 	Predictions  int64            `json:"predictions" jsonschema:"Results with a predicted size; that of a prefetch counts once." prom:"counter"`
 	CostOverruns int64            `json:"cost_overruns" jsonschema:"Results of at least 130 % of the predicted tokens." prom:"counter"`
 	ServedShare  float64          `json:"served_share" jsonschema:"Used prefetches as a share of the read-only calls." unit:"share"`
@@ -108,7 +86,7 @@ type Totals struct {
 	BackOffs     int64            `json:"backoffs" jsonschema:"Calls answered with an older error than usual, because the client kept repeating them." prom:"counter"`
 	References   int64            `json:"references" jsonschema:"Results replaced by a note that the client already has them." prom:"counter"`
 	Inlined      int64            `json:"inlined" jsonschema:"Results appended to other results; whether they were read is not known." prom:"counter"`
-	Harm         HarmPart         `json:"harm" jsonschema:"Harm done by prefetches."`
+	Harm         HarmFigures      `json:"harm" jsonschema:"Harm done by prefetches."`
 	EventsLost   int64            `json:"events_lost" jsonschema:"Lines of the event log that could not be written; the figures include them." prom:"counter"`
 }
 
@@ -117,8 +95,8 @@ type Turns struct {
 	Plan int64 `json:"plan" jsonschema:"Requests to a model that plans saved: for each plan that was not cancelled, the length of its longest chain of calls less one." prom:"counter"`
 }
 
-// HarmPart is the harm done by prefetches.
-type HarmPart struct {
+// HarmFigures are the harm done by prefetches.
+type HarmFigures struct {
 	ForegroundWaitMS float64 `json:"foreground_wait_ms" jsonschema:"Time that calls waited for prefetches." unit:"ms" prom:"counter"`
 	RateLimited      int64   `json:"rate_limited" jsonschema:"Rate limit responses of hosts." prom:"counter"`
 	Evictions        int64   `json:"evictions" jsonschema:"Evictions of results that calls had fetched." prom:"counter"`

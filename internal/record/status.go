@@ -115,9 +115,9 @@ func (s *Stats) pool() (sum PoolBudget) {
 
 const statusSuffix = ".status.json"
 
-// ReadStatuses returns the statuses of the running processes, ordered by start. It skips files
+// readStatuses returns the statuses of the running processes, ordered by start. It skips files
 // that it cannot read: the process is ending, or is of another version.
-func ReadStatuses(dir string) (all []Status) {
+func readStatuses(dir string) (all []Status) {
 	files, _ := allFiles(dir) // an unreadable folder counts as empty
 	for _, f := range files {
 		if !f.Running || !strings.HasSuffix(f.Path, statusSuffix) {

@@ -9,7 +9,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Tally adds up events, those of this process or those that [Read] and [Tail] pass on. It is
+// Tally adds up events, those of this process or those that [Read] passes on. It is
 // safe for concurrent use, and keeps no reference to an event other than its strings.
 //
 // Hidden time is the sum of HiddenMS over calls answered from the store or from a flight. It is
@@ -77,7 +77,6 @@ func (t *Tally) tool(e *Event) *Totals {
 	if tool := t.tools[key]; tool != nil {
 		return tool
 	}
-	key = toolKey{strings.Clone(key.upstream), strings.Clone(key.tool)} // they may be substrings of a whole message
 	if len(t.tools) > maxTools {
 		key = toolKey{"", other}
 	}
@@ -97,7 +96,7 @@ func (t *Tally) observeProcess(e *Event) {
 	}
 	if _, known := t.dirs.Get(e.Process); !known {
 		t.processes++
-		t.dirs.Add(strings.Clone(e.Process), "")
+		t.dirs.Add(e.Process, "")
 	}
 	if e.Transport == "stdio" || e.Transport == Daemon {
 		t.dirs.Add(e.Process, e.Dir)
@@ -115,7 +114,7 @@ func (t *Tally) observeSession(e *Event) {
 	}
 	if !known {
 		t.begun++
-		s = SessionInfo{Session: strings.Clone(e.Session), Begin: e.At}
+		s = SessionInfo{Session: e.Session, Begin: e.At}
 		s.Dir, _ = t.dirs.Peek(e.Process)
 	}
 	if !known || s.Client == "" && e.Client != "" {
@@ -151,20 +150,20 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 		Processes:     t.processes,
 		Sessions:      t.begun,
 		Config:        t.config,
-		Totals:        Totals{Declined: make(map[string]int64), Part: newPart()},
-		Upstreams:     make(map[string]Part),
-		Tools:         make(map[string]Part, len(t.tools)),
+		Totals:        Totals{Declined: make(map[string]int64), Figures: newFigures()},
+		Upstreams:     make(map[string]Figures),
+		Tools:         make(map[string]Figures, len(t.tools)),
 		Hosts:         make(map[string]Host),
 	}
 	for key, tool := range t.tools {
 		sumUp(&s.Totals, tool)
 		if key != (toolKey{}) {
-			addPart(s.Tools, key.String(), &tool.Part)
+			addFigures(s.Tools, key.String(), &tool.Figures)
 		} else if tool.Calls > 0 {
-			addPart(s.Tools, "(unknown)", &tool.Part)
+			addFigures(s.Tools, "(unknown)", &tool.Figures)
 		}
 		if key.upstream != "" {
-			addPart(s.Upstreams, key.upstream, &tool.Part)
+			addFigures(s.Upstreams, key.upstream, &tool.Figures)
 		}
 	}
 	s.derive()

@@ -139,7 +139,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	f := tally.Stats(time.Time{}).Totals
-	if got := f.ServedStored + f.Joined + f.Fetched + f.Failed; got != f.Calls || f.Calls != 8*625 {
+	if got := f.Hit + f.Joined + f.Fetched + f.Failed; got != f.Calls || f.Calls != 8*625 {
 		t.Errorf("got %d calls, dispositions of %d, want %d", f.Calls, got, 8*625)
 	}
 }

@@ -86,12 +86,12 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// A file that blocks delays neither Add nor Each, and lines beyond the queue are counted as lost.
+// A file that blocks delays neither Add nor OnEvent, and lines beyond the queue are counted as lost.
 func TestDiskHangs(t *testing.T) {
 	const calls = 50_000
 	dir := t.TempDir()
 	told := 0
-	o := record.Options{Dir: dir, RotateBytes: 1 << 40, Each: func(record.Event) { told++ }}
+	o := record.Options{Dir: dir, RotateBytes: 1 << 40, OnEvent: func(record.Event) { told++ }}
 	var pipe *os.File
 	made := make(chan struct{})
 	o.CreateWith(func(path string) (*os.File, error) {
@@ -112,7 +112,7 @@ func TestDiskHangs(t *testing.T) {
 	l.Flush() // gives up on the file
 	<-made
 	if told != calls+1 {
-		t.Errorf("Each was given %d, want %d", told, calls+1)
+		t.Errorf("OnEvent was given %d, want %d", told, calls+1)
 	}
 	if lost := l.Lost(); lost < calls-2*record.MaxQueued {
 		t.Errorf("got %d lost: so much is not meant to be kept in memory", lost)
@@ -214,10 +214,10 @@ func TestPipesInTheFolder(t *testing.T) {
 	if len(seqs) != 3 || seqs[0] != 7 || seqs[1] != 1 || seqs[2] != 7 || problems != nil || err != nil {
 		t.Errorf("Read: got calls %v, %q, %v, want those of the files and links", seqs, problems, err)
 	}
-	var tailed []record.Event
-	err = record.NewTail(dir, time.Now().Add(time.Hour), func(e *record.Event) { tailed = append(tailed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) }).Poll()
-	if err != nil || len(tailed) != 2 {
-		t.Errorf("Poll: got %v, %v, want what the running process has written", tailed, err)
+	var followed []record.Event
+	err = record.Follow(dir, time.Now().Add(time.Hour), func(e *record.Event) { followed = append(followed, *e) }, func(p record.Problem) { t.Errorf("problem: %v", p) })()
+	if err != nil || len(followed) != 2 {
+		t.Errorf("Follow: got %v, %v, want what the running process has written", followed, err)
 	}
 
 	go func() { // a pipe that is named itself, as by a shell's <(…), is read

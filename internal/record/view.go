@@ -11,32 +11,34 @@ import (
 )
 
 // View is what stats and the dashboard show: the figures and the recent events, live or
-// recorded. The events have no arguments, results or hashes of them.
+// recorded. The events have only the fields that are shown.
 type View struct {
-	Period   string    `json:"-"`        // end of the sentence on savings, such as "today"; may be empty
-	Recorded bool      `json:"recorded"` // of recorded events; otherwise live
-	Problems []string  `json:"-"`        // of the record: lines that are invalid or cannot be read
-	Notes    []Warning `json:"-"`        // further ones
-
-	Saved   string           `json:"saved"`   // set by Summarize, as are Wrong and Servers
-	Wrong   []Warning        `json:"wrong"`   // the most severe first
-	Servers []UpstreamStatus `json:"servers"` // of all processes
+	Period   string    `json:"-"`        // what the figures cover, as the end of a sentence, such as "today"; may be empty
+	Recorded bool      `json:"recorded"` // the events were read from files that are not followed
+	Problems []string  `json:"-"`        // what could not be read of the files
+	Notes    []Warning `json:"-"`        // shown behind the warnings of Stats
 
 	Stats     Stats         `json:"stats"`
 	Timeline  []Event       `json:"timeline"`  // last 400 calls and prefetches, in the order of their start
-	Decisions []Event       `json:"decisions"` // last 50 choices, newest first
+	Decisions []Event       `json:"decisions"` // last 50 decisions, newest first
 	Levels    []Event       `json:"levels"`    // last 50 changes of a level, newest first
 	Sessions  []SessionInfo `json:"sessions"`  // sessions of the timeline, decisions and levels
 }
 
-// Summarize sets Saved, Wrong and Servers.
-func (v *View) Summarize() {
-	v.Saved, v.Servers = v.Stats.Saved(v.Period), v.Stats.upstreams()
-	v.Wrong = append(v.Stats.Warnings(), v.Notes...)
+// Saved returns the savings in a sentence.
+func (v *View) Saved() string { return v.Stats.Saved(v.Period) }
+
+// Warnings returns the warnings, the notes and the problems, in this order.
+func (v *View) Warnings() []Warning {
+	all := append(v.Stats.Warnings(), v.Notes...)
 	for _, problem := range v.Problems {
-		v.Wrong = append(v.Wrong, Warning{Message: problem})
+		all = append(all, Warning{Message: problem})
 	}
+	return all
 }
+
+// Servers returns the status of the servers of all running processes, by name.
+func (v *View) Servers() []UpstreamStatus { return v.Stats.upstreams() }
 
 // ReadView returns the view of recorded events; for names see [Read]. It is an error if there
 // are no events; the view then has the reasons as Problems.
@@ -57,9 +59,9 @@ type Follower struct {
 	dir string
 
 	mu    sync.Mutex
-	day   time.Time
+	day   time.Time // start of the day that tally and logs belong to
 	tally *Tally
-	tail  *Tail
+	logs  *reader
 }
 
 // NewFollower returns a Follower of a folder, which need not exist yet.
@@ -73,10 +75,10 @@ func (f *Follower) View() (View, error) {
 	now := time.Now()
 	if day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()); !day.Equal(f.day) {
 		f.day, f.tally = day, NewTally()
-		f.tail = NewTail(f.dir, day, f.tally.Add, f.tally.Problem)
+		f.logs = newReader(day, f.tally.Add, f.tally.Problem)
 	}
-	err := f.tail.Poll()
-	running := ReadStatuses(f.dir)
+	err := f.logs.readFolder(f.dir)
+	running := readStatuses(f.dir)
 	if len(running) == 0 {
 		now = time.Time{}
 	}
@@ -108,18 +110,23 @@ func (l *latest[T]) add(v T) {
 // all returns the values, oldest first.
 func (l *latest[T]) all() []T { return append([]T{}, l.kept[max(0, len(l.kept)-l.limit):]...) }
 
-// add keeps an event that is shown, without what is not: arguments, results and their hashes.
+// add keeps what is shown of an event. Each field is copied by name, so that one with arguments or
+// results that is added to Event later is not shown by mistake.
 func (a *activity) add(e *Event) {
-	c := *e
-	c.Process, c.Arguments, c.RawArguments, c.ArgsHash, c.ResultHash, c.ResultSum = "", nil, nil, "", "", 0
-	c.Edge, c.Dir, c.Upstreams, c.Reasons, c.Top = "", "", nil, nil, nil
+	shown := Event{Kind: e.Kind, At: e.At, Session: e.Session}
 	switch e.Kind {
 	case Call, Prefetch:
-		a.timeline.add(c)
-	case Choice:
-		c.Reasons, c.Top = maps.Clone(e.Reasons), slices.Clone(e.Top)
-		a.decisions.add(c)
+		shown.Seq, shown.Upstream, shown.Tool, shown.LatencyMS, shown.IsError = e.Seq, e.Upstream, e.Tool, e.LatencyMS, e.IsError
+		shown.Disposition, shown.Turn, shown.Plan = e.Disposition, e.Turn, e.Plan
+		shown.Prefetched, shown.UseOf, shown.HiddenMS, shown.PredictedP = e.Prefetched, e.UseOf, e.HiddenMS, e.PredictedP
+		shown.Fate, shown.Cause, shown.UsedBy, shown.After = e.Fate, e.Cause, e.UsedBy, e.After
+		a.timeline.add(shown)
+	case Decision:
+		shown.Upstream, shown.Tool, shown.After, shown.Candidates, shown.Issued = e.Upstream, e.Tool, e.After, e.Candidates, e.Issued
+		shown.Declined, shown.Top = maps.Clone(e.Declined), slices.Clone(e.Top)
+		a.decisions.add(shown)
 	case Level:
-		a.levels.add(c)
+		shown.Host, shown.From, shown.To, shown.Why = e.Host, e.From, e.To, e.Why
+		a.levels.add(shown)
 	}
 }

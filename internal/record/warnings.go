@@ -63,5 +63,5 @@ func (s *Stats) whyNoPrefetch() string {
 	case len(declined) == 0:
 		return `no call was predicted; no follow-up has been seen, or [enrichment] mode is "off"`
 	}
-	return fmt.Sprintf("of %d candidates most were left out because %s", sumOf(f.Declined), wordOf(declined[0]).Meaning)
+	return fmt.Sprintf("of %d candidates most were left out because %s", sumOf(f.Declined), meaningOf(declined[0]))
 }

@@ -13,8 +13,8 @@ import (
 func TestSaved(t *testing.T) {
 	for want, f := range map[string]record.Totals{
 		"No calls today.":                     {},
-		"Saved 0 ms of 500 ms waiting today.": {Part: record.Part{Calls: 1, WaitedMS: 500}},
-		"Saved 12.0 s of 6 min 12 s waiting today. Plans saved 3 turns of the model.": {Part: record.Part{Calls: 9, HiddenMS: 12_000, WaitedMS: 360_000}, TurnsSaved: record.Turns{Plan: 3}},
+		"Saved 0 ms of 500 ms waiting today.": {Figures: record.Figures{Calls: 1, WaitedMS: 500}},
+		"Saved 12.0 s of 6 min 12 s waiting today. Plans saved 3 turns of the model.": {Figures: record.Figures{Calls: 9, HiddenMS: 12_000, WaitedMS: 360_000}, TurnsSaved: record.Turns{Plan: 3}},
 	} {
 		s := record.Stats{Totals: f}
 		if got := s.Saved("today"); got != want {
@@ -28,7 +28,7 @@ func TestDuration(t *testing.T) {
 		0: "0 ms", .5: "<1 ms", 113: "113 ms", 999.6: "1.00 s", 9_949: "9.95 s", 9_960: "10.0 s", 59_960: "1 min", 176_000: "2 min 56 s",
 		3_600_000: "1 h", 40 * 3_600_000: "40 h", 49*3_600_000 + 59_000: "2 d 1 h",
 	} {
-		s := record.Stats{Totals: record.Totals{Part: record.Part{Calls: 1, WaitedMS: ms}}}
+		s := record.Stats{Totals: record.Totals{Figures: record.Figures{Calls: 1, WaitedMS: ms}}}
 		if got := s.Saved(""); got != "Saved 0 ms of "+want+" waiting." {
 			t.Errorf("%v ms: got %q, want %q", ms, got, want)
 		}
@@ -100,10 +100,10 @@ func TestWhyNone(t *testing.T) {
 		_, text, _ := strings.Cut(v.Text(false), "\n")
 		return text
 	}
-	declined := record.Event{Kind: record.Choice, Session: "a", Candidates: 9, Reasons: map[string]int{"unsteady": 6, "gate": 2, "cap": 1}}
+	declined := record.Event{Kind: record.Decision, Session: "a", Candidates: 9, Declined: map[string]int{"unsteady": 6, "gate": 2, "cap": 1}}
 	for _, tt := range []struct{ name, text, want string }{
 		{"reasons", calls("read_only", 21, declined), "Nothing was prefetched: of 9 candidates most were left out because the data that they read may change"},
-		{"an unknown reason", calls("read_only", 21, record.Event{Kind: record.Choice, Session: "a", Reasons: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: of 1 candidates most were left out because mood?.\n"},
+		{"an unknown reason", calls("read_only", 21, record.Event{Kind: record.Decision, Session: "a", Declined: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: of 1 candidates most were left out because mood?.\n"},
 		{"no candidates", calls("read_only", 21), "Nothing was prefetched: no call was predicted; no follow-up has been seen, or [enrichment] mode is \"off\".\n"},
 		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: 48 calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste.\n"},
 		{"too few reads to say", calls("read_only", 20, declined), ""},

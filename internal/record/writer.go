@@ -163,7 +163,7 @@ func (w *writer) end(last *Event) {
 		w.write()
 	}
 	w.closeFile()
-	_ = os.Remove(filepath.Join(w.log.o.Dir, w.log.begin.Process+statusSuffix)) // without the lock it would be ignored
+	_ = os.Remove(filepath.Join(w.log.o.Dir, w.log.begin.Process+statusSuffix)) // a status that stays is ignored, as its process holds no lock
 	w.lock.release()
 }
 
@@ -176,7 +176,7 @@ func (w *writer) writeStatus() {
 		defer w.removeOld()
 	}
 	s := w.log.o.Status()
-	w.log.Describe(&s)
+	w.log.FillStatus(&s)
 	text, err := json.Marshal(&s)
 	if err == nil {
 		err = w.lock.acquire()

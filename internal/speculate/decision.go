@@ -33,7 +33,7 @@ type decisions struct {
 
 // begin begins the decision after an answer.
 func (b *decisions) begin(d *decision) {
-	d.event.Reasons = make(map[string]int)
+	d.event.Declined = make(map[string]int)
 	if b.newest = d; d.event.Candidates > 0 {
 		b.open = append(b.open, d)
 	}
@@ -44,7 +44,7 @@ func (d *decision) consider(c *predict.Candidate, why enrich.Reason) {
 	if why == "" {
 		d.event.Issued++
 	} else {
-		d.event.Reasons[string(why)]++
+		d.event.Declined[string(why)]++
 	}
 	earlier := why == enrich.InFlight || why == enrich.Stored // an earlier decision has it
 	if earlier || len(d.event.Top) >= maxOptions {
@@ -56,11 +56,9 @@ func (d *decision) consider(c *predict.Candidate, why enrich.Reason) {
 	}
 	d.event.Top = append(d.event.Top, record.Candidate{
 		Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()),
-		Tokens: int64(size / bytesPerToken), RawArguments: []byte(c.Key.Arguments),
+		Tokens: int64(size / record.BytesPerToken), RawArguments: []byte(c.Key.Arguments),
 	})
 }
-
-const bytesPerToken = 4
 
 // call records a call: it matches the candidate of the newest decision that has it.
 func (b *decisions) call(tool, arguments string, at time.Time) {

@@ -214,7 +214,7 @@ func (p *pairState) offer(now time.Time, c *Call) []*Fetch {
 	found := p.predict.Candidates(now)
 	p.choose.Offer(now, found, rules, p)
 	p.decisions.begin(&decision{until: now.Add(rules.Age(p.lease.Exclusive)), event: record.Event{
-		Kind: record.Choice, At: now, Session: p.session.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
+		Kind: record.Decision, At: now, Session: p.session.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
 		Candidates: len(found),
 	}})
 	return p.decide(now)

@@ -94,7 +94,7 @@ func newFixtureWith(log *slog.Logger) *fixture {
 		Log: log, Rules: func() *speculate.Rules { return &d.rules },
 		Waited: func(string) time.Duration { return d.waited },
 		Decided: func(e record.Event) {
-			e.Reasons = maps.Clone(e.Reasons)
+			e.Declined = maps.Clone(e.Declined)
 			d.decisions = append(d.decisions, e)
 		},
 		Removed: func(string) bool { return false },
@@ -212,7 +212,7 @@ func TestWorkerDecidesOfAllBeforeItReports(t *testing.T) {
 		}
 		for _, e := range d.decisions {
 			decided := e.Issued
-			for _, n := range e.Reasons {
+			for _, n := range e.Declined {
 				decided += n
 			}
 			if decided != e.Candidates {

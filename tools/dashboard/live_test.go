@@ -159,7 +159,7 @@ func enemies(now time.Time) record.View {
 	playSessions(2, now.Add(-10*time.Minute), now, 5, t.Add)
 	v := t.View(now)
 	name := func(i int) string { return hostile[i%len(hostile)] }
-	tools, hosts := map[string]record.Part{}, map[string]record.Host{}
+	tools, hosts := map[string]record.Figures{}, map[string]record.Host{}
 	part := v.Stats.Tools["github/get_issue"]
 	for i, h := range hostile {
 		tools[h+"/"+name(i+5)] = part
@@ -177,7 +177,7 @@ func enemies(now time.Time) record.View {
 	}
 	for i := range v.Decisions {
 		d := &v.Decisions[i]
-		d.Session, d.Tool, d.Reasons = name(i), name(i+1), map[string]int{name(i + 10): 1, name(i + 2): 3}
+		d.Session, d.Tool, d.Declined = name(i), name(i+1), map[string]int{name(i + 10): 1, name(i + 2): 3}
 		for j := range d.Top {
 			d.Top[j].Tool, d.Top[j].Reason, d.Top[j].Differs = name(i+j), name(i+j+9), name(i+j+6)
 		}

@@ -99,7 +99,7 @@ func TestDurations(t *testing.T) {
 	srv := serve(t, dashboard.Handler(func() record.View { return record.NewTally().View(time.Now()) }, ""))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	for _, ms := range []float64{0, .9, 1, 113, 999.4, 1_234, 9_949, 9_951, 59_949, 60_400, 176_000, 3_599_000, 3_600_000, 5_437_000, 172_799_000, 266_400_000} {
-		s := record.Stats{Totals: record.Totals{Part: record.Part{Calls: 1, WaitedMS: ms}}}
+		s := record.Stats{Totals: record.Totals{Figures: record.Figures{Calls: 1, WaitedMS: ms}}}
 		if got, want := ask[string](p, fmt.Sprintf("(() => { %s; return took(%v); })()", words, ms)), s.Saved(""); want != "Saved 0 ms of "+got+" waiting." {
 			t.Errorf("%v ms: got %q, and %q", ms, got, want)
 		}

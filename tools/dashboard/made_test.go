@@ -77,7 +77,7 @@ func oneTool(now time.Time) *record.Tally {
 			tell(record.Event{Kind: record.Prefetch, At: at.Add(-3 * time.Second), Seq: seq - 1, Upstream: "git", Tool: "git_show", LatencyMS: 180, Sent: 1, After: seq - 2, PredictedP: .6, Fate: record.Used, UsedBy: seq})
 		}
 		tell(e)
-		c := record.Event{Kind: record.Choice, At: at.Add(time.Second), After: seq, Upstream: "git", Candidates: 4, Issued: 1 - i%2, Reasons: map[string]int{"low_probability": 3 + i%2}}
+		c := record.Event{Kind: record.Decision, At: at.Add(time.Second), After: seq, Upstream: "git", Candidates: 4, Issued: 1 - i%2, Declined: map[string]int{"low_probability": 3 + i%2}}
 		for j := range 4 {
 			d := record.Candidate{Tool: "git/git_show", P: .6 / float64(j+1), ValueMS: 180, Tokens: 1000, Differs: "revision", Reason: "low_probability"}
 			if j == 0 && i%2 == 0 {
@@ -241,7 +241,7 @@ func (s *agent) follows(h habit) int {
 // think weighs what may follow, and tells of the choice.
 func (s *agent) think(h habit, next int) {
 	r := s.l.rand
-	c := record.Event{Kind: record.Choice, At: s.at, After: s.was, Upstream: h.upstream, Tool: h.tool, Reasons: map[string]int{}}
+	c := record.Event{Kind: record.Decision, At: s.at, After: s.was, Upstream: h.upstream, Tool: h.tool, Declined: map[string]int{}}
 	for _, n := range h.next {
 		to := habits[n.to]
 		p := min(.97, n.p*(.85+.5*r.Float64()))
@@ -264,14 +264,14 @@ func (s *agent) think(h habit, next int) {
 				other := d
 				other.P, other.Called, other.Reason = p/float64(i+2), false, "low_probability"
 				c.Candidates++
-				c.Reasons[other.Reason]++
+				c.Declined[other.Reason]++
 				c.Top = append(c.Top, other)
 			}
 		}
 		c.Candidates++
 		c.Top = append(c.Top, d)
 		if d.Reason != "" {
-			c.Reasons[d.Reason]++
+			c.Declined[d.Reason]++
 			if d.Called {
 				c.LateCalled++
 			}
@@ -304,7 +304,7 @@ func running(now time.Time) []record.Status {
 		Config: "/home/ada/.config/mcpschedd/pipeline_config.toml",
 		Upstreams: []record.UpstreamStatus{
 			{Name: "github", State: "ready", Since: at(34), MemoryKB: 61 << 10, Tools: 41, Cacheable: 38, Prefetchable: 35},
-			{Name: "files", State: "ready", Since: at(12), Restarts: 1, MemoryKB: 48 << 10, Tools: 14, Cacheable: 9, Prefetchable: 0, Why: record.Words().Reasons["unsteady"].Word, Change: "exclusive = true in [upstreams.files], if nothing else changes it"},
+			{Name: "files", State: "ready", Since: at(12), Restarts: 1, MemoryKB: 48 << 10, Tools: 14, Cacheable: 9, Prefetchable: 0, Why: record.Glossary().Reasons["unsteady"].Name, Change: "exclusive = true in [upstreams.files], if nothing else changes it"},
 			{Name: "db", State: "ready", Since: at(34), MemoryKB: 30 << 10, Tools: 6, Why: "its tools are unclassified, so each call counts as a write", Change: "trust = true in [upstreams.db], if you believe what it says of itself"},
 			{Name: "wiki", State: "idle"},
 		},

@@ -73,7 +73,7 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
 	p.until(`document.getElementById("wrong").innerText.includes("no call was predicted")`)
-	tell(record.Event{Kind: record.Choice, After: 1, Candidates: 5, Reasons: map[string]int{"unsteady": 3, "gate": 2}})
+	tell(record.Event{Kind: record.Decision, After: 1, Candidates: 5, Declined: map[string]int{"unsteady": 3, "gate": 2}})
 	p.until(`document.getElementById("wrong").innerText.includes("of 5 candidates most were left out because")`)
 	p.sound()
 	open.Store(1)

@@ -21,7 +21,7 @@ func busy() *record.Tally {
 		record.Event{Kind: record.Call, Session: "a", Seq: 4, Upstream: "files", Tool: "read", Disposition: record.Hit, HiddenMS: 5, Bytes: 4000, Tokens: 1000, NotResent: 4000},
 		record.Event{Kind: record.Prefetch, Session: "a", Seq: 5, Fate: record.Wasted, Cause: "never_asked", Sent: 1},
 		record.Event{Kind: record.Prefetch, Session: "a", Seq: 6, Fate: record.Wasted, Cause: "dropped"},
-		record.Event{Kind: record.Choice, Session: "a", Candidates: 8, Issued: 3, Reasons: map[string]int{"gate": 3, "budget": 2}, LateCalled: 1},
+		record.Event{Kind: record.Decision, Session: "a", Candidates: 8, Issued: 3, Declined: map[string]int{"gate": 3, "budget": 2}, LateCalled: 1},
 		record.Event{Kind: record.Plan, Session: "a", Steps: 4, Depth: 3, BytesIn: 8000, BytesOut: 400},
 		record.Event{Kind: record.Harm, Session: "a", Why: "foreground_wait", LatencyMS: 20},
 	)...)
@@ -88,10 +88,10 @@ func TestHostileNames(t *testing.T) {
 	tally := record.NewTally()
 	for i := range 2000 {
 		e := record.Event{
-			Kind:    []record.Kind{record.Session, record.Call, record.Prefetch, record.Choice, record.Level, record.Harm}[r.IntN(6)],
+			Kind:    []record.Kind{record.Session, record.Call, record.Prefetch, record.Decision, record.Level, record.Harm}[r.IntN(6)],
 			Session: hostile(r), Process: hostile(r), Client: hostile(r), Upstream: hostile(r), Tool: hostile(r), Host: hostile(r),
 			Seq: int64(i), Disposition: record.Fetched, Fate: record.Wasted, Cause: hostile(r), Why: hostile(r),
-			Reasons: map[string]int{hostile(r): 1}, Top: []record.Candidate{{Tool: hostile(r), Reason: hostile(r)}},
+			Declined: map[string]int{hostile(r): 1}, Top: []record.Candidate{{Tool: hostile(r), Reason: hostile(r)}},
 		}
 		record.Clamp(&e)
 		tally.Add(&e)

@@ -3,7 +3,6 @@ package record
 import (
 	"cmp"
 	"reflect"
-	"strings"
 )
 
 // add counts an event.
@@ -13,19 +12,19 @@ func (f *Totals) add(e *Event) {
 		f.addCall(e)
 	case Prefetch:
 		f.addPrefetch(e)
-	case Choice:
+	case Decision:
 		f.Candidates += int64(e.Candidates)
-		for reason, n := range e.Reasons {
+		for reason, n := range e.Declined {
 			addCount(&f.Declined, reason, int64(n))
 		}
-		f.LateInvoked += int64(e.LateCalled)
+		f.LateCalled += int64(e.LateCalled)
 	case Plan:
 		f.Plans++
 		f.PlanSteps += int64(e.Steps)
 		if !e.Cancelled { // else its answer was not read
 			f.TurnsSaved.Plan += max(0, int64(e.Depth)-1)
-			f.TokensSaved += max(0, e.BytesIn-e.BytesOut) / bytesPerToken
-			f.TokensToClient += e.BytesOut / bytesPerToken
+			f.TokensSaved += max(0, e.BytesIn-e.BytesOut) / BytesPerToken
+			f.TokensToClient += e.BytesOut / BytesPerToken
 		}
 	case Harm:
 		f.addHarm(e)
@@ -36,7 +35,7 @@ func (f *Totals) addCall(e *Event) {
 	f.Calls++
 	switch e.Disposition {
 	case Hit:
-		f.ServedStored++
+		f.Hit++
 	case Joined:
 		f.Joined++
 	case Fetched:
@@ -71,9 +70,9 @@ func (f *Totals) addCall(e *Event) {
 	if e.UseOf == 0 { // else it counts with the prefetch
 		f.addSize(e)
 	}
-	f.TokensSaved += e.NotResent / bytesPerToken
+	f.TokensSaved += e.NotResent / BytesPerToken
 	if e.Plan == 0 { // the answer of a plan's step goes to the plan and not to the client
-		f.TokensToClient += max(0, e.Bytes-e.NotResent) / bytesPerToken
+		f.TokensToClient += max(0, e.Bytes-e.NotResent) / BytesPerToken
 	}
 }
 
@@ -113,8 +112,8 @@ func (f *Totals) addHarm(e *Event) {
 	}
 }
 
-// bytesPerToken is the estimate for answers.
-const bytesPerToken = 4
+// BytesPerToken is the estimate for texts that are not counted.
+const BytesPerToken = 4
 
 // addSize compares the predicted with the actual size.
 func (f *Totals) addSize(e *Event) {
@@ -124,14 +123,14 @@ func (f *Totals) addSize(e *Event) {
 	}
 }
 
-// newPart returns a Part without a nil map, so that JSON has {} and not null.
-func newPart() Part { return Part{Prefetch: PrefetchPart{Wasted: make(map[string]int64)}} }
+// newFigures returns a Figures without a nil map, so that JSON has {} and not null.
+func newFigures() Figures { return Figures{Prefetch: PrefetchFigures{Wasted: make(map[string]int64)}} }
 
-// addPart adds figures to those that have a name.
-func addPart(to map[string]Part, name string, more *Part) {
+// addFigures adds figures to those that have a name.
+func addFigures(to map[string]Figures, name string, more *Figures) {
 	sum, known := to[name]
 	if !known {
-		sum = newPart()
+		sum = newFigures()
 	}
 	sumUp(&sum, more)
 	to[name] = sum
@@ -141,20 +140,20 @@ func addPart(to map[string]Part, name string, more *Part) {
 func (s *Stats) derive() {
 	s.Totals.derive()
 	s.Totals.ServedShare = ratio(s.Totals.Prefetch.Used, s.Totals.Reads)
-	for _, parts := range []map[string]Part{s.Upstreams, s.Tools} {
-		for name, part := range parts {
-			part.derive()
-			parts[name] = part
+	for _, all := range []map[string]Figures{s.Upstreams, s.Tools} {
+		for name, figures := range all {
+			figures.derive()
+			all[name] = figures
 		}
 	}
 	s.Report = s.ReportLine()
 }
 
-func (p *Part) derive() {
-	p.Amplification = ratio(p.UpstreamCalls, p.Calls)
-	p.Prefetch.Accuracy = ratio(p.Prefetch.Used, p.Prefetch.Issued-p.Prefetch.Open)
-	p.Prefetch.Timeliness = ratio(p.Prefetch.InTime, p.Prefetch.Used)
-	for _, h := range []*Histogram{&p.LatencyMS, &p.FetchMS, &p.ResultKB} {
+func (f *Figures) derive() {
+	f.Amplification = ratio(f.UpstreamCalls, f.Calls)
+	f.Prefetch.Accuracy = ratio(f.Prefetch.Used, f.Prefetch.Issued-f.Prefetch.Open)
+	f.Prefetch.Timeliness = ratio(f.Prefetch.InTime, f.Prefetch.Used)
+	for _, h := range []*Histogram{&f.LatencyMS, &f.FetchMS, &f.ResultKB} {
 		h.derive()
 	}
 }
@@ -174,11 +173,11 @@ func (s *Stats) Add(other *Stats) {
 	s.Processes, s.Sessions = s.Processes+other.Processes, s.Sessions+other.Sessions
 	s.Replicas = append(s.Replicas, other.Replicas...)
 	sumUp(&s.Totals, &other.Totals)
-	for name, part := range other.Upstreams {
-		addPart(s.Upstreams, name, &part)
+	for name, figures := range other.Upstreams {
+		addFigures(s.Upstreams, name, &figures)
 	}
-	for name, part := range other.Tools {
-		addPart(s.Tools, name, &part)
+	for name, figures := range other.Tools {
+		addFigures(s.Tools, name, &figures)
 	}
 	s.SetRunning(append(s.Running, other.Running...))
 	s.derive()
@@ -226,7 +225,7 @@ func addCount(m *map[string]int64, name string, n int64) {
 	if _, known := (*m)[name]; !known && len(*m) >= maxReasons {
 		name = other
 	}
-	(*m)[strings.Clone(truncate(name, maxName))] += min(n, maxCount)
+	(*m)[truncate(name, maxName)] += min(n, maxCount)
 }
 
 // ratio returns a/b, or 0 if b is 0.

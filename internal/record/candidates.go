@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// withDiffers returns a copy of a choice's candidates with Differs set: the arguments in which
+// withDiffers returns a copy of a decision's candidates with Differs set: the arguments in which
 // candidates of the same tool differ.
 func (l *Log) withDiffers(top []Candidate) []Candidate {
 	top = slices.Clone(top)

@@ -24,7 +24,7 @@ func TestDiffers(t *testing.T) {
 				return []byte(`{"repo":"r","rev":"***"}`)
 			}
 			return text
-		}, Each: func(e record.Event) {
+		}, OnEvent: func(e record.Event) {
 			for _, d := range e.Top {
 				got = append(got, d.Differs)
 				if d.RawArguments != nil {
@@ -36,7 +36,7 @@ func TestDiffers(t *testing.T) {
 			{Tool: "git/show", RawArguments: []byte(`{"repo":"r","rev":"a1"}`)}, {Tool: "git/show", RawArguments: []byte(`{"repo":"r","rev":"secret"}`)},
 			{Tool: "git/log", RawArguments: []byte(`{"repo":"r"}`)}, {Tool: "git/status"},
 		}
-		log.Add(record.Event{Kind: record.Choice, Top: top})
+		log.Add(record.Event{Kind: record.Decision, Top: top})
 		log.Close()
 		if diff := gocmp.Diff(c.want, got); diff != "" {
 			t.Errorf("in full %v: want (-), got (+):\n%s", c.full, diff)

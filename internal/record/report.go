@@ -50,7 +50,7 @@ func (s *Stats) ReportLine() string {
 	known := p.Issued - p.Open
 	return strings.Join([]string{
 		"prefetch_hit=" + percent(p.Used, known),
-		"decline_recall_loss=" + percent(f.LateInvoked, declines),
+		"decline_recall_loss=" + percent(f.LateCalled, declines),
 		"cost_overrun=" + percent(f.CostOverruns, f.Predictions),
 		"race_win=" + percent(p.InTime, p.Used),
 		"waste=" + percent(wasted, known),
@@ -64,14 +64,13 @@ func (s *Stats) ReportLine() string {
 // Text returns the savings, the warnings, and the state of each server and running process; with
 // figures also the report line and all figures.
 func (v *View) Text(figures bool) string {
-	v.Summarize()
 	var b strings.Builder
-	fmt.Fprintln(&b, v.Saved)
-	for _, w := range v.Wrong {
+	fmt.Fprintln(&b, v.Saved())
+	for _, w := range v.Warnings() {
 		fmt.Fprintln(&b, w.Message)
 	}
 	if len(v.Stats.Running) > 0 {
-		writeServers(&b, v.Servers)
+		writeServers(&b, v.Servers())
 		writeProcesses(&b, v.Stats.Running)
 	}
 	if figures {
@@ -159,7 +158,7 @@ func (s *Stats) writeFigures(b *strings.Builder) {
 	}
 	for _, counts := range []map[string]int64{s.Totals.Declined, s.Totals.Prefetch.Wasted} {
 		for _, name := range largest(counts) {
-			fmt.Fprintf(w, "%s\t%d\t%s\n", Printable(name), counts[name], Printable(wordOf(name).Meaning))
+			fmt.Fprintf(w, "%s\t%d\t%s\n", Printable(name), counts[name], Printable(meaningOf(name)))
 		}
 	}
 	w.Flush()
