@@ -32,10 +32,13 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 	return speculate.Unknown
 }
 
+// Decided returns once the prefetch worker has handled all events so far.
+func Decided(s *Server) { s.prefetch.Save() }
+
 // Kept returns the number of objects of each kind that the server holds for its sessions and their open
 // work. The worker must not have ended.
 func Kept(s *Server) map[string]int {
-	s.prefetch.Save() // after it has handled the events so far
+	Decided(s)
 	kept := map[string]int{"watched sessions": s.prefetch.Scheduler.Stats().Sessions}
 	sessions := s.sessions.list()
 	kept["sessions"] = len(sessions)
@@ -78,16 +81,16 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	s.recorder.record()
 	out := Stats{Sessions: len(s.sessions.list()), Store: s.common.store.Stats(), Hosts: s.common.limits.Stats()}
+	totals := s.recorder.tally.Stats(time.Now()).Totals
 	out.Prefetch = PrefetchStats{
-		PrefetchStats: out.Store.Prefetch, Scheduler: s.prefetch.Scheduler.Stats(), Declined: s.prefetch.Declined(),
-		Harm: s.recorder.tally.Stats(time.Now()).Totals.Harm,
+		PrefetchStats: out.Store.Prefetch, Scheduler: s.prefetch.Scheduler.Stats(), Declined: totals.Declined, Harm: totals.Harm,
 	}
 	return out
 }
 
 // PrefetchStats describes what became of prefetches.
 type PrefetchStats struct {
-	Declined map[enrich.Reason]int64 `json:"declined"` // count by reason
+	Declined map[string]int64 `json:"declined"` // count by reason, in the sessions that have ended
 	dedup.PrefetchStats
 	Scheduler speculate.Stats    `json:"speculation"`
 	Harm      record.HarmFigures `json:"harm"`

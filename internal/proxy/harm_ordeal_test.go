@@ -110,9 +110,6 @@ func (d *ordeal) look() {
 	if left := s.Prefetch.Issued - s.Prefetch.Used - wasted; left < 0 || left > int64(s.Store.Entries) { // those of one principal stay
 		d.t.Errorf("%d prefetches were issued, %d used and %d wasted, %d answers are stored", s.Prefetch.Issued, s.Prefetch.Used, wasted, s.Store.Entries)
 	}
-	if scheduler := s.Prefetch.Scheduler; scheduler.Issued != s.Prefetch.Issued || scheduler.Issued != scheduler.Used+scheduler.Wasted+scheduler.Compared {
-		d.t.Errorf("the scheduler issued %d prefetches, %d of use, %d not and %d compared; the store knows of %d", scheduler.Issued, scheduler.Used, scheduler.Wasted, scheduler.Compared, s.Prefetch.Issued)
-	}
 	ledger := d.foe.ledger()
 	if made := len(early(ledger)); int64(made) > s.Prefetch.Issued {
 		d.t.Errorf("%d prefetches came to the server, %d were issued", made, s.Prefetch.Issued)

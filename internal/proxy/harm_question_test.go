@@ -115,6 +115,8 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 			}
 			c.call("write", `{}`)
 			c.call("list", `{}`)
+			proxy.Decided(s)
+			c.hangUp()
 			until(t, s, "declined", func(st proxy.Stats) bool { return st.Prefetch.Declined["not_speculatable"] > 0 })
 			if n := asker.calls("ask!"); n != 1 {
 				t.Errorf("%d prefetches were made, want 1", n)
@@ -231,6 +233,8 @@ func TestHarmQuestionOfASharedProcess(t *testing.T) {
 	until(t, s, "dropped", func(st proxy.Stats) bool { return st.Prefetch.Wasted["error"] == 1 && st.Store.Flights == 0 })
 	other.call("write", `{}`)
 	other.call("list", `{}`)
+	proxy.Decided(s)
+	other.hangUp()
 	until(t, s, "decided", func(st proxy.Stats) bool {
 		return st.Prefetch.Declined["not_speculatable"] > 0 || asker.calls("ask!") > 1
 	})

@@ -258,7 +258,7 @@ func TestReportedChanges(t *testing.T) {
 		}
 	}
 	c.call("list", `{}`)
-	until(t, s, "two candidates declined", func(st proxy.Stats) bool { return st.Prefetch.Declined["unsteady"] == 2 })
+	proxy.Decided(s) // before it is exclusive
 	exclusive.Store(true)
 	c.call("list", `{}`)
 	until(t, s, "two prefetches", settled(2))
@@ -268,8 +268,10 @@ func TestReportedChanges(t *testing.T) {
 	edit.End()
 	served("12", "fetched", "after an edit")
 	c.call("list", `{}`)
-	until(t, s, "two candidates declined just after an edit", func(st proxy.Stats) bool {
-		return st.Prefetch.Issued == 2 && st.Prefetch.Declined["settling"] > 0
+	proxy.Decided(s)
+	c.hangUp()
+	until(t, s, "two candidates declined before, and some just after an edit", func(st proxy.Stats) bool {
+		return st.Prefetch.Issued == 2 && st.Prefetch.Declined["unsteady"] == 2 && st.Prefetch.Declined["settling"] > 0
 	})
 }
 

@@ -263,7 +263,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 // TestChooseWatchesForAsLongAsItsAnswerServes: a candidate is watched for as long as its answer would
 // be kept.
 func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
-	d, c, w := laid(speculate.Parallel)
+	_, c, w := laid(speculate.Parallel)
 	shadow := *usual
 	shadow.Mode = "shadow"
 	for i, fresh := range []time.Duration{0, time.Hour} {
@@ -274,11 +274,9 @@ func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
 		c.Offer(w.now, all, budget(1000), w)
 		c.Choose(w.now, &shadow, thinker, w)
 	}
-	w.now = w.now.Add(10 * time.Minute)
-	for i := range 2 {
-		w.session.Called(w.now, w.key(fmt.Sprint(i)))
-	}
-	if st := d.Stats(); st.Watched != 2 || st.WatchedTrue != 1 {
-		t.Errorf("%d were watched, %d asked for in time, want two and the one that stays fresh", st.Watched, st.WatchedTrue)
+	watched := w.session.Open()
+	w.session.Review(w.now.Add(10 * time.Minute))
+	if left := w.session.Open(); watched != 2 || left != 1 {
+		t.Errorf("%d were watched, %d ten minutes later, want two and the one that stays fresh", watched, left)
 	}
 }

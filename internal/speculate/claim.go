@@ -128,7 +128,6 @@ func (s *Claims) Start(
 		return refused
 	}
 	c.fate = fate
-	d.counts.Issued++
 	s.throttle.started()
 	c.host.started()
 	return ""
@@ -213,7 +212,6 @@ func (s *Claims) Watch(now time.Time, k call.Key, places []call.Place, host stri
 	if s.ended || slices.ContainsFunc(s.open, func(c *Claim) bool { return c.watched() && c.key == k }) {
 		return
 	}
-	d.counts.Watched++
 	s.addLocked(&Claim{
 		claims: s, key: k, host: d.hostLocked(host), places: places, expires: now.Add(keep), returned: true,
 	})
@@ -318,25 +316,16 @@ func (c *Claim) settleLocked(f call.Fate) {
 		return
 	}
 	c.settled = true
-	d := c.claims.scheduler
-	used, why := f == call.Ready || f == call.Late, "accuracy"
-	switch {
-	case c.watched():
-		why = "watched"
-		if used {
-			d.counts.WatchedTrue++
-		}
-	case f == call.Compared:
-		d.counts.Compared++ // not a label, as a comparison is neither use nor waste
+	if f == call.Compared { // neither use nor waste
 		return
-	case used:
-		d.counts.Used++
-	default:
-		d.counts.Wasted++
+	}
+	used, why := f == call.Ready || f == call.Late, "accuracy"
+	if c.watched() {
+		why = "watched"
 	}
 	for i, t := range []*throttle{&c.claims.throttle, &c.host.throttle} {
 		if !c.watched() || t.level == watching {
-			d.changeLocked(t, why, func(t *throttle) { t.label(c.generations[i], used, f == call.Late) })
+			c.claims.scheduler.changeLocked(t, why, func(t *throttle) { t.label(c.generations[i], used, f == call.Late) })
 		}
 	}
 }

@@ -43,8 +43,13 @@ func (d *Scheduler) Harmed(what Harm) (n int64, waitMS float64) {
 	return 0, 0
 }
 
-// Level returns the level of a session.
-func (s *Claims) Level() int { return s.throttle.level }
+// Level returns the level of a session, and Labels how many fates count at it, as at that of a host.
+func (s *Claims) Level() int                { return s.throttle.level }
+func (s *Claims) Labels() int               { return s.throttle.labels }
+func (d *Scheduler) Labels(host string) int { return d.hostLocked(host).labels }
+
+// Open returns the number of a session's prefetches, made or watched, that are open.
+func (s *Claims) Open() int { return len(s.open) }
 
 // Key returns the key of a claim's call.
 func (c *Claim) Key() call.Key { return c.key }

@@ -24,20 +24,15 @@ type modelScheduler struct {
 	opt       speculate.Options
 	hosts     map[string]*modelThrottle
 	sessions  []*modelSession
-	want      modelStats
 	seen      map[string]int // what has come to pass
 	blame     string         // the first difference
 }
 
-type modelStats struct {
-	Issued, Used, Wasted, Compared, Watched, WatchedTrue int64
-	UnderWay                                             int
-}
-
 type modelThrottle struct{ all []event }
 
-func (m *modelThrottle) level() int { level, _ := levelAfter(m.all); return level }
-func (m *modelThrottle) era() int   { _, era := levelAfter(m.all); return era }
+func (m *modelThrottle) level() int  { level, _, _ := levelAfter(m.all); return level }
+func (m *modelThrottle) era() int    { _, era, _ := levelAfter(m.all); return era }
+func (m *modelThrottle) labels() int { _, _, labels := levelAfter(m.all); return labels }
 
 type modelSession struct {
 	*speculate.Claims
@@ -131,7 +126,6 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	}
 	d.seen["start "+want]++
 	if want == "" && begins {
-		d.want.Issued++
 		s.prefetches = append(s.prefetches, &modelPrefetch{
 			bet: b, holds: true, out: true, until: time.Now().Add(d.opt.Deadline),
 			hostEra: d.host(host).era(), era: s.era(),
@@ -167,19 +161,10 @@ func (d *modelScheduler) settle(s *modelSession, last bool) {
 		}
 		g.settled = true
 		if fate == call.Compared {
-			d.want.Compared++
 			d.seen["compared"]++
 			continue
 		}
 		kind := map[call.Fate]rune{call.Ready: 'u', call.Late: 'l', call.Wasted: 'w'}[fate]
-		switch kind {
-		case 'w':
-			d.want.Wasted++
-		case 'l':
-			fallthrough
-		case 'u':
-			d.want.Used++
-		}
 		d.label(s, g.host, g.hostEra, g.era, kind)
 		d.seen["label "+string(kind)]++
 	}
@@ -275,7 +260,6 @@ func (d *modelScheduler) step(o op) {
 		}
 		s.watched = slices.DeleteFunc(s.watched, func(w *modelWatch) bool {
 			if w.key == key(k) {
-				d.want.WatchedTrue++
 				d.labelWatched(s, w, 'u')
 			}
 			return w.key == key(k)
@@ -285,7 +269,6 @@ func (d *modelScheduler) step(o op) {
 		d.expire(s)
 		d.settle(s, false)
 		if !s.ended && !slices.ContainsFunc(s.watched, func(w *modelWatch) bool { return w.key == key(k) }) {
-			d.want.Watched++
 			s.watched = append(s.watched, &modelWatch{key(k), host, time.Now().Add(time.Second), d.host(host).era(), s.era()})
 		}
 	case "void":
@@ -344,22 +327,14 @@ func (d *modelScheduler) end(s *modelSession) {
 // check compares everything observable.
 func (d *modelScheduler) check() {
 	st := d.scheduler.Stats()
-	d.want.UnderWay = d.underWay()
-	got := modelStats{
-		st.Issued, st.Used, st.Wasted, st.Compared, st.Watched, st.WatchedTrue, st.UnderWay,
+	if want := d.underWay(); st.UnderWay != want {
+		d.fail("got %d slots taken, want %d", st.UnderWay, want)
 	}
-	if got != d.want {
-		d.fail("got %+v, want %+v", got, d.want)
-	}
-	open := int64(0)
 	for i, s := range d.sessions {
-		if got, want := s.Level(), s.level(); !s.ended && got != want {
-			d.fail("session %d: got level %d, want %d", i, got, want)
+		if got, want := [2]int{s.Level(), s.Labels()}, [2]int{s.level(), s.labels()}; !s.ended && got != want {
+			d.fail("session %d: got level and labels %d, want %d", i, got, want)
 		}
 		for _, g := range s.prefetches {
-			if !g.settled {
-				open++
-			}
 			live := g.claim.Context.Err() == nil
 			if want := !s.ended && !g.dropped && !g.settled && !g.overdue; live != want {
 				d.fail("session %d: prefetch %s: its context lives: %v, want %v", i, g.key.Arguments, live, want)
@@ -372,12 +347,9 @@ func (d *modelScheduler) check() {
 			}
 		}
 	}
-	if st.Issued != st.Used+st.Wasted+st.Compared+open {
-		d.fail("%d issued: %d used, %d wasted, %d compared, %d open", st.Issued, st.Used, st.Wasted, st.Compared, open)
-	}
 	for name, level := range st.Hosts {
-		if want := d.host(name).level(); level != want {
-			d.fail("%s: got level %d, want %d", name, level, want)
+		if got, want := [2]int{level, d.scheduler.Labels(name)}, [2]int{d.host(name).level(), d.host(name).labels()}; got != want {
+			d.fail("%s: got level and labels %d, want %d", name, got, want)
 		}
 		d.seen[fmt.Sprint("host level ", level)]++
 	}

@@ -19,6 +19,7 @@ import (
 type crowd struct {
 	scheduler *speculate.Scheduler
 	calls     sync.WaitGroup // begun by prefetches
+	begun     atomic.Int64   // of them
 }
 
 // TestManySessions runs 200 sessions with a goroutine each. Calls return on other goroutines, hang
@@ -36,14 +37,12 @@ func TestManySessions(t *testing.T) {
 		close(stop)
 		others.Wait()
 		c.calls.Wait()
-		st := c.scheduler.Stats()
-		if st.UnderWay != 0 || st.Issued != st.Used+st.Wasted {
-			t.Errorf("got %+v", st)
+		if st := c.scheduler.Stats(); st.UnderWay != 0 || st.Sessions != 0 {
+			t.Errorf("left: %+v", st)
 		}
-		if st.Issued < 500 {
-			t.Errorf("too little has come to pass to prove anything: %+v", st)
+		if n := c.begun.Load(); n < 500 {
+			t.Errorf("%d prefetches were begun: too few to prove anything", n)
 		}
-		t.Logf("%+v", st)
 	})
 }
 
@@ -123,6 +122,7 @@ func (c *crowd) prefetch(ctx context.Context, s *speculate.Claims, k call.Key, h
 		takes = time.Hour // hangs, and minds its context
 	}
 	s.Start(ctx, upstreamOf(k), k, host, false, func(claim *speculate.Claim) (func() call.Fate, string) {
+		c.begun.Add(1)
 		var fate atomic.Int64
 		run := new(speculate.Run)
 		c.scheduler.Sent(run, upstreamOf(k), k.Tool, claim, time.Now())

@@ -54,9 +54,8 @@ type Scheduler struct {
 	hosts     *simplelru.LRU[string, *host]
 	servers   *simplelru.LRU[string, *server] // by Upstream.Key
 	instances *simplelru.LRU[uint64, *instance]
-	sessions  int // open ones
-	underWay  int // slots taken
-	counts    Counts
+	sessions  int            // open ones
+	underWay  int            // slots taken
 	events    []record.Event // not yet read: changes of level, and harm
 }
 
@@ -128,32 +127,18 @@ func (d *Scheduler) Concurrency(key string) (Concurrency, predict.Concurrency) {
 	return Unknown, predict.Concurrency{}
 }
 
-// Counts are the outcomes of prefetches since the scheduler was made. Those issued and not used,
-// wasted or compared are open.
-type Counts struct {
-	Issued      int64 `json:"issued"`
-	Used        int64 `json:"used"`         // served to a call
-	Wasted      int64 `json:"wasted"`       // served to no call
-	Compared    int64 `json:"compared"`     // only compared with a call's answer
-	Watched     int64 `json:"watched"`      // would have been started
-	WatchedTrue int64 `json:"watched_true"` // watched, and then called in time
-}
-
 // Stats is a snapshot of the scheduler.
 type Stats struct {
-	Counts
-	Sessions int            `json:"sessions"`  // observed
-	UnderWay int            `json:"under_way"` // slots taken
-	Hosts    map[string]int `json:"hosts"`     // host → level
+	Sessions int            // observed
+	UnderWay int            // slots taken
+	Hosts    map[string]int // host → level
 }
 
 // Stats returns a snapshot.
 func (d *Scheduler) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := Stats{
-		Counts: d.counts, Sessions: d.sessions, UnderWay: d.underWay, Hosts: make(map[string]int),
-	}
+	s := Stats{Sessions: d.sessions, UnderWay: d.underWay, Hosts: make(map[string]int)}
 	for _, h := range d.hosts.Values() {
 		s.Hosts[h.of.Host] = h.level
 	}

@@ -245,11 +245,8 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
 	return p.lease.MayPrefetch(c)
 }
 
-// Declined counts a candidate that is dropped.
+// Declined records a candidate that is dropped.
 func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
-	p.w.mu.Lock()
-	p.w.declined[why]++
-	p.w.mu.Unlock()
 	p.decisions.newest.consider(c, why)
 }
 

@@ -33,8 +33,8 @@ type event struct {
 	era  int  // of a label
 }
 
-// levelAfter computes the level by the rules, from all events so far.
-func levelAfter(all []event) (level, era int) {
+// levelAfter computes the level and the number of labels at it by the rules, from all events so far.
+func levelAfter(all []event) (level, era, labelled int) {
 	level = 3
 	var labels []event // of this era
 	sinceHarm := math.MaxInt
@@ -87,7 +87,7 @@ func levelAfter(all []event) (level, era int) {
 			}
 		}
 	}
-	return level, era
+	return level, era, len(labels)
 }
 
 func TestThrottleModel(t *testing.T) {
@@ -108,7 +108,7 @@ func TestThrottleModel(t *testing.T) {
 			default:
 				th.Label(e.era, e.kind != 'w', e.kind == 'l')
 			}
-			want, era := levelAfter(all)
+			want, era, _ := levelAfter(all)
 			if got := th.Level(); got != want || th.Era() != era {
 				fatalf("after %d: got level %d in era %d, want %d in %d", len(all), got, th.Era(), want, era)
 			}

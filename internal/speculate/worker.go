@@ -3,16 +3,13 @@ package speculate
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/record"
 )
@@ -27,9 +24,6 @@ type Worker struct {
 	ids   atomic.Uint64 // IDs of observed calls and of prefetches
 	queue *queue
 	tools tools
-
-	mu       sync.Mutex
-	declined map[enrich.Reason]int64 // number of declined candidates by reason
 
 	// Used only by the worker's goroutine.
 	current  *Session // session whose event is being handled; nil if it belongs to none
@@ -52,7 +46,6 @@ func NewWorker(s Setup) *Worker {
 		Setup: s, Scheduler: New(Options{}), sessions: make(map[*Session]*sessionState), learned: make(map[string]*learned),
 	}
 	w.tools.byTool = make(map[toolKey]ToolState)
-	w.declined = make(map[enrich.Reason]int64)
 	w.queue = newQueue(w.run, func(wait bool) { w.Protect(func() { w.saveChanged(wait) }) })
 	return w
 }
@@ -179,11 +172,4 @@ func (w *Worker) Protect(what func()) (ok bool) {
 	}()
 	what()
 	return true
-}
-
-// Declined returns how many candidates were declined, by reason.
-func (w *Worker) Declined() map[enrich.Reason]int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return maps.Clone(w.declined)
 }
