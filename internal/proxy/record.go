@@ -149,10 +149,9 @@ func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
 	w, rules := c.s.srv.prefetch, &c.policy.Enrichment
 	switch {
 	case goesOn:
-	case c.lease.nothingToPrefetch() || !w.Wants(rules, f.Session):
+	case c.lease.nothingToPrefetch():
 		w.Changed(rules, f.Session, f.Effect)
-	default:
-		w.Called(f)
+	case w.Called(rules, f):
 		c.observed.announce = mayAnnounce && c.mayAnnounce()
 	}
 }

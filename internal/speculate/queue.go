@@ -2,6 +2,7 @@ package speculate
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -16,9 +17,10 @@ type queue struct {
 	wake   chan struct{}   // receives a token when there is a task
 	urgent chan struct{}   // receives one when that task cannot wait for others
 
+	bytes atomic.Int64 // held by the tasks
+
 	mu    sync.Mutex
 	tasks []task
-	bytes int // held by the tasks
 	ended bool
 	done  chan struct{} // closed when the goroutine has returned; nil if it was never started
 }
@@ -48,24 +50,26 @@ func newQueue(work func(do func()), save func(wait bool)) *queue {
 	}
 }
 
-// hasTime reports whether one more call may be observed.
-func (q *queue) hasTime() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.tasks) < maxTasks && q.pace.Allow()
-}
-
 // hasRoom reports whether n bytes of a result may be queued.
 func (q *queue) hasRoom(n int) bool {
+	return q.bytes.Load()+int64(n) <= maxQueuedBytes && (n < bytesPerCall || q.pace.AllowN(time.Now(), n/bytesPerCall))
+}
+
+// addCall enqueues an observed call, unless there is no time for it, and reports whether it will run.
+func (q *queue) addCall(t task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.bytes+n <= maxQueuedBytes && q.pace.AllowN(time.Now(), n/bytesPerCall)
+	return len(q.tasks) < maxTasks && q.pace.Allow() && q.addLocked(t)
 }
 
 // add enqueues a task without blocking, and reports whether it will run.
 func (q *queue) add(t task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.addLocked(t)
+}
+
+func (q *queue) addLocked(t task) bool {
 	if q.ended || !t.required && len(q.tasks) >= 2*maxTasks { // twice, to leave space for the results of observed calls
 		return false
 	}
@@ -73,7 +77,7 @@ func (q *queue) add(t task) bool {
 		q.done = make(chan struct{})
 		go q.run()
 	}
-	q.bytes += t.bytes
+	q.bytes.Add(int64(t.bytes))
 	q.tasks = append(q.tasks, t)
 	notify(q.wake)
 	if t.urgent {
@@ -132,9 +136,7 @@ func (q *queue) runTasks() (ended bool) {
 		}
 		for _, t := range tasks {
 			q.work(t.do)
-			q.mu.Lock()
-			q.bytes -= t.bytes
-			q.mu.Unlock()
+			q.bytes.Add(-int64(t.bytes))
 		}
 	}
 }

@@ -5,9 +5,7 @@
 // limits of its scheduler, and continues when they return:
 //
 //	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.Harm})
-//	if w.Wants(rules(), client) {
-//		w.Called(call)
-//	}
+//	w.Called(rules(), call)
 //	w.Answered(call, result, nil)
 //	w.SessionEnded(client, func() {})
 //	w.Close()

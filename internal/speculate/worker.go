@@ -50,9 +50,19 @@ func NewWorker(s Setup) *Worker {
 	return w
 }
 
-// Wants reports whether the worker will observe a call of a client now.
-func (w *Worker) Wants(r *Rules, c *Session) bool {
-	return !r.Off() && !c.disabled.Load() && w.queue.hasTime()
+// Called reports a call of a client, and returns whether it is observed: not if prediction is off or the
+// client calls too fast. If it is not, a write withdraws predictions all the same (see Changed).
+func (w *Worker) Called(r *Rules, c *Call) (observed bool) {
+	if r.Off() || c.Session.disabled.Load() {
+		return false
+	}
+	c.ID = w.ids.Add(1)
+	if w.queue.addCall(task{bytes: len(c.Arguments), do: func() { w.called(c) }}) {
+		return true
+	}
+	c.ID = 0
+	w.Changed(r, c.Session, c.Effect)
+	return false
 }
 
 // Changed reports a write that is not observed: it withdraws the predictions for the session.
@@ -79,12 +89,6 @@ func (w *Worker) Prompted(r *Rules, c *Session, words string) {
 			s.prompt, s.intent = words[:min(len(words), promptBytes)], nil
 		}
 	}})
-}
-
-// Called reports a call for which Wants returned true.
-func (w *Worker) Called(c *Call) {
-	c.ID = w.ids.Add(1)
-	w.queue.add(task{bytes: len(c.Arguments), do: func() { w.called(c) }})
 }
 
 // Answered reports the end of a call, and returns whether it will be handled. If reply is not nil,

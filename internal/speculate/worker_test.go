@@ -116,7 +116,7 @@ func (d *fixture) asks(c *speculate.Session, up *speculate.Upstream, tool, argum
 	d.calls++
 	one := &speculate.Call{Session: c, Upstream: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
 	one.Key = call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: arguments}
-	d.Called(one)
+	d.Called(&d.rules, one)
 	d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`)}, nil)
 }
 
@@ -176,7 +176,7 @@ func TestWorkerLearnsAfterTheEnd(t *testing.T) {
 		if got := string(kept.Server); !strings.Contains(got, "\x03get") || strings.Contains(got, "\x04list") {
 			t.Errorf("learned: got %q, want get alone", got)
 		}
-		if d.Wants(&d.rules, c) {
+		if d.Called(&d.rules, &speculate.Call{Session: c, Upstream: up, At: time.Now(), Tool: "get"}) {
 			t.Error("the session is still observed")
 		}
 		d.Close()
@@ -232,16 +232,16 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 			synctest.Wait()
 			s.hold = make(chan struct{})
 			for i := range 5000 { // more than it takes
-				if !d.Wants(&d.rules, c) {
+				if !d.Called(&d.rules, &speculate.Call{Session: c, Upstream: up, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)}) {
 					break
 				}
-				d.Called(&speculate.Call{Session: c, Upstream: up, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)})
 			}
-			if d.Wants(&d.rules, c) {
-				t.Fatal("the worker has time")
-			}
+			last := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Tool: "other"}
 			if writes {
-				d.Changed(&d.rules, c, call.Effect{Places: s.models["get"].Reads(func(string) []byte { return nil })})
+				last.Effect = call.Effect{Places: s.models["get"].Reads(func(string) []byte { return nil })}
+			}
+			if d.Called(&d.rules, last) {
+				t.Fatal("the worker has time")
 			}
 			close(s.hold)
 			synctest.Wait()
@@ -333,7 +333,7 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 			c := d.client(t, "one")
 			for n := range 3 {
 				one := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
-				d.Called(one)
+				d.Called(&d.rules, one)
 				time.Sleep(3 * time.Second)
 				d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`), Took: 3 * time.Second, Unloaded: time.Second}, nil)
 			}
@@ -379,7 +379,7 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 			t.Errorf("%d prefetches while it was being kept, want one", s.begun.Load())
 		}
 		differs := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
-		d.Called(differs)
+		d.Called(&d.rules, differs)
 		d.Answered(differs, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Differs}, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -439,7 +439,7 @@ func TestWorkersShareTrials(t *testing.T) {
 			t.Fatal("it is proven before it was tried")
 		}
 		tried := &speculate.Call{Session: one.c, Upstream: one.up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
-		one.Called(tried)
+		one.Called(&one.rules, tried)
 		one.Answered(tried, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Same}, nil)
 		time.Sleep(time.Second)
 		other.asks(other.c, other.up, "list", `{"page":3}`)
