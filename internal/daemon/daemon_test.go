@@ -568,6 +568,47 @@ func TestSocketDeleted(t *testing.T) {
 	e.expects(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 }
 
+// A daemon listens again if only the folder of its socket was deleted. While that folder cannot be
+// created, it warns once.
+func TestSocketFolderDeleted(t *testing.T) {
+	p := place(t)
+	folder := filepath.Join(p.StateDir(), "elsewhere") // as that in /tmp, without the lock
+	p.Socket = filepath.Join(folder, "s")
+	var log strings.Builder
+	l, err := daemon.Listen(p, daemon.ListenOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = l.Run(ctx, func() {})
+	})
+	for loss := 1; loss <= 2; loss++ {
+		if err := errors.Join(os.RemoveAll(folder), os.WriteFile(folder, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			l.CheckSocket()
+		}
+		if got := strings.Count(log.String(), "cannot be created again"); got != loss {
+			t.Errorf("loss %d: got %d warnings in\n%s", loss, got, log.String())
+		}
+		if err := os.Remove(folder); err != nil {
+			t.Fatal(err)
+		}
+		l.CheckSocket()
+		conn, err := net.Dial("unix", p.Socket)
+		if err != nil {
+			t.Fatalf("loss %d: the daemon does not listen again: %v", loss, err)
+		}
+		conn.Close()
+		if got := strings.Count(log.String(), "listening again"); got != loss {
+			t.Errorf("loss %d: got %d of listening again in\n%s", loss, got, log.String())
+		}
+	}
+}
+
 // A daemon whose folder was deleted serves the clients that it has, ends when they have left, and
 // leaves the socket of the next daemon alone.
 func TestFolderDeleted(t *testing.T) {

@@ -26,6 +26,7 @@ type Listener struct {
 
 	mu     sync.Mutex
 	socket socket // replaced if its file was deleted
+	warned bool   // of a deleted socket that cannot be created again
 	lost   error  // see whyLost
 }
 
@@ -142,15 +143,18 @@ func (l *Listener) keepSocket(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		l.mu.Lock()
-		if ctx.Err() == nil && !l.socket.isThere() { // the AfterFunc of Run closes the socket when ctx is done
-			l.replaceSocketLocked()
-		}
-		l.mu.Unlock()
+		l.checkSocket(ctx)
 	}
 }
 
-func (l *Listener) replaceSocketLocked() {
+// checkSocket listens anew if the socket's file was deleted. A daemon that cannot do so warns once,
+// and tries again at the next check.
+func (l *Listener) checkSocket(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() != nil || l.socket.isThere() { // the AfterFunc of Run closes the socket when ctx is done
+		return
+	}
 	if lock, err := os.Stat(l.place.lock); errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(lock, l.held) {
 		l.lost = fmt.Errorf("%s was deleted, so clients cannot find this daemon", l.place.lock)
 		l.o.Log.Warn("exiting when the present clients have left", "err", l.lost)
@@ -159,12 +163,15 @@ func (l *Listener) replaceSocketLocked() {
 	}
 	next, err := listen(l.place)
 	if err != nil {
-		l.o.Log.Warn("the daemon's socket was deleted, and cannot be created again", "err", err)
+		if !l.warned {
+			l.o.Log.Warn("the daemon's socket was deleted, and cannot be created again", "err", err)
+		}
+		l.warned = true
 		return
 	}
 	l.o.Log.Warn("the daemon's socket was deleted; listening again", "socket", l.place.Socket)
 	l.socket.Close()
-	l.socket = next
+	l.socket, l.warned = next, false
 }
 
 // serve serves one connection.

@@ -52,9 +52,12 @@ func (s socket) Close() error {
 	return s.UnixListener.Close()
 }
 
-// listen creates the socket of a place, and removes one left behind by a crash. The caller holds
-// the lock.
+// listen creates the socket of a place, and its folder if that was deleted, and removes a socket left
+// behind by a crash. The caller holds the lock.
 func listen(p Place) (s socket, err error) {
+	if err := makePrivate(filepath.Dir(p.Socket)); err != nil {
+		return s, err
+	}
 	if err := os.Remove(p.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
