@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/nearest"
 )
 
@@ -90,30 +91,8 @@ func addCommands(root *cobra.Command, args []string) {
 		checkCommand())
 	group(groupRun, "Run:", serveCommand(), callCommand(), demoCommand(), connectCommand(), hookCommand(), daemonCommand())
 	group(groupInspect, "Inspect:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
-	root.AddCommand(replayCommand(), versionCommand())
+	root.AddCommand(replayCommand(), versionCommand(), completionCommand())
 	root.SetHelpCommand(helpCommand())
-	refuseOtherShells(root)
-}
-
-// refuseOtherShells makes completion fail for an unknown shell, for which cobra prints help.
-func refuseOtherShells(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	completion, _, err := root.Find([]string{"completion"})
-	if err != nil {
-		return
-	}
-	completion.Example = "  mcpschedd completion bash --help    how to load the script"
-	completion.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	completion.Args = func(c *cobra.Command, words []string) error {
-		if len(words) == 0 {
-			return nil
-		}
-		var shells []string
-		for _, shell := range c.Commands() {
-			shells = append(shells, shell.Name())
-		}
-		return hinted{misused{fmt.Errorf("unknown shell %q", words[0])}, "there are: " + strings.Join(shells, ", ")}
-	}
 }
 
 // otherWords are common words for a command, for suggestions.
@@ -180,8 +159,15 @@ func (e *usageError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// flagError adds a suggestion to the error of an unknown flag.
+// flagError says what a flag without a value or with a wrong one accepts, and which flag an unknown
+// one may stand for. pflag's own messages are those of strconv.
 func flagError(c *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return usage("--%s: want %s, have %q", wrong.GetFlag().Name, accepted(wrong.GetFlag()), wrong.GetValue())
+	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return usage("--%s: want %s", missing.GetFlag().Name, accepted(missing.GetFlag()))
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return err
@@ -196,6 +182,22 @@ func flagError(c *cobra.Command, err error) error {
 		return hinted{err, "did you mean --" + near + "?"}
 	}
 	return err
+}
+
+// accepted describes the values that a flag accepts.
+func accepted(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "bool":
+		return "true or false"
+	case "int":
+		return "a whole number, such as 20"
+	case "float64":
+		return "a number, such as 8"
+	case "duration":
+		return daemon.WantTime
+	}
+	placeholder, _ := pflag.UnquoteUsage(f)
+	return placeholder
 }
 
 // takes accepts least to most positional arguments; most < 0 means no limit. want names the

@@ -1,6 +1,54 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func completionCommand() *cobra.Command {
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	return &cobra.Command{
+		Use:   "completion [SHELL]",
+		Short: "Print the script that completes commands, flags and servers in a shell",
+		Long: `Prints the script with which a shell completes mcpschedd's commands, its flags and the
+names of servers. Without SHELL it prints this help. Type the line of your shell once, and
+open a new terminal:
+
+  bash        echo 'eval "$(mcpschedd completion bash)"' >> ~/.bashrc
+  zsh         echo 'eval "$(mcpschedd completion zsh)"' >> ~/.zshrc
+  fish        echo 'mcpschedd completion fish | source' >> ~/.config/fish/config.fish
+  powershell  'mcpschedd completion powershell | Out-String | iex' >> $PROFILE
+
+bash needs the package bash-completion. zsh needs "autoload -U compinit; compinit" above
+this line.`,
+		Example: `  eval "$(mcpschedd completion bash)"    complete in this bash, until it exits`,
+		Args: func(c *cobra.Command, words []string) error {
+			if len(words) > 0 && !slices.Contains(shells, words[0]) {
+				return hinted{misused{fmt.Errorf("unknown shell %q", words[0])}, "there are: " + strings.Join(shells, ", ")}
+			}
+			return takes(0, 1, "")(c, words)
+		},
+		ValidArgs: shells,
+		RunE: func(c *cobra.Command, words []string) error {
+			if len(words) == 0 {
+				return c.Help()
+			}
+			root, out := c.Root(), c.OutOrStdout()
+			switch words[0] {
+			case "bash":
+				return root.GenBashCompletionV2(out, true)
+			case "zsh":
+				return root.GenZshCompletion(out)
+			case "fish":
+				return root.GenFishCompletion(out, true)
+			}
+			return root.GenPowerShellCompletionWithDesc(out)
+		},
+	}
+}
 
 // completeUpstreams completes the names of upstreams, for the first argument.
 func completeUpstreams(file *string) func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

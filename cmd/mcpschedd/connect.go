@@ -24,7 +24,12 @@ and the like) and the variables that the configuration names, and no others.
 If the daemon does not start in time, this command serves its client by itself.`,
 		Example: `  mcpschedd connect`,
 		Args:    takes(0, 0, ""),
-		RunE:    func(c *cobra.Command, _ []string) error { return connect(c.Context(), o, c.ErrOrStderr()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.Wait <= 0 {
+				return usage("--wait: want more than 0, have %v", o.Wait)
+			}
+			return connect(c.Context(), o, c.ErrOrStderr())
+		},
 	}
 	configFlag(c, &o.Config)
 	c.Flags().StringVar(&o.Only, "only", "", "only the server `NAME`, under its own tool names")

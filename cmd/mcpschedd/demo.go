@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -22,8 +23,8 @@ about 17 seconds, and needs neither a network nor a configuration.`,
   mcpschedd demo --keep /tmp/demo   # then: mcpschedd dashboard /tmp/demo/events`,
 		Args: takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.Speed < 0 {
-				return usage("--speed: want more than 0, have %v", o.Speed)
+			if !(o.Speed > 0) || math.IsInf(o.Speed, 1) { // the first also if it is NaN
+				return usage("--speed: want a number more than 0, such as 8, have %v", o.Speed)
 			}
 			o.Stdout = c.OutOrStdout()
 			if isTerminal(c.ErrOrStderr()) {
@@ -33,7 +34,7 @@ about 17 seconds, and needs neither a network nor a configuration.`,
 		},
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print the figures as JSON")
-	c.Flags().Float64Var(&o.Speed, "speed", 0, "divide think and tool times by `FACTOR` (default 4)")
+	c.Flags().Float64Var(&o.Speed, "speed", demo.DefaultSpeed, "divide think and tool times by `FACTOR`")
 	c.Flags().StringVar(&o.Keep, "keep", "", "keep the files that mcpschedd wrote in `DIR`, a new\ndirectory; the event log is in DIR/events, for mcpschedd stats")
 	return c
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+
+	"mcpschedd/internal/daemon"
 )
 
 // Every command says how it is used by an example, in lines that fit a terminal.
@@ -27,6 +30,35 @@ func TestHelp(t *testing.T) {
 			if len([]rune(line)) > 90+1 {
 				t.Errorf("%s: a line of %d characters: %s", c.CommandPath(), len(line), line)
 			}
+		}
+	}
+}
+
+// A flag with a wrong value, or without one, says what it accepts.
+func TestFlagErrors(t *testing.T) {
+	root := rootCommand()
+	addCommands(root, nil)
+	refused := make(map[string]int) // type of the flag → refused values
+	for _, c := range root.Commands() {
+		if c.Name() == daemon.HookCommand { // never fails
+			continue
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			for _, word := range []string{"--" + f.Name + `="x`, "--" + f.Name} {
+				err := c.ParseFlags([]string{word})
+				if err == nil {
+					continue // any text is a value, or none is needed
+				}
+				refused[f.Value.Type()]++
+				if got := c.FlagErrorFunc()(c, err).Error(); !strings.HasPrefix(got, "--"+f.Name+": want ") || strings.Contains(got, "pars") {
+					t.Errorf("%s %s: got %q, want what is expected", c.CommandPath(), word, got)
+				}
+			}
+		})
+	}
+	for kind, want := range map[string]int{"bool": 10, "int": 4, "duration": 4, "float64": 2, "stringSlice": 2, "string": 10} {
+		if refused[kind] < want {
+			t.Errorf("flags of the type %s: got %d refusals, want at least %d", kind, refused[kind], want)
 		}
 	}
 }

@@ -19,6 +19,7 @@ package daemon
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -65,15 +66,27 @@ type Options struct {
 	PingEvery time.Duration // interval of pings while a request is open; zero means 2 s
 }
 
+// WantTime describes what a flag with a duration accepts.
+const WantTime = "a time with its unit, such as 3s"
+
 // ParseArgs parses the arguments of the connect command.
 func ParseArgs(args []string) (o Options, err error) {
 	set := flag.NewFlagSet(Command, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	set.StringVar(&o.Config, "config", "", "")
 	set.StringVar(&o.Only, "only", "", "")
-	set.DurationVar(&o.Wait, "wait", DefaultWait, "")
+	o.Wait = DefaultWait
+	set.Func("wait", "", func(text string) (err error) {
+		if o.Wait, err = time.ParseDuration(text); err != nil {
+			return errors.New("want " + WantTime)
+		}
+		return nil
+	})
 	if err := set.Parse(args); err != nil {
 		return o, err
+	}
+	if o.Wait <= 0 {
+		return o, fmt.Errorf("--wait: want more than 0, have %v", o.Wait)
 	}
 	if set.NArg() > 0 {
 		return o, errors.New("unexpected argument " + set.Arg(0))

@@ -346,6 +346,25 @@ func accepted(t *testing.T, l net.Listener) (out io.Writer, lines *bufio.Reader,
 	return out, bufio.NewReader(in), "session"
 }
 
+func TestParseArgs(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"", ""},
+		{"--wait 3s", ""},
+		{"--wait 3", `invalid value "3" for flag -wait: want a time with its unit, such as 3s`},
+		{"--wait 0", "--wait: want more than 0, have 0s"},
+		{"--wait -1s", "--wait: want more than 0, have -1s"},
+		{"more", "unexpected argument more"},
+	} {
+		got := ""
+		if _, err := daemon.ParseArgs(strings.Fields(test.args)); err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("%q: got %q, want %q", test.args, got, test.want)
+		}
+	}
+}
+
 // Without a working daemon, Connect returns ErrNoDaemon and has read nothing.
 func TestNoDaemon(t *testing.T) {
 	for _, test := range []struct {

@@ -44,10 +44,11 @@ import (
 	"mcpschedd/internal/record"
 )
 
-const (
-	defaultSpeed = 4                // shortens the session from about a minute to 15 s
-	startTimeout = 30 * time.Second // for a server to start and list its tools
-)
+// DefaultSpeed shortens the session from about a minute to 15 s.
+const DefaultSpeed = 4
+
+// startTimeout is how long a server may take to start and to list its tools.
+const startTimeout = 30 * time.Second
 
 // Options configure the demo.
 type Options struct {
@@ -62,7 +63,7 @@ type Options struct {
 // Run plays the session directly and through mcpschedd and reports both. It returns after all
 // processes that it started have ended. If ctx is done it returns the error of ctx.
 func Run(ctx context.Context, o Options) (err error) {
-	o.Speed = cmp.Or(o.Speed, defaultSpeed)
+	o.Speed = cmp.Or(o.Speed, DefaultSpeed)
 	if o.Executable == "" {
 		if o.Executable, err = os.Executable(); err != nil {
 			return err

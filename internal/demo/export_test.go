@@ -28,8 +28,6 @@ func Play(p *Played, ctx context.Context, turns []turn, speed float64, do caller
 	return p.play(ctx, turns, speed, nil, do)
 }
 
-const DefaultSpeed = defaultSpeed
-
 // AnswerTo returns the answer to a call, as play records it.
 func AnswerTo(c Call, turn int, text string, wait time.Duration) Answer {
 	return Answer{call: c, Turn: turn, Text: text, Wait: wait}
