@@ -17,6 +17,7 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 )
@@ -190,8 +191,8 @@ type listedTool struct {
 // arguments parses the arguments of the command line: one JSON object, or pairs.
 func (t *listedTool) arguments(words []string) (any, error) {
 	if len(words) == 1 && strings.HasPrefix(strings.TrimSpace(words[0]), "{") {
-		if !json.Valid([]byte(words[0])) {
-			return nil, usage("the arguments are not valid JSON: %s", words[0])
+		if fault := jsonrpc.Fault([]byte(words[0])); fault != "" {
+			return nil, usage("the arguments are %s: %.100s", fault, words[0])
 		}
 		return json.RawMessage(words[0]), nil
 	}

@@ -171,8 +171,8 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 		b.release()
 	})
 	data := bytes.TrimSpace(b.data)
-	if !jsonrpc.Valid(data) {
-		refuse(w, http.StatusBadRequest, nil, refusal("not JSON"))
+	if fault := jsonrpc.Fault(data); fault != "" {
+		refuse(w, http.StatusBadRequest, nil, refusal(fault))
 		return
 	}
 	jsonrpc.Flatten(data)

@@ -23,7 +23,6 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
-	"strconv"
 )
 
 // Message is one JSON-RPC 2.0 message. Its members are slices of Raw without
@@ -76,7 +75,7 @@ func (m *Message) IsResponse() bool {
 // Parse finds the members of the message in raw, without decoding. It accepts
 // exactly the JSON that [Valid] accepts.
 //
-// An error is always a *[Error] to answer with: [CodeParse] if raw is not JSON,
+// An error is always a *[Error] to answer with: [CodeParse] if raw is not JSON (see [Fault]),
 // [CodeInvalidRequest] if it is not a JSON-RPC 2.0 message (an array is not one),
 // [CodeInvalidParams] if the params of a call are not an object. The Message then
 // holds the members found before the error, and the ID even if it stands after the
@@ -102,7 +101,7 @@ func Parse(raw []byte) (Message, error) {
 		if m.ID == nil {
 			m.ID = salvageID(raw, last(raw))
 		}
-		return m, &Error{Code: CodeParse, Message: "parse error: not JSON at byte " + strconv.Itoa(^i)}
+		return m, &Error{Code: CodeParse, Message: "parse error: " + faultAt(raw, ^i)}
 	case !isObject:
 		return m, invalid("a message is an object")
 	}

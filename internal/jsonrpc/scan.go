@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 	"unicode/utf8"
 )
@@ -13,9 +14,49 @@ const maxDepth = 10000
 
 // Valid reports whether b is exactly one JSON text (RFC 8259) in valid UTF-8, like
 // json.Valid(b) && utf8.Valid(b).
-func Valid(b []byte) bool {
+func Valid(b []byte) bool { return scanText(b) >= 0 }
+
+// Fault returns why b is not valid: "not JSON at byte 7", or "nested deeper than 10000
+// objects and arrays at byte 10020". It returns "" if b is valid.
+func Fault(b []byte) string {
+	if i := scanText(b); i < 0 {
+		return faultAt(b, ^i)
+	}
+	return ""
+}
+
+// faultAt returns what is wrong at the first offset at which b is not valid.
+func faultAt(b []byte, at int) string {
+	if at < len(b) && (b[at] == '{' || b[at] == '[') && depthAt(b, at) == maxDepth {
+		return fmt.Sprintf("nested deeper than %d objects and arrays at byte %d", maxDepth, at)
+	}
+	return fmt.Sprintf("not JSON at byte %d", at)
+}
+
+// depthAt returns the number of containers that are open at an offset; b is valid up to there.
+func depthAt(b []byte, at int) (depth int) {
+	for i := 0; i < at; i++ {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+	}
+	return depth
+}
+
+// scanText scans a text that is one value and nothing else.
+func scanText(b []byte) int {
 	i := scanValue(b, space(b, 0), 1)
-	return i >= 0 && space(b, i) == len(b)
+	if i >= 0 {
+		if i = space(b, i); i < len(b) {
+			return ^i
+		}
+	}
+	return i
 }
 
 // The scan functions take the offset of an element's first byte and return the offset

@@ -25,6 +25,28 @@ var texts = []string{
 	strings.Repeat("[", 100000),
 }
 
+func TestFault(t *testing.T) {
+	deep := strings.Repeat("[", 10000)
+	for text, want := range map[string]string{
+		`{"a":[1,"[{"]}`:                   "",
+		`{"a":1`:                           "not JSON at byte 6",
+		`{"a" {}}`:                         "not JSON at byte 5",
+		`[1] x`:                            "not JSON at byte 4",
+		deep + strings.Repeat("]", 10000):  "",
+		deep + "x":                         "not JSON at byte 10000",
+		deep + "[":                         "nested deeper than 10000 objects and arrays at byte 10000",
+		`[{"a}\"":[]},` + deep[1:] + ` {}`: "nested deeper than 10000 objects and arrays at byte 10013",
+	} {
+		if got := jsonrpc.Fault([]byte(text)); got != want {
+			t.Errorf("%.20q: got %q, want %q", text, got, want)
+		}
+	}
+	_, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":` + deep))
+	if want := "parse error: nested deeper than 10000 objects and arrays at byte 10032"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // A string scan reads eight bytes at a time: the test puts each significant byte at every
 // offset in the word and after its end.
 func TestValidStringBytes(t *testing.T) {
@@ -51,8 +73,8 @@ func FuzzValid(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if got, want := jsonrpc.Valid(b), validStd(b); got != want {
-			t.Errorf("%q: got %v, want %v", b, got, want)
+		if got, want := jsonrpc.Valid(b), validStd(b); got != want || (jsonrpc.Fault(b) == "") != want {
+			t.Errorf("%q: got %v and %q, want %v", b, got, jsonrpc.Fault(b), want)
 		}
 	})
 }

@@ -76,9 +76,11 @@ func (r *Runner) tryOnce(ctx context.Context, c Call) Result {
 	}
 	res := r.Call(within, c)
 	switch {
-	case res.Err == "" && !jsonrpc.Valid(res.JSON):
-		res.Err, res.InDoubt = "the result is not valid JSON", true
-	case res.Err == "" || within.Err() == nil:
+	case res.Err == "":
+		if fault := jsonrpc.Fault(res.JSON); fault != "" {
+			res.Err, res.InDoubt = "the result is "+fault, true
+		}
+	case within.Err() == nil:
 	case ctx.Err() != nil:
 		res.Err, res.InDoubt = "cut short: "+endReason(ctx), true
 	default:

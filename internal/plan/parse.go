@@ -263,8 +263,8 @@ func (v node) arguments(s *Step) {
 		if v.raw = []byte(text); len(bytes.TrimSpace(v.raw)) == 0 {
 			return
 		}
-		if !jsonrpc.Valid(v.raw) {
-			v.errorf("want an object, or a string that contains one, have a string that is not JSON")
+		if fault := jsonrpc.Fault(v.raw); fault != "" {
+			v.errorf("want an object, or a string that contains one, have a string that is %s", fault)
 			return
 		}
 		s.written["arguments"] = v.raw
