@@ -41,6 +41,9 @@ func TestFigures(t *testing.T) {
 	if got, want := ask[string](p, `document.getElementById("saved").textContent`), v.Stats.Saved("today"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	if got, want := ask[string](p, `document.getElementById("about").textContent`), ", figures of "+span(float64(v.Stats.UptimeS)*1000)+" · "; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
 	for fact, want := range map[string]string{
 		"calls": thousands(s.Calls), "reads": percent(s.ServedShare), "used": percent(s.Prefetch.Accuracy), "requests": fmt.Sprintf("%.2f", s.Amplification),
 		"harm": span(s.Harm.ForegroundWaitMS), "turns": thousands(s.TurnsSaved.Plan), "tokens": thousands(s.TokensSaved),

@@ -13,7 +13,7 @@ function status(state, text) {
 function showAbout(s) {
   const config = s.config || {};
   const sessions = `${plural(s.sessions, "session")} (${count(s.sessions_open)} open)`;
-  const text = s.processes > 0 ? joined(plural(s.processes, "process", "processes"), sessions, took(s.uptime_s * 1000)) + " · " : "\u00a0";
+  const text = s.processes > 0 ? joined(plural(s.processes, "process", "processes"), sessions, "figures of " + took(s.uptime_s * 1000)) + " · " : "\u00a0";
   if (changed("about", text, config.path)) $("about").replaceChildren(text, s.processes === 0 ? "" : config.path ? named(config.path, 120) : "built-in defaults");
 }
 
