@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -89,10 +91,16 @@ func add(file, name string, server map[string]any, trust bool, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	for _, c := range changes {
-		if err := c.Write(); err != nil {
-			return err
-		}
+	dir, err := stateDir(p.have)
+	if err != nil {
+		return err
+	}
+	copies, err := clients.Apply(dir, []string{p.have.Path}, changes, time.Now())
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(copies); err != nil { // import --undo would undo it
+		return err
 	}
 	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", name, p.have.Path)
 	printRemarks(p.reader.Servers()[0], stderr)
@@ -110,10 +118,10 @@ func (p *importPlan) rejection(name string) error {
 	switch {
 	case len(servers) == 0:
 		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.reader.Notes()[0].Text, "left out: "))}
-	case servers[0].Name != name:
-		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, servers[0].Name)
 	case p.upstream(name) != nil:
 		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
+	case servers[0].Name != name:
+		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, servers[0].Name)
 	case servers[0].Stays != "":
 		return misused{fmt.Errorf("%s was not added: %s", name, servers[0].Stays)}
 	}

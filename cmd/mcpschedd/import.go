@@ -212,7 +212,7 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 		}
 		for _, s := range servers {
 			if s.From.File == f.path {
-				line("  " + s.Called + ": " + decision(s))
+				line("  " + s.Called + ": " + p.decision(s))
 			}
 		}
 	}
@@ -224,10 +224,13 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 }
 
 // obstacle describes why a server is not added to the configuration; "" if it is.
-func obstacle(s clients.Server) string {
+func (p *importPlan) obstacle(s clients.Server) string {
+	u := p.upstream(s.Name)
 	switch {
 	case s.Stays != "":
 		return "stays with its client: " + s.Stays
+	case !s.New && u != nil && !u.Enabled:
+		return "is already configured as upstreams." + s.Name + ", and disabled"
 	case !s.New:
 		return "is already configured as upstreams." + s.Name
 	}
@@ -235,10 +238,13 @@ func obstacle(s clients.Server) string {
 }
 
 // decision describes what an import would do with the server.
-func decision(s clients.Server) string {
-	what := obstacle(s)
+func (p *importPlan) decision(s clients.Server) string {
+	what := p.obstacle(s)
 	if what == "" {
 		what = "would be imported"
+		if s.Renamed() {
+			what += " as upstreams." + s.Name
+		}
 		if provider := providerOf(s); provider != "" {
 			what += ", recognised as " + provider
 		}
@@ -264,7 +270,11 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 	taken := false
 	for _, s := range p.reader.Servers() {
 		taken = taken || s.Stays == ""
-		if why := obstacle(s); why != "" {
+		why := p.obstacle(s)
+		if why == "" && s.Renamed() {
+			say(stderr, "note: %s becomes upstreams.%s, as another server has the name", s.Called, s.Name)
+		}
+		if why != "" {
 			say(stderr, "note: %s %s", s.Called, why)
 		} else if !s.Block.Trust && providerOf(s) == "" {
 			say(stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called)

@@ -87,6 +87,13 @@ func (p *importPlan) readFile(path string) error {
 // decide decides what to do with each server that was read. trust has names of servers, or "all".
 func (p *importPlan) decide(trust []string) error {
 	p.reader.Deny()
+	p.reader.Name(func(s clients.Server) bool {
+		if p.upstream(s.Name) == nil {
+			return true
+		}
+		p.chooseFile(&s)
+		return p.same(s)
+	})
 	trusted := make(map[string]bool)
 	servers := p.reader.Servers()
 	for i := range servers {
@@ -101,11 +108,8 @@ func (p *importPlan) decide(trust []string) error {
 		switch {
 		case first < i: // several clients have it
 			s.Stays, s.File = servers[first].Stays, servers[first].File
-		case s.Stays != "" || p.same(*s):
-		case p.upstream(s.Name) != nil:
-			s.Stays = fmt.Sprintf("upstreams.%s already exists and is a different server; give one of them another name to import this one too", s.Name)
-		default:
-			s.New = true
+		case s.Stays == "":
+			s.New = p.upstream(s.Name) == nil // else it is the same server
 		}
 	}
 	for _, name := range trust {
@@ -157,7 +161,7 @@ func (p *importPlan) upstream(name string) *config.Upstream {
 }
 
 // same reports whether the configuration has the server under its name, with the same settings, as
-// far as clients have them, and the same variables.
+// far as clients have them, and the same variables. It may be disabled.
 func (p *importPlan) same(s clients.Server) bool {
 	have := p.upstream(s.Name)
 	c, err := config.Default().Parse(p.have.Path, clients.TOML([]clients.Server{s}))
@@ -172,7 +176,7 @@ func (p *importPlan) same(s clients.Server) bool {
 	entry := func(u config.Upstream) config.Upstream {
 		return config.Upstream{
 			Name: u.Name, Command: u.Command, Args: u.Args, Cwd: u.Cwd, Env: u.Env, EnvFile: u.EnvFile, URL: u.URL,
-			Transport: u.Transport, Headers: u.Headers, Enabled: u.Enabled, Folders: u.Folders, Tools: u.Tools,
+			Transport: u.Transport, Headers: u.Headers, Folders: u.Folders, Tools: u.Tools,
 		}
 	}
 	return reflect.DeepEqual(entry(*have), entry(c.Upstreams[0]))
@@ -188,17 +192,20 @@ func (p *importPlan) newServers() []clients.Server {
 	return slices.DeleteFunc(slices.Clone(p.reader.Servers()), func(s clients.Server) bool { return !s.New })
 }
 
-// added returns the blocks of the servers to add to the configuration, under a comment with their
-// source; nil if there are none.
+// added returns the blocks of the servers to add to the configuration, each with a comment that
+// names its source and is removed with it; nil if there are none.
 func (p *importPlan) added() []byte {
-	blocks := clients.TOML(p.newServers())
-	if len(blocks) == 0 || p.sources == nil { // the server is from the command line
-		return blocks
+	servers := p.newServers()
+	if p.sources != nil { // otherwise the server is from the command line
+		for i := range servers {
+			s := &servers[i]
+			s.Notes = append([]string{"From " + s.From.File + ", by mcpschedd import."}, s.Notes...)
+		}
 	}
-	return fmt.Appendf(nil, "%s\n%s", clients.Comment("From "+strings.Join(p.sources, " and ")+", by mcpschedd import."), blocks)
+	return clients.TOML(servers)
 }
 
-// prefixed reports whether tools will be listed as upstream__tool.
+// prefixed reports whether tools will be listed as NAME__TOOL.
 func (p *importPlan) prefixed() bool {
 	enabled := 0
 	for _, u := range p.have.Upstreams {

@@ -18,9 +18,10 @@ type Change struct {
 	Text   []byte `json:"-"`
 	Shared bool   `json:"-"` // the file belongs to a project or an administrator: it must not be changed
 
-	Kept   string `json:"kept,omitempty"` // name of the copy; "" if the file did not exist
-	Before string `json:"before,omitempty"`
-	After  string `json:"after"` // like Before, a digest
+	Kept   string   `json:"kept,omitempty"` // name of the copy; "" if the file did not exist
+	Before string   `json:"before,omitempty"`
+	After  string   `json:"after"`          // like Before, a digest
+	Made   []string `json:"made,omitempty"` // folders that were missing, the deepest first
 
 	Client  bool     `json:"client,omitempty"` // it is a client's file with servers
 	Moves   []Move   `json:"moves,omitempty"`
@@ -51,9 +52,7 @@ func (r *Reader) Point(line []string) (all []Change, err error) {
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
 		doc := r.docs[path]
 		c := Change{Path: path, Was: doc.bytes(), Client: true}
-		taken := slices.DeleteFunc(slices.Clone(r.servers), func(s Server) bool {
-			return s.From.File != path || s.Stays != "" || r.project(path) != ""
-		})
+		taken := r.taken(path)
 		if len(taken) == 0 {
 			continue
 		}
@@ -66,11 +65,7 @@ func (r *Reader) Point(line []string) (all []Change, err error) {
 		}
 		c.Text, err = doc.edited(func(d *document) error {
 			for _, table := range d.serverTables() {
-				take := func(name string) bool {
-					return slices.ContainsFunc(taken, func(s Server) bool {
-						return s.From.entry == name && slices.Equal(s.From.table, table)
-					})
-				}
+				take := func(name string) bool { return has(taken, table, name) }
 				if err := d.swap(table, take, put); err != nil {
 					return err
 				}
@@ -84,6 +79,18 @@ func (r *Reader) Point(line []string) (all []Change, err error) {
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// taken returns the servers of a file that do not stay with their client.
+func (r *Reader) taken(path string) []Server {
+	return slices.DeleteFunc(slices.Clone(r.servers), func(s Server) bool {
+		return s.From.File != path || s.Stays != "" || r.project(path) != ""
+	})
+}
+
+// has reports whether the servers include that of an entry.
+func has(servers []Server, table []string, entry string) bool {
+	return slices.ContainsFunc(servers, func(s Server) bool { return s.From.entry == entry && slices.Equal(s.From.table, table) })
 }
 
 // own returns the entry of mcpschedd for the file.
@@ -112,10 +119,14 @@ func reverted(path string, now, before []byte, moves []Move) ([]byte, error) {
 	return doc.edited(func(d *document) error {
 		for _, table := range was.serverTables() {
 			old, current := was.names(table), d.names(table)
-			take := func(name string) bool { return name == ownName && !slices.Contains(old, name) }
+			isMoved := func(name string) bool {
+				return slices.ContainsFunc(moves, func(m Move) bool { return m.Name == name })
+			}
+			take := func(name string) bool {
+				return name == ownName && (!slices.Contains(old, name) || isMoved(name))
+			}
 			put := slices.DeleteFunc(was.written(table), func(w Pair) bool {
-				isMoved := slices.ContainsFunc(moves, func(m Move) bool { return m.Name == w.Name })
-				return !isMoved || slices.Contains(current, w.Name)
+				return !isMoved(w.Name) || slices.Contains(current, w.Name) && !take(w.Name)
 			})
 			if err := d.swap(table, take, put); err != nil {
 				return err

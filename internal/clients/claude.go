@@ -134,12 +134,17 @@ func forbids(gemini *document, name string) bool {
 		at(gemini.tree, "mcp", "allowed") != nil && !slices.ContainsFunc(stringsAt(gemini.tree, "mcp", "allowed"), isName)
 }
 
-// Forbidden returns the reason why the client of a file would not start mcpschedd,
-// because of an administrator's settings of Claude Code or Gemini CLI's own, or "".
+// Forbidden returns the reason why servers of a file cannot be replaced by mcpschedd, or "":
+// another server has its name and stays, or the client would not start it, because of an
+// administrator's settings of Claude Code or Gemini CLI's own.
 func (r *Reader) Forbidden(path string) string {
 	own := r.docs[path]
 	if own == nil {
 		return ""
+	}
+	if _, table := clientOf(own); !r.self[path] && len(r.taken(path)) > 0 &&
+		slices.Contains(own.names(table), ownName) && !has(r.taken(path), table, ownName) {
+		return own.where(append(slices.Clip(table), ownName)...) + ": mcpschedd is another server there, which stays: give it another name first"
 	}
 	if forbids(own, ownName) {
 		return path + `: "mcp": {"allowed", "excluded"} does not let mcpschedd run: change it first`

@@ -244,30 +244,59 @@ func (r *Reader) add(s Server) {
 	if same >= 0 {
 		s.Name = r.servers[same].Name
 	} else {
-		s.Name = upstreamName(s.Called, r.names)
+		s.Name = r.freeName(s, func(Server) bool { return true })
 	}
-	s.Called, s.File = cmp.Or(s.Called, s.Name), "env/"+s.Name+".env"
-	r.servers = append(r.servers, s)
+	s.Called = cmp.Or(s.Called, s.Name)
+	r.servers = append(r.servers, s.named(s.Name))
 }
+
+// Name names the servers again, with names for which free returns true. A name is in
+// [Server.Name] and in [Server.File].
+func (r *Reader) Name(free func(Server) bool) {
+	clear(r.names)
+	names := make(map[string]string) // earlier → new: equal servers keep one name
+	for i, s := range r.servers {
+		name, known := names[s.Name]
+		if !known {
+			name = r.freeName(s, free)
+			names[s.Name] = name
+		}
+		r.servers[i] = s.named(name)
+	}
+}
+
+// freeName returns a name that no other server has, and reserves it.
+func (r *Reader) freeName(s Server, free func(Server) bool) string {
+	plain := upstreamName(s.Called)
+	name := plain
+	for n := 2; r.names[strings.ToLower(name)] || !free(s.named(name)); n++ {
+		name = fmt.Sprintf("%s-%d", plain, n)
+	}
+	r.names[strings.ToLower(name)] = true
+	return name
+}
+
+func (s Server) named(name string) Server {
+	s.Name, s.File = name, "env/"+name+".env"
+	return s
+}
+
+// Renamed reports whether another server has the name that this one would have.
+func (s Server) Renamed() bool { return s.Name != upstreamName(s.Called) }
 
 var (
 	notInUpstream = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 	underscores   = regexp.MustCompile(`__+`)
 )
 
-// upstreamName returns an unused name for [upstreams.NAME]: letters, digits, "-", and
-// single "_" inside.
-func upstreamName(was string, used map[string]bool) string {
+// upstreamName returns a name for [upstreams.NAME]: letters, digits, "-", and single "_"
+// inside.
+func upstreamName(was string) string {
 	name := strings.Trim(underscores.ReplaceAllString(notInUpstream.ReplaceAllString(was, "-"), "_"), "-_")
 	if name == "" || name == "plan" { // plan__NAME are the named plans
 		name = strings.TrimPrefix(name+"-server", "-")
 	}
-	unique := name
-	for n := 2; used[strings.ToLower(unique)]; n++ {
-		unique = fmt.Sprintf("%s-%d", name, n)
-	}
-	used[strings.ToLower(unique)] = true
-	return unique
+	return name
 }
 
 // shown returns a name from a file for printing: on one line and without secrets.

@@ -45,6 +45,7 @@ func oddFiles() map[string]string {
 		"stays between.json":              "{\"keep\":1,\"mcpServers\":{\n  " + one + ",\n  \"web\":{\"url\":\"https://h.example/mcp\"},\n  \"t\":{\"command\":\"y\"},\n}}",
 		"broken beside.json":              `{"keep":1,"mcpServers":{"b":{"command":1},` + one + `,"c":"text"}}`,
 		"ours already.json":               `{"keep":1,"mcpServers":{"mcpschedd":{"command":"/bin/mcpschedd","args":["serve"]},` + one + `}}`,
+		"ours is another.json":            `{"keep":1,"mcpServers":{"mcpschedd":{"command":"theirs"},` + one + `}}`,
 		"vscode.json":                     `{"servers":{` + one + `},"inputs":[{"id":"keep","type":"promptString"}],}`,
 		"settings.json":                   `{"keep":1,"mcp":{"inputs":[],"servers":{` + one + `}}}`,
 		"dotted settings.json":            `{"keep":1,"mcp.servers":{` + one + `}}`,
@@ -175,7 +176,7 @@ func TestImportAndUndo(t *testing.T) {
 func TestUndoOfAChangedFile(t *testing.T) {
 	for name, text := range oddFiles() {
 		t.Run(name, func(t *testing.T) {
-			if strings.HasPrefix(name, "ours") {
+			if strings.HasPrefix(name, "ours already") {
 				t.Skip("changed as text below")
 			}
 			i := importFile(t, name, text)
@@ -188,7 +189,7 @@ func TestUndoOfAChangedFile(t *testing.T) {
 				t.Errorf("got %v", done)
 			}
 			got := content(t, i.path)
-			if !strings.Contains(got, "kept") || strings.Contains(got, "mcpschedd") {
+			if !strings.Contains(got, "kept") || strings.Count(got, "mcpschedd") != strings.Count(text, "mcpschedd") {
 				t.Errorf("got\n%s", got)
 			}
 			// What the servers are is what they were.

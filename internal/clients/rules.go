@@ -60,7 +60,7 @@ func denied(rule, server string) (string, bool) {
 
 // Rewrites returns the changes to the files with rules, hooks, agents and commands that
 // name tools of Claude Code's servers which become upstreams or did so in earlier moves.
-// prefix means that the tools are listed as upstream__tool.
+// prefix means that the tools are listed as NAME__TOOL.
 func (r *Reader) Rewrites(earlier []Move, prefix bool) (all []Change) {
 	moves := slices.Clone(earlier)
 	for _, s := range r.servers {

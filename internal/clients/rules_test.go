@@ -76,6 +76,25 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
+// Where another server is called mcpschedd and stays, the file cannot be changed.
+func TestForbiddenByName(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"mcpServers": {"mcpschedd": {"url": "https://h.example/mcp"}, "s": {"command": "x"}}}`:                                        "mcpschedd is another server there",
+		`{"mcpServers": {"mcpschedd": {"command": 1}, "s": {"command": "x"}}}`:                                                          "mcpschedd is another server there",
+		`{"mcpServers": {"mcpschedd": {"url": "https://h.example/mcp"}}}`:                                                               "", // nothing is replaced
+		`{"mcpServers": {"mcpschedd": {"command": "theirs"}, "s": {"command": "x"}}}`:                                                   "",
+		`{"mcpServers": {"mcpschedd": {"url": "https://h.example/mcp"}, "s": {"command": "x"}, "ours": {"command": "/bin/mcpschedd"}}}`: "",
+	} {
+		r := clients.NewReader(clients.Options{})
+		if err := r.Read("/a/mcp.json", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Forbidden("/a/mcp.json"); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestRewrites(t *testing.T) {
 	r := ruled(t, map[string]string{
 		"/home/ann/.claude.json":          claudeFile,

@@ -95,13 +95,13 @@ func TOML(servers []Server) []byte {
 			b.WriteByte('\n')
 		}
 		if s.Called != s.Name {
-			b.WriteString(Comment("name in the client: " + s.Called))
+			b.WriteString(comment("name in the client: " + s.Called))
 		}
 		for _, note := range s.Notes {
-			b.WriteString(Comment(note))
+			b.WriteString(comment(note))
 		}
 		for _, u := range s.Variables.Unset {
-			b.WriteString(Comment("set " + u.Name + ": " + u.Why))
+			b.WriteString(comment("set " + u.Name + ": " + u.Why))
 		}
 		if s.VariablesText() != nil {
 			s.Block.EnvFile = s.File
@@ -117,13 +117,13 @@ func (s Server) VariablesText() []byte {
 	if len(s.Variables.Values)+len(s.Variables.Unset) == 0 {
 		return nil
 	}
-	text := []byte(Comment("Variables of [upstreams."+s.Name+"]: NAME=\"value\" lines.") + s.Variables.Base)
+	text := []byte(comment("Variables of [upstreams."+s.Name+"]: NAME=\"value\" lines.") + s.Variables.Base)
 	for _, v := range s.Variables.Values {
 		line, _ := v.line()
 		text = append(text, line...)
 	}
 	for _, u := range s.Variables.Unset {
-		text = append(text, Comment(u.Name+"=  ("+u.Why+")")...)
+		text = append(text, comment(u.Name+"=  ("+u.Why+")")...)
 	}
 	return text
 }
@@ -144,8 +144,8 @@ func (v Pair) line() (string, bool) {
 	return "", false
 }
 
-// Comment returns a text as a one-line TOML comment.
-func Comment(text string) string { return "# " + OneLine(text) + "\n" }
+// comment returns a text as a one-line TOML comment.
+func comment(text string) string { return "# " + OneLine(text) + "\n" }
 
 // write writes all keys that are set.
 func (s Block) write(b *bytes.Buffer) {

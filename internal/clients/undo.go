@@ -34,8 +34,9 @@ func Locked(dir state.Dir, work func() error) error {
 }
 
 // Apply makes all changes or none. It first copies each file and syncs the copies, then
-// replaces the files. It returns the folder of the copies. sources are the clients'
-// files that were read, by which the import can be undone.
+// replaces the files. It returns the folder of the copies, without which Undo does not
+// revert the changes. sources are the clients' files that were read, by which the import
+// can be undone.
 func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (string, error) {
 	err := os.MkdirAll(dir.Path(receipts), 0o700)
 	if err != nil {
@@ -52,8 +53,9 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 		return "", errors.Join(err, os.RemoveAll(folder))
 	}
 	for i, f := range files {
-		if err := f.Write(changes[i].Text); err != nil {
-			r.Files = r.Files[:i] // another program has changed this file
+		if err := f.Write(changes[i].Text); err != nil { // such as when another program has changed this file
+			r.Files[i].removeFolders()
+			r.Files = r.Files[:i]
 			_, back := r.undo(func(string) bool { return true })
 			return "", errors.Join(err, back)
 		}
@@ -68,7 +70,7 @@ func (r *receipt) prepare(changes []Change) (files []*state.File, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c.After = digest(c.Text)
+		c.After, c.Made = digest(c.Text), missingFolders(c.Path)
 		if f.Exists {
 			c.Kept, c.Before = fmt.Sprintf("%d-%s", i, filepath.Base(c.Path)), digest(c.Was)
 			if err := keep(filepath.Join(r.folder, c.Kept), c.Was); err != nil {
@@ -92,13 +94,21 @@ func (c *Change) open() (*state.File, error) {
 	return f, f.Writable()
 }
 
-// Write makes the change.
-func (c *Change) Write() error {
-	f, err := c.open()
-	if err != nil {
-		return err
+// missingFolders returns the folders of a path that do not exist, the deepest first.
+func missingFolders(path string) (all []string) {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return all
+		}
+		all = append(all, dir)
 	}
-	return f.Write(c.Text)
+}
+
+// removeFolders removes the folders that were created for the file.
+func (c *Change) removeFolders() {
+	for _, dir := range c.Made {
+		_ = os.Remove(dir) // fails if it has other files
+	}
 }
 
 // keep writes and syncs a file; a new one gets mode 0600.
@@ -192,6 +202,7 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 		if err != nil {
 			failed, left = append(failed, err), append(left, c)
 		}
+		c.removeFolders()
 		if what != "" {
 			all = append(all, c.Path+": "+what)
 		}
