@@ -29,7 +29,7 @@ type explainOptions struct {
 func explainCommand() *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
-		Use:   "explain TOOL",
+		Use:   "explain NAME/TOOL",
 		Short: "Explain whether a tool's results are cached and prefetched",
 		Long: `Prints whether a tool's results are cached and prefetched and, if not, why and which line
 of the configuration would change that. With -v it also prints everything known about the
@@ -37,11 +37,11 @@ tool, each with its layer: default, annotation (the server's own claim), provide
 FILE:LINE of the configuration. It starts nothing: annotations are those of the last
 connection.
 
-TOOL is upstream/tool, or upstream__tool as clients see it, or the tool's own name if no
-other server has it.`,
+NAME is a server in the configuration, TOOL one of its tools under the server's own name;
+NAME__TOOL, as clients see it, also works, and TOOL alone if no other server has it.`,
 		Example: `  mcpschedd explain github/list_issues
   mcpschedd explain -v github__list_issues`,
-		Args:              takes(1, 1, "the name of a tool"),
+		Args:              takes(1, 1, "NAME/TOOL"),
 		ValidArgsFunction: completeUpstreams(&o.config),
 		RunE: func(c *cobra.Command, words []string) error {
 			return explain(words[0], o, c.OutOrStdout(), c.ErrOrStderr())
@@ -165,7 +165,7 @@ func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 	return all
 }
 
-// find returns the tool named by "upstream/tool", by "upstream__tool" as clients see it, or by a name
+// find returns the tool named by "NAME/TOOL", by "NAME__TOOL" as clients see it, or by a name
 // that only one upstream has.
 func find(all []lastKnown, name string) (lastKnown, string, error) {
 	var of []lastKnown

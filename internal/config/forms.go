@@ -17,13 +17,13 @@ type form struct {
 // the names of blocks, keys for the keys of a table.
 func forms() map[string]form {
 	return map[string]form{
-		"upstream": {"a name of letters, digits and -, with single _ between them, so that upstream__tool is unambiguous", validName},
+		"upstream": {"a name of letters, digits and -, with single _ between them, so that NAME__TOOL is unambiguous", validName},
 		"plan":     {"a name of letters, digits, - and _", func(s string) bool { return s != "" && strings.Trim(s, nameLetters+"_") == "" }},
 		"variable": {"the name of an environment variable", func(s string) bool { return s != "" && !strings.ContainsAny(s, "=\x00") }},
 		"header":   {"the name of an HTTP header", func(s string) bool { return s != "" && strings.Trim(s, nameLetters+"!#$%&'*+.^_`|~") == "" }},
 		"argument": {"the name of an argument", func(s string) bool { return s != "" }},
 		"glob":     {`a name or a glob such as "delete_*"`, validGlob},
-		"pinned":   {`upstream/tool or a glob such as "github/get_*"`, func(s string) bool { return strings.Contains(s, "/") && validGlob(s) }},
+		"pinned":   {`NAME/TOOL or a glob such as "github/get_*"`, func(s string) bool { return strings.Contains(s, "/") && validGlob(s) }},
 		"origin":   {`an origin such as "https://app.example"`, validOrigin},
 		"host":     {`a host such as "api.github.com"`, validHost},
 		"limit":    {`a host such as "api.github.com", or "*" for every other host`, func(s string) bool { return s == "*" || validHost(s) }},
@@ -36,7 +36,7 @@ func forms() map[string]form {
 const nameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
 
 // validName reports whether name consists of letters, digits and -, with single _ between them.
-// The first __ of upstream__tool then always ends the upstream's name.
+// The first __ of NAME__TOOL then always ends the upstream's name.
 func validName(name string) bool {
 	for part := range strings.SplitSeq(name, "_") {
 		if part == "" || strings.Trim(part, nameLetters) != "" {

@@ -14,7 +14,7 @@ import (
 // the keys that can be measured. The operator alone sets the side effects of a call, the time for
 // which its result may be reused, and the disclosure of its arguments.
 type tunedTool struct {
-	Name string `block:""` // "upstream/tool"
+	Name string `block:""` // "NAME/TOOL"
 
 	Speculate *bool `toml:"speculate"` // false, or not set
 	Cost      struct {

@@ -126,7 +126,7 @@ func (v view) resolve(list upstream.List, name string) (target, *sessionLease) {
 	return t, l
 }
 
-// configured returns the tool with the given name in the configuration, upstream/tool, and the lease
+// configured returns the tool with the given name in the configuration, NAME/TOOL, and the lease
 // on its upstream. The lease is nil if there is none, or if the session may not use the tool.
 func (v view) configured(key string) (target, *sessionLease) {
 	up, tool, _ := strings.Cut(key, "/")

@@ -151,7 +151,7 @@ func structuredResult(structured []byte, blocks [][]byte, failed bool) []byte {
 const (
 	statsURI   = "mcpschedd://stats"
 	summaryURI = "mcpschedd://stats/summary"
-	modelsURI  = "mcpschedd://models/" // followed by upstream/tool
+	modelsURI  = "mcpschedd://models/" // followed by NAME/TOOL
 )
 
 // ownResource is one of the proxy's own resources or resource templates.
@@ -232,7 +232,7 @@ func readModel(s *session, uri string) (string, error) {
 		t, l = v.resolve(upstream.Tools, name)
 	}
 	if err != nil || l == nil || !l.has(t.name) {
-		return "", errors.New("no such tool; want " + modelsURI + "upstream/tool")
+		return "", errors.New("no such tool; want " + modelsURI + "NAME/TOOL")
 	}
 	return indented(v.model(l, t.name))
 }

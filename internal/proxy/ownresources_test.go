@@ -111,7 +111,7 @@ func TestModelResource(t *testing.T) {
 		}
 	}
 	for _, uri := range []string{"mcpschedd://models/", "mcpschedd://models/three/echo", "mcpschedd://models/%zz"} {
-		if _, message := c.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); !strings.Contains(message, "want mcpschedd://models/upstream/tool") {
+		if _, message := c.refused("resources/read", fmt.Sprintf(`{"uri":%q}`, uri)); !strings.Contains(message, "want mcpschedd://models/NAME/TOOL") {
 			t.Errorf("%s: got %q", uri, message)
 		}
 	}

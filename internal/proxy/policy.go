@@ -18,7 +18,7 @@ import (
 type policy struct {
 	Options
 	members []*member  // in the order of the configuration
-	prefix  bool       // shown names are upstream__tool
+	prefix  bool       // shown names are NAME__TOOL
 	own     []*ownTool // the proxy's own tools, in the order of the list
 	loaded  time.Time
 }

@@ -21,7 +21,7 @@ type Selection struct {
 	Over     int    // auto: tokens of a list above which it is searched
 	OnlyRead bool   // tools that are not listed can be called only if the call is certainly read-only
 
-	Pins  func(tool string) bool                                // reports whether the operator pins upstream/tool; nil means none
+	Pins  func(tool string) bool                                // reports whether the operator pins NAME/TOOL; nil means none
 	Learn bool                                                  // learn from searches
 	Keep  func(merge func(stored []byte) ([]byte, error)) error // merges and persists the learned state; nil means it is not persisted
 }
@@ -46,7 +46,7 @@ const alwaysLoad = "anthropic/alwaysLoad"
 type choice struct {
 	search  bool                // only own tools and pins are listed
 	preload bool                // pins are marked with alwaysLoad for a searching client
-	pins    map[string]string   // upstream/tool → reason
+	pins    map[string]string   // NAME/TOOL → reason
 	session *toolsearch.Session // nil if nothing is learned from the session
 }
 

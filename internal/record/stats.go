@@ -13,7 +13,7 @@ type Stats struct {
 	Config        Config             `json:"config" jsonschema:"Configuration of the process that started last."`
 	Totals        Totals             `json:"totals" jsonschema:"Sums over all events."`
 	Upstreams     map[string]Figures `json:"upstreams" jsonschema:"Figures by name of the server."`
-	Tools         map[string]Figures `json:"tools" jsonschema:"Figures by upstream/tool. At most 4,096; the rest is under (other), calls of tools that no server has under (unknown)."`
+	Tools         map[string]Figures `json:"tools" jsonschema:"Figures by NAME/TOOL. At most 4,096; the rest is under (other), calls of tools that no server has under (unknown)."`
 	Hosts         map[string]Host    `json:"hosts" jsonschema:"Limits and prefetching by name of the host. If several running processes call it, those of the one that prefetches least."`
 	Report        string             `json:"report" jsonschema:"The report line; empty if all its figures are 0."`
 	Running       []Status           `json:"running,omitempty" jsonschema:"Status of the running processes."`

@@ -25,7 +25,7 @@ type Status struct {
 	Upstreams   []UpstreamStatus  `json:"upstreams" jsonschema:"Status of its upstreams, in the order of the configuration."`
 	Clients     []ClientStatus    `json:"clients" jsonschema:"Open sessions, by client and folder."`
 	Hosts       map[string]Host   `json:"hosts,omitempty" jsonschema:"Limits and prefetching of the hosts that it calls, by name."`
-	Pinned      map[string]string `json:"pinned,omitempty" jsonschema:"With tool search on: upstream/tool of those listed all the same because of how they are used, with the reason."`
+	Pinned      map[string]string `json:"pinned,omitempty" jsonschema:"With tool search on: NAME/TOOL of those listed all the same because of how they are used, with the reason."`
 	Pool        *PoolBudget       `json:"pool,omitempty" jsonschema:"Token budget that all sessions share, if there is one; of a daemon only one workplace has it."`
 	Lost        int64             `json:"events_lost,omitempty" jsonschema:"Lines of the event log that could not be written."`
 }

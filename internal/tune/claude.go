@@ -217,7 +217,7 @@ func (b *claudeBlock) text() string {
 // proxyName is the default name of the proxy in a client's configuration.
 const proxyName = "mcpschedd"
 
-// resolve returns the upstream/tool that a tool name in a client's log stands for, whether the
+// resolve returns the NAME/TOOL that a tool name in a client's log stands for, whether the
 // client used the server directly (mcp__github__get_issue) or through the proxy
 // (mcp__mcpschedd__github__get_issue, also if the proxy has another name); "" for all other tools.
 // Names of upstreams contain no "__".

@@ -133,7 +133,7 @@ func TestClaudeSubAgents(t *testing.T) {
 }
 
 func TestClaudeNames(t *testing.T) {
-	tests := map[string]string{ // name in the log → upstream/tool, "-" for tools of no upstream
+	tests := map[string]string{ // name in the log → NAME/TOOL, "-" for tools of no upstream
 		"mcp__github__list_issues":              "github/list_issues",
 		"mcp__github__odd__name":                "github/odd__name",
 		"mcp__mcpschedd__github__list_issues":   "github/list_issues",

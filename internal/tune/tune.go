@@ -32,8 +32,8 @@ import (
 
 // Options configure a Tuner. All fields are required.
 type Options struct {
-	Model          func(tool string) *valuemodel.Model // returns the model of "upstream/tool" without tuned.toml, not nil
-	Missing        func(tool string) bool              // reports whether the upstream is known not to offer "upstream/tool"
+	Model          func(tool string) *valuemodel.Model // returns the model of "NAME/TOOL" without tuned.toml, not nil
+	Missing        func(tool string) bool              // reports whether the upstream is known not to offer "NAME/TOOL"
 	Secret         func(arguments []byte) bool         // reports whether a JSON object may contain a secret
 	MinProbability float64                             // minimum probability of a follow-up
 	Waste          time.Duration                       // hidden time that outweighs one wasted prefetch
@@ -50,7 +50,7 @@ const (
 // Tuner collects evidence. It is not safe for concurrent use.
 type Tuner struct {
 	o         Options
-	tools     map[string]*toolStats     // "upstream/tool" → figures
+	tools     map[string]*toolStats     // "NAME/TOOL" → figures
 	answers   map[[2]string]answer      // tool and hash of arguments → last answer
 	lastWrite map[string]time.Time      // upstream → time of the last call that may write
 	players   map[string]*replay.Player // upstream → player whose learner has the recorded calls
@@ -210,11 +210,11 @@ func (t *Tuner) player(upstream string) *replay.Player {
 	return p
 }
 
-// join returns "upstream/tool", or only the tool for traces, which have no upstreams.
+// join returns "NAME/TOOL", or only the tool for traces, which have no upstreams.
 func join(upstream, tool string) string { return strings.TrimPrefix(upstream+"/"+tool, "/") }
 
 // AddCalls adds recorded calls of some sessions, in the order in which they were made. Tools are
-// named "upstream/tool", or "tool" in a trace. The calls yield costs, and train a learner for
+// named "NAME/TOOL", or "tool" in a trace. The calls yield costs, and train a learner for
 // each upstream.
 func (t *Tuner) AddCalls(calls []replay.Call) {
 	byUpstream := make(map[string][]replay.Call)

@@ -14,7 +14,7 @@ import (
 // Rule is a layer set by the operator for matching tools. It has more than 15 fields because
 // it embeds a layer.
 type Rule struct {
-	Pattern string `block:""` // "upstream/tool", a bare name (any upstream), or a glob of either
+	Pattern string `block:""` // "NAME/TOOL", a bare name (any upstream), or a glob of either
 	Layer
 	Source  string            // position, as FILE:LINE
 	Sources map[string]string // configuration key of a field → its position; of an absent key Source counts
@@ -78,7 +78,7 @@ func check(i int, p pattern, r Rule) (found []Problem) {
 	report := func(key, format string, args ...any) {
 		found = append(found, Problem{Rule: i, Key: key, Text: fmt.Sprintf(format, args...)})
 	}
-	const want = `want "tool", "upstream/tool" or a glob such as "github/get_*", have %q`
+	const want = `want "TOOL", "NAME/TOOL" or a glob such as "github/get_*", have %q`
 	if !p.valid() {
 		report("", want, r.Pattern)
 	}
@@ -90,7 +90,7 @@ func check(i int, p pattern, r Rule) (found []Problem) {
 	}
 	for n, f := range l.FollowUps {
 		if p := parsePattern(f.Tool); p.form == globPattern || !p.valid() {
-			report(fmt.Sprintf("follow_up[%d].tool", n), `want "tool" or "upstream/tool", have %q`, f.Tool)
+			report(fmt.Sprintf("follow_up[%d].tool", n), `want "TOOL" or "NAME/TOOL", have %q`, f.Tool)
 		}
 	}
 	if l.Class == "" || l.Class.Reads() {
@@ -139,7 +139,7 @@ func (m *Models) withoutPositions() []compiledRule {
 }
 
 // Unmatched returns the rules, edges and follow-ups that name no existing tool. tools
-// are all tools, as "upstream/tool".
+// are all tools, as "NAME/TOOL".
 func (m *Models) Unmatched(tools []string) (problems []Problem) {
 	names := slices.Clone(tools)
 	for _, full := range tools {

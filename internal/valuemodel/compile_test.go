@@ -60,13 +60,13 @@ func TestRulesThatCannotBeMeant(t *testing.T) {
 	for _, p := range problems {
 		got = append(got, fmt.Sprintf("%d %s: %s", p.Rule, p.Key, p.Text))
 	}
-	const pattern = `want "tool", "upstream/tool" or a glob such as "github/get_*", have `
+	const pattern = `want "TOOL", "NAME/TOOL" or a glob such as "github/get_*", have `
 	want := []string{
 		"1 : " + pattern + `""`, "2 : " + pattern + `"up/"`, "3 : " + pattern + `"/x"`, "4 : " + pattern + `"["`,
 		"5 classify: a tool that is mutates_local has no read-only calls; omit side_effect_class or set it to indeterminate",
 		"6 speculate: true has no effect: side_effect_class is mutates_local, and only read-only calls are prefetched",
 		"8 invalidates[1]: " + pattern + `""`, "8 invalidates[2]: " + pattern + `"up/[a"`,
-		`9 follow_up[1].tool: want "tool" or "upstream/tool", have ""`, `9 follow_up[2].tool: want "tool" or "upstream/tool", have "get_*"`,
+		`9 follow_up[1].tool: want "TOOL" or "NAME/TOOL", have ""`, `9 follow_up[2].tool: want "TOOL" or "NAME/TOOL", have "get_*"`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

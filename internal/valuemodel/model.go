@@ -116,13 +116,13 @@ type FieldGroup struct {
 // stale, either all of them or only those with the same values for the arguments in
 // Match.
 type Edge struct {
-	Tool  string   `toml:"tool" short:"" json:"tool"`          // "upstream/tool", a glob of that form, or a bare name for any upstream
+	Tool  string   `toml:"tool" short:"" json:"tool"`          // "NAME/TOOL", a glob of that form, or a bare name for any upstream
 	Match []string `toml:"match" form:"argument" json:"match"` // argument names; nil for all results
 }
 
 // FollowUp is a call that often follows a call of the tool.
 type FollowUp struct {
-	Tool        string             `toml:"tool" json:"tool"`                               // "upstream/tool", or a bare name for the same upstream
+	Tool        string             `toml:"tool" json:"tool"`                               // "NAME/TOOL", or a bare name for the same upstream
 	Probability float64            `toml:"probability" min:"0" max:"1" json:"probability"` // zero if not set
 	Args        map[string]Binding `toml:"args" json:"args"`                               // argument → source of its value
 	Max         int                `toml:"max" min:"0" json:"max"`                         // calls per result; zero if not set

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pattern matches tools: "upstream/tool", a bare name for any upstream, or a glob of
+// pattern matches tools: "NAME/TOOL", a bare name for any upstream, or a glob of
 // either form. It is split at the first slash only: the name of a tool may contain
 // slashes, which * matches too.
 type pattern struct {
