@@ -593,6 +593,9 @@ func TestSocketFolderDeleted(t *testing.T) {
 	p := place(t)
 	folder := filepath.Join(p.StateDir(), "elsewhere") // as that in /tmp, without the lock
 	p.Socket = filepath.Join(folder, "s")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	var log strings.Builder
 	l, err := daemon.Listen(p, daemon.ListenOptions{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
