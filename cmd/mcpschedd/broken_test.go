@@ -15,8 +15,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// brokenServers are four that cannot be used, each for another reason, by what every part of
-// the program says of it.
+// brokenServers are four servers that cannot be used, each for another reason, and the text by
+// which every part of the program reports the reason.
 var brokenServers = map[string]string{
 	"unset":   "environment variable MCPSCHEDD_NO_SUCH_VARIABLE is not set",
 	"missing": `command "no-such-command" not found in PATH`,
@@ -26,7 +26,7 @@ var brokenServers = map[string]string{
 
 var soundServers = []string{"one", "two", "three", "four", "five"}
 
-// nineServers is a configuration of the sound servers and the broken ones.
+// nineServers writes a configuration with the working servers and the broken ones.
 func nineServers(t *testing.T) string {
 	var config strings.Builder
 	config.WriteString("[server]\nstate_dir = \"mcpschedd\"\nstartup_wait = \"500ms\"\nstart_timeout = \"3s\"\ndrain_timeout = \"10ms\"\n" +
@@ -42,13 +42,13 @@ func nineServers(t *testing.T) string {
 	return config.String()
 }
 
-// stateless is a request of a client without a handshake.
+// stateless returns a request of a client without a handshake.
 func stateless(id int, method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, id, method, params)
 }
 
-// Four of nine servers are broken: the client, stats, the dashboard and check say which and
-// why, and the five others work undisturbed.
+// If four of nine servers are broken, the client, stats, the dashboard and check report which ones
+// and why, and the other five work.
 func TestFourOfNineServersAreBroken(t *testing.T) {
 	t.Parallel()
 	p := startProgram(t, nineServers(t))
@@ -60,7 +60,7 @@ func TestFourOfNineServersAreBroken(t *testing.T) {
 			t.Errorf("instructions: nothing of %s in %s", name, first)
 		}
 	}
-	p.ask(t, stateless(2, "tools/list", "")) // which starts the servers
+	p.ask(t, stateless(2, "tools/list", "")) // starts the servers
 	next := watching(t, "--watch", "--json", "--config", file)
 	for !settled(next()) {
 	}
@@ -83,7 +83,7 @@ func TestFourOfNineServersAreBroken(t *testing.T) {
 		}
 	}
 	for !saysWhy(p.ask(t, stateless(30, "server/discover", "")), quotedText) {
-		next() // crash is tried again now and then, and has not failed for that moment
+		next() // crash is restarted now and then, and has not failed at such a moment
 	}
 	stats := func() string {
 		var out bytes.Buffer
@@ -124,7 +124,7 @@ func settled(s record.Stats) bool {
 	})
 }
 
-// saysWhy reports whether a text says why each of the broken servers cannot be used.
+// saysWhy reports whether a text gives the reasons of all broken servers.
 func saysWhy(text string, written func(string) string) bool {
 	for _, why := range brokenServers {
 		if !strings.Contains(text, written(why)) {
@@ -134,13 +134,13 @@ func saysWhy(text string, written func(string) string) bool {
 	return true
 }
 
-// quotedText is a text as it stands in JSON.
+// quotedText returns a text as it is in JSON.
 func quotedText(text string) string {
 	quoted, _ := json.Marshal(text)
 	return strings.Trim(string(quoted), `"`)
 }
 
-// wantView checks what the dashboard's page is told.
+// wantView checks the view that the dashboard's page gets.
 func wantView(t *testing.T, v record.View) {
 	t.Helper()
 	if len(v.Stats.Running) != 1 || len(v.Stats.Running[0].Upstreams) != 9 {

@@ -15,39 +15,40 @@ import (
 	"time"
 )
 
-// churn is ten clients of one daemon while processes of all kinds are killed and stopped. What
-// the clients may rely on is checked as they go, and with the servers' journals at the end.
+// churn is a test with ten clients of one daemon, while processes of all kinds are killed and
+// stopped. Guarantees to clients are checked during the run, and with the servers' journals at the
+// end.
 type churn struct {
 	*daemonTest
 	dir    string
-	calls  int64         // to be made in all
-	every  int64         // calls from one disturbance to the next
+	calls  int64         // to be made in total
+	every  int64         // number of calls between two disturbances
 	made   atomic.Int64  // calls that were answered or given up
-	due    chan struct{} // disturbances
+	due    chan struct{} // receives when a disturbance is due
 	seats  [10]seat
 	tally  tally
-	memory []used // of the daemon, at each disturbance
+	memory []used // use of the daemon, at each disturbance
 }
 
-// journals are those of the upstreams: each session has an instance of the first one, all of
-// them have that of the second.
+// journals are the names of the upstreams' journals: each session has its own instance of the
+// first upstream, and all share one of the second.
 var journals = [2]string{"own", "all"}
 
-// seat is one of the clients: one session after the other.
+// seat is one of the clients. It has one session at a time.
 type seat struct {
 	mu  sync.Mutex
-	now *churnSession // nil: none yet
+	now *churnSession // nil if there is none yet
 }
 
-// tally is what was answered, to be compared with the journals.
+// tally is what clients were answered, for comparison with the journals.
 type tally struct {
 	mu      sync.Mutex
 	done    [2]map[put]bool // journal → puts that were answered as done
 	refused [2]map[put]bool // journal → puts that were answered as not done
-	answers map[string]int  // kind of answer → how many
+	answers map[string]int  // kind of answer → number
 }
 
-// note notes what was answered to a put.
+// note records the answer to a put.
 func (t *tally) note(journal int, p put, answer string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,13 +66,13 @@ func (t *tally) count(answer string) {
 	t.answers[answer]++
 }
 
-// used is what a process takes.
+// used is the memory and the open files of a process.
 type used struct{ process, resident, files int }
 
-// Ten clients call while clients, servers and the daemon are killed and stopped. Every request
-// gets one answer, its own or an error. A write is done at most once, and as its answer says;
-// writes that were answered stand in order; a read sees each write that was answered before it
-// was sent. In the end no process is left.
+// Ten clients make calls while clients, servers and the daemon are killed and stopped. Every
+// request gets one response, which belongs to it or is an error. A write is done at most once, and
+// as its response says. Writes that were answered are in order, and a read sees each write that
+// was answered before it was sent. At the end no process is left.
 //
 //	MCPSCHEDD_SOAK=1 go test -run TestChurn -v -timeout 60m ./cmd/mcpschedd
 func TestChurn(t *testing.T) {
@@ -80,7 +81,7 @@ func TestChurn(t *testing.T) {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		c = newChurn(t, 1_000_000, 1000)
 	}
-	if n, err := strconv.ParseInt(os.Getenv("MCPSCHEDD_CHURN"), 10, 64); err == nil { // so many calls
+	if n, err := strconv.ParseInt(os.Getenv("MCPSCHEDD_CHURN"), 10, 64); err == nil { // number of calls
 		c.calls = n
 	}
 	var clients, disturbing sync.WaitGroup
@@ -122,7 +123,7 @@ func newChurn(t *testing.T, calls, every int64) *churn {
 	return c
 }
 
-// client has one session after the other.
+// client has one session after another.
 func (c *churn) client(seat int) {
 	rng := rand.New(rand.NewPCG(25, uint64(seat)))
 	for n := 0; c.made.Load() < c.calls && !c.Failed(); n++ {
@@ -135,17 +136,17 @@ func (c *churn) client(seat int) {
 	}
 }
 
-// count counts calls that are done with, and says when the next disturbance is due.
+// count counts finished calls, and triggers the next disturbance when it is due.
 func (c *churn) count(calls int) {
 	if n := c.made.Add(int64(calls)); n/c.every != (n-int64(calls))/c.every {
 		select {
 		case c.due <- struct{}{}:
-		default: // one is under way
+		default: // a disturbance is already due
 		}
 	}
 }
 
-// other is a session of any client, nil for none.
+// other returns a session of a random client; nil if it has none.
 func (c *churn) other(rng *rand.Rand) *churnSession {
 	seat := &c.seats[rng.IntN(len(c.seats))]
 	seat.mu.Lock()
@@ -153,8 +154,8 @@ func (c *churn) other(rng *rand.Rand) *churnSession {
 	return seat.now
 }
 
-// disturb kills and stops processes, one after the other. The last fifth of the calls has one
-// daemon, so that its memory can be seen to stay.
+// disturb kills and stops processes, one at a time. During the last fifth of the calls the daemon
+// stays, so that its memory can be compared.
 func (c *churn) disturb() {
 	rng := rand.New(rand.NewPCG(26, 0))
 	for range c.due {
@@ -188,7 +189,7 @@ func (c *churn) kill(rng *rand.Rand) {
 	}
 }
 
-// stop stops a process for a moment in which a server may be killed.
+// stop stops a process for a moment. A server may be killed meanwhile.
 func (c *churn) stop(rng *rand.Rand, id int) {
 	if id == 0 {
 		return
@@ -196,7 +197,7 @@ func (c *churn) stop(rng *rand.Rand, id int) {
 	c.signal(id, syscall.SIGSTOP)
 	for range 1000 {
 		if state := statusOf(id, "State"); state == "" || state[0] != 'R' && state[0] != 'S' && state[0] != 'D' {
-			break // it is stopped, or has ended
+			break // it is stopped already, or has ended
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -206,7 +207,7 @@ func (c *churn) stop(rng *rand.Rand, id int) {
 	c.signal(id, syscall.SIGCONT)
 }
 
-// server is the process of a server, 0 for none.
+// server returns the process of a random server; 0 if there is none.
 func (c *churn) server(rng *rand.Rand) int {
 	path := filepath.Join(c.dir, journals[rng.IntN(len(journals))])
 	ids := journalServers(path)
@@ -228,14 +229,14 @@ func (c *churn) signal(id int, s syscall.Signal) {
 	}
 }
 
-// usedBy is what a process takes; zero for none.
+// usedBy returns the use of a process; zero if it has ended.
 func usedBy(id int) used {
 	resident, _ := strconv.Atoi(statusOf(id, "VmRSS"))
 	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", id))
 	return used{id, resident, len(files)}
 }
 
-// wantNothingLeft waits for the end of the daemon and of what it has started.
+// wantNothingLeft waits until the daemon and all processes that it started have ended.
 func (c *churn) wantNothingLeft() {
 	c.wantEnded()
 	for range 100 {
@@ -250,11 +251,11 @@ func (c *churn) wantNothingLeft() {
 	}
 }
 
-// wantJournals compares what was answered with what was written.
+// wantJournals compares the answers with the journals.
 func (c *churn) wantJournals() {
 	for i, name := range journals {
 		at := make(map[put]int)
-		last := make(map[string]int) // key → its last number that was answered as done
+		last := make(map[string]int) // key → last number that was answered as done
 		for n, p := range puts(c.T, filepath.Join(c.dir, name)) {
 			if _, twice := at[p]; twice {
 				c.Errorf("%s: %v was written twice", name, p)
@@ -278,8 +279,8 @@ func (c *churn) wantJournals() {
 	}
 }
 
-// wantFlatMemory compares the last quarter of the last daemon's life with the second one, each
-// by its mean: the garbage in between is a tenth of its memory, more or less.
+// wantFlatMemory compares the mean memory of the last daemon in the last quarter of its life with
+// that in the second quarter. Garbage may add a tenth.
 func (c *churn) wantFlatMemory() {
 	last := c.memory[len(c.memory)-1].process
 	same := slices.DeleteFunc(c.memory, func(u used) bool { return u.process != last })
@@ -287,7 +288,7 @@ func (c *churn) wantFlatMemory() {
 	early, late := mean(same[quarter:2*quarter]), mean(same[len(same)-quarter:])
 	c.Logf("the last daemon, seen %d times: %d KiB and %d files in its second quarter, %d KiB and %d files in its last", len(same), early.resident, early.files, late.resident, late.files)
 	if int64(len(same))*c.every < 40_000 {
-		return // it has not grown to its size yet
+		return // it has not reached its size yet
 	}
 	if late.resident > early.resident*9/8 || late.files > early.files+10 {
 		c.Errorf("the daemon grew: %v", same)

@@ -12,20 +12,20 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// churnSession is one session of a client of the churn. It puts under a key that it shares with
-// no other session, with growing numbers.
+// churnSession is a session of a client of the churn. It puts increasing numbers under a key of
+// its own.
 type churnSession struct {
 	*churn
 	*program
 	rng    *rand.Rand
 	key    string
-	killed atomic.Bool // on purpose
+	killed atomic.Bool // by the test
 
 	ids      int
-	sent     [2]atomic.Int64 // journal → the last number that was put
-	done     [2]atomic.Int64 // journal → the last one that was answered as done
+	sent     [2]atomic.Int64 // journal → last number that was put
+	done     [2]atomic.Int64 // journal → last number that was answered as done
 	open     map[string]*churnCall
-	updates  [2]int // journal → notifications of it
+	updates  [2]int // journal → number of notifications
 	messages *jsonrpc.Reader
 }
 
@@ -33,23 +33,23 @@ type churnSession struct {
 type churnCall struct {
 	tool      string
 	journal   int
-	of        *churnSession // the session that puts under the key
+	of        *churnSession // session that puts under the key
 	n         int64         // put: the number
 	least     int64         // get: the least number that the answer may have
 	after     []*churnCall  // get: puts under the key in the same batch
-	got       int64         // get: the number in the answer
-	answer    string        // "": done
+	got       int64         // get: the number that was returned
+	answer    string        // "" means done
 	cancelled bool
 }
 
-// errGone is the error of a session after the end of its process.
+// errGone is the error of a session after its process has ended.
 var errGone = errors.New("its process has gone")
 
-// answerWithin is how long a request may take while processes are stopped, before its answer
-// counts as lost.
+// answerWithin is the time after which a response counts as lost. Processes may be stopped
+// meanwhile.
 const answerWithin = 2 * time.Minute
 
-// converse has the session until its process has gone or it has said enough.
+// converse plays the session until its process has ended or it has made enough calls.
 func (s *churnSession) converse() error {
 	s.open = make(map[string]*churnCall)
 	s.messages = jsonrpc.NewReader(s.out, 0)
@@ -67,8 +67,8 @@ func (s *churnSession) converse() error {
 	return s.watched()
 }
 
-// begin is the handshake, and a subscription at each journal. A server that is killed at that
-// moment cannot answer, so it is asked again.
+// begin makes the handshake, and subscribes to both journals. A server that is killed meanwhile
+// cannot answer, so subscriptions are repeated.
 func (s *churnSession) begin() error {
 	if _, err := s.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"churn","version":"1"}}`); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *churnSession) request(method, params string) (jsonrpc.Message, error) {
 		if err != nil || string(m.ID) == id {
 			return m, err
 		}
-		s.Errorf("%s: got %s, which was not asked for", s.key, m.Raw)
+		s.Errorf("%s: got %s, which no request matches", s.key, m.Raw)
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *churnSession) say(line string) error {
 	return nil
 }
 
-// hear is the next answer.
+// hear returns the next response.
 func (s *churnSession) hear() (jsonrpc.Message, error) {
 	for {
 		late := time.AfterFunc(answerWithin, func() {
@@ -145,7 +145,7 @@ func (s *churnSession) hear() (jsonrpc.Message, error) {
 	}
 }
 
-// batch makes some calls at once, cancels some of them, and checks the answers of the others.
+// batch makes some concurrent calls, cancels some of them, and checks the responses of the others.
 func (s *churnSession) batch() error {
 	var calls []*churnCall
 	for range 1 + s.rng.IntN(5) {
@@ -169,7 +169,7 @@ func (s *churnSession) batch() error {
 	return nil
 }
 
-// pick makes up a call that follows others of its batch.
+// pick draws a call that follows others of its batch.
 func (s *churnSession) pick(before []*churnCall) *churnCall {
 	call := &churnCall{tool: "get", journal: s.rng.IntN(len(journals)), of: s}
 	switch s.rng.IntN(10) {
@@ -199,7 +199,7 @@ func (s *churnSession) pick(before []*churnCall) *churnCall {
 	return call
 }
 
-// send sends a call, and its cancellation where it has one.
+// send sends a call, and its cancellation if it has one.
 func (s *churnSession) send(call *churnCall) error {
 	s.ids++
 	id := fmt.Sprint(s.ids)
@@ -225,11 +225,11 @@ func (s *churnSession) waits() bool {
 	return false
 }
 
-// answered takes the answer of a call.
+// answered handles the response of a call.
 func (s *churnSession) answered(m *jsonrpc.Message) {
 	call, ok := s.open[string(m.ID)]
 	if !ok {
-		s.Errorf("%s: got %s, which nothing was asked", s.key, m.Raw)
+		s.Errorf("%s: got %s, which no call matches", s.key, m.Raw)
 		return
 	}
 	delete(s.open, string(m.ID))
@@ -245,7 +245,7 @@ func (s *churnSession) answered(m *jsonrpc.Message) {
 	s.tally.count(call.tool + " " + call.answer)
 }
 
-// firstOf is the first element of an array.
+// firstOf returns the first element of an array.
 func firstOf(array []byte) (first []byte) {
 	for element := range jsonrpc.Elements(array) {
 		return element
@@ -253,7 +253,7 @@ func firstOf(array []byte) (first []byte) {
 	return nil
 }
 
-// understand takes the answer of a call that was done: it names what was asked.
+// understand handles the response of a successful call, which names the arguments.
 func (s *churnSession) understand(call *churnCall, text string) {
 	key, n, _ := strings.Cut(text, " ")
 	if n != "" {
@@ -265,7 +265,7 @@ func (s *churnSession) understand(call *churnCall, text string) {
 		s.Errorf("%s: %s %s %d: got the answer %q", s.key, call.tool, call.of.key, call.n, text)
 	}
 	if call.tool == "put" {
-		for { // answers may overtake each other
+		for { // responses may overtake each other
 			if last := s.done[call.journal].Load(); last >= call.n || s.done[call.journal].CompareAndSwap(last, call.n) {
 				break
 			}
@@ -273,7 +273,7 @@ func (s *churnSession) understand(call *churnCall, text string) {
 	}
 }
 
-// check checks a call whose batch is answered.
+// check checks a call after its batch was answered.
 func (s *churnSession) check(call *churnCall) {
 	switch {
 	case call.tool == "put" && !call.cancelled:
@@ -291,8 +291,8 @@ func (s *churnSession) check(call *churnCall) {
 	}
 }
 
-// watched sees to it that the subscriptions still hold: a write is told of. A server that is
-// killed between the two does not tell of it, but not often.
+// watched checks that the subscriptions still exist, as a write causes a notification. If the
+// server is killed between the two, there is none, but that is rare.
 func (s *churnSession) watched() error {
 	for i, name := range journals {
 		for silent := 0; ; {
@@ -307,7 +307,7 @@ func (s *churnSession) watched() error {
 			if answer != "" { // the server does not run yet
 				time.Sleep(50 * time.Millisecond)
 			} else if silent++; silent == 5 {
-				s.Errorf("%s: writes to %s are not told of", s.key, name)
+				s.Errorf("%s: got no notifications of writes to %s", s.key, name)
 				break
 			}
 		}
@@ -315,8 +315,8 @@ func (s *churnSession) watched() error {
 	return nil
 }
 
-// putOnce makes one put and returns what was answered, "" for done. What the server said before
-// its answer has been heard then.
+// putOnce makes one put and returns the answer, "" for done. All messages of the server before its
+// answer have been handled then.
 func (s *churnSession) putOnce(journal int) (answer string, err error) {
 	call := &churnCall{tool: "put", journal: journal, of: s, n: s.sent[journal].Add(1)}
 	if err := s.send(call); err != nil {

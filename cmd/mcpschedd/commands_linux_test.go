@@ -12,9 +12,9 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// What people look at, call and change is the running daemon's: its server answers a call, stats
-// names it once with the client of each folder, and its clients follow what is switched off and
-// on, added and taken out.
+// Commands act on the running daemon. A call from the command line uses the server of the clients
+// in that folder, stats lists the server once with its clients, and clients follow when servers
+// are disabled, enabled, added or removed.
 func TestCommandsReachTheDaemon(t *testing.T) {
 	t.Parallel()
 	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "all"})+"instances = \"shared\"\n"+upstreamConfig(mcptest.Options{Name: "off"}))
@@ -32,7 +32,7 @@ func TestCommandsReachTheDaemon(t *testing.T) {
 		return string(out)
 	}
 	if got := run("call", "all/pid"); strings.TrimSpace(got) != id {
-		t.Errorf("call: got %q, want the server %s of the client in the same folder", got, id)
+		t.Errorf("call: got %q, want the server %s of the clients in the same folder", got, id)
 	}
 	first := fmt.Sprintf(`process %d since [^\n]*, daemon in (?:%s|%s), configuration \S+(?:, \d+ MB)?\n    a client: 1 open\n`, d.daemonID(), a, b)
 	further := fmt.Sprintf(`  and in (?:%s|%s)\n    a client: 1 open\n`, a, b)
@@ -47,9 +47,9 @@ func TestCommandsReachTheDaemon(t *testing.T) {
 	}
 	for _, change := range []struct {
 		args  []string
-		tools []string // of all clients afterwards
+		tools []string // tools of all clients afterwards
 	}{
-		{[]string{"disable", "off"}, []string{"pid"}}, // names of the only server have no prefix
+		{[]string{"disable", "off"}, []string{"pid"}}, // tools of a single server have no prefix
 		{[]string{"enable", "off"}, []string{"all__pid", "off__pid"}},
 		{[]string{"add", "new", "--env", mcptest.Options{Name: "new"}.Env(), "--", os.Args[0]}, []string{"all__pid", "new__pid", "off__pid"}},
 		{[]string{"remove", "new"}, []string{"all__pid", "off__pid"}},
@@ -64,7 +64,7 @@ func TestCommandsReachTheDaemon(t *testing.T) {
 	}
 }
 
-// isTold waits until the client has heard that its tools change, and then has these.
+// isTold waits for the notification that the client's tools have changed, and checks the new ones.
 func (p *program) isTold(t *testing.T, want []string) {
 	t.Helper()
 	for {
@@ -75,7 +75,7 @@ func (p *program) isTold(t *testing.T, want []string) {
 	}
 }
 
-// tools are those of a client that tell a process.
+// tools returns the names of a client's tools that return a process id.
 func (p *program) tools(t *testing.T) (names []string) {
 	t.Helper()
 	if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`+"\n"); err != nil {
@@ -88,7 +88,7 @@ func (p *program) tools(t *testing.T) (names []string) {
 	return names
 }
 
-// hears is the next line that has a text.
+// hears returns the next line that contains a text.
 func (p *program) hears(t *testing.T, text string) string {
 	t.Helper()
 	for {
@@ -102,7 +102,7 @@ func (p *program) hears(t *testing.T, text string) string {
 	}
 }
 
-// watch waits until stats says something, from the first line to the last.
+// watch waits until the output of stats is want.
 func (d *daemonTest) watch(dir, want string) {
 	d.Helper()
 	cmd := d.command(dir, "mcpschedd", "stats", "--watch")

@@ -27,16 +27,16 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// daemonTest is a configuration whose clients connect.
+// daemonTest is a configuration for clients that use a daemon.
 type daemonTest struct {
 	*testing.T
 	file, state string
-	wait        string // for the daemon; "": long
-	executable  string // of the clients, and so of the daemon and its guard; "": the test's
+	wait        string // how long the daemon waits without clients; "" means long
+	executable  string // program of the clients, and so of the daemon and its guard; "" means the test binary
 }
 
-// newDaemonTest writes the configuration, and has its daemon, which no test starts, be gone at
-// the test's end, without a panic or a race in what the runtime has written of it.
+// newDaemonTest writes the configuration. When the test ends, its daemon must have ended too,
+// without a panic or a race in its log.
 func newDaemonTest(t *testing.T, config string) *daemonTest {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func newDaemonTest(t *testing.T, config string) *daemonTest {
 	}
 	t.Cleanup(func() {
 		d.wantEnded()
-		log, _ := os.ReadFile(filepath.Join(d.state, "logs", "daemon.log")) // without a daemon there is none
+		log, _ := os.ReadFile(filepath.Join(d.state, "logs", "daemon.log")) // missing if there was no daemon
 		if regexp.MustCompile(`(?m)^(panic|fatal error|WARNING: DATA RACE)`).Match(log) {
 			t.Errorf("the daemon wrote %s", log)
 		}
@@ -54,7 +54,7 @@ func newDaemonTest(t *testing.T, config string) *daemonTest {
 	return d
 }
 
-// wantEnded waits for the end of the daemon, in the place of which another one could run then.
+// wantEnded waits until the daemon has ended, so that another one could start.
 func (d *daemonTest) wantEnded() {
 	d.Helper()
 	l, err := daemon.Listen(d.place(), daemon.ListenOptions{Wait: 30 * time.Second})
@@ -76,7 +76,7 @@ func (d *daemonTest) place() daemon.Place {
 	return p
 }
 
-// command is one with this configuration, in a folder.
+// command returns a command with this configuration, in a folder.
 func (d *daemonTest) command(dir, program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, slices.Concat(args[:1], []string{"--config", d.file}, args[1:])...)
 	cmd.Dir = dir
@@ -84,13 +84,13 @@ func (d *daemonTest) command(dir, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// connect starts a client's end in a folder, with variables beside the usual ones.
+// connect starts mcpschedd connect in a folder, with additional variables.
 func (d *daemonTest) connect(dir string, env ...string) *program {
 	d.Helper()
 	return d.connectBy(cmp.Or(d.executable, os.Args[0]), dir, env...)
 }
 
-// connectBy is connect of a copy of the program.
+// connectBy is like connect, but with a copy of the program.
 func (d *daemonTest) connectBy(path, dir string, env ...string) *program {
 	d.Helper()
 	cmd := d.command(dir, path, "connect", "--wait", cmp.Or(d.wait, "30s"))
@@ -114,7 +114,7 @@ func (d *daemonTest) connectBy(path, dir string, env ...string) *program {
 	return p
 }
 
-// process is the id of the server's process that a client's call reaches.
+// process returns the process id of the server that a client's call reaches.
 func (d *daemonTest) process(p *program, tool string) string {
 	d.Helper()
 	answer := p.ask(d.T, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`"}}`)
@@ -125,9 +125,9 @@ func (d *daemonTest) process(p *program, tool string) string {
 	return m[1]
 }
 
-// Clients that start at once start one daemon. Those of one folder and environment have the
-// shared server in common, and one of their own each of the other; when they have gone, all
-// ends.
+// Clients that start at the same time start one daemon. In the same folder and with the same
+// environment they share the shared server, and each has its own process of the other one. When
+// they have left, all processes end.
 func TestDaemonShares(t *testing.T) {
 	t.Parallel()
 	beacon := mcptest.NewGate(t)
@@ -167,7 +167,7 @@ func TestDaemonShares(t *testing.T) {
 	}
 }
 
-// log is what the daemons have logged.
+// log returns the log of the daemons.
 func (d *daemonTest) log() string {
 	d.Helper()
 	log, err := os.ReadFile(filepath.Join(d.state, "logs", "mcpschedd.log"))
@@ -177,22 +177,23 @@ func (d *daemonTest) log() string {
 	return string(log)
 }
 
-// Clients of other folders, or with other values of what the configuration names, share no
-// process, and no variable of one is in a server of another, nor one that is not named in any.
+// Clients in other folders, or with other values of the configured variables, share no process. No
+// variable of one client is in a server of another, and no server has a variable that is not
+// configured.
 func TestDaemonKeepsApart(t *testing.T) {
 	t.Parallel()
 	config := upstreamConfig(mcptest.Options{Name: "one"})
 	d := newDaemonTest(t, strings.Replace(config, "env = { ", `env = { TOKEN = "${TOKEN}", `, 1)+"instances = \"shared\"\n"+
-		"[tools.\"*/pid\"]\nside_effect_class = \"pure\"\n") // its answer is stored
+		"[tools.\"*/pid\"]\nside_effect_class = \"pure\"\n") // its answer is cached
 	a, b := t.TempDir(), t.TempDir()
-	seen := make(map[string]string) // process → the client whose server it is
+	seen := make(map[string]string) // process → client of its server
 	for _, client := range []struct{ dir, token string }{{a, "token-1"}, {a, "token-2"}, {b, "token-1"}} {
 		name := client.dir + " " + client.token
 		p := d.connect(client.dir, "TOKEN="+client.token, "AWS_PROFILE=profile-of-"+client.token, "SECRET=secret")
 		p.ask(t, hello)
 		id := d.process(p, "pid")
 		if of, known := seen[id]; known {
-			t.Errorf("%s: has the process of %s", name, of)
+			t.Errorf("%s: got the process of %s", name, of)
 		}
 		seen[id] = name
 		env, err := os.ReadFile("/proc/" + id + "/environ")
@@ -213,14 +214,14 @@ func TestDaemonKeepsApart(t *testing.T) {
 	id := d.daemonProcess()
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id))
 	if err != nil || strings.Contains(string(env), "token-") || strings.Contains(string(env), "secret") {
-		t.Errorf("the daemon runs with %q, %v", env, err)
+		t.Errorf("the daemon has the variables %q, %v", env, err)
 	}
 	if on := portsOf(t, id); len(on) != 0 {
-		t.Errorf("the daemon listens on %q, where a page in a browser may reach it", on)
+		t.Errorf("the daemon listens on %q, which web pages could reach", on)
 	}
 }
 
-// portsOf is what a process listens on by TCP.
+// portsOf returns the TCP ports that a process listens on.
 func portsOf(t *testing.T, id int) (on []string) {
 	t.Helper()
 	sockets := make(map[string]bool)
@@ -248,7 +249,7 @@ func portsOf(t *testing.T, id int) (on []string) {
 	return on
 }
 
-// daemonProcess is the id of the daemon's process.
+// daemonProcess returns the process id of the daemon.
 func (d *daemonTest) daemonProcess() int {
 	d.Helper()
 	id := d.daemonID()
@@ -258,7 +259,7 @@ func (d *daemonTest) daemonProcess() int {
 	return id
 }
 
-// daemonID is the id of the process at the daemon's socket, 0 for none.
+// daemonID returns the id of the process that listens on the daemon's socket; 0 for none.
 func (d *daemonTest) daemonID() int {
 	d.Helper()
 	conn, err := net.Dial("unix", d.place().Socket)
@@ -277,8 +278,8 @@ func (d *daemonTest) daemonID() int {
 	return int(peer.Pid)
 }
 
-// owns reports whether a process comes of this test: all have its state folder in their
-// environment but the guards, which have none, and are known by a program of the test's own.
+// owns reports whether this test started a process: all of them have its state folder in their
+// environment, except guards, which have no environment but run a program of the test.
 func (d *daemonTest) owns(id int) bool {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id))
 	if err == nil && bytes.Contains(env, []byte("XDG_STATE_HOME="+filepath.Dir(d.state)+"\x00")) {
@@ -288,7 +289,7 @@ func (d *daemonTest) owns(id int) bool {
 	return err == nil && program == d.executable
 }
 
-// processes are those that come of this test.
+// processes returns the processes that this test started.
 func (d *daemonTest) processes() (ids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -302,8 +303,8 @@ func (d *daemonTest) processes() (ids []int) {
 	return ids
 }
 
-// A program whose daemon speaks another version of the protocol starts one beside that of the
-// program before. The clients of each are served by it; the old one ends once its last has gone.
+// A program with another version of the daemon's protocol starts a second daemon. Each client is
+// served by the daemon of its version, and the old daemon ends after its last client.
 func TestTwoVersions(t *testing.T) {
 	t.Parallel()
 	beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
@@ -317,7 +318,7 @@ func TestTwoVersions(t *testing.T) {
 	if _, err := io.WriteString(old.in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hold","arguments":{"gate":"`+gate.Addr()+`"}}}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	held := gate.Next() // the old daemon has a call while the other one starts
+	held := gate.Next() // a call is in flight at the old daemon while the other one starts
 	later := d.connectBy(path, dir)
 	later.ask(t, hello)
 	server := d.process(later, "pid")
@@ -352,7 +353,7 @@ func TestTwoVersions(t *testing.T) {
 	t.Errorf("the later daemon outlives its clients: %v", d.processes())
 }
 
-// A client that finds no daemon, and cannot start one, is served nevertheless.
+// A client that finds no daemon and cannot start one is served in its own process.
 func TestConnectAlone(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, state string) error{
@@ -394,7 +395,7 @@ func TestConnectAlone(t *testing.T) {
 			p.ask(t, hello)
 			server, err := strconv.Atoi(d.process(p, "pid"))
 			if err != nil || statusOf(server, "PPid") != strconv.Itoa(p.cmd.Process.Pid) {
-				t.Errorf("got a server of the process %s, %v; want one of its own", statusOf(server, "PPid"), err)
+				t.Errorf("got a server of process %s, %v; want one of the client's own process", statusOf(server, "PPid"), err)
 			}
 			p.in.Close()
 			_, _ = io.Copy(io.Discard, p.out)
@@ -405,8 +406,8 @@ func TestConnectAlone(t *testing.T) {
 	}
 }
 
-// The daemon killed in the middle of a call: the client gets an answer that says so, and goes on
-// with the next one.
+// If the daemon is killed during a call, the client gets an answer that says so, and the next call
+// works.
 func TestDaemonKilled(t *testing.T) {
 	t.Parallel()
 	beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
@@ -417,7 +418,7 @@ func TestDaemonKilled(t *testing.T) {
 	if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hold","arguments":{"gate":"`+gate.Addr()+`"}}}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	held := gate.Next() // the call is with the server
+	held := gate.Next() // the call has reached the server
 	if err := syscall.Kill(d.daemonProcess(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +426,7 @@ func TestDaemonKilled(t *testing.T) {
 	if err != nil || !strings.Contains(answer, `"id":2`) || !strings.Contains(answer, "outcome unknown") || !strings.Contains(answer, `"isError":true`) {
 		t.Errorf("got %s, %v; want the outcome to be unknown", answer, err)
 	}
-	held.Gone() // with its server
+	held.Gone() // the server has ended too
 	if answer := p.ask(t, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo"}}`); !strings.Contains(answer, `"text":"one"`) {
 		t.Errorf("got %s", answer)
 	}

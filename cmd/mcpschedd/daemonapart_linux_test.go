@@ -13,8 +13,9 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// What sessions of one folder and environment have used is learned for those alone: it is never
-// asked of the server of another folder or account, and what is kept of it is in another file.
+// Values that sessions of one folder and environment have used are learned for these only. They
+// are never used in calls of another folder's or account's server, and are stored in a separate
+// file.
 func TestDaemonLearnsApart(t *testing.T) {
 	t.Parallel()
 	config := upstreamConfig(mcptest.Options{Name: "one"})
@@ -27,12 +28,12 @@ func TestDaemonLearnsApart(t *testing.T) {
 		p := d.connect(c.dir, "TOKEN="+c.token)
 		p.ask(t, hello)
 		p.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`)
-		time.Sleep(20 * time.Millisecond) // no less than a model takes to read that
+		time.Sleep(20 * time.Millisecond) // at least as long as a model needs to read a result
 		p.ask(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"uri":%q}}}`, c.value))
 		seen := p.ask(t, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"seen"}}`)
 		for _, other := range clients {
 			if strings.Contains(seen, other.value) && other != c {
-				t.Errorf("%v: its server was asked for %s", c, other.value)
+				t.Errorf("%v: its server got a call with %s", c, other.value)
 			}
 		}
 		p.in.Close()
@@ -40,13 +41,13 @@ func TestDaemonLearnsApart(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for range 40 { // a value is kept once several sessions have used it as a constant
+	for range 40 { // a value is saved once several sessions have used it as a constant
 		var round sync.WaitGroup
 		for _, c := range clients {
 			round.Go(func() { session(c) })
 		}
 		round.Wait()
-		kept := make(map[string][]string) // value → the files that it is in
+		kept := make(map[string][]string) // value → files that contain it
 		for name, text := range d.learned() {
 			for _, c := range clients {
 				if strings.Contains(text, c.value) {
@@ -63,17 +64,17 @@ func TestDaemonLearnsApart(t *testing.T) {
 		files := slices.Concat(kept["birch"], kept["cedar"], kept["maple"])
 		slices.Sort(files)
 		if len(files) != len(clients) || len(slices.Compact(slices.Clone(files))) != len(clients) {
-			t.Errorf("got the values in %v, want each in a file of its own", kept)
+			t.Errorf("got the values in %v, want each in a separate file", kept)
 		}
 		return
 	}
 	t.Error("the values are not learned")
 }
 
-// learned is what is kept of what was learned, by file.
+// learned returns the files of learned state.
 func (d *daemonTest) learned() map[string]string {
 	d.Helper()
-	names, err := filepath.Glob(filepath.Join(d.state, "learned", "*-????????????????")) // no lock, and none half written
+	names, err := filepath.Glob(filepath.Join(d.state, "learned", "*-????????????????")) // without locks and temporary files
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -88,8 +89,8 @@ func (d *daemonTest) learned() map[string]string {
 	return all
 }
 
-// A shared server is offered nothing that its sessions could be asked for, from the first of
-// them on, and what it asks all the same is refused; one of the session's own is offered all.
+// A shared server is offered no client capabilities, from its first session on, and its questions
+// are refused. A server with one session is offered all.
 func TestDaemonSharedServerAsksNothing(t *testing.T) {
 	t.Parallel()
 	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "own"})+
@@ -114,11 +115,11 @@ func TestDaemonSharedServerAsksNothing(t *testing.T) {
 				t.Errorf("session %d: the shared server asked %s, and the client got %s", session, method, answer)
 			}
 		}
-		defer p.in.Close() // the second session comes beside the first
+		defer p.in.Close() // the second session comes while the first is open
 	}
 }
 
-// A program that is another one than the daemon's, as after an update, uses that daemon.
+// A program that differs from the daemon's, as after an update, uses the same daemon.
 func TestDaemonOfAnotherProgramIsUsed(t *testing.T) {
 	t.Parallel()
 	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one"})+"instances = \"shared\"\n")

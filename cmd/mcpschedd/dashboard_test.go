@@ -20,7 +20,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// board is a dashboard that runs.
+// board is a running dashboard.
 type board struct {
 	t       *testing.T
 	address string // with a code
@@ -59,7 +59,7 @@ func (b *board) close() {
 	b.ended <- nil
 }
 
-// get answers with a status and a body.
+// get returns the status and the body of a response.
 func (b *board) get(address string) (int, []byte) {
 	b.t.Helper()
 	r, err := b.client.Get(address)
@@ -104,14 +104,14 @@ func TestDashboardOfRunning(t *testing.T) {
 	}
 	other := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if r, err := other.Get(b.address); err != nil || r.Body.Close() != nil || r.StatusCode != 401 {
-		t.Error("another browser got in with a code that was used")
+		t.Error("a code was accepted twice")
 	}
 	if n := b.view().Stats.Totals.Calls; n != 0 {
 		t.Errorf("nothing runs: got %d calls", n)
 	}
 }
 
-// A process that began after the dashboard is found, and what it writes is read on.
+// The dashboard finds a process that started after it, and shows its new events.
 func TestDashboardReadsOn(t *testing.T) {
 	home := homely(t)
 	bubble.Test(t, func(t *testing.T) {
@@ -151,11 +151,11 @@ func TestDashboardOfRecorded(t *testing.T) {
 	b := open(t, file)
 	b.get(b.address)
 	if _, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); !bytes.Contains(body, []byte(`"recorded":true`)) {
-		t.Errorf("it is not said that this is recorded: got %s", body)
+		t.Errorf("the page does not say that the events are recorded: got %s", body)
 	}
 	v := b.view()
 	if v.Stats.Open != 0 {
-		t.Errorf("got %d open sessions of a process that has gone", v.Stats.Open)
+		t.Errorf("got %d open sessions of a process that has ended", v.Stats.Open)
 	}
 	if v.Stats.Totals.Calls != 3 {
 		t.Errorf("got %d calls, want 3", v.Stats.Totals.Calls)
@@ -165,7 +165,7 @@ func TestDashboardOfRecorded(t *testing.T) {
 	}
 }
 
-// A page under a foreign name that points to this machine is no page of ours.
+// A request with a foreign host name that resolves to this machine is refused.
 func TestDashboardHost(t *testing.T) {
 	homely(t)
 	b := open(t)
@@ -186,7 +186,7 @@ func TestDashboardHost(t *testing.T) {
 	}
 }
 
-// Files without an event are an error, as with stats; why is said once.
+// Files without events are an error, as with stats. The reason is printed once.
 func TestDashboardOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "conf.toml")
@@ -205,7 +205,7 @@ func TestDashboardOfNothing(t *testing.T) {
 	}
 }
 
-// An interrupt ends it without an error, also while it reads.
+// An interrupt ends the dashboard without an error, even while it reads files.
 func TestDashboardInterruptedWhileReading(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -240,10 +240,10 @@ func TestDashboardUsage(t *testing.T) {
 	}
 }
 
-// The page is always at the same address, unless that is taken.
+// The page is always at the same address, unless that is in use.
 func TestDashboardAddress(t *testing.T) {
 	homely(t)
-	taken, err := net.Listen("tcp", dashboardAddr) // an error: another process has it, which is as good
+	taken, err := net.Listen("tcp", dashboardAddr) // an error means that another process uses the address already
 	if err == nil {
 		defer taken.Close()
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// With --open the address goes to the program that opens browsers.
+// With --open the address is passed to the program that opens browsers.
 func TestDashboardOpens(t *testing.T) {
 	bin := t.TempDir()
 	opened := filepath.Join(bin, "opened")
@@ -28,7 +28,7 @@ func TestDashboardOpens(t *testing.T) {
 	if err := f.printAddress("http://127.0.0.1:1/dashboard?code=x", &stdout, &stderr); err != nil || stderr.Len() > 0 {
 		t.Fatalf("%v, %s", err, &stderr)
 	}
-	if text, err := os.ReadFile(opened); err != nil || string(text) != stdout.String() { // which waits for what is written
+	if text, err := os.ReadFile(opened); err != nil || string(text) != stdout.String() { // blocks until the program has written it
 		t.Errorf("opened %q, %v, want %q", text, err, &stdout)
 	}
 }

@@ -23,14 +23,15 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// What the documents show works: each shell line runs, each TOML is a configuration, each
-// JSON is some, and a plan in it is one. Text blocks hold what programs print, or drawings.
+// What the documents show works: each shell line runs, each TOML block is a valid configuration,
+// each JSON block is valid, and a plan in it is a valid plan. Text blocks hold output of programs,
+// or drawings.
 
 var update = flag.Bool("update", false, "write the tables of keys into docs/configuration.md")
 
 const top = "../.."
 
-// documents are those for users.
+// documents returns the documents for users.
 func documents(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(top + "/docs/*.md")
@@ -40,7 +41,7 @@ func documents(t *testing.T) []string {
 	return append(names, top+"/README.md")
 }
 
-// notRun are beginnings of lines that cannot run here, with the reason. Each must be in use.
+// notRun are beginnings of lines that cannot run in a test, with the reason. Each must occur.
 var notRun = map[string]string{
 	"make build":      "compiles the program that this test is of; make build and make release do",
 	"make release":    "compiles the program for six systems; the test of tools/release builds a small one",
@@ -49,14 +50,15 @@ var notRun = map[string]string{
 	"claude mcp add ": "needs a Claude Code; make claude and make newuser have one",
 }
 
-// serving are lines that do not end by themselves, with what they print when they are ready.
+// serving are lines that run until they are stopped, with the text that they print when they are
+// ready.
 var serving = map[string]string{
 	"mcpschedd serve --http":  "http://127.0.0.1:",
 	"mcpschedd dashboard":     "http://127.0.0.1:",
 	"mcpschedd stats --watch": "Saved ",
 }
 
-// ending are lines that begin like those, and end.
+// ending are lines that begin like those in serving, but end.
 var ending = []string{"mcpschedd dashboard --http"}
 
 func TestDocumentsRun(t *testing.T) {
@@ -98,7 +100,7 @@ func TestDocumentsRun(t *testing.T) {
 	}
 }
 
-// The command lines in the documents' units are ones of the program.
+// The command lines in the documents' units are valid.
 func TestDocumentsUnits(t *testing.T) {
 	command := regexp.MustCompile(`ExecStart=\S*/mcpschedd (.*)|<string>\S*/mcpschedd</string>\s*((?:<string>.*</string>\s*)*)</array>`)
 	found := 0
@@ -154,7 +156,7 @@ func TestDocumentsConfigure(t *testing.T) {
 	}
 }
 
-// Links from one document to another, and to files of the program, lead somewhere.
+// Links to other documents and to files of the repository have a target.
 func TestDocumentsLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
 	for _, name := range append(documents(t), top+"/CHANGELOG.md") {
@@ -173,7 +175,7 @@ func TestDocumentsLinks(t *testing.T) {
 	}
 }
 
-// Every command and every flag stands in docs/commands.md.
+// docs/commands.md has every command and every flag.
 func TestDocumentsNameFlags(t *testing.T) {
 	text, err := os.ReadFile(top + "/docs/commands.md")
 	if err != nil {
@@ -203,7 +205,7 @@ func TestDocumentsNameFlags(t *testing.T) {
 	}
 }
 
-// What the README shows of the demo is what the demo plays.
+// The calls of the demo in the README are calls that the demo makes.
 func TestDocumentsShowTheDemo(t *testing.T) {
 	out, err := exec.Command("mcpschedd", "demo", "--speed", "1000").Output()
 	if err != nil {
@@ -224,8 +226,8 @@ func TestDocumentsShowTheDemo(t *testing.T) {
 	}
 }
 
-// docs/design.md has a word on each package and each direct dependency, and the tests and
-// files it names exist.
+// docs/design.md mentions each package and each direct dependency, and the tests and files that
+// it names exist.
 func TestDocumentsDesign(t *testing.T) {
 	design, err := os.ReadFile(top + "/docs/design.md")
 	if err != nil {
@@ -286,7 +288,7 @@ func TestDocumentsDesign(t *testing.T) {
 	}
 }
 
-// A user is told of everything in the log that says something of the machine.
+// The documents mention every field of the log that describes the user's machine.
 func TestDocumentsSayWhatALineHolds(t *testing.T) {
 	for file, section := range map[string][2]string{
 		top + "/docs/record.md":               {"## What a line contains", "\n## "},
@@ -329,11 +331,11 @@ func TestDocumentsKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if had != want {
-		t.Errorf("%s: its tables are not those of configs/pipeline_config.toml; -update writes them", file)
+		t.Errorf("%s: its tables differ from configs/pipeline_config.toml; -update writes them", file)
 	}
 }
 
-// keyTables are the blocks of a configuration as tables: key, default or example, meaning.
+// keyTables returns the blocks of a configuration as tables: key, default or example, meaning.
 func keyTables(text string) string {
 	header := regexp.MustCompile(`^#?(\[\[?[^\]]*\]\]?)(?:\s+# (.*))?$`)
 	key := regexp.MustCompile(`^#?(\w+) = (.*?)(?:\s+# (.*))?$`)
@@ -383,12 +385,12 @@ func blocks(t *testing.T, name string) (all []block) {
 		}
 	}
 	if open != nil {
-		t.Fatalf("%s:%d: a block that does not end", name, open.line)
+		t.Fatalf("%s:%d: a block without an end", name, open.line)
 	}
 	return all
 }
 
-// beginning is the longest of the texts that a line begins with.
+// beginning returns the longest of the texts with which the line begins.
 func beginning(texts func(func(string) bool), line string) (longest string) {
 	for of := range texts {
 		if strings.HasPrefix(line, of) && len(of) > len(longest) {
@@ -398,14 +400,14 @@ func beginning(texts func(func(string) bool), line string) (longest string) {
 	return longest
 }
 
-// shell runs the lines of one document, one after the other, in a home of its own: its Claude
-// Code has the two servers of the demo under the names github and files, and so has the
-// configuration. Calls were recorded there.
+// shell runs the lines of one document in sequence, in a home folder of its own. Claude Code and
+// the configuration there have the demo's two servers, under the names github and files, and some
+// calls were recorded.
 type shell struct {
 	t    *testing.T
 	env  []string
 	dir  string
-	port string // in place of 7777
+	port string // used instead of 7777
 }
 
 func newShell(t *testing.T) *shell {
@@ -449,8 +451,8 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// run runs one line, and returns when it has ended or is ready; one that serves is ended
-// with the document.
+// run runs a line and returns when it has ended or is ready. A line that serves is stopped at the
+// end of the document.
 func (s *shell) run(line string) error {
 	serves := beginning(maps.Keys(serving), line)
 	if serves != "" && beginning(slices.Values(ending), line) != "" {
@@ -463,7 +465,7 @@ func (s *shell) run(line string) error {
 	}
 	if serves == "mcpschedd dashboard" {
 		line = strings.Replace(line, serves, serves+" --addr 127.0.0.1:0", 1)
-		line = strings.Replace(line, " --open", "", 1) // no browser here
+		line = strings.Replace(line, " --open", "", 1) // there is no browser here
 	}
 	if serves != "" {
 		line = "exec " + line

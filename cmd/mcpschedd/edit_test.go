@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/config"
 )
 
-// TestEditsAtOnce: of servers that are added at once, none is lost.
+// TestEditsAtOnce: if servers are added concurrently, none is lost.
 func TestEditsAtOnce(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())

@@ -18,8 +18,8 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// stubborn is a server that heeds neither the end of its input nor SIGTERM, with a
-// child that does not either, and one tool that is known to only read.
+// stubborn configures a server that ignores the end of its input and SIGTERM, as does its child.
+// It has one tool, which is read-only.
 func stubborn(beacon *mcptest.Gate) string {
 	return upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true, Stubborn: true}) +
 		"[tools.\"a/echo\"]\nside_effect_class = \"read_only\"\n"
@@ -29,12 +29,12 @@ func echo(id int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"t"}}}`, id)
 }
 
-// holdAt is a call that stays with the server for the time of the test.
+// holdAt returns a call that the server answers when the gate opens, which is not during the test.
 func holdAt(gate *mcptest.Gate) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"hold","arguments":{"gate":%q}}}`, gate.Addr())
 }
 
-// found is what stands in all files of a folder.
+// found returns the contents of all files in a folder.
 func found(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
@@ -52,14 +52,14 @@ func found(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// At a signal what was learned is on disk before a server that does not heed its end
-// is killed: a client kills soon after, too.
+// At a signal, what was learned is written before servers that ignore their end are killed, as the
+// client kills the program soon after.
 func TestStateIsKeptFirst(t *testing.T) {
 	beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
 	p := startProgram(t, stubborn(beacon))
 	p.ask(t, hello)
 	server := beacon.Next()
-	beacon.Next() // its child
+	beacon.Next() // of its child
 	p.ask(t, echo(1))
 	if _, err := io.WriteString(p.in, holdAt(gate)+"\n"); err != nil {
 		t.Fatal(err)
@@ -70,18 +70,17 @@ func TestStateIsKeptFirst(t *testing.T) {
 	p.cmd.Process.Kill()
 	p.cmd.Wait()
 	if got := found(t, filepath.Join(p.state, "learned")); !strings.Contains(got, "\x04echo") {
-		t.Errorf("learned: got %q, want what was seen of echo", got)
+		t.Errorf("learned: got %q, want the call of echo", got)
 	}
 	if got := found(t, filepath.Join(p.state, "events")); !strings.Contains(got, `"tool":"echo"`) {
 		t.Errorf("events: got %q, want the call of echo", got)
 	}
 }
 
-// patient is how long a client waits from its first signal to SIGKILL: Claude Code's
-// 490 ms.
+// patient is how long a client waits from its first signal to SIGKILL: 490 ms, like Claude Code.
 const patient = 490 * time.Millisecond
 
-// ends sends SIGINT, SIGTERM right after, and says how long the program takes to end.
+// ends sends SIGINT and then SIGTERM, and returns how long the program takes to end.
 func ends(t *testing.T, cmd *exec.Cmd, drain func()) time.Duration {
 	t.Helper()
 	first := time.Now()
@@ -94,7 +93,7 @@ func ends(t *testing.T, cmd *exec.Cmd, drain func()) time.Duration {
 	return time.Since(first)
 }
 
-// wantKept says whether the record is whole, and nothing of the family lives.
+// wantKept checks that the record is complete, and that no process of the family is left.
 func wantKept(t *testing.T, state string, family []*mcptest.Visitor) {
 	t.Helper()
 	for _, v := range family {
@@ -107,12 +106,12 @@ func wantKept(t *testing.T, state string, family []*mcptest.Visitor) {
 		}
 	}
 	if got := found(t, filepath.Join(state, "learned")); !strings.Contains(got, "\x04echo") {
-		t.Errorf("learned: got %q, want what was seen of echo", got)
+		t.Errorf("learned: got %q, want the call of echo", got)
 	}
 }
 
-// inTime tries an end until one takes no longer than a client waits. The time is the contract,
-// and that of a busy machine is no breach of it.
+// inTime repeats an end until one takes no longer than a client waits, as single ones may be slow
+// on a busy machine.
 func inTime(t *testing.T, end func() time.Duration) {
 	t.Helper()
 	fastest := time.Hour
@@ -121,10 +120,10 @@ func inTime(t *testing.T, end func() time.Duration) {
 			return
 		}
 	}
-	t.Errorf("the fastest end took %v: a client kills after %v", fastest, patient)
+	t.Errorf("the fastest end took %v, and a client kills after %v", fastest, patient)
 }
 
-// The program ends before its client kills it, whatever its servers do.
+// The program ends before its client kills it, even if its servers ignore their end.
 func TestEndAtASignal(t *testing.T) {
 	inTime(t, func() time.Duration {
 		beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
@@ -147,7 +146,7 @@ func TestEndAtASignal(t *testing.T) {
 	})
 }
 
-// Over HTTP open streams are closed and open calls answered.
+// Over HTTP, open streams are closed and open calls are answered.
 func TestEndAtASignalOverHTTP(t *testing.T) {
 	inTime(t, func() time.Duration {
 		beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
@@ -176,7 +175,7 @@ func TestEndAtASignalOverHTTP(t *testing.T) {
 	})
 }
 
-// startHTTP is startProgram on HTTP.
+// startHTTP is like startProgram, over HTTP.
 func startHTTP(t *testing.T, config string) (cmd *exec.Cmd, url, state string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -186,7 +185,7 @@ func startHTTP(t *testing.T, config string) (cmd *exec.Cmd, url, state string) {
 	}
 	cmd = exec.Command(os.Args[0], "serve", "--config", file, "--http", "127.0.0.1:0", "--auth", "none")
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+dir)
-	log, w, err := os.Pipe() // not StderrPipe: Wait would close it while it is read
+	log, w, err := os.Pipe() // not StderrPipe, as Wait would close it while it is read
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,11 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// mostGuard (KiB) is how much of the memory the guard of a proxy may hold.
+// mostGuard is the maximum memory of a proxy's guard, in KiB.
 const mostGuard = 4 << 10
 
-// The guard is a program of its own where that stands beside the proxy's own. It holds
-// little, and ends what a killed proxy leaves.
+// If the guard's program is beside the proxy's, it is used. It takes little memory, and ends the
+// processes that a killed proxy leaves.
 func TestGuardIsSmall(t *testing.T) {
 	dir := t.TempDir()
 	small := filepath.Join(dir, guard.Program)
@@ -48,8 +48,8 @@ func TestGuardIsSmall(t *testing.T) {
 	}
 }
 
-// A guard that ends at once is not started again: the proxy's own takes its
-// place, and ends what a killed proxy leaves.
+// If the guard's program ends at once, it is not started again: the proxy's own program takes its
+// place, and ends the processes that a killed proxy leaves.
 func TestGuardOutlivesADamagedOne(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, guard.Program), []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
@@ -91,7 +91,7 @@ func copyFile(t *testing.T, to, from string) {
 	}
 }
 
-// guardOf waits for the guard of a proxy, until that reads.
+// guardOf waits until a proxy's guard has started and reads its pipe.
 func guardOf(t *testing.T, proxy int) int {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
@@ -115,7 +115,7 @@ func guardOf(t *testing.T, proxy int) int {
 	}
 }
 
-// statusOf is one figure of a process, "" if there is no such process.
+// statusOf returns a value of /proc/PID/status; "" if there is no such process.
 func statusOf(pid int, name string) string {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(status), "\n"+name+":")

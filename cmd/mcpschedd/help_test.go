@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/daemon"
 )
 
-// Every command says how it is used by an example, in lines that fit a terminal.
+// The help of every command has an example, and its lines fit a terminal.
 func TestHelp(t *testing.T) {
 	root := rootCommand()
 	addCommands(root, nil)

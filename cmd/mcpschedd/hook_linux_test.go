@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// hook runs mcpschedd hook as a client does, which must say nothing and end with 0.
+// hook runs mcpschedd hook as a client does. It must print nothing and exit with 0.
 func (d *daemonTest) hook(in io.Reader, session string) {
 	d.Helper()
 	cmd := exec.Command(os.Args[0], "hook", "--config", d.file)
@@ -27,14 +27,14 @@ func (d *daemonTest) hook(in io.Reader, session string) {
 	}
 }
 
-// report has the session "a" report something.
+// report sends a report of the session "a".
 func (d *daemonTest) report(event, rest string) {
 	d.Helper()
 	d.hook(strings.NewReader(`{"session_id":"a","hook_event_name":"`+event+`"`+rest+`}`), "a")
 }
 
-// readsFiles is a server that reads files, as is known of its tools: after it was asked for a
-// path, it will be asked for what stands there.
+// readsFiles configures a server with known tools that reads files: after a call for the path, a
+// call for the file is likely.
 func readsFiles() string {
 	tools := []string{`{"name":"echo","inputSchema":{"type":"object"}}`, `{"name":"read","inputSchema":{"type":"object"}}`}
 	return upstreamConfig(mcptest.Options{Name: "files", Tools: tools}) + `
@@ -69,7 +69,7 @@ func (r *fileClient) call(tool string) string {
 	return r.p.ask(r.T, string(request))
 }
 
-// prefetches is how many have been made so far.
+// prefetches returns the number of prefetches so far.
 func (r *fileClient) prefetches() int {
 	r.Helper()
 	answer := r.p.ask(r.T, `{"jsonrpc":"2.0","id":"stats","method":"resources/read","params":{"uri":"mcpschedd://stats"}}`)
@@ -85,7 +85,7 @@ func (r *fileClient) prefetches() int {
 	return stats.Totals.Prefetch.Issued
 }
 
-// readsAhead asks for the path, and waits until the file has been asked for too.
+// readsAhead calls for the path, and waits until the file has been prefetched.
 func (r *fileClient) readsAhead(prefetches int) {
 	r.Helper()
 	r.call("echo")
@@ -112,8 +112,8 @@ func (r *fileClient) writes(text string) {
 	}
 }
 
-// A file is read ahead in a turn that its client's hooks report, through the real program and
-// a real server; what the client has edited, and reported, is read anew.
+// With the real program and a real server, a file is prefetched in a turn that the client's hooks
+// report. After a reported edit it is read again.
 func TestHookReportsEdits(t *testing.T) {
 	t.Parallel()
 	d := newDaemonTest(t, "[dedup]\nsettle = \"0s\"\n"+readsFiles())
@@ -121,7 +121,7 @@ func TestHookReportsEdits(t *testing.T) {
 	r := &fileClient{daemonTest: d, path: filepath.Join(dir, "file")}
 	r.p = d.connect(dir, "CLAUDE_CODE_SESSION_ID=a")
 	r.p.ask(t, hello)
-	r.p.ask(t, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`) // which waits for the server
+	r.p.ask(t, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`) // waits for the server
 	r.writes("one")
 	d.report("SessionStart", `,"source":"startup"`)
 	d.report("UserPromptSubmit", `,"prompt":"mend it"`)
@@ -145,7 +145,7 @@ func TestHookReportsEdits(t *testing.T) {
 	_, _ = io.Copy(io.Discard, r.p.out)
 }
 
-// Whatever a hook is given, and whatever there is of a daemon, the client hears nothing of it.
+// For any input, and whatever the state of the daemon, a hook prints nothing and succeeds.
 func TestHookIsSilent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -158,7 +158,7 @@ func TestHookIsSilent(t *testing.T) {
 		d.hook(text, "a")
 	}
 	if _, err := os.Stat(d.state); err == nil {
-		t.Error("a hook has made the state folder")
+		t.Error("a hook has created the state folder")
 	}
 	if err := os.WriteFile(d.file, []byte("[upstreams"), 0o600); err != nil {
 		t.Fatal(err)

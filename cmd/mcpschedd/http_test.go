@@ -22,16 +22,15 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// proxyOverHTTP is a proxy of this test that serves HTTP.
+// proxyOverHTTP is a proxy that serves HTTP in this process.
 type proxyOverHTTP struct {
 	t     *testing.T
 	addr  string // 127.0.0.1:PORT
 	token string
-	start string // the line of its log that says where it serves
+	start string // line of its log with the address
 }
 
-// serveOver runs `mcpschedd serve --http ADDR` on a free port of host, with a
-// configuration.
+// serveOver runs `mcpschedd serve --http ADDR` with a configuration, on a free port of host.
 func serveOver(t *testing.T, host, configuration string, args ...string) *proxyOverHTTP {
 	t.Helper()
 	home := t.TempDir()
@@ -78,7 +77,7 @@ func serveOver(t *testing.T, host, configuration string, args ...string) *proxyO
 	return p
 }
 
-// ask makes a request; headers are given as name and value in turn.
+// ask makes a request. headers are names and values in turn.
 func (p *proxyOverHTTP) ask(method, path string, header ...string) *http.Response {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, "http://"+p.addr+path, nil)
@@ -88,7 +87,7 @@ func (p *proxyOverHTTP) ask(method, path string, header ...string) *http.Respons
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	r.Host = r.Header.Get("Host") // "": that of the address
+	r.Host = r.Header.Get("Host") // "" means that of the address
 	answer, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
 		p.t.Fatal(err)
@@ -97,8 +96,8 @@ func (p *proxyOverHTTP) ask(method, path string, header ...string) *http.Respons
 	return answer
 }
 
-// A listener of all addresses is reached by every address, by the names that are
-// listed, and by no other.
+// A listener on all addresses accepts requests to any address of the machine and to the configured
+// names, and no others.
 func TestServeOnEveryAddress(t *testing.T) {
 	p := serveOver(t, "0.0.0.0", "[http]\nallowed_hosts = [\"box.example\"]\n")
 	for host, want := range map[string]int{
@@ -114,8 +113,8 @@ func TestServeOnEveryAddress(t *testing.T) {
 	}
 }
 
-// Where no token is asked for, a page of another local port is refused, and the
-// proxy's own is not.
+// If no token is required, requests from pages of another local port are refused, and those from
+// the proxy's own pages are not.
 func TestServeWithoutTokenRefusesPages(t *testing.T) {
 	p := serveOver(t, "127.0.0.1", "[http]\nallowed_origins = [\"http://app.example\"]\n", "--auth", "none")
 	for origin, want := range map[string]int{
@@ -138,7 +137,7 @@ func TestSessionIdleZeroIsNever(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := options(c, dir, slog.New(slog.DiscardHandler)).HTTP.SessionIdle; got < 100*365*24*time.Hour {
-		t.Errorf("got %v, want no end", got)
+		t.Errorf("got %v, want it to continue", got)
 	}
 }
 
@@ -155,8 +154,8 @@ func TestStatsOfAProxyOverHTTP(t *testing.T) {
 	}
 }
 
-// The dashboard of a proxy over HTTP is opened by a code that the holder of the
-// token asks for. The token stands in nothing that is printed, logged or answered.
+// The dashboard of a proxy over HTTP is opened with a code, which the holder of the token can
+// request. The token is not in any output, log or response.
 func TestDashboardOfAProxyOverHTTP(t *testing.T) {
 	p := serveOver(t, "127.0.0.1", "")
 	said := []string{p.start}
@@ -195,7 +194,7 @@ func TestDashboardOfAProxyOverHTTP(t *testing.T) {
 	}
 	for _, text := range said {
 		if strings.Contains(text, p.token) {
-			t.Errorf("the token stands in %.200q", text)
+			t.Errorf("the token is in %.200q", text)
 		}
 	}
 	t.Setenv("MCPSCHEDD_TOKEN", "another-token-of-many-letters")
@@ -204,7 +203,7 @@ func TestDashboardOfAProxyOverHTTP(t *testing.T) {
 	}
 }
 
-// What answers in place of a proxy prints nothing on the terminal but text.
+// The response of another program at the proxy's address is printed without control characters.
 func TestDashboardAddressIsText(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"address":"/dashboard?code=\u001b]0;x\u0007\nrun this"}`)
@@ -220,7 +219,7 @@ func TestDashboardAddressIsText(t *testing.T) {
 	}
 }
 
-// A flag in place of a line of the configuration is no change of the file: a reload does
+// A flag that overrides a line of the configuration is not a change of the file, so a reload does
 // not ask for a restart because of it.
 func TestReloadUnderAFlag(t *testing.T) {
 	serveOver(t, "127.0.0.1", "", "--auth", "none")

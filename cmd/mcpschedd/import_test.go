@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/config"
 )
 
-// hostile are names that begin a table of their own where they are not made harmless.
+// hostile are names that would begin a table of their own if they were not escaped.
 var hostile = []string{
 	"x\n[upstreams.evil]\ncommand = 'touch'\n#",
 	"x\r[upstreams.evil]\rcommand = 'touch'\r#",
@@ -29,11 +29,11 @@ var hostile = []string{
 	"\xff\xfe\n[upstreams.evil]\ncommand = 'touch'",
 }
 
-// The names of files, servers, variables and headers, and all values, are foreign
-// text: none adds anything to what is imported but itself.
+// The names of files, servers, variables and headers, and all values, are foreign text. They are
+// imported as they are, and add nothing else to the configuration.
 func TestImportOfHostileNames(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("files on Windows cannot have the names that are tried")
+		t.Skip("files on Windows cannot have these names")
 	}
 	for _, name := range hostile {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestImportOfHostileNames(t *testing.T) {
 	}
 }
 
-// wantImported parses what was imported: the two servers and nothing else.
+// wantImported parses an imported configuration. It must have the two servers and nothing else.
 func wantImported(t *testing.T, path string, text []byte, name string) *config.Config {
 	t.Helper()
 	c, err := config.Default().Parse(path, text)
@@ -93,7 +93,7 @@ func wantImported(t *testing.T, path string, text []byte, name string) *config.C
 	for _, u := range c.Upstreams {
 		names = append(names, u.Name)
 		if u.Command != "" {
-			name := string([]rune(name)) // as JSON has it
+			name := string([]rune(name)) // decoded as from JSON
 			if u.Command != "/bin/"+name || u.Cwd != "/"+name || len(u.Args) != 4 || u.Args[0] != name {
 				t.Errorf("got %q in %q with %q, want all to hold %q", u.Command, u.Cwd, u.Args, name)
 			}
@@ -110,8 +110,8 @@ func wantImported(t *testing.T, path string, text []byte, name string) *config.C
 	return c
 }
 
-// oneLineEach: what a person may read, or paste into a shell, has no line of
-// foreign text.
+// oneLineEach checks that foreign text begins no line of a text that a user may read, or paste
+// into a shell.
 func oneLineEach(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

@@ -13,23 +13,23 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// journalVariable makes the test binary a server that keeps its journal in that file.
+// journalVariable makes the test binary a server with a journal in that file.
 const journalVariable = "MCPSCHEDD_TEST_JOURNAL"
 
-// journal is a server's view of a file of puts, a line "KEY N" each, which outlives the servers
-// that write it.
+// journal is a server's state: a file of puts, with a line "KEY N" each. The file outlives the
+// servers that write it.
 type journal struct {
-	name    string // of the file, and of what it holds as resources: NAME:///KEY
+	name    string // of the file, and of its resources: NAME:///KEY
 	in, out *os.File
-	half    []byte            // the beginning of a line that is not written to its end
-	last    map[string]string // key → its last number
-	watched map[string]bool   // resources that were subscribed to
+	half    []byte            // beginning of an incomplete line
+	last    map[string]string // key → last number
+	watched map[string]bool   // subscribed resources
 	buf     [1 << 14]byte
 }
 
-// journalMain makes this process a journal's server if its environment says so, and does not
-// return then. It does one thing at a time, in the order in which it is asked: put appends to
-// the journal, get reads it, hang never answers.
+// journalMain makes this process a server with a journal if its environment says so, and then does
+// not return. It handles requests in sequence: put appends to the journal, get reads it, and hang
+// never answers.
 func journalMain() {
 	path := os.Getenv(journalVariable)
 	if path == "" {
@@ -59,7 +59,7 @@ func serveJournal(path string) error {
 	for lines := jsonrpc.NewReader(os.Stdin, 0); ; {
 		line, err := lines.Next()
 		if err != nil {
-			return nil // the client has gone
+			return nil // the client has disconnected
 		}
 		m, err := jsonrpc.Parse(line)
 		if err != nil {
@@ -104,7 +104,7 @@ func (j *journal) answer(m *jsonrpc.Message) []byte {
 	return jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32601,"message":"Method not found"}`))
 }
 
-// call answers a call, after what it has to say of it.
+// call returns the response to a call, after notifications about it.
 func (j *journal) call(id []byte, tool, key, n string) (out []byte) {
 	switch tool {
 	case "put":
@@ -125,7 +125,7 @@ func (j *journal) call(id []byte, tool, key, n string) (out []byte) {
 	return jsonrpc.AppendResult(out, id, fmt.Appendf(nil, `{"content":[{"type":"text","text":"%s %s"}]}`, key, n))
 }
 
-// catchUp reads what was written since it was read last, by whatever server.
+// catchUp reads what any server has written since the last time.
 func (j *journal) catchUp() error {
 	for {
 		n, err := j.in.Read(j.buf[:])
@@ -147,7 +147,7 @@ func (j *journal) catchUp() error {
 	}
 }
 
-// puts are those that a journal tells of, in its order.
+// puts returns the puts in a journal, in order.
 func puts(t *testing.T, path string) (all []put) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -165,16 +165,16 @@ func puts(t *testing.T, path string) (all []put) {
 	return all
 }
 
-// put is one write: the key is the session's, the number counts its writes.
+// put is a write: key is the session's, and n counts its writes.
 type put struct {
 	key string
 	n   int
 }
 
-// journalProcess is the file that says that a process serves a journal.
+// journalProcess returns the name of the file which shows that a process serves a journal.
 func journalProcess(path string, id int) string { return fmt.Sprintf("%s.%d.pid", path, id) }
 
-// journalServers are the ids of the processes that serve a journal, and of some that did.
+// journalServers returns the processes that serve a journal, and some that have ended.
 func journalServers(path string) (ids []int) {
 	files, _ := filepath.Glob(path + ".*.pid")
 	for _, file := range files {

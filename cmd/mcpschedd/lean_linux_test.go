@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// A lean program gives way to the full one where it serves HTTP or replicas share a store, and
-// says what is missing where that is not there. This links the program, so make soak runs it:
+// If a lean program has to serve HTTP, or to share a store with replicas, the full program
+// replaces it. If that is missing, the error says so. The test links the program, so only make
+// soak runs it:
 //
 //	MCPSCHEDD_SOAK=1 go test -run TestFull ./cmd/mcpschedd
 func TestFullTakesOver(t *testing.T) {
@@ -26,7 +27,7 @@ func TestFullTakesOver(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if got := scrapeOf(t, program); !strings.Contains(got, "lean") {
-		t.Errorf("alone: got %s, want what is missing", got)
+		t.Errorf("alone: got %s, want an error about the missing program", got)
 	}
 	file := filepath.Join(t.TempDir(), "replicas.toml")
 	if err := os.WriteFile(file, []byte("[dedup]\nstore = \"redis://127.0.0.1:1\"\n"), 0o600); err != nil {
@@ -35,7 +36,7 @@ func TestFullTakesOver(t *testing.T) {
 	alone := exec.Command(program, "serve", "--config", file)
 	alone.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir())
 	if out, err := alone.CombinedOutput(); err == nil || !strings.Contains(string(out), "dedup.store: this program was built without it") {
-		t.Errorf("alone, with a store of replicas: got %v and %s, want what is missing", err, out)
+		t.Errorf("alone, with a store of replicas: got %v and %s, want an error about the missing program", err, out)
 	}
 	copyFile(t, filepath.Join(dir, full), os.Args[0])
 	if got := scrapeOf(t, program); !strings.Contains(got, "mcpschedd_build_info") {
@@ -44,7 +45,7 @@ func TestFullTakesOver(t *testing.T) {
 	replicasShare(t, program)
 }
 
-// scrapeOf is what a program that serves HTTP answers to a scrape.
+// scrapeOf returns the response of a program that serves HTTP to a scrape.
 func scrapeOf(t *testing.T, program string) string {
 	t.Helper()
 	cmd := exec.Command(program, "serve", "--http", "127.0.0.1:0", "--auth", "none")

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == laterProgram {
 		daemon.Protocol++
 	}
-	// The program starts itself under other names; here it is this binary.
+	// The program starts itself under other names. In tests that is this binary.
 	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "daemon" || os.Args[1] == daemon.Command || os.Args[1] == daemon.HookCommand || os.Args[1] == guard.Command || os.Args[1] == demo.UpstreamCommand) {
 		main()
 		return
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"mcpschedd": main})
 }
 
-// laterProgram is the name under which this binary is one of a later version, whose daemon
-// speaks another version of the protocol.
+// laterProgram is the name under which this binary acts as a later version, with another version
+// of the daemon's protocol.
 const laterProgram = "later"
 
 func TestScripts(t *testing.T) {
@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			env.Setenv("SELF", self) // an upstream to configure: $SELF demo-upstream tracker
+			env.Setenv("SELF", self) // for a configured upstream: $SELF demo-upstream tracker
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_STATE_HOME", "")
 			env.Setenv("XDG_CONFIG_HOME", "")
@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits is exec for a command that is to end with an exit code: exits CODE COMMAND...
+// exits is like exec, but checks the exit code: exits CODE COMMAND...
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND...")

@@ -27,7 +27,7 @@ func startProgram(t *testing.T, config string) *program {
 	return startProgramAt(t, os.Args[0], config)
 }
 
-// startProgramAt is startProgram for a copy of the program.
+// startProgramAt is like startProgram, but with a copy of the program.
 func startProgramAt(t *testing.T, path, config string) *program {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,15 +70,15 @@ func (p *program) ask(t *testing.T, line string) string {
 
 const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`
 
-// upstreamConfig is a block for the test binary as a server.
+// upstreamConfig returns a block with the test binary as a server.
 func upstreamConfig(o mcptest.Options) string {
 	name, value, _ := strings.Cut(o.Env(), "=")
 	return fmt.Sprintf("[upstreams.%s]\ncommand = %s\nenv = { %s = %s, GORACE = \"atexit_sleep_ms=0\" }\n",
 		o.Name, strconv.Quote(os.Args[0]), name, strconv.Quote(value))
 }
 
-// Whichever way the proxy ends, nothing it started lives on: not the server,
-// nor a child of it, though neither ends with its input.
+// However the proxy ends, no process that it started is left, neither a server nor its child,
+// although both ignore the end of their input.
 func TestNoOrphan(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"SIGKILL", "SIGINT", "EOF"} {
@@ -96,7 +96,7 @@ func TestNoOrphan(t *testing.T) {
 			for range 4 {
 				family = append(family, beacon.Next())
 			}
-			// One call is open when the end comes.
+			// A call is open when the proxy ends.
 			if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__hang"}}`+"\n"); err != nil {
 				t.Fatal(err)
 			}

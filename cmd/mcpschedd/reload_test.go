@@ -17,7 +17,7 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// records takes each record of a log as it is written.
+// records receives each record of a log when it is written.
 type records chan string
 
 func (r records) Write(record []byte) (int, error) {
@@ -75,16 +75,15 @@ func TestReloadOfTheLog(t *testing.T) {
 	wantOnStderr("configuration not reloaded; the previous one stays in force")
 	write(fmt.Sprintf("[log]\nfile = %q\n", elsewhere))
 	wantOnStderr("log moved")
-	write("[log]\n") // the first of the two is applied before the second is read
+	write("[log]\n") // the first reload is applied before the second line is read
 	wantOnStderr("configuration reloaded")
 	if text, err := os.ReadFile(elsewhere); err != nil || strings.Count(string(text), "configuration reloaded") != 1 {
-		t.Errorf("got %q and %v, want the one reload that was logged there", text, err)
+		t.Errorf("got %q and %v, want the one reload in that file", text, err)
 	}
 }
 
-// TestReloadKeepsThePolicy changes the file under a running proxy to one whose
-// tools cannot be meant: it is said once, and the old policy stays until the next
-// good one.
+// TestReloadKeepsThePolicy changes the file of a running proxy to one with invalid tools. The
+// error is logged once, and the old policy stays until the next valid file.
 func TestReloadKeepsThePolicy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.toml")
 	write := func(text string) {
@@ -128,14 +127,14 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 
 	write("[upstreams.b]\ncommand = \"no-such-command\"\n[tools.x]\nfollow_up = [{ tool = \"y\", args = { a = \"$reslt\" } }]\n")
 	if got := next(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "c.toml:4: tools.x.follow_up[0].args.a: ") {
-		t.Errorf("got %s, want the error with its place", got)
+		t.Errorf("got %s, want the error with its position", got)
 	}
 	if !srv.Has("a") || srv.Has("b") {
 		t.Error("got the new policy, want the old one")
 	}
 	write("[upstreams.c]\ncommand = \"no-such-command\"\n")
 	if got := next(); !strings.Contains(got, "configuration reloaded") {
-		t.Errorf("got %s, want a reload, and the error no second time", got)
+		t.Errorf("got %s, want a reload, and no second error", got)
 	}
 	if srv.Has("a") || !srv.Has("c") {
 		t.Error("got the old policy, want the new one")

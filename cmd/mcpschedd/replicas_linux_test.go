@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Replicas of one configuration find each other through its store, whether a client starts the
-// program itself or connects to the daemon.
+// Replicas with the same configuration find each other through its store, whether clients start
+// the program itself or use the daemon.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	replicasShare(t, os.Args[0])
 }
 
-// replicasShare starts two replicas of a program, one on stdio and a daemon, and returns when
-// their store has counted both.
+// replicasShare starts two replicas, one on stdio and a daemon, and returns when both are counted
+// in their store.
 func replicasShare(t *testing.T, program string) {
 	t.Helper()
 	addr := startStore(t)
@@ -51,7 +51,7 @@ func replicasShare(t *testing.T, program string) {
 	}
 }
 
-// startStore starts a server that replicas share, and returns its address.
+// startStore starts a server for replicas, and returns its address.
 func startStore(t *testing.T) string {
 	t.Helper()
 	var path string
@@ -90,7 +90,7 @@ func startStore(t *testing.T) string {
 	return addr
 }
 
-// askStore is the first line that the server answers to a command; "" if it does not.
+// askStore returns the first line of the server's reply to a command; "" if it does not reply.
 func askStore(addr, command string) string {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

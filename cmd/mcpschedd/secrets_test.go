@@ -15,8 +15,8 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// What a server prints of its secrets while it dies, and what it repeats of its
-// headers, reaches neither the model nor the statistics, the log or what check says.
+// If a server prints its secrets when it crashes, or repeats its headers, they reach neither the
+// model nor the statistics, the log or the output of check.
 func TestSecretsOfServersAreNotTold(t *testing.T) {
 	dir := t.TempDir()
 	secrets := map[string]string{ // variable → value
@@ -38,7 +38,7 @@ func TestSecretsOfServersAreNotTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := func(name, start string, leaks ...string) string { // few enough for the last lines to hold all
+	server := func(name, start string, leaks ...string) string { // few lines, so that the last lines of stderr have all
 		o := mcptest.Options{Name: name, Start: start, Leaks: leaks}
 		_, options, _ := strings.Cut(o.Env(), "=")
 		return "[upstreams." + name + "]\ncommand = " + quoted(self) + "\nenv_file = \"env\"\n[upstreams." + name + ".env]\n" +
@@ -101,14 +101,14 @@ func TestSecretsOfServersAreNotTold(t *testing.T) {
 	clean("log", log.String())
 	for line := range strings.Lines(log.String()) {
 		if missing := strings.Contains(line, "not found in PATH"); strings.Contains(line, "upstream cannot be started") && strings.Contains(line, "path=") != missing {
-			t.Errorf("want the PATH where, and only where, a command is not in it: %s", line)
+			t.Errorf("want the PATH only if a command is not in it: %s", line)
 		}
 	}
 	if !strings.Contains(log.String(), "path="+os.Getenv("PATH")) {
-		t.Error("the log does not say where the command was looked for")
+		t.Error("the log does not have the PATH in which the command was missing")
 	}
 	clean("raw output", stdout.String())
-	texts := make(map[string]string) // id → what its result says
+	texts := make(map[string]string) // id → text of its result
 	for dec := json.NewDecoder(&stdout); ; {
 		var answer struct {
 			ID     json.Number
@@ -134,7 +134,7 @@ func TestSecretsOfServersAreNotTold(t *testing.T) {
 		"4": `command "no-such-command" not found in PATH`, "5": `"calls"`,
 	} {
 		if !strings.Contains(texts[id], want) {
-			t.Errorf("answer %s: got %q, want it to say %q", id, texts[id], want)
+			t.Errorf("answer %s: got %q, want %q in it", id, texts[id], want)
 		}
 	}
 
@@ -145,11 +145,11 @@ func TestSecretsOfServersAreNotTold(t *testing.T) {
 	clean("check", out.String())
 	clean("check's errors", errs.String())
 	if !strings.Contains(out.String(), "born to die") {
-		t.Errorf("check: got %s, want the last lines of the server that died", out.String())
+		t.Errorf("check: got %s, want the last lines of the server that crashed", out.String())
 	}
 }
 
-// quoted is a string of TOML.
+// quoted returns a string as TOML.
 func quoted(s string) string {
 	text, err := json.Marshal(s)
 	if err != nil {

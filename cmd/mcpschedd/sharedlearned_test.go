@@ -13,10 +13,10 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// together is what replicas keep together in a test.
+// together is the shared store of replicas in a test.
 type together struct {
 	kept map[string][]byte
-	down error // nil: it can be reached
+	down error // nil if it is reachable
 }
 
 func (s *together) update(_ context.Context, name string, next func([]byte) ([]byte, error)) error {
@@ -30,14 +30,15 @@ func (s *together) update(_ context.Context, name string, next func([]byte) ([]b
 	return err
 }
 
-// Replicas with the same rules know what any of them learned of a server, and no values of
-// another one's sessions.
+// Replicas with the same rules have what any of them has learned of a server, and no values of
+// another replica's sessions.
 func TestLearnedByReplicas(t *testing.T) {
 	s := &together{kept: make(map[string][]byte)}
 	replica := func(key string) speculate.Storage {
 		return sharedLearned(s.update, func() string { return key }, nil)
 	}
-	// keep adds to what a replica keeps of the server, and of values, and returns what it is given.
+	// keep adds to a replica's stored state of the server and of values, and returns the state
+	// that was stored before.
 	keep := func(r speculate.Storage, server, values string) (given string) {
 		t.Helper()
 		err := r(func(stored speculate.State) (speculate.State, error) {
@@ -80,7 +81,7 @@ func TestLearnedByReplicas(t *testing.T) {
 	want("the others then", keep(replica("same"), "", ""), []string{"edge", "latency"}, []string{"other"})
 }
 
-// One that is cut off when it begins goes on with its own copy.
+// A replica that is partitioned when it starts continues with its own copy.
 func TestLearnedByReplicaCutOff(t *testing.T) {
 	s := &together{down: errors.New("cut off")}
 	own := speculate.State{Server: []byte("edge")}
@@ -101,11 +102,11 @@ func TestLearnedByReplicaCutOff(t *testing.T) {
 		t.Errorf("at first: %v, kept %q", err, own.Server)
 	}
 	if err := r(merge); !errors.Is(err, s.down) || string(own.Server) != "edge+" {
-		t.Errorf("later: got %v, kept %q; want it to be kept when the others can be reached", err, own.Server)
+		t.Errorf("later: got %v, stored %q; want it stored once the store is reachable", err, own.Server)
 	}
 }
 
-// Replicas share what they learn of a server as one principal, under the same rules.
+// Replicas share what they learn of a server only for the same principal and under the same rules.
 func TestLearnedAs(t *testing.T) {
 	server := config.Resolved{URL: "https://wiki.example/mcp", Headers: config.Secrets{"Authorization": "Bearer a"}}
 	rules := func(tools ...valuemodel.Rule) *config.Config { return &config.Config{Tools: tools} }
@@ -120,10 +121,10 @@ func TestLearnedAs(t *testing.T) {
 		"another name":        learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get"}), "w", server),
 	} {
 		if got == as {
-			t.Errorf("%s makes no difference", what)
+			t.Errorf("the key does not depend on %s", what)
 		}
 	}
 	if got := learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get", Source: "/elsewhere.toml:3"}), "wiki", server); got != as {
-		t.Error("the place of a rule makes a difference")
+		t.Error("the key depends on the position of a rule")
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// pseudoTerminal is a terminal of that size, and what is shown on it.
+// pseudoTerminal returns a terminal of that size, and its other end.
 func pseudoTerminal(t *testing.T, width, height uint16) (terminal, shown *os.File) {
 	t.Helper()
 	shown, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -47,7 +47,7 @@ func pseudoTerminal(t *testing.T, width, height uint16) (terminal, shown *os.Fil
 	return terminal, shown
 }
 
-// On a terminal new figures take the place of the previous ones.
+// On a terminal, new figures replace the previous ones.
 func TestStatsWatchOnATerminal(t *testing.T) {
 	terminal, shown := pseudoTerminal(t, 20, 10)
 	f := &statsFlags{watch: true}
@@ -71,7 +71,7 @@ func TestStatsWatchOnATerminal(t *testing.T) {
 	}
 }
 
-// A million events are read and added up in 10 s and 200 MB. Run by
+// A million events are read and added up within 10 s and 200 MB.
 //
 //	MCPSCHEDD_SOAK=1 go test -run TestStatsSoak -v ./cmd/mcpschedd
 func TestStatsSoak(t *testing.T) {
@@ -106,7 +106,7 @@ func TestStatsSoak(t *testing.T) {
 	}
 }
 
-// counted is an output of which only the size is of interest.
+// counted is an output that only counts.
 type counted struct{ lines, bytes int }
 
 func (c *counted) Write(b []byte) (int, error) {
@@ -115,8 +115,8 @@ func (c *counted) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// recordMany writes a log of n events: sessions of 200 lines, eight of them at a time,
-// of calls of 200 tools, of which every other has a prefetch and a choice.
+// recordMany writes a log of n events, in sessions of 200 lines, eight of them concurrent, with
+// calls of 200 tools. Every other call has a prefetch and a choice.
 func recordMany(t *testing.T, file string, n int) (size int64) {
 	t.Helper()
 	f, err := os.Create(file)

@@ -32,7 +32,7 @@ func TestStatsURL(t *testing.T) {
 		"[::1]:7777":                  "http://[::1]:7777/stats",
 		"localhost:7777":              "http://localhost:7777/stats",
 		"https://x.example/a/mcp/":    "https://x.example/a/stats",
-		"https://u:p@x.example?q#f":   "https://x.example/stats", // a password would be shown with every error
+		"https://u:p@x.example?q#f":   "https://x.example/stats", // without a password, which would be in every error
 		"ftp://x":                     "",
 		"http://":                     "",
 		"http://:80":                  "",
@@ -48,7 +48,7 @@ func TestStatsURL(t *testing.T) {
 	}
 }
 
-// The token in the state folder is for this machine, and sent to no other.
+// The token in the state folder is sent to this machine only.
 func TestStatsToken(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", home)
@@ -68,7 +68,7 @@ func TestStatsToken(t *testing.T) {
 	}
 	file := filepath.Join(home, "mcpschedd", tokenFile)
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("asking has made %s: %v", file, err)
+		t.Errorf("the file %s was created: %v", file, err)
 	}
 	if err := os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestStatsOfADaemon(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		serve http.HandlerFunc
-		want  string // of the error
+		want  string // part of the error
 		hint  bool
 	}{
 		{"fine", func(w http.ResponseWriter, r *http.Request) { w.Write(ours) }, "", false},
@@ -140,9 +140,9 @@ func TestStatsOfADaemon(t *testing.T) {
 	}
 }
 
-// looks sees one thing after the other.
+// looks returns one view after another.
 type looks struct {
-	all  []any // record.View or error
+	all  []any // each a record.View or an error
 	stop context.CancelFunc
 }
 
@@ -211,8 +211,8 @@ func TestStatsWatchPrintsWhatChanges(t *testing.T) {
 	}
 }
 
-// A process that runs is found by its status and by what it writes, watched, and no longer
-// counted as running when it has ended.
+// A running process is found by its status and its events, watched, and not counted as running any
+// more after it has ended.
 func TestStatsOfARunningProcess(t *testing.T) {
 	home := homely(t)
 	bubble.Test(t, func(t *testing.T) { statsOfARunningProcess(t, home) })
@@ -281,8 +281,8 @@ func statsOfARunningProcess(t *testing.T, home string) {
 	}
 }
 
-// watching runs stats until the test ends, which must be without an error, and returns
-// what reads its next line.
+// watching runs stats until the test ends, which must be without an error. It returns a function
+// that reads the next line.
 func watching(t *testing.T, args ...string) func() record.Stats {
 	ctx, cancel := context.WithCancel(t.Context())
 	in, out := io.Pipe()
@@ -294,7 +294,7 @@ func watching(t *testing.T, args ...string) func() record.Stats {
 	})
 	t.Cleanup(func() {
 		cancel()
-		go io.Copy(io.Discard, in) // it may be in the middle of a line
+		go io.Copy(io.Discard, in) // a line may be written just now
 		running.Wait()
 		out.Close()
 	})
@@ -312,7 +312,7 @@ func watching(t *testing.T, args ...string) func() record.Stats {
 	}
 }
 
-// statsProgram is this test binary as the program.
+// statsProgram runs this test binary as the program.
 func statsProgram(t testing.TB, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {

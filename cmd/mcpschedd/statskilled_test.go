@@ -12,8 +12,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// alive is a process as its files show it: it holds its lock, and has an open session.
-// What is returned kills it: the lock is free, and there is no last line.
+// alive creates the files of a running process: it holds its lock and has an open session. kill
+// makes it look killed: the lock is free, and there is no last line.
 func alive(t *testing.T, home string) (kill func()) {
 	t.Helper()
 	const process = "20260102T090000-4711-beef"
@@ -47,7 +47,7 @@ func alive(t *testing.T, home string) (kill func()) {
 	return func() { lock.Close() }
 }
 
-// homely makes the folders of this user those of the test.
+// homely makes the folders of this user folders of the test.
 func homely(t *testing.T) (home string) {
 	home = t.TempDir()
 	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"} {
@@ -67,7 +67,7 @@ func lookAt(t *testing.T, view func() (record.View, error)) record.View {
 	return v
 }
 
-// ownView returns what reads the files of this user.
+// ownView returns a function that reads the files of this user.
 func ownView(t *testing.T) func() (record.View, error) {
 	t.Helper()
 	view, err := viewOfToday("")
@@ -77,7 +77,7 @@ func ownView(t *testing.T) func() (record.View, error) {
 	return view
 }
 
-// A process that is killed while it is watched has no open sessions from then on.
+// If a process is killed while it is watched, its open sessions are no longer counted.
 func TestStatsOfAKilledProcess(t *testing.T) {
 	kill := alive(t, homely(t))
 	view := ownView(t)

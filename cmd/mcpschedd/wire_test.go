@@ -9,8 +9,7 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// What is learned of a server is known in other folders and with other variables, but for the
-// values.
+// What is learned of a server, except values, is used in other folders and with other variables.
 func TestLearnedByServerAndFolder(t *testing.T) {
 	dir, err := state.Open(t.TempDir())
 	if err != nil {

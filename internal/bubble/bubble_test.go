@@ -9,7 +9,8 @@ import (
 	"mcpschedd/internal/bubble"
 )
 
-// Without the one processor this ends the process under the race detector nearly every time.
+// If bubbles ran with several processors, this test would almost always end the process under the
+// race detector.
 func TestTimersOfABubble(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	for range 20 {

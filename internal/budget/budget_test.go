@@ -12,20 +12,20 @@ import (
 	"mcpschedd/internal/budget"
 )
 
-// clock is a time that only the test advances.
+// clock is a clock that only the test advances.
 type clock struct{ now time.Duration }
 
 func newClock() *clock { return &clock{1_000_000 * time.Second} }
 
 func (c *clock) read() age.Moment { return age.At(c.now, c.now) }
 
-// agent uses tokens at a steady rate from some part of the window on.
+// agent wants tokens at a steady rate during a part of the window.
 type agent struct {
 	client  string
 	declare float64
-	wants   float64 // parts of the pool in a whole window
-	from    float64 // part of the window that is over when it begins to want
-	until   float64 // and when it ends; 0: never
+	wants   float64 // in pools per window
+	from    float64 // start, as a part of the window
+	until   float64 // end, likewise; 0 for the end of the window
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 	steps      = 1_000
 )
 
-// play runs agents for one window, and returns the part of the pool that each was given.
+// play runs agents for one window, and returns which part of the pool each used.
 func play(t *testing.T, r budget.Rules, agents []agent) []float64 {
 	t.Helper()
 	c := newClock()
@@ -65,7 +65,7 @@ func play(t *testing.T, r budget.Rules, agents []agent) []float64 {
 		sum += g
 	}
 	if sum > poolTokens {
-		t.Errorf("%d tokens were given of %d", sum, poolTokens)
+		t.Errorf("%d tokens were used of %d", sum, poolTokens)
 	}
 	return parts
 }
@@ -99,17 +99,19 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestFloor: every agent keeps its share of the rest of the window, whatever others used before.
+// TestFloor: an agent that starts late gets its share of the rest of the window, whatever the
+// others used before.
 func TestFloor(t *testing.T) {
 	for _, from := range []float64{0, .25, .5, .9} {
 		got := play(t, budget.Rules{}, []agent{{wants: 10}, {wants: 10}, {wants: 10, from: from}})
 		if want := (1 - from) / 3; got[2] < want-.01 {
-			t.Errorf("one that comes after %.2f of the window: got %.3f of the pool, want at least %.3f", from, got[2], want)
+			t.Errorf("an agent that starts at %.2f of the window: got %.3f of the pool, want at least %.3f", from, got[2], want)
 		}
 	}
 }
 
-// TestRandom: reservations never exceed the pool, and no agent loses its floor.
+// TestRandom: the agents together never use more than the pool, and each gets its share of the
+// rest of the window if it wants it.
 func TestRandom(t *testing.T) {
 	rules := budget.Rules{Weights: map[string]float64{"0": 5, "1": .5}}
 	for range 50 {
@@ -148,24 +150,24 @@ func TestSession(t *testing.T) {
 			t.Errorf("after %d tokens of turn %d: got %+v, want %+v", tokens, turn, got, want)
 		}
 	}
-	step(1, 3000, budget.Room{Left: 1000, Extras: 200, Excerpts: 1000, Optional: true}) // of the turn
+	step(1, 3000, budget.Room{Left: 1000, Extras: 200, Excerpts: 1000, Optional: true}) // bound by PerTurn
 	step(2, 1000, budget.Room{Left: 3000, Extras: 2200, Excerpts: 3000, Optional: true})
 	step(3, 3000, budget.Room{Left: 1000, Extras: 200, Excerpts: 1000, Optional: true})
-	step(4, 1500, budget.Room{Left: 1500, Extras: 0, Excerpts: 1500, Optional: true}) // of the session
+	step(4, 1500, budget.Room{Left: 1500, Extras: 0, Excerpts: 1500, Optional: true}) // bound by Context
 	step(5, 1100, budget.Room{Left: 400, Extras: 0, Excerpts: 500, Optional: false})
-	step(6, 9000, budget.Room{Left: 0, Extras: 0, Excerpts: 500, Optional: false}) // what is asked for is delivered
+	step(6, 9000, budget.Room{Left: 0, Extras: 0, Excerpts: 500, Optional: false}) // requested answers are delivered beyond the bound
 	if several := p.Join(budget.Session{Multiplexed: true}); several.Room(1) != budget.Unlimited {
-		t.Error("any number of conversations are bounded as one")
+		t.Error("a multiplexed session is bounded")
 	}
 	free := budget.NewPool(budget.Rules{}, nil).Join(budget.Session{})
 	free.Delivered(1, 1<<40)
 	if free.Room(1) != budget.Unlimited {
-		t.Error("without rules something is bounded")
+		t.Error("without rules the room is bounded")
 	}
 }
 
-// TestFloorUnderDemand: whatever others are given on request, an agent keeps its share of the rest of
-// the window.
+// TestFloorUnderDemand: an agent keeps its share of the rest of the window, whatever is delivered
+// to others on request.
 func TestFloorUnderDemand(t *testing.T) {
 	c := newClock()
 	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, c.read)
@@ -173,37 +175,37 @@ func TestFloorUnderDemand(t *testing.T) {
 	greedy.Delivered(1, 5000)
 	c.now += 30 * time.Minute
 	if got := modest.Room(1).Left; got < 150 {
-		t.Errorf("got %d left of the second half, want its share of that, 150", got)
+		t.Errorf("in the second half: got %d left, want the share of 150", got)
 	}
 	if got := greedy.Room(1).Left; got != 0 {
-		t.Errorf("got %d left for the one that has used it all, want 0", got)
+		t.Errorf("of the agent that used all: got %d left, want 0", got)
 	}
 	other.Leave()
 	if got := modest.Room(1).Left; got < 225 {
-		t.Errorf("got %d left beside one other, want its share, 225", got)
+		t.Errorf("with one other agent: got %d left, want the share of 225", got)
 	}
 }
 
-// TestJoinLate: a late agent takes nothing from others' reservations, and gets a reservation of at
-// most what is free.
+// TestJoinLate: a late agent takes nothing from others' reservations, and reserves at most what is
+// free.
 func TestJoinLate(t *testing.T) {
 	c := newClock()
 	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, c.read)
 	idle, busy := p.Join(budget.Session{}), p.Join(budget.Session{})
 	c.now += 30 * time.Minute
-	for range 10 { // its share, and what is lent
+	for range 10 { // until its share and what is lent are used up
 		busy.Delivered(1, busy.Room(1).Left)
 	}
 	if got := busy.Used(); got != 675 {
-		t.Errorf("got %d used, want its share and half of the other", got)
+		t.Errorf("got %d used, want 675: its share, and half of the other one", got)
 	}
 	late := p.Join(budget.Session{})
 	if got, other := idle.Room(1).Left, late.Room(1).Left; got != 150 || other != 75 {
-		t.Errorf("got %d and %d left, want 150 and the 75 that there are", got, other)
+		t.Errorf("got %d and %d left, want 150 and the free 75", got, other)
 	}
 	late.Leave()
 	if got, other := idle.Room(1).Left, busy.Room(1).Left; got != 225 || other != 0 {
-		t.Errorf("got %d and %d left once the other has gone, want 225 and 0", got, other)
+		t.Errorf("after the late agent has left: got %d and %d left, want 225 and 0", got, other)
 	}
 }
 
@@ -222,18 +224,18 @@ func TestWindow(t *testing.T) {
 	a := p.Join(budget.Session{})
 	a.Delivered(1, 100)
 	if got := a.Room(1).Left; got != 0 {
-		t.Errorf("got %d of a pool that is used up, want 0", got)
+		t.Errorf("got %d left in a pool that is used up, want 0", got)
 	}
 	b := p.Join(budget.Session{})
 	b.Leave()
 	a.Leave()
 	if got := p.Join(budget.Session{}).Room(1).Left; got != 0 {
-		t.Errorf("one that comes after the one that used it up: got %d, want 0", got)
+		t.Errorf("a new agent after the pool was used up: got %d left, want 0", got)
 	}
 	c.now += 61 * time.Second
 	b = p.Join(budget.Session{})
 	if got := b.Room(1).Left; got != 50 {
-		t.Errorf("in the next window, beside one: got %d, want its share of 50", got)
+		t.Errorf("in the next window, with one other agent: got %d left, want the share of 50", got)
 	}
 	b.Delivered(1, 20)
 	c.now += 90 * time.Second

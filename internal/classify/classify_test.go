@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/classify"
 )
 
-// What runs git in a folder that the call names obeys the configuration there.
+// A git command in a directory that the call names depends on the configuration there.
 func TestOfInAFolder(t *testing.T) {
 	quiet := func(folders ...string) classify.Effect {
 		return classify.Effect{Level: classify.Quiet, Repositories: folders}
@@ -42,7 +42,7 @@ func TestOfInAFolder(t *testing.T) {
 	}
 }
 
-// Beside a statement may stand what bounds it and where it runs, and nothing else.
+// With a statement, only known arguments may be given: limits, and where it runs.
 func TestOfAStatement(t *testing.T) {
 	tests := map[string]classify.Level{
 		`{"sql":"SELECT 1"}`:                              classify.Reads,

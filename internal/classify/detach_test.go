@@ -31,7 +31,7 @@ func TestDetaches(t *testing.T) {
 		"docker compose up -d":               true,
 		"docker run --detach x":              true,
 		"coproc server":                      true,
-		"if true; then":                      true, // cannot be read
+		"if true; then":                      true, // cannot be parsed
 		strings.Repeat("x", 1<<20):           true,
 	} {
 		if got := classify.Detaches(command); got != want {

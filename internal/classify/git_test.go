@@ -9,7 +9,8 @@ import (
 	"mcpschedd/internal/classify"
 )
 
-// git goes to the parent of a link's target, as the system does, whose configuration may name a program.
+// git goes from a link to the parent of its target, as the system does, and the configuration
+// there may name a program.
 func TestPlainGitBehindLink(t *testing.T) {
 	dir := t.TempDir()
 	plain, other := filepath.Join(dir, "plain"), filepath.Join(dir, "other")

@@ -14,10 +14,11 @@ import (
 
 func level(line string) classify.Level { return classify.ShellLine(line).Level }
 
-// changingCommands are some that no line may call.
+// changingCommands are commands that no line may run.
 var changingCommands = []string{"", "rm", "touch", "tee", "xargs", "awk", "curl", "cd", "sh", "eval", "exec", "env", "sudo", "time", "go", "npm"}
 
-// readingLines holds command lines that are let through; every line changes nothing.
+// readingLines returns command lines that must be classified as reads. None of them changes
+// anything.
 func readingLines() []string {
 	return []string{
 		"ls", "ls -la src", "ls -la ~/src", "pwd", "cat go.mod", "cat -n 'a b.txt'", "cat src/*.go", "cat /dev/null", "ls;",
@@ -41,8 +42,8 @@ func readingLines() []string {
 	}
 }
 
-// quietLines holds command lines that change nothing that others read, and may not be run
-// early: line → the folders whose configuration must name no programs.
+// quietLines returns command lines that must be classified as quiet: line → the folders in which the
+// git configuration must name no programs.
 func quietLines() map[string][]string {
 	lines := map[string][]string{
 		"git -C /a/b status": {"/a/b"}, "git -C src log": {"src"}, "git -C src -C ../b diff | head": {"src/../b"}, "git -C /a -C b log": {"/a/b"},
@@ -63,8 +64,8 @@ func quietLines() map[string][]string {
 	return lines
 }
 
-// changingLines holds command lines that are refused: they write, run something, hang,
-// or are not certain to be what they look like.
+// changingLines returns command lines that must not be classified as reads: they write, run another
+// program or hang, or their effect is not certain.
 func changingLines() []string {
 	return []string{
 		"", " ", "rm x", "touch x", "tee x", "cat a | tee b", "xargs rm", "find . | xargs rm", "awk '{print}' a", "curl x", "cd /", "cd x && ls",
@@ -131,7 +132,7 @@ func TestShellLine(t *testing.T) {
 	}
 }
 
-// TestShellLineWithMore adds something that writes to what reads.
+// TestShellLineWithMore adds writing parts to reading lines.
 func TestShellLineWithMore(t *testing.T) {
 	for _, c := range slices.AppendSeq(readingLines(), maps.Keys(quietLines())) {
 		wantWritesWithMore(t, c)

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/classify"
 )
 
-// statement reports whether a statement is taken for a read.
+// statement reports whether a statement is classified as a read.
 func statement(s string) bool {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -18,10 +18,10 @@ func statement(s string) bool {
 	return classify.SQL.Of(slices.Values([]string{"sql"}), func(string) []byte { return raw }).Level == classify.Reads
 }
 
-// writingWords are some that no statement may have, wherever it has them.
+// writingWords are words that no statement may contain anywhere.
 var writingWords = []string{"INSERT", "UPDATE", "DELETE", "MERGE", "DROP", "ALTER", "TRUNCATE", "GRANT", "CALL", "EXEC", "INTO", "LOCK", "SET", "COPY"}
 
-// readingStatements holds statements that are let through.
+// readingStatements returns statements that must be classified as reads.
 func readingStatements() []string {
 	return []string{
 		"SELECT 1", "select 1;", "SELECT 1 ; \n", "\tSELECT\r\n1", "SELECT * FROM users WHERE id = 1", "SELECT a, b AS c FROM t ORDER BY 1 DESC LIMIT 5 OFFSET 2",
@@ -37,8 +37,8 @@ func readingStatements() []string {
 	}
 }
 
-// writingStatements holds statements that are refused: they change something in one
-// database or another, or are not certain to be what they look like.
+// writingStatements returns statements that must not be classified as reads: some database
+// executes them as writes, or may interpret them differently.
 func writingStatements() []string {
 	return []string{
 		"", ";", "--", "-- x", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "DELETE FROM t", "DROP TABLE t", "VALUES (1)", "SELECT [a] FROM [t]", "SELECT a[1] FROM t", "WITH x AS MATERIALIZED (SELECT 2) SELECT * FROM x", "TABLE t", "(SELECT 1)", "BEGIN", "SET a = 1", "COPY t TO 'x'", "CALL f()", "DO 1", "ANALYZE", "VACUUM", "SELECT", "WITH",
@@ -75,8 +75,8 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// wantSameRewritten holds that letter case and blanks do not matter to a
-// statement that reads, and that another one behind it does.
+// wantSameRewritten checks that a reading statement stays one with other letter case and blanks,
+// but not with another statement after it.
 func wantSameRewritten(t *testing.T, s string) {
 	t.Helper()
 	for _, same := range []string{strings.ToUpper(s), strings.ToLower(s), strings.ReplaceAll(s, " ", "  "), "\n" + s + "\n"} {
@@ -144,7 +144,7 @@ func BenchmarkStatement(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if !statement(s) {
-			b.Fatalf("%q: got a write", s)
+			b.Fatalf("%q: got a write, want a read", s)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package clients_test
 
-// realFiles are shaped like those of each client, by its path.
+// realFiles are typical files of each client, by path.
 var realFiles = map[string]string{
 	"/home/ann/.claude.json": `{
   "numStartups": 41,

@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/config"
 )
 
-// FuzzRead: whatever a file holds, what comes of it is a configuration that loads, has
-// each server once under its own name, and lacks none of them.
+// FuzzRead: for any file, the servers make a configuration that loads and has each server once,
+// under a name of its own.
 func FuzzRead(f *testing.F) {
 	for _, file := range realFiles {
 		f.Add([]byte(file))
@@ -27,10 +27,10 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 32<<10 {
-			t.Skip("longer texts only make the fuzzer slow")
+			t.Skip("longer texts are too slow to fuzz")
 		}
 		r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
-		_ = r.Read("/home/ann/.claude.json", data) // what it has read before a mistake counts as well
+		_ = r.Read("/home/ann/.claude.json", data) // even after an error, what was read before must be valid
 		text := clients.TOML(r.Servers())
 		c, err := config.Default().Parse("/x/pipeline_config.toml", text)
 		if err != nil {

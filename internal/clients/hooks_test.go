@@ -34,8 +34,8 @@ func hookCommand(t *testing.T, event string, line []string) string {
 	return hook.Command
 }
 
-// A hook that cannot run, and one that is run by a program that does not know it, let the
-// client's edit be made.
+// If a hook's program is missing, or does not know the command hook, the client's edit is made
+// nevertheless.
 func TestHooksNeverBlock(t *testing.T) {
 	for _, program := range []string{"/nowhere/it's/mcpschedd", "/bin/false"} {
 		command := hookCommand(t, "PreToolUse", []string{program, "hook"})
@@ -52,8 +52,8 @@ func TestHooksCommand(t *testing.T) {
 	}
 }
 
-// The hooks stand behind what is there; taken out again, nothing of them is left, and the rest is
-// as it was to the byte, but for a comma behind the last one.
+// Hooks are added after those in the file. When they are removed, the file is as before, byte for
+// byte, except for a comma after the last element.
 func TestHooksGoInAndOut(t *testing.T) {
 	own := []string{"/opt/mcpschedd-small", "hook"}
 	const events = 7

@@ -22,12 +22,12 @@ func letters(alphabet string, least, most int) *rapid.Generator[string] {
 	return rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]byte(alphabet)), least, most), func(b []byte) string { return string(b) })
 }
 
-// random is what a service makes up: letters and digits, both.
+// random draws a token of letters and digits.
 func random(least, most int) *rapid.Generator[string] {
 	return rapid.Map(letters(lettersAndDigits, least, most), func(s string) string { return "a7" + s + "Z3" })
 }
 
-// shaped are secrets that are known by themselves.
+// shaped draws secrets that are recognised by their form.
 var shaped = rapid.OneOf(
 	rapid.Map(letters(lettersAndDigits, 36, 36), func(s string) string { return "ghp_" + s }),
 	rapid.Map(letters(lettersAndDigits, 40, 60), func(s string) string { return "sk-ant-api03-" + s }),
@@ -35,10 +35,10 @@ var shaped = rapid.OneOf(
 	rapid.Map(letters(lettersAndDigits, 24, 24), func(s string) string { return "xoxb-123456789012-1234567890123-" + s }),
 )
 
-// a secret, and an entry in which it stands.
+// planted is a secret, and an entry that contains it.
 type planted struct{ secret, entry string }
 
-// words that tell a secret, as names of variables, headers, options and members have them.
+// telling draws names of secrets, as variables, headers, options and members have them.
 var telling = rapid.SampledFrom([]string{"API_KEY", "token", "GITHUB_PAT", "x-api-key", "dbPassword", "AUTH", "MY_SECRET_2", "accessToken", "OPENAI_APIKEY", "Cookie", "client-secret", "PGPASSWORD", "SESSION"})
 
 func quote(s string) string {
@@ -57,7 +57,7 @@ func command(args ...string) string {
 	return `{"command": "x", "args": ` + string(out) + `}`
 }
 
-// plant puts a secret somewhere.
+// plant draws an entry with a secret.
 func plant(t *rapid.T) planted {
 	word := telling.Draw(t, "word")
 	password := rapid.Map(letters(printable, 6, 30), func(s string) string { return "Qx7" + s }).Draw(t, "password")
@@ -92,7 +92,7 @@ func plant(t *rapid.T) planted {
 	return rapid.SampledFrom(entries).Draw(t, "entry")
 }
 
-// TestSecretsStay: no part of a secret is in anything that comes out.
+// TestSecretsStay: no part of a secret is in the configuration or the output of an import.
 func TestSecretsStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var secrets, entries []string
@@ -115,7 +115,7 @@ func TestSecretsStay(t *testing.T) {
 	})
 }
 
-// everything is all that comes of a file.
+// everything returns the configuration and the output of an import.
 func everything(t *rapid.T, file string) string {
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	if err := r.Read("/home/ann/.cursor/mcp.json", []byte(file)); err != nil {
@@ -127,7 +127,7 @@ func everything(t *rapid.T, file string) string {
 	}
 	var all strings.Builder
 	all.Write(text)
-	for _, s := range r.Servers() { // what is printed of it
+	for _, s := range r.Servers() { // output about the server
 		all.WriteString(s.Called + s.Stays + r.Advice(s))
 	}
 	for _, n := range r.Notes() {
@@ -141,8 +141,8 @@ var (
 	variable  = regexp.MustCompile(`^\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}$`)
 )
 
-// TestTheRestIsAsItWas: what is filled in for the variables of an argument can make it
-// what it was, and nothing else of it has changed.
+// TestTheRestIsAsItWas: with the right values for its variables, an imported argument equals the
+// original, and the rest of the argument is unchanged.
 func TestTheRestIsAsItWas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.OneOf(
@@ -160,7 +160,7 @@ func TestTheRestIsAsItWas(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Upstreams[0].EnvFile = ""
-		// What a client would fill in, and what we would: both with marks for it.
+		// The argument as the client would expand it, and as mcpschedd expands it, with marks for values.
 		const mark = "\x01"
 		resolved, err := c.Upstreams[0].Resolve(func(name string) (string, bool) {
 			if name == "DOLLAR" {

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/config"
 )
 
-// entry is what comes of the one server "s" of a file of no project.
+// entry returns the server "s" in a client's own file.
 func entry(t *testing.T, path, key, text string) (clients.Server, []string) {
 	t.Helper()
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
@@ -83,7 +83,7 @@ func TestTOML(t *testing.T) {
 	}
 }
 
-// wantServer compares a server's block, and its variables, with lines that | parts.
+// wantServer compares a server's block and its variables with lines separated by |.
 func wantServer(t *testing.T, s clients.Server, want, variables string) {
 	t.Helper()
 	s.Notes = nil
@@ -104,7 +104,7 @@ func wantServer(t *testing.T, s clients.Server, want, variables string) {
 	}
 }
 
-// TestClients: what each client writes in a way of its own.
+// TestClients: the peculiarities of each client's format.
 func TestClients(t *testing.T) {
 	tests := []struct{ name, path, key, in, want, variables string }{
 		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m0s"`, `U_PART="a"`},
@@ -131,14 +131,14 @@ func TestCodex(t *testing.T) {
 	wantServer(t, r.Servers()[1], `url = "https://h.example/mcp"|headers.Authorization = "Bearer ${T}"`, "")
 }
 
-// TestStays: what would not work here stays with its client.
+// TestStays: a server that would not work with mcpschedd stays with its client.
 func TestStays(t *testing.T) {
 	for _, in := range []string{
 		`{"url": "https://h.example/mcp"}`, `{"url": "https://h.example/mcp", "headers": {"A": "b"}, "oauth": {"clientId": "x"}}`,
 		`{"command": "x", "env": {"A": "b"}, "envFile": "/none"}`, `{"command": "x", "env": {"A": "\n'\n\""}}`,
 	} {
 		if s, _ := entry(t, "/f.json", "mcpServers", in); s.Stays == "" {
-			t.Errorf("%s: does not stay", in)
+			t.Errorf("%s: was imported, want it to stay", in)
 		}
 	}
 	if s, _ := entry(t, "/f.json", "mcpServers", `{"url": "https://h.example/mcp", "headers": {"A": "b"}, "oauth": false}`); s.Stays != "" {
@@ -171,7 +171,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestEmptyName: a server with an empty name is printed under the one that it gets.
+// TestEmptyName: a server with an empty name is shown under the name that it is given.
 func TestEmptyName(t *testing.T) {
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	if err := r.Read("/f.json", []byte(`{"mcpServers": {"": {"command": "x"}}}`)); err != nil {
@@ -182,7 +182,7 @@ func TestEmptyName(t *testing.T) {
 	}
 }
 
-// TestFolderForPrivateUse: a project whose folder has such a character is left out.
+// TestFolderForPrivateUse: a project is left out if its folder's name has such a character.
 func TestFolderForPrivateUse(t *testing.T) {
 	const in = `{"command": "${workspaceFolder}/x", "args": ["${workspaceFolder}"], "env": {"A": "${workspaceFolder}"}}`
 	s, notes := entry(t, "/p\U000F0000/.vscode/mcp.json", "servers", in)
@@ -220,7 +220,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestRealFiles: what each client writes is a configuration that loads.
+// TestRealFiles: the servers in each client's file make a configuration that loads.
 func TestRealFiles(t *testing.T) {
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
 		if text, ok := map[string]string{
@@ -249,7 +249,7 @@ func TestRealFiles(t *testing.T) {
 		notes = append(notes, text)
 	}
 	want := []string{
-		"github", "sentry", "api", "api-2", "notes", "team", "mine", "other", // of Claude Code: the user's, then by folder
+		"github", "sentry", "api", "api-2", "notes", "team", "mine", "other", // of Claude Code: the user's first, then by folder
 		"remote", "off", "docs", "filesystem", "postgres", "perplexity", "github-2", "time", "play", "new", "paused", "linear", "db", "shell",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
@@ -273,7 +273,7 @@ func TestRealFiles(t *testing.T) {
 		t.Errorf("a project's relative command: got %s for %s", got.Command, got.Folders)
 	}
 	if by("notes").Enabled || by("paused").Enabled || by("off").Enabled {
-		t.Error("what is switched off there is not here, or the other way round")
+		t.Error("the servers disabled in the client and in the configuration differ")
 	}
 }
 
@@ -293,7 +293,7 @@ func TestNames(t *testing.T) {
 	}
 	want := []string{
 		"1 a-b a b", "2 a_b a__b", "3 a-b-2 a-b", "4 server _", "5 plan-server plan", "6 x é/x", "9 ok ok", "8 server-2 …",
-		"9 ok ok", "1 a-b-3 a b", "5 plan-server-2 plan", // the same only if all of it is
+		"9 ok ok", "1 a-b-3 a b", "5 plan-server-2 plan", // merged only if they are equal in everything
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -318,8 +318,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestSwitchedOff: a server that is off in its client, by whatever setting, is imported disabled,
-// with a note that says so.
+// TestSwitchedOff: a server that is disabled in its client, by any setting, is imported disabled,
+// with a note.
 func TestSwitchedOff(t *testing.T) {
 	const gemini, claude, checkedIn, local = "/home/ann/.gemini/settings.json", "/home/ann/.claude.json", "/p/.mcp.json", "/p/.claude/settings.local.json"
 	for _, tt := range []struct {

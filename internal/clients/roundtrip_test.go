@@ -17,8 +17,8 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// oddFiles are files as people and programs leave them; each has a server "s" and some more
-// that are taken, and a word "keep" that stays.
+// oddFiles returns files in unusual formats. Each has a server "s" and others that are imported,
+// and a word "keep" that must stay.
 func oddFiles() map[string]string {
 	const one = `"s": {"command": "x", "env": {"TOKEN": "hunter2"}}`
 	plain := "{\n  \"keep\": 1,\n  \"mcpServers\": {\n    " + one + ",\n    \"t\": {\"command\": \"y\"}\n  },\n  \"z\": [1, 2]\n}\n"
@@ -93,7 +93,7 @@ func importFile(t *testing.T, name, text string) imported {
 	return i
 }
 
-// changes point the client of one file at us.
+// changes returns the changes that make a client start mcpschedd.
 func changes(t *testing.T, home, path string) []clients.Change {
 	t.Helper()
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: home}})
@@ -107,7 +107,7 @@ func changes(t *testing.T, home, path string) []clients.Change {
 	return pointed
 }
 
-// itself are the notes on entries that are mcpschedd's own.
+// itself returns the notes about entries that are mcpschedd itself.
 func itself(r *clients.Reader) []clients.Note {
 	return slices.DeleteFunc(slices.Clone(r.Notes()), func(n clients.Note) bool { return !strings.Contains(n.Text, "this is mcpschedd itself") })
 }
@@ -130,8 +130,8 @@ func undo(t *testing.T, dir state.Dir) []string {
 	return done
 }
 
-// TestImportAndUndo: the file has mcpschedd instead of its servers, all else of it is there,
-// and then it is as it was, byte by byte.
+// TestImportAndUndo: an import replaces the servers in a file with mcpschedd and preserves
+// everything else. Undo restores the file, byte for byte.
 func TestImportAndUndo(t *testing.T) {
 	files := oddFiles()
 	for name, text := range files {
@@ -142,14 +142,14 @@ func TestImportAndUndo(t *testing.T) {
 				t.Errorf("got\n%s", after)
 			}
 			if strings.Contains(text, "\r\n") && !strings.Contains(text, "in places") && strings.Count(i.before, "\n")-strings.Count(i.before, "\r\n") == 0 && strings.Count(i.after, "\n") != strings.Count(i.after, "\r\n") {
-				t.Errorf("other ends of lines: %q", i.after)
+				t.Errorf("other line ends: %q", i.after)
 			}
 			if _, rest, ok := strings.Cut(text, `"z": [`); ok && !strings.HasSuffix(after, `"z": [`+rest) {
-				t.Errorf("what stands behind the servers has changed:\n%s", after)
+				t.Errorf("the text after the servers has changed:\n%s", after)
 			}
 			for line := range strings.Lines(after) {
 				if strings.Contains(name, "json") && !strings.Contains(text, "\n\n") && strings.TrimSpace(line) == "" {
-					t.Errorf("a blank line is new:\n%s", after)
+					t.Errorf("there is a new blank line:\n%s", after)
 				}
 			}
 			again := clients.NewReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
@@ -172,7 +172,8 @@ func TestImportAndUndo(t *testing.T) {
 	}
 }
 
-// TestUndoOfAChangedFile: what was changed since stays, mcpschedd goes, the servers are back.
+// TestUndoOfAChangedFile: undo keeps later changes of the file, removes mcpschedd, and restores
+// the servers.
 func TestUndoOfAChangedFile(t *testing.T) {
 	for name, text := range oddFiles() {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestUndoOfAChangedFile(t *testing.T) {
 			if !strings.Contains(got, "kept") || strings.Count(got, "mcpschedd") != strings.Count(text, "mcpschedd") {
 				t.Errorf("got\n%s", got)
 			}
-			// What the servers are is what they were.
+			// The servers must be equal to those before the import.
 			servers := func(text string) string {
 				r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
 				if err := r.Read(i.path, []byte(text)); err != nil {
@@ -213,7 +214,7 @@ func TestUndoOfAChangedFile(t *testing.T) {
 	}
 }
 
-// TestApplyLeavesAlone: where something is not as it was, no file is changed.
+// TestApplyLeavesAlone: if one file is not as expected, no file is changed.
 func TestApplyLeavesAlone(t *testing.T) {
 	setup := func(t *testing.T) (home, path string, dir state.Dir) {
 		home = t.TempDir()
@@ -238,7 +239,7 @@ func TestApplyLeavesAlone(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		if _, err := os.Stat(other); err == nil {
-			t.Error("the file before it was written all the same")
+			t.Error("an earlier file was written nevertheless")
 		}
 		if got := content(t, path); got != `{"mcpServers":{}}` {
 			t.Errorf("got %s", got)
@@ -304,7 +305,8 @@ func TestApplyLeavesAlone(t *testing.T) {
 	})
 }
 
-// TestUndoOfOneClient: of two imports one is taken back, with what is ours alone.
+// TestUndoOfOneClient: of two imports one is undone, with what only it has added to the
+// configuration.
 func TestUndoOfOneClient(t *testing.T) {
 	home := t.TempDir()
 	write := func(name, text string) string {
@@ -341,18 +343,18 @@ func TestUndoOfOneClient(t *testing.T) {
 		t.Errorf("got %s and %s", content(t, first), content(t, second))
 	}
 	if got := content(t, ours); got != "a = 0\nb = 1\nc = 2\n" || content(t, filepath.Join(home, "env", "first.json")) != "A=b\n" {
-		t.Errorf("got %q: what another import has changed since stays, with its variables", got)
+		t.Errorf("got %q, want the changes and variables of the other import kept", got)
 	}
 	undo(t, dir)
 	if got := content(t, ours); got != "a = 0\nb = 1\n" {
 		t.Errorf("got %q", got)
 	}
 	if _, err := os.Stat(filepath.Join(home, "env", "second.json")); err == nil {
-		t.Error("the variables of the second are left")
+		t.Error("the variables of the second import were not removed")
 	}
 }
 
-// TestImportsAtOnce: two imports of one file, one after the other: both are undone.
+// TestImportsAtOnce: of two concurrent imports of one file, both can be undone.
 func TestImportsAtOnce(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, "mcp.json")
@@ -369,14 +371,14 @@ func TestImportsAtOnce(t *testing.T) {
 		all.Go(func() {
 			one := func() error {
 				c := changes(t, home, path)
-				if len(c) == 0 { // the other was first
+				if len(c) == 0 { // the other import was first
 					return nil
 				}
 				_, err := clients.Apply(dir, []string{path}, c, noon)
 				return err
 			}
 			err := clients.Locked(dir, one)
-			for err != nil && strings.Contains(err.Error(), "another process holds it") { // on a slow disk
+			for err != nil && strings.Contains(err.Error(), "another process holds it") { // the other import holds the lock, on a slow disk
 				err = clients.Locked(dir, one)
 			}
 			if err != nil {

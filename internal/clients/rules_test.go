@@ -11,7 +11,8 @@ import (
 	"mcpschedd/internal/clients"
 )
 
-// ruled is a reader of Claude Code's file beside some others, on a Linux machine.
+// ruled returns a reader that has read Claude Code's file, and the given other files, on a Linux
+// machine.
 func ruled(t *testing.T, files map[string]string) *clients.Reader {
 	t.Helper()
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{OS: "linux", Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
@@ -38,7 +39,7 @@ func TestDeny(t *testing.T) {
 		"/home/ann/.claude/settings.json":          `{"permissions": {"deny": ["mcp__fs__write_*", "mcp__fs__run(args)"]}}`,
 		"/p/.claude/settings.local.json":           `{"permissions": {"deny": ["mcp__notes__remove", "mcp__fs__move"]}}`,
 		"/nowhere/.claude/settings.json":           `{"permissions": {"deny": ["mcp__fs__read"]}}`,
-		"/home/ann/.claude/settings.local.json":    `{"permissions": {"deny": ["mcp__notes"]}`, // cannot be parsed, and is said
+		"/home/ann/.claude/settings.local.json":    `{"permissions": {"deny": ["mcp__notes"]}`, // cannot be parsed, which is reported
 		"/home/ann/.claude/agents/not-settings.md": `mcp__fs`,
 	})
 	r.Deny()

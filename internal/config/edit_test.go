@@ -99,7 +99,7 @@ func TestEditRefuses(t *testing.T) {
 	}
 }
 
-// An edit changes only the blocks of its upstream, whatever text surrounds them.
+// An edit changes only the blocks of its upstream, whatever other text the file has.
 func TestEditsLeaveAllElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "line end")
@@ -139,7 +139,7 @@ func TestEditsLeaveAllElse(t *testing.T) {
 			!slices.ContainsFunc(indexes(after, "enabled=true"), func(i int) bool {
 				return bytes.Equal(slices.Concat(after[:i], []byte("enabled=false"), after[i+len("enabled=true"):]), before)
 			}) {
-			t.Errorf("more changed than the one line: got %q of %q", after, before)
+			t.Errorf("more than one line changed: got %q from %q", after, before)
 		}
 
 		after, removed, err := config.RemoveUpstream(before, name)
@@ -147,7 +147,7 @@ func TestEditsLeaveAllElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(after)+len(removed) != len(before) {
-			t.Errorf("%d bytes are left and %d were removed of %d", len(after), len(removed), len(before))
+			t.Errorf("%d bytes left and %d removed, of %d", len(after), len(removed), len(before))
 		}
 		left := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 		var got []string
@@ -159,7 +159,7 @@ func TestEditsLeaveAllElse(t *testing.T) {
 		}
 		for _, tool := range []string{"n0", "n1", "n2", "n3"} {
 			if header := []byte("[tools.\"" + tool); bytes.Contains(before, header) != bytes.Contains(after, header) {
-				t.Errorf("the table of tools of %s went along", tool)
+				t.Errorf("the table of the tool %s was removed", tool)
 			}
 		}
 	})

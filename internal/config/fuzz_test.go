@@ -42,12 +42,12 @@ func FuzzParse(f *testing.F) {
 		c, problems := try(t, data)
 		again, problemsAgain := try(t, data)
 		if diff := cmp.Diff(problems, problemsAgain) + cmp.Diff(c, again, cmpopts.IgnoreFields(config.Config{}, "Models")); diff != "" {
-			t.Fatalf("the second time:\n%s", diff)
+			t.Fatalf("parsed a second time:\n%s", diff)
 		}
 		lines := strings.Count(string(data), "\n") + 1
 		for _, p := range problems {
 			if p.File != "f.toml" || p.Line < 1 || p.Line > lines || p.Message == "" {
-				t.Errorf("got %+v, want a place in a file of %d lines, and words", p, lines)
+				t.Errorf("got %+v, want a line of a file of %d lines, and a message", p, lines)
 			}
 		}
 		if !slices.IsSortedFunc(problems, func(a, b config.Problem) int { return a.Line - b.Line }) {
@@ -98,11 +98,11 @@ func moved(t *testing.T, data []byte, c *config.Config, problems []config.Proble
 	}
 	_, more := try(t, append(slices.Clone(data), "\n[no_such_section]\n"...))
 	if len(more) != 1 || more[0].Key != "no_such_section" || more[0].Line != strings.Count(string(data), "\n")+2 {
-		t.Errorf("an unknown section at the end: got %v, want it alone", more)
+		t.Errorf("an unknown section at the end: got %v, want one more problem", more)
 	}
 }
 
-// promises checks the guarantees of a valid configuration, independently of check.
+// promises checks what other packages rely on in a valid configuration, independently of check.
 func promises(t *testing.T, c *config.Config) {
 	for _, u := range c.Upstreams {
 		if u.Name == "" || strings.Contains(u.Name, "__") || strings.Trim(u.Name, "_") != u.Name || (u.Command == "") == (u.URL == "") || u.Instances == "" {

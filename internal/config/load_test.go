@@ -91,8 +91,8 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// TestStateDirWithoutConfig checks that the small program, which reads the state directory alone,
-// finds the daemon of a file with mistakes.
+// TestStateDirWithoutConfig checks that the small program finds the daemon of a file with
+// mistakes, as it reads only the state directory.
 func TestStateDirWithoutConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.toml")
 	for _, text := range []string{

@@ -66,8 +66,8 @@ func findings(name string, data []byte) string {
 	return b.String()
 }
 
-// TestLaterProblems checks that the problems of compiled rules and plans are merged with the others: by
-// line, and without those of a key that already has a problem.
+// TestLaterProblems checks that problems of compiled rules and plans are merged with the others by
+// line, without those of keys that already have a problem.
 func TestLaterProblems(t *testing.T) {
 	const file = `[tools.a]
 speculate = 7

@@ -162,7 +162,7 @@ headers = { A = "${LINES}" }
 			t.Errorf("%s: got %v\nwant %s", c.Upstreams[i].Name, err, want)
 		}
 		if diff := cmp.Diff(config.Resolved{}, got); diff != "" {
-			t.Errorf("%s: got something beside an error:\n%s", c.Upstreams[i].Name, diff)
+			t.Errorf("%s: got a result in addition to the error:\n%s", c.Upstreams[i].Name, diff)
 		}
 	}
 }
@@ -190,10 +190,10 @@ func TestSecretsStayUnprinted(t *testing.T) {
 	}
 	for _, secret := range []string{"s3cret", fmt.Sprintf("%x", "s3cret")} {
 		if i := strings.Index(log.String(), secret); i >= 0 {
-			t.Errorf("got the secret in the log: …%s", log.String()[max(0, i-100):i+10])
+			t.Errorf("the secret is in the log: …%s", log.String()[max(0, i-100):i+10])
 		}
 	}
 	if !strings.Contains(log.String(), "TOKEN") {
-		t.Error("got no name of a secret in the log, want the names")
+		t.Error("the names of secrets are not in the log")
 	}
 }

@@ -191,7 +191,7 @@ func TestEarlierFormat(t *testing.T) {
 		t.Errorf("warned keys (-want +got):\n%s", diff)
 	}
 	if got, want := c.Where("enrichment.mode"), c.Where("enrichment.enabled"); got != want || got == "" {
-		t.Errorf("mode: got %q, want the place of enabled, %q", got, want)
+		t.Errorf("mode: got %q, want the position of enabled, %q", got, want)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestRules(t *testing.T) {
 	got := parse(t, everyField).Rules()
 	for key, want := range map[string]string{"classify": "/etc/mcp/c.toml:4", "cost_model.max_kb": "/etc/mcp/c.toml:15", "field_groups.debug": "/etc/mcp/c.toml:19", "follow_up": "/etc/mcp/c.toml:23"} {
 		if got[0].Sources[key] != want {
-			t.Errorf("%s: got the place %q, want %q", key, got[0].Sources[key], want)
+			t.Errorf("%s: got the position %q, want %q", key, got[0].Sources[key], want)
 		}
 	}
 	want := []valuemodel.Rule{{
@@ -297,14 +297,14 @@ func TestRules(t *testing.T) {
 		},
 	}, {
 		Pattern: "*", Source: "/etc/mcp/c.toml:32",
-		Layer: valuemodel.Layer{Cost: valuemodel.Cost{Freshness: math.MaxInt64}}, // as long as can be
+		Layer: valuemodel.Layer{Cost: valuemodel.Cost{Freshness: math.MaxInt64}}, // the maximum
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(valuemodel.Rule{}, "Sources")); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 	for field, value := range reflect.ValueOf(got[0].Layer).Fields() {
-		if value.IsZero() && field.Name != "URLArgument" { // no key says it
-			t.Errorf("%s: got nothing; is a tag missing?", field.Name)
+		if value.IsZero() && field.Name != "URLArgument" { // no key sets URLArgument
+			t.Errorf("%s: not set; is a tag missing?", field.Name)
 		}
 	}
 }
@@ -329,7 +329,7 @@ concurrency = 2
 	}
 }
 
-// TestMaxAge checks that an age that is set holds for every upstream.
+// TestMaxAge checks that a configured max_age applies to every upstream.
 func TestMaxAge(t *testing.T) {
 	for text, want := range map[string][2]time.Duration{"": {30 * time.Second, 5 * time.Minute}, `enrichment.max_age = "20s"`: {20 * time.Second, 20 * time.Second}} {
 		e := parse(t, text).Enrichment
@@ -382,7 +382,7 @@ steps = [ { id = "a", tool = "x", arguments = { n = [
 		t.Errorf("Where: got %q, want %q", got, want)
 	}
 	if got := c.Where(`tools."a/b".speculate`); got != "" {
-		t.Errorf("Where of what is not stated: got %q, want nothing", got)
+		t.Errorf("Where of a key that is not set: got %q, want none", got)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestTuned(t *testing.T) {
 				}
 				c := broken.Salvage(nil)
 				if m := c.Models.Resolve(valuemodel.Upstream{Name: "u"}, "a", valuemodel.Hints{}); m.Sources["cost_model.max_kb"] == "tuned" {
-					t.Error("the wrong layer is in force")
+					t.Error("the wrong layer applies")
 				}
 				return
 			}
@@ -73,10 +73,10 @@ func TestTunedIsWatched(t *testing.T) {
 	write(t, config.TunedPath(path)+".new", "[tools.a]\nspeculate = true\ncost_model.max_kb = 5\n")
 	must(t, os.Rename(config.TunedPath(path)+".new", config.TunedPath(path)))
 	if got := next(); got.err == nil {
-		t.Errorf("got %+v, want what is wrong", got)
+		t.Errorf("got %+v, want an error", got)
 	}
 	must(t, os.Remove(config.TunedPath(path)))
 	if got := next(); got.level != "info" || got.tuned != 0 {
-		t.Errorf("got %+v, want none tuned", got)
+		t.Errorf("got %+v, want no tuned tools", got)
 	}
 }

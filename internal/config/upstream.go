@@ -35,7 +35,7 @@ type Upstream struct {
 	Trust          bool          `toml:"trust"`                            // trust the server's name and its readOnlyHint
 	Domain         string        `toml:"domain"`                           // default "": the remote host, else "local"
 	Remote         *bool         `toml:"remote"`                           // default nil: derived from the URL, the provider or a host in Args and Env
-	Folders        []string      `toml:"folders" form:"path"`              // directories whose sessions are offered the server; default: all
+	Folders        []string      `toml:"folders" form:"path"`              // the server is offered to sessions in these directories; default: all
 	Exclusive      bool          `toml:"exclusive"`                        // only calls through this proxy change the data it reads
 	Instances      string        `toml:"instances" enum:"|session|shared"` // default: session for a command, shared for a URL
 	SharedIdentity bool          `toml:"shared_identity"`                  // with shared instances: all sessions are the same user there
@@ -62,8 +62,8 @@ func (u Upstream) mapStrings(f func(key, s string) string) Upstream {
 	return u
 }
 
-// In reports whether sessions whose working directory is dir, an absolute path, are offered this
-// upstream. It resolves symbolic links, because a client may name a directory by a link.
+// In reports whether the server is offered to sessions with the working directory dir, an absolute
+// path. It resolves symbolic links, because a client may name a directory by a link.
 func (u Upstream) In(dir string) bool {
 	return len(u.Folders) == 0 || dir != "" && slices.ContainsFunc(u.Folders, func(folder string) bool {
 		below, err := filepath.Rel(paths.WithoutLinks(paths.Absolute(folder, u.Dir)), paths.WithoutLinks(dir))

@@ -48,8 +48,8 @@ func watch(t *testing.T, c *config.Config) <-chan report {
 	return calls
 }
 
-// until waits for a configuration of this log level. It skips errors, because Watch may read the
-// file between two steps of an editor, when it is missing or empty.
+// until waits for a configuration with this log level. It skips errors, as Watch may read the file
+// between two steps of an editor, when it is missing or empty.
 func until(t *testing.T, calls <-chan report, level string) {
 	t.Helper()
 	for {
@@ -202,7 +202,8 @@ func TestWatchFromBefore(t *testing.T) {
 	until(t, watch(t, c), "warn")
 }
 
-// TestWatchForAFileToCome starts with the defaults, without a file, its directory, or the one above.
+// TestWatchForAFileToCome starts without the file, its directory and the one above, and so with
+// the defaults.
 func TestWatchForAFileToCome(t *testing.T) {
 	c := config.Default()
 	c.Path = filepath.Join(t.TempDir(), ".config", "mcpschedd", "c.toml")
@@ -213,8 +214,8 @@ func TestWatchForAFileToCome(t *testing.T) {
 	}
 }
 
-// follower runs Watch in a bubble on a real file with the test's own events. Each step changes the
-// file, sends one event for it, and lets time pass.
+// follower runs Watch in a bubble, on a real file but with events of the test. Each step changes
+// the file, sends one event, and lets time pass.
 type follower struct {
 	path   string
 	events chan fsnotify.Event
@@ -332,7 +333,7 @@ func TestWatchWaitsForQuiet(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		f := follow(t, ctx)
-		// Five steps 90 ms apart: only the last is read.
+		// Of five steps that are 90 ms apart, only the last one is read.
 		for _, text := range []string{"", "[log]", "[log]\nlevel", "[log]\nlevel = 1", toml("error")} {
 			write(t, f.path, text)
 			f.touch()
@@ -341,7 +342,7 @@ func TestWatchWaitsForQuiet(t *testing.T) {
 		if diff := cmp.Diff([]string{"error"}, levels(f.settle())); diff != "" {
 			t.Errorf("steps (-want +got):\n%s", diff)
 		}
-		// Watch does not wait for the end of an endless series of steps.
+		// Watch does not wait for the end of endless changes.
 		write(t, f.path, toml("warn"))
 		for range 12 {
 			f.touch()
@@ -349,7 +350,7 @@ func TestWatchWaitsForQuiet(t *testing.T) {
 		}
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"warn"}, levels(f.calls)); diff != "" {
-			t.Errorf("still being touched after 1.08 s (-want +got):\n%s", diff)
+			t.Errorf("with changes for 1.08 s (-want +got):\n%s", diff)
 		}
 	})
 }

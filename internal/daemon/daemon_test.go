@@ -28,7 +28,7 @@ type served struct {
 	clients chan *daemon.Client
 	leave   chan struct{} // a value ends the service of a client
 	ended   chan error    // what Run has returned
-	stop    func()        // ends the daemon as a crash would, without notice to its clients
+	stop    func()        // ends the daemon as a crash would: its clients are not notified
 }
 
 func place(t *testing.T) daemon.Place {
@@ -149,7 +149,7 @@ func (e end) expects(want ...string) {
 }
 
 // A client sends its folder, the base variables and the requested variables, and nothing else.
-// Then lines pass in both directions until it closes its input.
+// Then lines are forwarded in both directions until the client closes its input.
 func TestConnect(t *testing.T) {
 	t.Setenv("TOKEN", "named")
 	t.Setenv("AWS_PROFILE", "secret")
@@ -170,13 +170,13 @@ func TestConnect(t *testing.T) {
 		}
 	}
 	if slices.ContainsFunc(d.Env, func(v string) bool { return strings.HasPrefix(v, "AWS_") || strings.HasPrefix(v, "UNSET") }) {
-		t.Errorf("got what was not asked for: %q", d.Env)
+		t.Errorf("got variables that were not requested: %q", d.Env)
 	}
 	c.sends(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	d.expects(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	c.in.Close()
 	if _, err := d.lines.ReadByte(); err != io.EOF {
-		t.Errorf("got %v behind the client's last word, want io.EOF", err)
+		t.Errorf("got %v after the client's last line, want io.EOF", err)
 	}
 	d.sends(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	c.expects(`{"jsonrpc":"2.0","id":1,"result":{}}`)
@@ -186,7 +186,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// When the daemon has ended, the next one receives the session's setup and the open requests,
+// When the daemon has ended, the next one gets the setup of the session and the open requests,
 // marked as repeated. The client does not notice.
 func TestAgain(t *testing.T) {
 	s := listen(t, place(t))
@@ -210,7 +210,7 @@ func TestAgain(t *testing.T) {
 		d.sends(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
 		c.expects(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
 	}
-	for _, line := range []string{ // must not be replayed
+	for _, line := range []string{ // not sent to the next daemon
 		`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"b:1"}}`,
 		`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"b:1"}}`,
 		`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`,
@@ -230,7 +230,7 @@ func TestAgain(t *testing.T) {
 	for daemons := range 2 {
 		s.stop()
 		s = listen(t, s.place)
-		if daemons > 0 { // the request may be what crashes them
+		if daemons > 0 { // the request may be the reason for the crashes
 			c.expects(`{"jsonrpc":"2.0","id":"x","result":{"resultType":"complete","content":[{"type":"text","text":"mcpschedd: outcome unknown: the daemon that had the request has ended"}],"isError":true}}`)
 		}
 		d = s.next(t)
@@ -241,7 +241,7 @@ func TestAgain(t *testing.T) {
 			}
 			d.expects(open...)
 		}
-		d.sends(`{"jsonrpc":"2.0","id":0,"result":{}}`) // which the client has had
+		d.sends(`{"jsonrpc":"2.0","id":0,"result":{}}`) // the client has already got this response
 		d.sends(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 		d.sends(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 		if daemons == 0 {
@@ -255,9 +255,9 @@ func TestAgain(t *testing.T) {
 	c.expects(`{"jsonrpc":"2.0","id":10,"result":{}}`)
 }
 
-// The connection to a daemon that hangs with a request is closed, and the request is answered
-// with an error; a slow or idle daemon keeps its connection. Later requests are answered as not
-// sent. Once the daemon continues, so does the client.
+// If a daemon hangs with an open request, its connection is closed and the request is answered
+// with an error; a slow or idle daemon keeps its connection. Requests after that are answered as
+// not sent. When the daemon continues, so does the client.
 func TestHangs(t *testing.T) {
 	p := place(t)
 	l, err := net.Listen("unix", p.Socket)
@@ -281,10 +281,10 @@ func TestHangs(t *testing.T) {
 	if _, err := lines.ReadString('\n'); err != io.EOF {
 		t.Errorf("got %v from the connection that was given up, want its end", err)
 	}
-	io.WriteString(first, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n") // too late
+	io.WriteString(first, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n") // ignored, as it is too late
 	c.sends(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 	if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":2`) || !strings.Contains(got, "not sent") {
-		t.Errorf("got %s, %v; want it not to be sent", got, err)
+		t.Errorf("got %s, %v; want an error that it was not sent", got, err)
 	}
 	for kind := ""; kind != "session"; { // skip abandoned connections
 		first, lines, kind = accepted(t, l)
@@ -302,8 +302,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// A daemon of another version of the program is used if it speaks the same version of the
-// protocol, even if it sends unknown members.
+// A daemon of another program version is used if its protocol version is the same, even if it
+// sends unknown members.
 func TestOtherProgramVersion(t *testing.T) {
 	p := place(t)
 	l, err := net.Listen("unix", p.Socket)
@@ -336,7 +336,7 @@ func accepted(t *testing.T, l net.Listener) (out io.Writer, lines *bufio.Reader,
 	if err != nil || strings.Contains(hello, `"kind":"ping"`) {
 		return conn, lines, "ping"
 	}
-	if _, err := lines.ReadString('\n'); err != nil { // its variables
+	if _, err := lines.ReadString('\n'); err != nil { // the variables of the client
 		return conn, lines, ""
 	}
 	in, out, err := daemon.SendStream(conn)
@@ -409,13 +409,13 @@ func TestNoDaemon(t *testing.T) {
 				t.Errorf("got %v, want ErrNoDaemon", err)
 			}
 			if in.read {
-				t.Error("the client was read")
+				t.Error("Connect has read from the client")
 			}
 		})
 	}
 }
 
-// A started process that does not become the daemon in time is killed, so that it does not
+// If a started process does not become the daemon in time, it is killed, so that it does not
 // accept clients later.
 func TestHangsAtItsStart(t *testing.T) {
 	for name, script := range map[string]string{
@@ -428,7 +428,7 @@ func TestHangsAtItsStart(t *testing.T) {
 			if err := syscall.Mkfifo(held, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			// The other end is open for as long as the process lives.
+			// The other end of the pipe is open as long as the process lives.
 			process, err := os.OpenFile(held, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -465,7 +465,7 @@ func TestRefused(t *testing.T) {
 		}
 		defer conn.Close()
 		go func() {
-			for begin, end, ok := strings.Cut(hello, "…"); ok; { // which the daemon does not read to its end
+			for begin, end, ok := strings.Cut(hello, "…"); ok; { // longer than what the daemon reads
 				if _, err := io.WriteString(conn, begin); err != nil {
 					return
 				}
@@ -494,7 +494,7 @@ func TestRefused(t *testing.T) {
 	s.next(t)
 }
 
-// Only one process at a time is the daemon. Files left behind by a crash do not prevent the next
+// Only one process at a time is the daemon. The files of a crashed daemon do not prevent the next
 // one.
 func TestListen(t *testing.T) {
 	s := listen(t, place(t))
@@ -557,7 +557,7 @@ func TestAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := make(filepath.Join(other, "daemon")); err != nil {
-			t.Logf("%s: %v", name, err) // only root can give a folder away
+			t.Logf("%s: %v", name, err) // only root can change the owner of a folder
 			continue
 		}
 		if _, err := daemon.NewPlace(other, ""); err == nil {
@@ -649,7 +649,7 @@ func TestFolderDeleted(t *testing.T) {
 	e.expects(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	first.leave <- struct{}{}
 	if err := <-first.ended; err == nil {
-		t.Error("a daemon that clients cannot find has ended without an error")
+		t.Error("a daemon without a socket has ended without an error")
 	}
 	connect(t, p)
 	second.next(t)

@@ -48,8 +48,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// A report reaches the daemon before the hook returns. Input that cannot be read is reported as
-// such.
+// A report has reached the daemon when the hook returns. If the hook's input cannot be read, it
+// reports that.
 func TestHook(t *testing.T) {
 	t.Setenv("CLAUDE_CODE_SESSION_ID", "s")
 	t.Setenv("CLAUDE_PID", "42")
@@ -115,7 +115,7 @@ func TestHook(t *testing.T) {
 				t.Errorf("%s: %s", name, diff)
 			}
 		default:
-			t.Errorf("%s: nothing was heard", name)
+			t.Errorf("%s: got no report", name)
 		}
 	}
 }
@@ -155,6 +155,6 @@ func TestHookMakesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	daemon.Hook(strings.NewReader(`{"hook_event_name":"Stop"}`), func() (string, string, error) { return dir, "/c.toml", nil })
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("it has made the state folder")
+		t.Error("it has created the state folder")
 	}
 }

@@ -22,7 +22,7 @@ func as[T any](uid uintptr, f func() (T, error)) (result T, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked
+		runtime.LockOSThread() // not unlocked, so that the thread ends
 		// RawSyscall affects only this thread; [syscall.Setresuid] changes all threads.
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, uid, uid, uid); errno != 0 {
 			err = errno
@@ -34,7 +34,7 @@ func as[T any](uid uintptr, f func() (T, error)) (result T, err error) {
 	return result, err
 }
 
-// Another user of this computer cannot open the socket. Even if the folder is open to all, the
+// Another user of this computer cannot open the socket. If the folder is open to all users, the
 // daemon refuses other users, and a client refuses another user's daemon.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -60,7 +60,7 @@ func TestOtherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_, _ = io.WriteString(conn, `{"mcpschedd":1,"kind":"session","dir":"/"}`+"\n") // it may be closed already
+	_, _ = io.WriteString(conn, `{"mcpschedd":1,"kind":"session","dir":"/"}`+"\n") // the daemon may have closed it already
 	if got, err := bufio.NewReader(conn).ReadString('\n'); got != "" {
 		t.Errorf("got %q, %v from the daemon of another user, want nothing", got, err)
 	}
@@ -73,6 +73,6 @@ func TestOtherUser(t *testing.T) {
 	in := &untouched{}
 	err = daemon.Connect(t.Context(), in, io.Discard, daemon.Options{Place: s.place, Log: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, daemon.ErrNoDaemon) || !strings.Contains(err.Error(), "belongs to the user 4711") || in.read {
-		t.Errorf("got %v, want a daemon of another user to be none", err)
+		t.Errorf("got %v, want the daemon of another user refused", err)
 	}
 }

@@ -43,7 +43,7 @@ const HookTimeout = 500 * time.Millisecond
 var hookDeadline = 2 * time.Second
 
 // Hook sends the report that a client writes to the hook's stdin to the daemon, if one runs, and
-// waits for the acknowledgement. It hides all failures from the client, whose edit must proceed.
+// waits for the acknowledgement. It hides all failures from the client, as its edit must proceed.
 // where returns the state folder and the path of the configuration. Hook creates no files, except
 // to log a failure.
 func Hook(in io.Reader, where func() (stateDir, config string, err error)) {

@@ -32,7 +32,7 @@ func TestTooFewDescriptors(t *testing.T) {
 	defer null.Close()
 	for _, fds := range [][]int{nil, {int(null.Fd())}} {
 		go func() {
-			for range 2 { // it is tried twice
+			for range 2 { // Connect tries twice
 				conn, err := l.Accept()
 				if err != nil {
 					t.Error(err)

@@ -18,7 +18,7 @@ import (
 
 const token = "a-token-of-26-letters-or-so"
 
-// viewed is a handler over a busy hour, and the view it shows.
+// viewed returns a handler with the view of a busy hour, and the view.
 func viewed(token string) (*dashboard.Page, record.View) {
 	tally, now := record.NewTally(), time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
 	for i := range 300 {
@@ -62,7 +62,7 @@ func TestPaths(t *testing.T) {
 		{"GET", "/", 404, "text/plain; charset=utf-8"},
 		{"GET", "/dashboard/", 404, "text/plain; charset=utf-8"},
 		{"GET", "/dashboard/page/script.js", 404, "text/plain; charset=utf-8"},
-		{"GET", "/dashboard/../dashboard.go", 307, "text/html; charset=utf-8"}, // to the path as it is cleaned, which there is not
+		{"GET", "/dashboard/../dashboard.go", 307, "text/html; charset=utf-8"}, // redirects to the cleaned path, which does not exist
 		{"POST", "/elsewhere", 404, "text/plain; charset=utf-8"},
 	} {
 		got := request(h, c.method, c.path)
@@ -92,14 +92,14 @@ func TestViewIsTheView(t *testing.T) {
 		return slices.Contains([]string{".Counts", ".Min", ".Problems"}, p.Last().String())
 	}, cmp.Ignore())
 	if diff := cmp.Diff(want, got, derived); diff != "" {
-		t.Errorf("what is shown is another (-want +got):\n%s", diff)
+		t.Errorf("the served view differs (-want +got):\n%s", diff)
 	}
 	if len(got.Timeline) == 0 || len(got.Decisions) == 0 {
 		t.Error("the view of a busy hour is empty")
 	}
 }
 
-// What is saved and what is wrong come in the words of the record.
+// Savings and warnings have the words of package record.
 func TestSavedAndWrong(t *testing.T) {
 	v := record.View{Period: "today", Problems: []string{"a.jsonl:3: not JSON"}}
 	v.Stats.Totals.Calls, v.Stats.Totals.HiddenMS = 1, 2000
@@ -118,7 +118,7 @@ func TestSavedAndWrong(t *testing.T) {
 	}
 }
 
-// The page runs its own script and asks its own origin; nothing else may happen in it.
+// The policy allows the page its own script and requests to its own origin, and nothing else.
 func TestPolicy(t *testing.T) {
 	h, _ := viewed("")
 	got := request(h, "GET", "/dashboard").Header().Get("Content-Security-Policy")
@@ -137,7 +137,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// Whatever the page reaches for would be a request: there is none but the view's.
+// The page makes no request but that for the view.
 func TestNothingFromElsewhere(t *testing.T) {
 	h, _ := viewed("")
 	page := request(h, "GET", "/dashboard").Body.String()
@@ -148,7 +148,7 @@ func TestNothingFromElsewhere(t *testing.T) {
 	}
 	for _, name := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser", "setAttribute(\"style\"", "{{"} {
 		if strings.Contains(page, name) {
-			t.Errorf("the page holds %q", name)
+			t.Errorf("the page contains %q", name)
 		}
 	}
 }

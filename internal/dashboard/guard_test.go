@@ -57,12 +57,12 @@ func TestToken(t *testing.T) {
 		if got := request(h, "GET", c.path, c.headers...); got.Code != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got.Code, c.want)
 		} else if got.Code == 401 && strings.Contains(got.Body.String(), "tool_ms_hidden") {
-			t.Errorf("%s: figures without a token", c.name)
+			t.Errorf("%s: got figures without a token", c.name)
 		}
 	}
 }
 
-// admitted is the cookie for a browser that comes with a code.
+// admitted returns the cookie that a browser gets for a code.
 func admitted(t *testing.T, h *dashboard.Page, token string) string {
 	t.Helper()
 	address := h.Address()
@@ -73,18 +73,19 @@ func admitted(t *testing.T, h *dashboard.Page, token string) string {
 	}
 	c := cookies[0]
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/dashboard" || c.MaxAge != 0 || !c.Expires.IsZero() {
-		t.Errorf("got cookie %v, want HttpOnly, SameSite=Strict, for /dashboard alone, until the browser is closed", c)
+		t.Errorf("got cookie %v, want HttpOnly, SameSite=Strict, only for /dashboard, until the browser is closed", c)
 	}
 	if strings.Contains(c.String()+address, token) {
-		t.Errorf("got cookie %v for address %s, one with the token in it", c, address)
+		t.Errorf("got cookie %v for address %s with the token in one of them", c, address)
 	}
 	if got.Header.Get("Referrer-Policy") != "no-referrer" || got.Header.Get("Cache-Control") != "no-store" {
-		t.Error("the address with the code may be kept or told")
+		t.Error("the address with the code may be cached or sent as a referrer")
 	}
 	return c.Name + "=" + c.Value
 }
 
-// Two proxies on ports of one machine share a browser's cookies: each has its own.
+// Two proxies on ports of one machine share the cookies of a browser, so their cookies have
+// different names.
 func TestTwoProxiesInOneBrowser(t *testing.T) {
 	one, _ := viewed("the-token-of-the-first-proxy")
 	two, _ := viewed("the-token-of-the-second-one")
@@ -110,23 +111,23 @@ func TestDoor(t *testing.T) {
 	got := request(h, "GET", "/dashboard")
 	body := got.Body.String()
 	if !strings.Contains(body, "mcpschedd dashboard --http") {
-		t.Error("a browser without a code is not told where to get one")
+		t.Error("the page for a browser without a code does not say where to get one")
 	}
 	if strings.Contains(body, "<form") {
-		t.Error("the door asks for the token")
+		t.Error("the page without a code asks for the token")
 	}
 	if strings.Contains(body, "<script") || strings.Contains(got.Header().Get("Content-Security-Policy"), "script-src") {
-		t.Error("the door has a script")
+		t.Error("the page without a code has a script")
 	}
 	if body := request(h, "GET", "/dashboard?code=wrong").Body.String(); !strings.Contains(body, "works once") {
-		t.Error("a browser with a wrong code is not told how long one works")
+		t.Error("the page for a wrong code does not say how long a code is valid")
 	}
 	if got := request(h, "GET", "/dashboard/view.json").Header().Get("WWW-Authenticate"); got != "Bearer" {
 		t.Errorf("got WWW-Authenticate %q", got)
 	}
 }
 
-// A code is good once and for five minutes; of unused ones the last 16.
+// A code is valid once, and for five minutes. At most 16 unused codes are valid.
 func TestCodes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h, _ := viewed(token)
@@ -138,7 +139,7 @@ func TestCodes(t *testing.T) {
 		}
 		once := h.Address()
 		if got := request(h, "HEAD", once).Code; got != 401 {
-			t.Errorf("looking at an address: got %d, want 401", got)
+			t.Errorf("a HEAD request: got %d, want 401", got)
 		}
 		opens("first use", once, 303)
 		opens("second use", once, 401)
@@ -157,7 +158,7 @@ func TestCodes(t *testing.T) {
 	})
 }
 
-// A request with the token may ask for an address; a cookie, or an address, is not enough.
+// A request with the token may get an address with a code. A cookie or an address is not enough.
 func TestCodeForTheToken(t *testing.T) {
 	h, _ := viewed(token)
 	cookie := admitted(t, h, token)
@@ -190,7 +191,7 @@ func TestCodeForTheToken(t *testing.T) {
 	}
 }
 
-// Where no token is asked for, a code in the address does no harm and does not stay there.
+// If no token is required, a code in the address has no effect and is removed from it.
 func TestNoTokenAsked(t *testing.T) {
 	h, _ := viewed("")
 	got := request(h, "GET", "/dashboard?code=anything")

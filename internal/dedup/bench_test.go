@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// TestRegisterWriteAllocates: calls that only read are registered too, so it must be cheap.
+// TestRegisterWriteAllocates: every call that goes upstream is registered, so it must be cheap.
 func TestRegisterWriteAllocates(t *testing.T) {
 	s := newStore(t)
 	if got := testing.AllocsPerRun(100, func() { s.RegisterWrite(call.Effect{}).End() }); got > 1 {

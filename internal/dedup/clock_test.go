@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// recorded is a store on a machine whose waking time, sleep and wall clock the test sets.
+// recorded is a store with clocks that the test advances.
 type recorded struct {
 	*source
 	awake, wall atomic.Int64 // each a time.Duration

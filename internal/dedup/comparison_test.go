@@ -14,8 +14,8 @@ func trying(q dedup.Query) dedup.Query {
 	return q
 }
 
-// TestComparison answers a prefetch and a call that is to be compared with it in the given order.
-// The call must never be served the prefetch.
+// TestComparison settles a prefetch and a call that is compared with it in the given order. The
+// prefetch must never be served.
 func TestComparison(t *testing.T) {
 	const real, prefetched = "real", "prefetched"
 	type world struct {
@@ -28,11 +28,11 @@ func TestComparison(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		use    dedup.Reuse
-		stored bool   // the prefetch is there when the call comes
+		stored bool   // the prefetch is stored when the call comes
 		body   string // of the call's own answer
 		good   bool   // it may be shared
 		before func(w world)
-		order  []string // the answers that are given, in order
+		order  []string // which of the two is settled, in order
 		want   dedup.Comparison
 		fate   call.Fate
 		why    string
@@ -92,7 +92,7 @@ func TestComparison(t *testing.T) {
 				}
 				g.settle()
 				if got := wait(t, s, query(never, host)); got.flight == nil {
-					t.Errorf("the prefetch is served after it was tried: %+v", got.outcome(t))
+					t.Errorf("the prefetch is served after the comparison: %+v", got.outcome(t))
 				}
 			})
 		})

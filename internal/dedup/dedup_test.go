@@ -41,11 +41,11 @@ func query(u dedup.Reuse, places ...call.Place) dedup.Query {
 	}
 }
 
-// source is a server whose answers all differ, unless a test sets them.
+// source is a server that gives a different answer each time, unless a test sets it.
 type source struct {
 	store *dedup.Store
 	n     int
-	same  string // the answer; "": another one each time
+	same  string // the answer; "" for a different one each time
 }
 
 func (src *source) next() []byte {
@@ -89,11 +89,11 @@ func (src *source) prefetch(t testing.TB, q dedup.Query) string {
 
 // waiting is a call in progress.
 type waiting struct {
-	outcomes chan dedup.Outcome // room for one more than there may be
+	outcomes chan dedup.Outcome // has space for one more than there may be, to detect it
 	heard    chan string
 	leave    context.CancelCauseFunc
-	flight   *dedup.Flight   // nil: it joined one
-	ctx      context.Context // to fetch under
+	flight   *dedup.Flight   // nil if the call joined one
+	ctx      context.Context // context of the fetch
 }
 
 var errLeft = errors.New("left")

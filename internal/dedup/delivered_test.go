@@ -129,9 +129,9 @@ func TestLost(t *testing.T) {
 	src.ask(t, q)
 	q.Delivered.Lost(q.Key)
 	if src.ask(t, q).Repeated {
-		t.Error("the client is said to hold what it never got")
+		t.Error("an answer that was lost counts as delivered")
 	}
 	if !src.ask(t, q).Repeated {
-		t.Error("the client holds what it got then")
+		t.Error("an answer that was delivered does not count")
 	}
 }

@@ -16,8 +16,8 @@ import (
 type prefetching struct {
 	*dedup.Prefetch
 	flight *dedup.Flight
-	ctx    context.Context // to fetch under
-	over   func()          // its own time is
+	ctx    context.Context // context of the fetch
+	over   func()          // ends the prefetch's own context
 }
 
 func begin(t testing.TB, s *dedup.Store, q dedup.Query) *prefetching {
@@ -53,7 +53,7 @@ func TestPrefetchCancelled(t *testing.T) {
 				act(t, s, g)
 				synctest.Wait()
 				if g.ctx.Err() == nil {
-					t.Error("the fetch goes on")
+					t.Error("the fetch was not cancelled")
 				}
 				if got := s.Open("session 1"); got != 0 {
 					t.Errorf("%d prefetches without a fate", got)
@@ -77,7 +77,7 @@ func TestSweep(t *testing.T) {
 		}
 		src.store.Invalidate(local)
 		time.Sleep(time.Minute)
-		for range 20 { // each looks at four
+		for range 20 { // each sweeps sweepBatch (4) answers
 			src.ask(t, query(never))
 		}
 		for i, g := range all {
@@ -86,14 +86,14 @@ func TestSweep(t *testing.T) {
 			case i%2 == 1:
 				want = "invalidated"
 			case i%3 == 1:
-				want = "" // pure, and nothing has changed
+				want = "" // valid until its place changes, which has not happened
 			}
 			if got := g.Why(); got != want {
 				t.Errorf("prefetch %d: %q, want %q", i, got, want)
 			}
 		}
 		if got := src.store.Stats().Entries; got != 6 {
-			t.Errorf("%d answers are kept, want the 6 that may be asked for yet", got)
+			t.Errorf("%d answers are kept, want the 6 that are still valid", got)
 		}
 	})
 }

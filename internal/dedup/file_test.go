@@ -12,11 +12,11 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// TestComparisonOfFile: if the file has changed, a comparison has no result.
+// TestComparisonOfFile: a comparison is not conclusive if the file has changed.
 func TestComparisonOfFile(t *testing.T) {
 	for _, tt := range []struct {
 		name                     string
-		prefetched, asked, ended string // what the file holds then
+		prefetched, asked, ended string // content of the file at that time
 		want                     dedup.Comparison
 	}{
 		{"unchanged", "one", "one", "one", dedup.Differs},
@@ -56,7 +56,7 @@ func TestFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	replace := func(t *testing.T, path string) { // by one of the same size and age
+	replace := func(t *testing.T, path string) { // by a file of the same size and age
 		put(t, path+".new", "old", time.Hour)
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestFile(t *testing.T) {
 		{"another time", nothing, nothing, func(t *testing.T, path string) { put(t, path, "old", 2*time.Hour) }, dedup.Fetched},
 		{"replaced", nothing, nothing, replace, dedup.Fetched},
 		{"other rights", nothing, nothing, func(t *testing.T, path string) {
-			for before := dedup.Look(path); dedup.Look(path) == before; { // the clock of files may stand for some ms
+			for before := dedup.Look(path); dedup.Look(path) == before; { // timestamps of files only advance every few ms
 				if err := os.Chmod(path, 0o400); err != nil {
 					t.Fatal(err)
 				}

@@ -17,7 +17,7 @@ func TestOlderAnswerLater(t *testing.T) {
 		q := query(use, host)
 		first := wait(t, s, q)
 		short := q
-		short.Reuse.Freshness = time.Second // after a reload
+		short.Reuse.Freshness = time.Second // as after a reload of the configuration
 		time.Sleep(2 * time.Second)
 		second := wait(t, s, short)
 		second.flight.Settle([]byte("second"), false, true)
@@ -38,15 +38,15 @@ func TestTaint(t *testing.T) {
 			x, y := wait(t, s, query(pure)), wait(t, s, query(pure))
 			taint(s, x.flight)
 			if got := y.outcome(t); !got.Refetch {
-				t.Errorf("the joiner got %+v, want to fetch alone", got)
+				t.Errorf("the joined call got %+v, want Refetch", got)
 			}
 			x.flight.Settle([]byte("mine"), false, true)
-			x.flight.Taint() // too late
+			x.flight.Taint() // has no effect after Settle
 			if got := x.outcome(t); got.How != dedup.Fetched {
-				t.Errorf("the fetcher got %+v", got)
+				t.Errorf("the fetching call got %+v", got)
 			}
 			if got := s.Stats(); got.Entries != 0 {
-				t.Error("the answer to a question's asker is stored")
+				t.Error("the answer of a tainted flight is stored")
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestNotify(t *testing.T) {
 		x.flight.Settle(nil, false, true)
 		x.flight.Notify("third", nil)
 		if len(x.heard) != 2 || len(y.heard) != 1 {
-			t.Errorf("the fetcher heard %d, the one that left %d, want 2 and 1", len(x.heard), len(y.heard))
+			t.Errorf("the fetching call got %d notifications, the one that left %d, want 2 and 1", len(x.heard), len(y.heard))
 		}
 	})
 }
@@ -76,11 +76,11 @@ func TestClose(t *testing.T) {
 	x, y := wait(t, s, query(pure)), wait(t, s, query(pure))
 	s.Close()
 	if x.ctx.Err() == nil {
-		t.Error("the flight goes on")
+		t.Error("the flight was not cancelled")
 	}
 	x.flight.Settle(nil, false, false)
 	if got := y.outcome(t); !got.Refetch {
-		t.Errorf("the joiner got %+v, want to fetch alone", got)
+		t.Errorf("the joined call got %+v, want Refetch", got)
 	}
 	src := &source{store: s}
 	for range 2 {

@@ -14,32 +14,32 @@ import (
 // op is one event of a history.
 type op struct {
 	what  string
-	pause time.Duration // after the op before it has begun
+	pause time.Duration // time since the previous event began
 
-	// Of a read or a prefetch.
-	key    int           // of keys
-	scope  string        //
-	use    int           // of modelUses
-	cancel time.Duration // the call leaves then; 0: never
+	// For a read or a prefetch.
+	key    int           // index in keys
+	scope  string        // in scopes
+	use    int           // index in modelUses
+	cancel time.Duration // time after which the call leaves; 0 if it does not
 	good   bool          // the answer may be shared
-	trial  bool          // what was prefetched is only compared
-	asks   bool          // the server asks the client something on the way
-	size   int           // bytes the answer has besides
+	trial  bool          // the call is compared with a prefetch, and not served it
+	asks   bool          // the server asks the client a question during the call
+	size   int           // bytes of padding in the answer
 
-	// Of a fetch: until the server looks; then until the answer. Of a change: until
-	// it lands; then until the outcome is known.
+	// Of a fetch: time until the server reads its state, and then until it answers. Of a change:
+	// time until it lands, and then until its outcome is known.
 	before, after time.Duration
-	places        []int         // of a change: of modelPlaces
-	doubt         time.Duration // until the outcome is in doubt
-	late          bool          // it becomes known after that
+	places        []int         // of a change: indexes in modelPlaces
+	doubt         time.Duration // time until the outcome is in doubt
+	late          bool          // the outcome becomes known after that
 }
 
 func (o op) GoString() string { return fmt.Sprintf("%+v", o) }
 
-// modelPlaces are the places of a model world.
+// modelPlaces are the places of the model.
 var modelPlaces = []call.Place{host, local, edge, slot(8)}
 
-// keys are the places that each call depends on.
+// keys are the places that each call depends on, as indexes in modelPlaces.
 var keys = [][]int{{0}, {1}, {0, 1}, {2}, {0, 2}, {1, 2, 3}}
 
 // modelUses are the reuse rules of the calls.
@@ -53,8 +53,8 @@ var modelUses = []dedup.Reuse{
 
 const modelWriteSettle = 500 * time.Millisecond
 
-// whats are the kinds of events, repeated by weight. Events that keep a write pending for long
-// are rare, as nothing is served meanwhile.
+// whats are the kinds of events, repeated by weight. Events that keep a write pending for long are
+// rare, as nothing is served while it is pending.
 var whats = slices.Concat(
 	slices.Repeat([]string{"read"}, 30), slices.Repeat([]string{"prefetch"}, 10), slices.Repeat([]string{"write"}, 5),
 	[]string{"doubt", "misjudged", "elsewhere", "drop", "resize", "question"},
@@ -75,7 +75,7 @@ func drawOp(t *rapid.T) op {
 	case "read", "prefetch":
 		o.key = rapid.IntRange(0, len(keys)-1).Draw(t, "key")
 		o.scope = rapid.SampledFrom(scopes).Draw(t, "scope")
-		o.use = o.key % len(modelUses) // a tool's rules do not change
+		o.use = o.key % len(modelUses) // rules of a tool are constant
 		o.before, o.after = ms("before", 40), ms("after", 40)
 		o.good = rapid.IntRange(0, 9).Draw(t, "good") > 0
 		o.asks = rapid.IntRange(0, 9).Draw(t, "asks") == 0

@@ -16,9 +16,9 @@ func TestJoinTimeout(t *testing.T) {
 	const timeout, sent = 3 * time.Second, 5 * time.Second
 	for _, tt := range []struct {
 		name    string
-		settles time.Duration // after its sending
-		joins   time.Duration // before or after its sending
-		want    time.Duration // after its sending, until the call is told
+		settles time.Duration // after it was sent
+		joins   time.Duration // relative to when it was sent
+		want    time.Duration // when the call gets its outcome, after the prefetch was sent
 		late    bool
 	}{
 		{"joined before it was sent", 10 * time.Second, -4 * time.Second, timeout, true},
@@ -53,7 +53,7 @@ func TestJoinTimeout(t *testing.T) {
 				time.Sleep(sent + tt.settles + time.Minute)
 				synctest.Wait()
 				if late := got.Err == dedup.ErrJoinTimeout; late != tt.late || told != tt.want {
-					t.Errorf("told %v after %v, want a timeout %v after %v", got.Err, told, tt.late, tt.want)
+					t.Errorf("got %v after %v, want a timeout: %v, after %v", got.Err, told, tt.late, tt.want)
 				}
 			})
 		})

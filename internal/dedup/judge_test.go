@@ -108,8 +108,8 @@ func (x *fetch) servedLocked(got dedup.Outcome, came time.Time) {
 	}
 }
 
-// judgeTrial checks a comparison against the world: as all answers differ, a result is allowed
-// only if nothing has changed.
+// judgeTrial checks a comparison. As all answers differ, its result may be Differs if nothing has
+// changed in between, and never Same.
 func (w *world) judgeTrial(own *fetch, got dedup.Comparison) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,12 +139,12 @@ func (w *world) judgeFates() {
 		switch got := x.prefetch.Fate(); {
 		case x.served == x.hits && x.hits > 0:
 			want = call.Ready
-		case x.served > 0: // some have waited for it, and they got it first
+		case x.served > 0: // calls that joined it got it before any that were hits
 			want = call.Late
 		case got == call.Pending:
-			want = call.Pending // that there is such a prefetch is counted
+			want = call.Pending // CheckFates checks the number of these
 		case x.prefetch.Why() == "compared":
-			want = call.Compared // which CheckFates counts
+			want = call.Compared // CheckFates checks these
 		default:
 			want = call.Wasted
 		}

@@ -20,13 +20,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// onlyBlame is the failure that TestModel must report: without one rule several things may fail,
-// and each has its own mutant.
+// onlyBlame names the environment variable with the failure that TestModel must report. A mutant
+// may cause others too, which have mutants of their own.
 const onlyBlame = "MCPSCHEDD_ONLY_BLAME"
 
-// TestModel runs random histories against a model world. Each place holds a number that changes
-// when a write lands, and an answer is the numbers that the server read. No call may get an answer
-// from before a change that preceded the call.
+// TestModel plays random histories with a store and a model server. Each place has a number that a
+// write raises when it lands, and an answer has the numbers that the server read. No call may get
+// an answer from before a change that preceded the call.
 func TestModel(t *testing.T) {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		if err := flag.Set("rapid.checks", "10000"); err != nil {
@@ -34,7 +34,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	sums := make(map[string]int)
-	var left string // by the first history that left something behind: not what a history is tried for
+	var left string // what the first history left behind; reported at the end, as rapid need not minimise a history for it
 	rapid.Check(t, func(rt *rapid.T) {
 		history := rapid.SliceOfN(rapid.Custom(drawOp), 60, 150).Draw(rt, "history")
 		var blame string
@@ -68,35 +68,35 @@ func TestModel(t *testing.T) {
 // world is the model, with the store under test.
 type world struct {
 	store      *dedup.Store
-	delivered  map[string]*dedup.Delivered // scope → what its client was given
+	delivered  map[string]*dedup.Delivered // scope → answers delivered to its client
 	work       sync.WaitGroup
-	prefetches []*dedup.Prefetch // all; the history's own goroutine is the only one to begin them
+	prefetches []*dedup.Prefetch // all; only the goroutine of the history uses it
 
 	mu      sync.Mutex
-	numbers [4]int   // place → how often it has changed
+	numbers [4]int   // place → number of its changes
 	fetches []*fetch // in the order they began
 	blamed  []string
-	left    string         // what there is at the end and should not be
-	sums    map[string]int // what happened → how often
+	left    string         // what a history left behind
+	sums    map[string]int // kind of event → number
 }
 
-// fetch is a call that went upstream.
+// fetch is a request to the server.
 type fetch struct {
 	nth        int
 	op         op
 	began      time.Time
 	sent       time.Time
 	prefetched bool
-	took       time.Duration // 0: not yet
-	saw        []int         // the numbers of the key's places
+	took       time.Duration // 0 until it was answered
+	saw        []int         // the numbers of the key's places that the server read
 	good       bool
 	cancelled  bool
-	served     int // how many calls got it, but the one that fetched
+	served     int // number of other calls that got its answer
 
 	// Of a prefetch.
 	prefetch *dedup.Prefetch
-	hits     int       // of those served
-	asked    time.Time // when the first came that waited and got it
+	hits     int       // hits among served
+	asked    time.Time // when the first call came that joined it and got its answer
 }
 
 func newWorld(t *testing.T) *world {
@@ -129,7 +129,7 @@ func (w *world) run(history []op) {
 		case "prefetch":
 			w.prefetch(o)
 		case "elsewhere":
-			w.mu.Lock() // the change and the word of it are one step
+			w.mu.Lock() // no call may come between the change and its invalidation
 			w.landLocked(o)
 			w.store.Invalidate(o.effect().Places...)
 			w.mu.Unlock()
@@ -141,7 +141,7 @@ func (w *world) run(history []op) {
 		case "resize":
 			w.store.Configure(dedup.Options{MaxBytes: int64(o.size), WriteSettle: modelWriteSettle})
 		case "question":
-			w.store.Taint(2) // of another upstream: it concerns no flight
+			w.store.Taint(2) // of another upstream, so no flight is affected
 		default:
 			w.change(o)
 		}
@@ -151,7 +151,7 @@ func (w *world) run(history []op) {
 	}
 }
 
-// end waits until everything must have ended, and checks what is left.
+// end waits until all operations must have ended, and checks that nothing is left.
 func (w *world) end() {
 	w.work.Wait()
 	time.Sleep(time.Second)
@@ -198,7 +198,7 @@ func (w *world) land(o op) {
 func (w *world) change(o op) {
 	effect := o.effect()
 	if o.what == "misjudged" {
-		effect = call.Effect{} // by the rules that held when it came
+		effect = call.Effect{} // by the rules before the reclassification
 	}
 	p := w.store.RegisterWrite(effect)
 	w.work.Go(func() {
@@ -206,7 +206,7 @@ func (w *world) change(o op) {
 		case "doubt":
 			time.Sleep(o.doubt)
 			p.Doubt()
-			if !o.late { // within the time, and no answer says so
+			if !o.late { // it lands within write_settle, without a reply
 				time.Sleep(modelWriteSettle - 1 - o.before)
 				w.land(o)
 				return
@@ -288,7 +288,7 @@ func (w *world) query(o op) dedup.Query {
 	return q
 }
 
-// lookLocked returns the numbers that the server reads.
+// lookLocked returns the current numbers of the places that a call depends on.
 func (w *world) lookLocked(o op) []int {
 	var saw []int
 	for _, p := range keys[o.key] {
@@ -304,7 +304,7 @@ func (w *world) fetch(ctx context.Context, o op, f *dedup.Flight, prefetched boo
 	w.fetches = append(w.fetches, x)
 	w.mu.Unlock()
 	w.work.Go(func() {
-		if o.before > 20*time.Millisecond { // it waits for its turn
+		if o.before > 20*time.Millisecond { // the request is not sent at once
 			time.Sleep(20 * time.Millisecond)
 			if prefetched {
 				w.mu.Lock()
@@ -337,7 +337,7 @@ func (w *world) fetch(ctx context.Context, o op, f *dedup.Flight, prefetched boo
 		f.Notify("notifications/progress", nil)
 		body := fmt.Appendf(nil, "%d %s", x.nth, strings.Repeat("x", o.size))
 		f.Settle(body, false, o.good)
-		clear(body) // it was only borrowed
+		clear(body) // Settle only borrows it
 	})
 	return x
 }

@@ -14,7 +14,7 @@ import (
 //
 // Why no replica serves an answer from before another's write: each place has a token that
 // is random and never reused. Before a write is sent, it replaces the tokens of its places
-// and sets a mark there. A replica whose lookup finds a mark, or another token than its
+// and sets a mark there. A replica that finds a mark in its lookup, or another token than in its
 // last lookup, takes the place as changed. So between two lookups that found the same token
 // and no mark, no write began, and every earlier write had ended.
 type Peers interface {

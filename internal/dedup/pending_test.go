@@ -79,7 +79,7 @@ func TestReclassify(t *testing.T) {
 		for _, step := range []struct {
 			name string
 			act  func()
-			want bool // a place that no call named is kept
+			want bool // whether an answer that depends on none of the calls' places is served
 		}{
 			{"reformed", func() {}, false},
 			{"one that had ended ends again", gone.End, false},
@@ -129,11 +129,11 @@ func reformSettles(t *testing.T, reform func(s *dedup.Store)) {
 		s := newStore(t)
 		reform(s)
 		if keeps(t, s, edge) {
-			t.Error("kept what may be from before the write")
+			t.Error("an answer that may be from before the write was served")
 		}
 		time.Sleep(settle)
 		if !keeps(t, s, edge) {
-			t.Error("not kept after the time to settle")
+			t.Error("no answer was served after the time to settle")
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestCloseWithDoubt(t *testing.T) {
 		p.Doubt()
 		time.Sleep(2 * writeSettle)
 		if got := s.Stats().UnderWay; got != 1 {
-			t.Errorf("got %d calls under way, want the one in doubt", got)
+			t.Errorf("got %d calls that have not ended, want the one in doubt", got)
 		}
 		p.End()
 	})

@@ -68,7 +68,7 @@ func TestExpirePrefetches(t *testing.T) {
 	caller := wait(t, s, tool("joined", never))
 	s.ExpirePrefetches(ofSession1)
 	if flying.ctx.Err() == nil || flying.Why() != "expired" || joined.ctx.Err() != nil {
-		t.Errorf("got %v, %q of the one that no call waits for, %v of the other", flying.ctx.Err(), flying.Why(), joined.ctx.Err())
+		t.Errorf("got %v, %q without a waiting call, %v with one", flying.ctx.Err(), flying.Why(), joined.ctx.Err())
 	}
 	flying.settle()
 	joined.settle()
@@ -117,7 +117,8 @@ func TestFetchPanics(t *testing.T) {
 // numbered returns the number of a call in the record.
 func numbered(seq int64) call.Number { return call.Number{Session: "1f00c2", Seq: seq} }
 
-// TestPrefetchBy: a prefetch has the number of its query, and knows the call that used it first.
+// TestPrefetchBy: a prefetch has the number of its query, and By returns the call that used it
+// first.
 func TestPrefetchBy(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -136,7 +137,7 @@ func TestPrefetchBy(t *testing.T) {
 				q := query(never, host)
 				q.Number = numbered(7)
 				g := begin(t, src.store, q)
-				q.Number = numbered(8) // of the call
+				q.Number = numbered(8) // of the call that asks for it
 				tt.act(t, src, q, g)
 				synctest.Wait()
 				if got := g.Number(); got != numbered(7) {
@@ -172,8 +173,8 @@ func TestPrefetchIsComparedBy(t *testing.T) {
 	}
 }
 
-// TestTook: a call that is served learns how long the fetch took from its sending, and at most its
-// unloaded latency.
+// TestTook: Took is the duration of the fetch from its sending, or its unloaded latency if that is
+// less.
 func TestTook(t *testing.T) {
 	const s = time.Second
 	sleep := time.Sleep
@@ -207,7 +208,7 @@ func TestTook(t *testing.T) {
 				joined := wait(t, store, q)
 				tt.fetch(flight)
 				flight.Settle([]byte("answer"), false, true)
-				sleep(s) // which is no part of it
+				sleep(s) // not part of Took
 				for how, x := range map[dedup.Disposition]*waiting{dedup.Joined: joined, dedup.Hit: wait(t, store, q)} {
 					if got := x.outcome(t); got.How != how || got.Took != tt.want {
 						t.Errorf("got %s that took %v, want %s of %v", got.How, got.Took, how, tt.want)
@@ -215,7 +216,7 @@ func TestTook(t *testing.T) {
 				}
 				if own != nil {
 					if got := own.outcome(t); got.How != dedup.Fetched || got.Took != 0 {
-						t.Errorf("who fetched is told %+v, and that it took %v, which it knows", got.How, got.Took)
+						t.Errorf("the fetching call got %+v and Took %v, want 0", got.How, got.Took)
 					}
 				}
 			})

@@ -12,13 +12,13 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// crowd is readers, writers and prefetches that run concurrently in real time.
+// crowd runs readers, writers and prefetches concurrently in real time.
 type crowd struct {
 	t       *testing.T
 	store   *dedup.Store
-	numbers [2]atomic.Int64 // what is true: of crowdPlaces, how often it has changed
+	numbers [2]atomic.Int64 // number of changes of each of crowdPlaces
 	fetches sync.WaitGroup
-	shared  atomic.Int64 // answers that came from the store or another's fetch
+	shared  atomic.Int64 // answers that the call did not fetch itself
 
 	mu         sync.Mutex
 	prefetches []*dedup.Prefetch
@@ -98,7 +98,7 @@ func (c *crowd) write(i, n int) {
 	case 4:
 		c.store.Stats()
 	}
-	for range 200 { // so that something is kept between two writes
+	for range 200 { // so that some answers are reused between two writes
 		c.store.Invalidate(local)
 	}
 }

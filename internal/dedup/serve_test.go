@@ -174,7 +174,7 @@ func TestSettling(t *testing.T) {
 			t.Errorf("got %s %q, want fetched", got.How, got.Body)
 		}
 		if got := src.ask(t, q); got.How != dedup.Hit {
-			t.Errorf("got %s, want hit: it was fetched long after the write", got.How)
+			t.Errorf("got %s, want hit, as it was fetched after the write had settled", got.How)
 		}
 	})
 }

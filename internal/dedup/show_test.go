@@ -56,7 +56,7 @@ func TestMarkShown(t *testing.T) {
 	q := query(never, host)
 	q.Delivered = dedup.NewDelivered()
 	g := begin(t, src.store, q)
-	src.store.MarkShown(q) // there is nothing to show yet
+	src.store.MarkShown(q) // no effect, as no answer is stored
 	g.settle()
 	src.store.MarkShown(q)
 	if got := src.ask(t, q); got.How != dedup.Hit || got.Repeated || g.Fate() != call.Ready {

@@ -60,7 +60,7 @@ func TestHint(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 			if string(result) != c.result {
-				t.Errorf("the result that was handed in became %s", result)
+				t.Errorf("the argument was changed to %s", result)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func BenchmarkHint(b *testing.B) {
 	b.SetBytes(int64(len(result)))
 	for b.Loop() {
 		if out := deliver.Hint(result, []string{"Read(src/main.rs)"}); bytes.Equal(out, result) {
-			b.Fatal("nothing was added")
+			b.Fatal("no text was added")
 		}
 	}
 }

@@ -98,7 +98,7 @@ func onlyAdded(t *testing.T, result, out []byte) {
 		now = append(now, e)
 	}
 	if len(now) <= len(old) {
-		t.Fatalf("%s became %s, with no block more", result, out)
+		t.Fatalf("%s became %s, without another block", result, out)
 	}
 	for i, e := range old {
 		if !bytes.Equal(e, now[i]) {
@@ -107,7 +107,7 @@ func onlyAdded(t *testing.T, result, out []byte) {
 	}
 }
 
-// Trimming removes the same fields as trimming the decoded value, and keeps the bytes of the
+// Trimming removes the same fields as trimming the decoded value would, and keeps the bytes of the
 // rest.
 func FuzzTrim(f *testing.F) {
 	for _, text := range []string{
@@ -129,14 +129,14 @@ func FuzzTrim(f *testing.F) {
 			return
 		}
 		if len(dropped) == 0 && got != text {
-			t.Errorf("nothing left out, and %q became %q", text, got)
+			t.Errorf("no field was omitted, and %q became %q", text, got)
 		}
 		want := without(decoded(t, text), 32)
 		if diff := cmp.Diff(want, decoded(t, got)); diff != "" {
 			t.Errorf("%s became %s (-want +got)\n%s", text, got, diff)
 		}
 		if !subsequence(got, text) {
-			t.Errorf("%s became %s, which is not part of it", text, got)
+			t.Errorf("%s became %s, which is not a subsequence of it", text, got)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func decoded(t *testing.T, text string) any {
 	return v
 }
 
-// without removes the fields that FuzzTrim's model omits.
+// without removes the fields that Trim must omit, in the model of FuzzTrim.
 func without(v any, levels int) any {
 	if levels == 0 {
 		return v

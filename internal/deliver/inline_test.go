@@ -70,7 +70,7 @@ func TestInlineLeavesOut(t *testing.T) {
 			}
 			out, added := deliver.Inline([]byte(shown), []deliver.Addition{bad, fine}, 1000, nil)
 			if want := []int{1}; !slices.Equal(added, want) || len(textsAdded(t, out, shown)) != 1 {
-				t.Errorf("before one that fits: got %v added, want %v", added, want)
+				t.Errorf("before an answer that fits: got %v added, want %v", added, want)
 			}
 		})
 	}
@@ -102,21 +102,21 @@ func TestInlineBudget(t *testing.T) {
 	}
 	out, added := deliver.Inline([]byte(shown), all, 1000, nil)
 	if want := []int{0, 2, 3}; !slices.Equal(added, want) {
-		t.Fatalf("got %v added, want %v: the second does not fit, the ones behind it do", added, want)
+		t.Fatalf("got %v added, want %v, as the second does not fit, and those after it do", added, want)
 	}
 	sum := 0
 	for _, text := range textsAdded(t, out, shown) {
 		sum += deliver.Tokens([]byte(text))
 	}
 	if _, added := deliver.Inline([]byte(shown), all, sum, nil); len(added) != 3 {
-		t.Errorf("budget %d, as much as they take: got %v added, want three", sum, added)
+		t.Errorf("budget %d, exactly enough: got %v added, want three", sum, added)
 	}
 	if _, added := deliver.Inline([]byte(shown), all, sum-1, nil); !slices.Equal(added, []int{0, 2}) {
-		t.Errorf("budget %d, one less than they take: got %v added, want the first two of them", sum-1, added)
+		t.Errorf("budget %d, one too few: got %v added, want the first two of them", sum-1, added)
 	}
 }
 
-// A heading shows the whole call where a hint elides its middle.
+// A heading has the whole call; a hint omits its middle.
 func TestHeadingIsLonger(t *testing.T) {
 	tool, path := "files__"+strings.Repeat("t", 50), strings.Repeat("deep/", 20)+"main.rs"
 	out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: tool, Arguments: `{"path":"` + path + `"}`, Result: answer("x")}}, 1000, nil)

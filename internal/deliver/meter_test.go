@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// What a model reads of a result is estimated by its bytes, and 1,600 tokens for each medium.
+// The tokens of a result are estimated from its bytes, plus 1,600 tokens for each medium.
 func TestMeterReadsContent(t *testing.T) {
 	for _, c := range []struct {
 		name, result string
@@ -45,7 +45,7 @@ func resultOf(texts ...string) []byte {
 	return append(append([]byte(`{"content":[`), bytes.Join(blocks, []byte(","))...), "]}"...)
 }
 
-// A sample is a copy, and estimates the whole within 5 %, wherever its pieces are cut.
+// A sample is a copy. It estimates the whole result within 5 %, wherever its pieces are cut.
 func TestMeterLearns(t *testing.T) {
 	for name, line := range map[string]string{
 		"code": "\tif err := f(\"a\\b\", 'x'); err != nil {\n", "letters": "Größe 東京 🙂 ", "quotes": `"""""`, "backslashes": `\\\\\`, "controls": "\x01\x02\x03", "indented": "            \"key\": [1, 2.5, null],\n",
@@ -63,7 +63,7 @@ func TestMeterLearns(t *testing.T) {
 				t.Errorf("got %.0f tokens, want about %.0f", got, want)
 			}
 			if other := float64(m.Tokens("b", copied)); other != got {
-				t.Errorf("another tool: got %.0f tokens, want as many", other)
+				t.Errorf("another tool: got %.0f tokens, want the same", other)
 			}
 		})
 	}
@@ -102,6 +102,6 @@ func TestMeterForgets(t *testing.T) {
 		}
 	}
 	if counted > 100 {
-		t.Errorf("%d of 1000 results were to be counted", counted)
+		t.Errorf("%d of 1000 results were chosen to be counted", counted)
 	}
 }

@@ -52,12 +52,12 @@ func TestTokensPieceByPiece(t *testing.T) {
 		}
 		slack := 2 * (len(text)/512 + 1)
 		if got := deliver.Tokens([]byte(text)); got < want-slack || got > want+slack {
-			t.Errorf("%s: got %d, want %d, give or take %d", name, got, want, slack)
+			t.Errorf("%s: got %d, want %d ± %d", name, got, want, slack)
 		}
 	}
 }
 
-// The tokenizer by itself is quadratic here, which takes minutes.
+// The tokenizer alone takes quadratic time here, which is minutes.
 func TestTokensOfBlankLines(t *testing.T) {
 	text := strings.Repeat(" \n", 100<<10)
 	if got := deliver.Tokens([]byte(text)); got < len(text)/8 || got > len(text) {

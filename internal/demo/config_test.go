@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/demo"
 )
 
-// settings is the part of the demo's configuration that the tests use.
+// settings are the parts of the demo's configuration that the tests use.
 type settings struct {
 	Enrichment struct {
 		WasteMS float64 `toml:"waste_ms"`
@@ -84,8 +84,8 @@ func TestConfigurationOfARun(t *testing.T) {
 	}
 }
 
-// A follow-up refers only to arguments and results, not to data of this session: its only
-// constants are defaults of the tool.
+// The arguments of follow-ups come from arguments and results. Their only constants are defaults
+// of the tools.
 func TestFollowUpsKnowTheToolsAlone(t *testing.T) {
 	tools := map[string]map[string]struct{ Default any }{} // tool → its arguments
 	for _, upstream := range []string{"tracker", "files"} {
@@ -110,13 +110,13 @@ func TestFollowUpsKnowTheToolsAlone(t *testing.T) {
 			seen++
 			target, known := tools[upstream+"/"+f.Tool]
 			if _, exact := tools[from]; !exact || !known {
-				t.Errorf("%s → %s: there are no such tools", from, f.Tool)
+				t.Errorf("%s → %s: unknown tools", from, f.Tool)
 				continue
 			}
 			for _, name := range slices.Sorted(maps.Keys(f.Args)) {
 				property, ok := target[name]
 				if !ok {
-					t.Errorf("%s → %s: it takes no %s", from, f.Tool, name)
+					t.Errorf("%s → %s: unknown argument %s", from, f.Tool, name)
 					continue
 				}
 				text, _ := f.Args[name].(string)

@@ -251,7 +251,7 @@ func (o Options) connect(ctx context.Context, args []string) (*client.Client, er
 		return cmd, nil
 	}
 	c := client.NewClient(transport.NewStdioWithOptions(o.Executable, nil, args, transport.WithCommandFunc(command)))
-	// The process is not bound to ctx, whose end would kill the proxy and orphan its servers.
+	// The process is not bound to ctx, as the end of ctx would kill the proxy and orphan its servers.
 	// Close ends it in order.
 	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
 		return nil, err

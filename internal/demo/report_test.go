@@ -80,7 +80,7 @@ To put mcpschedd in front of your own servers: mcpschedd import`
 func TestRunsDiffer(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*demo.Played)
-		want   string // empty for no error
+		want   string // "" for no error
 	}{
 		"times and dispositions": {func(p *demo.Played) { p.Answers[0].Wait, p.Answers[1].How = 1, "hit" }, ""},
 		"an answer": {func(p *demo.Played) { p.Answers[1].Text = "x " },

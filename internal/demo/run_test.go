@@ -22,7 +22,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// options returns options with think and tool times of a few milliseconds at most.
+// options returns options with think times and latencies of at most a few milliseconds.
 func options(t *testing.T) (demo.Options, *bytes.Buffer) {
 	t.Helper()
 	bin, err := program()
@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 	checkGone(t, 10) // two servers, and a proxy with two more; the same again for the plan
 	first, _, _ := strings.Cut(out.String(), "\n")
 	if !strings.HasPrefix(first, "Through mcpschedd the agent waited ") {
-		t.Errorf("got %q first, want what was saved", first)
+		t.Errorf("got %q first, want the savings", first)
 	}
 	for _, want := range []string{"20 calls in 15 turns", "divided by 1000.", " for 20 calls, ", "11 calls took one turn"} {
 		if !strings.Contains(out.String(), want) {
@@ -84,16 +84,16 @@ func TestRun(t *testing.T) {
 		t.Errorf("got no next step at the end:\n%s", out)
 	}
 	if got := line.String(); !strings.Contains(got, "\rTurn 16 of 16. ") && !strings.Contains(got, "KTurn 16 of 16. ") || !strings.HasSuffix(got, "\r\x1b[K") {
-		t.Errorf("got progress %q, want a line that is gone at the end", got)
+		t.Errorf("got progress %q, want a line that is erased at the end", got)
 	}
 }
 
-// The figures of a run of the real program. Waits are computed from the tools' latencies and not
-// measured, so the load of this machine matters only in that prefetches must fit into think times.
+// The figures of a run with the real program. Waits are computed from the tools' latencies, so the
+// load of this machine only matters in that prefetches must fit into think times.
 func TestRunFigures(t *testing.T) {
 	o, out := options(t)
-	// The demo must not export to the user's collector.
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the collector was told of %s", r.URL) }))
+	// The demo must not export anything to the user's collector.
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the collector got %s", r.URL) }))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	o.JSON, o.Speed, o.Keep = true, 16, filepath.Join(t.TempDir(), "kept for later")
@@ -123,7 +123,7 @@ func TestRunFigures(t *testing.T) {
 		}
 		early := c.Answered == "hit" || c.Answered == "joined"
 		if early && !c.ReadOnly {
-			t.Errorf("call %d, %s: a write that was answered without its server", i+1, c.Tool)
+			t.Errorf("call %d, %s: a write was answered without its server", i+1, c.Tool)
 		}
 		if c.ReadOnly {
 			wait := demo.Latency(c.Tool, c.Arguments)
@@ -134,7 +134,7 @@ func TestRunFigures(t *testing.T) {
 		}
 	}
 	if hidden < all/2 {
-		t.Errorf("of %v of waiting for calls that only read, %v is hidden; want at least half", all, hidden)
+		t.Errorf("of %v of waiting for reads, %v is hidden; want at least half", all, hidden)
 	}
 	totals := r.Stats.Totals
 	if totals.Amplification > 1.5 {
@@ -144,7 +144,7 @@ func TestRunFigures(t *testing.T) {
 		t.Errorf("its record %+v is not what its answers say: %v", totals, answered)
 	}
 	if totals.Prefetch.Used == 0 || totals.Prefetch.Issued < totals.Prefetch.Used || totals.HiddenMS <= 0 {
-		t.Errorf("prefetches: got %+v, want some used, and what they hid", totals)
+		t.Errorf("prefetches: got %+v, want some used, and hidden time", totals)
 	}
 	text, err := exec.Command(os.Getenv(realVariable), "stats", "--json", filepath.Join(o.Keep, "events")).Output()
 	var kept record.Stats
@@ -155,7 +155,7 @@ func TestRunFigures(t *testing.T) {
 		t.Errorf("got a record of %d calls, %v; want %d", kept.Totals.Calls, err, totals.Calls)
 	}
 	if err := demo.Run(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "keep: ") || !errors.Is(err, os.ErrExist) {
-		t.Errorf("again: got %v, want that it exists", err)
+		t.Errorf("a second time: got %v, want an error that it exists", err)
 	}
 	if t.Failed() {
 		t.Logf("%s", out)

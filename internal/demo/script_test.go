@@ -89,9 +89,9 @@ func TestScriptTimes(t *testing.T) {
 	})
 }
 
-// elsewhere changes the world: issue numbers are 1000 higher, and directories, functions, people
-// and the log line have other names. Only an agent that takes its arguments from the answers
-// completes the script.
+// elsewhere changes the data of the answers: issue numbers are 1000 higher, and directories,
+// functions, people and the log line have other names. Only an agent that takes its arguments from
+// the answers can complete the script.
 func elsewhere(do caller) caller {
 	there := strings.NewReplacer("billing", "payroll", "docs/webhooks", "docs/callbacks", "chargeOnce", "payUnlessPaid",
 		"mira", "wanda", "tomas", "henk", "ines", "olga", "duplicate charge for", "second time for")
@@ -168,9 +168,10 @@ func TestArgumentsComeFromAnswers(t *testing.T) {
 			fixed++
 		}
 	}
-	// The agent's only argument of its own is the label of the task, open bugs.
+	// The only argument that the agent does not take from an answer is the label of the task, open
+	// bugs.
 	if fixed != 3 {
-		t.Errorf("calls with the same arguments in both worlds: got %d, want the 3 lists", fixed)
+		t.Errorf("calls with the same arguments in both cases: got %d, want the 3 lists", fixed)
 	}
 }
 

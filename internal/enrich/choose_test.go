@@ -20,9 +20,8 @@ func sized(tokens int) func(*candidate) {
 	return func(c *candidate) { c.Bytes = (tokens - 50) * 4 }
 }
 
-// With few slots and a budget that would hold many, the small dense calls must
-// not keep out the dear one: the number of calls is part of the choice, not cut
-// off afterwards.
+// The slots are part of the choice. If calls were chosen by value per token and the list cut at
+// the number of slots, many small calls would displace the valuable large one.
 func TestSlotsArePartOfTheChoice(t *testing.T) {
 	all := candidates{likely("dear", 0.9, both(sized(7000), lasting(3*time.Second)))}
 	for i := range 20 {
@@ -37,7 +36,7 @@ func TestSlotsArePartOfTheChoice(t *testing.T) {
 	}
 }
 
-// The planner of the seed counts a link once, however many calls it fans out to.
+// Each call of a follow-up with many calls counts towards the budget.
 func TestEveryCallOfALinkIsPaidFor(t *testing.T) {
 	var all candidates
 	for _, a := range []string{"1", "2", "3"} {
@@ -60,7 +59,7 @@ func TestAuditOnlyIsFree(t *testing.T) {
 	if s.all[s.chosen[0]].Tokens != 0 {
 		t.Errorf("got %+v", s)
 	}
-	// Free of tokens, not of waste.
+	// It costs no tokens, but a wasted call still costs.
 	s = pick(candidates{likely("todo", 0.3, both(audit, lasting(time.Millisecond)))}, options(nil))
 	expect(t, s, "0 gate")
 }

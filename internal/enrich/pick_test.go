@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// reading is the model of a tool that may be prefetched: an answer of 2 KiB at the
-// 90th percentile (562 tokens), 400 ms.
+// reading returns the model of a tool that may be prefetched: 400 ms, and a result of 2 KiB at the
+// 90th percentile (562 tokens).
 func reading(change func(*valuemodel.Model)) *valuemodel.Model {
 	m := &valuemodel.Model{Layer: valuemodel.Layer{
 		Class: valuemodel.ReadOnly, ValueClass: valuemodel.Critical, Speculate: new(true),
@@ -27,7 +27,7 @@ func reading(change func(*valuemodel.Model)) *valuemodel.Model {
 	return m
 }
 
-// likely is a candidate for the call of a tool with an argument.
+// likely returns a candidate for a call of a tool.
 func likely(tool string, p float64, change func(*enrich.Candidate)) enrich.Candidate {
 	c := enrich.Candidate{
 		Key:   call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: `{"a":1}`},
@@ -39,7 +39,7 @@ func likely(tool string, p float64, change func(*enrich.Candidate)) enrich.Candi
 	return c
 }
 
-// options are those of a fresh session with default settings.
+// options returns the options of a new session with default settings.
 func options(change func(*enrich.Options)) enrich.Options {
 	o := enrich.Options{
 		Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond, SecondWorth: 0.01,
@@ -50,7 +50,7 @@ func options(change func(*enrich.Options)) enrich.Options {
 	return o
 }
 
-// selection is what was picked of all candidates.
+// selection is the result of Pick.
 type selection struct {
 	all    candidates
 	chosen []int
@@ -69,7 +69,8 @@ func (s selection) tokens() (sum int) {
 	return sum
 }
 
-// outcome is a selection as text: the choices in order, then what was declined.
+// outcome lists the indexes of the chosen candidates in order, then the declined ones with their
+// reasons.
 func outcome(s selection) []string {
 	var lines []string
 	for _, i := range s.chosen {
@@ -145,8 +146,8 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// P·min(L, D) > (1−P)·C, at its edge: with C = 50 ms and P = 0.5 a call must hide
-// more than 50 ms.
+// A candidate passes if P·min(L, D) > (1−P)·C, with the latency L, the lead D and the cost of
+// waste C. With C = 50 ms and P = 0.5 a call must hide more than 50 ms.
 func TestGate(t *testing.T) {
 	within := func(latency, lead time.Duration) func(*candidate) {
 		return func(c *candidate) { c.Latency, c.Lead = enrich.Fixed(latency), enrich.Fixed(lead) }
@@ -191,7 +192,7 @@ func TestGatePricesDollars(t *testing.T) {
 		options func(*enrich.Options)
 		want    []string
 	}{
-		// 0.5·400 ms against 0.5·(50 ms + dollars at a second for a cent)
+		// 0.5·400 ms against 0.5·(50 ms + the price, at one second per cent)
 		{"worth it", candidates{likely("a", 0.5, priced(0.0034))}, rich, []string{"0"}},
 		{"not worth it", candidates{likely("a", 0.5, priced(0.0035))}, rich, []string{"0 gate"}},
 		{"more than there is", candidates{likely("a", 0.5, priced(1.01))}, rich, []string{"0 dollars"}},
@@ -206,8 +207,7 @@ func TestGatePricesDollars(t *testing.T) {
 	}
 }
 
-// The seed halves the value of tools slower than 5 s. They are what waiting is
-// hidden best behind.
+// A slow tool is worth more, as it hides more waiting time.
 func TestSlowToolsAreBetterTargets(t *testing.T) {
 	slow := func(latency time.Duration) func(*candidate) {
 		return func(c *candidate) {
@@ -221,14 +221,15 @@ func TestSlowToolsAreBetterTargets(t *testing.T) {
 	}
 }
 
-// A median hides what is rarely large; min(L, D) is neither the least of the means
-// nor of the medians.
+// The expected hidden time is the mean of min(L, D) over the percentiles of both, not the minimum
+// of both means or of both medians.
 func TestHiddenTimeIsExpectedOverBothSpreads(t *testing.T) {
 	c := likely("a", 1, func(c *candidate) {
 		c.Latency = enrich.Percentiles{P10: 100 * time.Millisecond, P50: 400 * time.Millisecond, P90: 2 * time.Second}
 		c.Lead = enrich.Percentiles{P10: 200 * time.Millisecond, P50: time.Second, P90: 10 * time.Second}
 	})
-	// lead 200: .3·100+.4·200+.3·200 = 170; lead 1000: .3·100+.4·400+.3·1000 = 490; lead 10000: 790
+	// lead 200: .3·100+.4·200+.3·200 = 170; lead 1000: .3·100+.4·400+.3·1000 = 490; lead 10000:
+	// 790
 	want := 0.3*170 + 0.4*490 + 0.3*790
 	if s := pick(candidates{c}, options(nil)); len(s.chosen) != 1 || math.Abs(s.all[s.chosen[0]].Value-want) > 1e-9 {
 		t.Errorf("got %+v, want a value of %v", s, want)

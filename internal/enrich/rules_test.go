@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever the candidates: each is chosen once, or declined for one known reason; and the choices
-// keep every limit.
+// For random candidates, each one is either chosen or declined for one known reason, and the
+// choice keeps all limits.
 func TestEveryCandidateIsAccountedFor(t *testing.T) {
 	seen := make(map[enrich.Reason]int)
 	rapid.Check(t, func(t *rapid.T) {
@@ -35,7 +35,7 @@ func TestEveryCandidateIsAccountedFor(t *testing.T) {
 		enrich.RateLimited, enrich.Shadow, enrich.Stored, enrich.Throttled,
 	} {
 		if seen[r] == 0 && !t.Failed() {
-			t.Errorf("nothing was declined for %q: the candidates prove nothing of that", r)
+			t.Errorf("no candidate was declined for %q: the test proves nothing about it", r)
 		}
 	}
 	t.Log(seen)
@@ -91,7 +91,7 @@ func drawOptions(r *rand.Rand) enrich.Options {
 	}
 }
 
-// many are candidates of eight tools, all of which pass the gate.
+// many returns candidates for eight tools. All of them pass the gate.
 func many(n int) candidates {
 	r := rand.New(rand.NewPCG(7, 8))
 	models := make([]*valuemodel.Model, 8)
@@ -116,7 +116,7 @@ func many(n int) candidates {
 	return all
 }
 
-// To stay at or below 100 µs at the median; the worst is bounded by the node cap.
+// Limit: 100 µs in the median. The number of nodes bounds the worst case.
 func BenchmarkPick(b *testing.B) {
 	for _, slots := range []int{3, 64} {
 		b.Run(fmt.Sprintf("64 candidates, %d slots", slots), func(b *testing.B) {
@@ -126,7 +126,7 @@ func BenchmarkPick(b *testing.B) {
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				for i := range all {
-					all[i].P = 0.3 + float64((i*37+n*13)%70)/100 // another instance each time
+					all[i].P = 0.3 + float64((i*37+n*13)%70)/100 // different candidates each time
 				}
 				began := time.Now()
 				enrich.Pick(all, o)

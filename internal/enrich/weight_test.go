@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// alone is the choice of a candidate that nothing stands against.
+// alone returns a candidate after it was the only one to choose from. It must be chosen.
 func alone(t *testing.T, c candidate, change func(*enrich.Options)) candidate {
 	t.Helper()
 	s := pick(candidates{c}, options(func(o *enrich.Options) {
@@ -23,7 +23,7 @@ func alone(t *testing.T, c candidate, change func(*enrich.Options)) candidate {
 	return s.all[s.chosen[0]]
 }
 
-// What is hidden, 0.5 · 400 ms, times what it is worth.
+// The value is the hidden time, 0.5 · 400 ms, times the weight of the tool's class.
 func TestValue(t *testing.T) {
 	class := func(v valuemodel.ValueClass) func(*candidate) {
 		return func(c *candidate) { c.Model = reading(func(m *model) { m.ValueClass = v }) }
@@ -49,8 +49,8 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// Where answers only go into the store, what a call is expected to gain decides, and not the
-// class of its tool.
+// If results only go into the cache, candidates are ranked by expected net gain, not by the class
+// of their tool.
 func TestSilent(t *testing.T) {
 	class := func(v valuemodel.ValueClass) func(*candidate) {
 		return func(c *candidate) { c.Model = reading(func(m *model) { m.ValueClass = v }) }
@@ -75,7 +75,7 @@ func TestIntent(t *testing.T) {
 	tests := []struct {
 		name     string
 		keywords []string
-		want     float64 // times the value without intent
+		want     float64 // factor by which the intent raises the value
 	}{
 		{"none", nil, 1},
 		{"one that names nothing", []string{"retry", "logic"}, 1},
@@ -144,7 +144,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// What an answer counts is bounded, so that the largest is not left out for its size.
+// With MaxTokens a large result counts for at most that many tokens, so that it can be chosen in
+// spite of its size.
 func TestWhole(t *testing.T) {
 	large := candidates{likely("large", 0.9, func(c *enrich.Candidate) { c.Bytes = 1 << 20 })}
 	pick := func(budget, whole int) selection {
@@ -152,5 +153,5 @@ func TestWhole(t *testing.T) {
 	}
 	expect(t, pick(1000, 0), "0 budget")
 	expect(t, pick(1000, 1000), "0")
-	expect(t, pick(999, 1000), "0 budget") // something else was chosen before
+	expect(t, pick(999, 1000), "0 budget") // as after other results have used part of the budget
 }

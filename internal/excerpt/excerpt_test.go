@@ -108,7 +108,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A text far over the limit is never counted as a whole, and few texts are counted.
+// Texts far over the limit are not counted as a whole, and few texts are counted.
 func TestFitCountsLittle(t *testing.T) {
 	items := "[" + strings.Repeat(`{"id":12345,"name":"some name of some length","ok":true},`, 60_000) + "1]"
 	for _, value := range []string{items, `"` + strings.Repeat("x y ", 1<<20) + `"`, `{"a":` + items + `}`} {
@@ -156,18 +156,18 @@ func TestFitOfMore(t *testing.T) {
 	}
 }
 
-// Nested values are scanned only up to a few times their length.
+// Scanning a nested value takes at most a few times its length.
 func TestCutLooksLittle(t *testing.T) {
 	rows := "[" + strings.Repeat(`{"id":12345},`, 1000) + "1]"
 	for depth, want := range map[int]int{4: 4, 20: 20, 32: 32, 60: 33, 9000: 33} {
 		_, left := excerpt.Cut([]byte(strings.Repeat(`{"a":`, depth)+rows+strings.Repeat("}", depth)), 1000)
 		if n := strings.Count(left[0].Pointer, "/"); len(left) != 1 || n != want {
-			t.Errorf("%d levels: got %d parts left out, the first %d levels down, want one %d", depth, len(left), n, want)
+			t.Errorf("%d levels: got %d parts left out, the first %d levels down, want one at %d", depth, len(left), n, want)
 		}
 	}
 }
 
-// The many similar fields of an object are not listed one by one.
+// Similar fields of a large object are not listed one by one.
 func TestCutNamesLittle(t *testing.T) {
 	var b strings.Builder
 	for i := range 5000 {

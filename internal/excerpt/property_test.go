@@ -62,7 +62,7 @@ func TestCutProperties(t *testing.T) {
 		}
 	})
 	if cuts < 10 {
-		t.Errorf("%d values were cut: they prove nothing", cuts)
+		t.Errorf("%d values were cut: the test proves nothing", cuts)
 	}
 }
 
@@ -105,8 +105,8 @@ type tester interface {
 	Fatalf(string, ...any)
 }
 
-// checkCut checks that an excerpt is JSON within its limit, and that inserting the omissions
-// yields the value.
+// checkCut fails unless an excerpt is JSON within its limit, and inserting the omissions restores
+// the value.
 func checkCut(t tester, value, out []byte, left []excerpt.Omission, l int) {
 	t.Helper()
 	if !jsonrpc.Valid(out) {
@@ -119,7 +119,7 @@ func checkCut(t tester, value, out []byte, left []excerpt.Omission, l int) {
 	for _, one := range left {
 		rest, more := excerpt.Read(value, one.Pointer, one.From, all)
 		if len(more) > 0 || one.Count <= 0 || one.Bytes <= 0 {
-			t.Fatalf("%s\nbecame %s\nand to read %+v leaves %+v", value, out, one, more)
+			t.Fatalf("%s\nbecame %s\nand reading %+v leaves %+v", value, out, one, more)
 		}
 		pointer := one.Pointer
 		if one.What == "field" {
@@ -173,7 +173,7 @@ func put(t tester, to any, pointer string, l excerpt.Omission, rest any) any {
 		n := 0
 		for name, v := range rest.(map[string]any) {
 			if _, ok := to[name]; ok && l.What == "field" {
-				t.Fatalf("%+v is left out and there", l)
+				t.Fatalf("%+v is omitted and present", l)
 			}
 			if _, ok := to[name]; !ok {
 				n++
@@ -188,14 +188,14 @@ func put(t tester, to any, pointer string, l excerpt.Omission, rest any) any {
 		return to
 	case []any:
 		if len(to) != l.From || len(rest.([]any)) != l.Count {
-			t.Fatalf("%+v is left out of %d items", l, len(to))
+			t.Fatalf("%+v is omitted from %d items", l, len(to))
 		}
 		return append(to, rest.([]any)...)
 	case string:
 		if len(to) != l.From {
-			t.Fatalf("%+v is left out of %d bytes", l, len(to))
+			t.Fatalf("%+v is omitted from %d bytes", l, len(to))
 		}
 		return to + rest.(string)
 	}
-	return rest // a number too long
+	return rest // a number that was too long
 }

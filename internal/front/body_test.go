@@ -18,8 +18,8 @@ func half(t *testing.T, ln *pipes, length, sent int) net.Conn {
 	return ln.write(t, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, large(sent))
 }
 
-// All incomplete bodies together use bounded memory. At the limit, other requests are
-// refused; they are served again when the incomplete ones have timed out.
+// The bodies of incomplete requests together use bounded memory. At the limit other requests are
+// refused, until the incomplete ones have timed out.
 func TestIncompleteBodiesAreLimited(t *testing.T) {
 	for _, test := range []struct {
 		name                 string
@@ -50,7 +50,7 @@ func TestIncompleteBodiesAreLimited(t *testing.T) {
 	}
 }
 
-// The memory of bodies is released however their requests end.
+// The memory of a body is released however its request ends.
 func TestBodyMemoryIsReleased(t *testing.T) {
 	c := serveTCP(t, front.Options{MaxMessage: 1 << 18})
 	id := c.open()
@@ -62,7 +62,7 @@ func TestBodyMemoryIsReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill := large(1<<18 - 200)
-	for i := range 17 { // 16 fit at once
+	for i := range 17 { // 16 fit at the same time
 		for what, post := range map[string]func() (int, string){
 			"ping": func() (int, string) {
 				return c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"fill":"`+fill+`"}}`, "Mcp-Session-Id", id)

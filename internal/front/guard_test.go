@@ -12,7 +12,7 @@ import (
 )
 
 func TestGuard(t *testing.T) {
-	const ping = http.StatusMethodNotAllowed // status of GET /mcp if the guard passes it
+	const ping = http.StatusMethodNotAllowed // status of GET /mcp if the request passes the guard
 	open := front.HTTPOptions{Hosts: []string{"box.example"}, AllowedOrigins: []string{"https://app.example", "null"}}
 	token := front.HTTPOptions{Token: "s3cret"}
 	everywhere := front.HTTPOptions{Token: "s3cret", Hosts: []string{"box.example", "0.0.0.0"}}
@@ -20,7 +20,7 @@ func TestGuard(t *testing.T) {
 	tests := []struct {
 		name    string
 		options front.HTTPOptions
-		path    string // "" as /mcp
+		path    string // "" means /mcp
 		host    string
 		local   string // address of the connection
 		header  http.Header
@@ -107,7 +107,7 @@ func TestGuard(t *testing.T) {
 				t.Errorf("got WWW-Authenticate %q, want Bearer", w.Header().Get("WWW-Authenticate"))
 			}
 			if got := w.Header().Get("Access-Control-Allow-Origin"); got != "" && w.Code == http.StatusForbidden {
-				t.Errorf("a refused origin is told it may read: %q", got)
+				t.Errorf("a refused origin is allowed to read: %q", got)
 			}
 		})
 	}

@@ -41,7 +41,7 @@ type queue struct {
 	lines  [][]byte
 	size   int           // bytes of lines
 	closed bool          // no more messages are accepted; the queued ones may still be written
-	wake   chan struct{} // tells the open stream of changes; capacity 1; nil if no stream is open
+	wake   chan struct{} // notifies the open stream of changes; capacity 1; nil if no stream is open
 }
 
 // Send appends a message, or returns an error if the queue is full or closed.
@@ -65,11 +65,11 @@ func (q *queue) Send(line []byte) error {
 // Answer appends a copy of a response.
 func (q *queue) Answer(line []byte) error { return q.Send(bytes.Clone(line)) }
 
-// wakeLocked tells the open stream, if any, that the queue has changed.
+// wakeLocked notifies the open stream, if any, that the queue has changed.
 func (q *queue) wakeLocked() {
 	select {
 	case q.wake <- struct{}{}:
-	default: // it has been told already
+	default: // it has been notified already
 	}
 }
 

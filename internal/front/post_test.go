@@ -18,7 +18,7 @@ func TestPostRefused(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	tests := []struct {
 		name   string
-		path   string // "" as /mcp
+		path   string // "" means /mcp
 		body   string
 		header []string
 		want   int

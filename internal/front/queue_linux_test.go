@@ -13,8 +13,8 @@ import (
 	"mcpschedd/internal/front"
 )
 
-// A client that reconnects after many small responses receives them in time proportional to
-// their number. The test measures CPU time of its thread, so that other load does not matter.
+// A client that reconnects gets many small responses in time proportional to their number. The
+// test measures the CPU time of the thread, so that other load does not matter.
 func TestLongQueueIsDrained(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -37,7 +37,7 @@ func TestLongQueueIsDrained(t *testing.T) {
 		return took
 	}
 	few, many := drained(1_000), drained(20_000)
-	if many > 60*few { // twenty times as many
+	if many > 60*few { // for twenty times as many messages
 		t.Errorf("20000 answers took %v, 1000 took %v", many, few)
 	}
 }

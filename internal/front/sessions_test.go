@@ -41,7 +41,7 @@ func TestIdleSessionEnds(t *testing.T) {
 	})
 }
 
-// The bubble fails the test if a goroutine is left.
+// The test fails if a goroutine is left in the bubble.
 func TestManySessionsLeakNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
@@ -58,8 +58,8 @@ func TestManySessionsLeakNothing(t *testing.T) {
 	})
 }
 
-// A session with a suspended call neither expires nor is evicted. A session with a running
-// task is not evicted.
+// A session with a suspended call is neither expired nor evicted. One with a running task is not
+// evicted.
 func TestPendingSessionsAreKept(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour, MaxSessions: 12}})
@@ -146,7 +146,7 @@ func TestDisconnect(t *testing.T) {
 		c.server.mu.Lock()
 		for _, n := range c.server.sessions {
 			if got, want := n.busy.Load(), map[bool]int64{true: 0, false: 1}[n.client.Multiplexed]; got != want {
-				t.Errorf("pool %v: %d requests go on, want %d", n.client.Multiplexed, got, want)
+				t.Errorf("pool %v: %d requests continue, want %d", n.client.Multiplexed, got, want)
 			}
 		}
 		c.server.mu.Unlock()

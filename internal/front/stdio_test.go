@@ -93,8 +93,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A client that does not read receives all responses, but no notifications beyond the
-// backlog. No more of its requests are accepted until it reads.
+// A client that does not read gets all responses later, but only as many notifications as the
+// backlog holds. Until it reads, no more of its requests are accepted.
 func TestStdioBackPressure(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -116,7 +116,7 @@ func TestStdioBackPressure(t *testing.T) {
 			}
 		}
 		if sent < 8 || sent > 10 {
-			t.Errorf("%d notifications of 1 MiB were taken, want as many as the backlog holds", sent)
+			t.Errorf("%d notifications of 1 MiB were accepted, want as many as the backlog holds", sent)
 		}
 		close(n.gate)
 		io.WriteString(toFront, `{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n") // the last message accepted
@@ -128,7 +128,7 @@ func TestStdioBackPressure(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-blocked:
-			t.Error("a client that does not read is read from")
+			t.Error("a request of a client that does not read was accepted")
 		default:
 		}
 		stop()

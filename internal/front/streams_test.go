@@ -17,10 +17,10 @@ func TestSlowClientIsCutOff(t *testing.T) {
 	const host = " HTTP/1.1\r\nHost: localhost\r\n"
 	tests := []struct {
 		name string
-		send string        // %s is the session
-		live time.Duration // time at which the connection is open
-		over time.Duration // time at which it is closed
-		want string        // last text that can be read
+		send string        // %s stands for the session id
+		live time.Duration // time at which the connection must still be open
+		over time.Duration // time at which it must be closed
+		want string        // text at its end
 	}{
 		{"head never sent", "POST /mcp HTTP/1.1\r\nHost: lo", 9 * time.Second, 11 * time.Second, ""},
 		{"unwanted body never sent", "POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\n{", 59 * time.Second, 61 * time.Second, ""},
@@ -102,7 +102,7 @@ func TestShutdownDoesNotWaitForUnresponsiveClient(t *testing.T) {
 		begin := time.Now()
 		stop()
 		if took := time.Since(begin); took > 3*time.Second {
-			t.Errorf("took %v, want it to be bounded", took)
+			t.Errorf("took %v, want a bounded time", took)
 		}
 	})
 }

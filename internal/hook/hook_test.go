@@ -9,8 +9,7 @@ import (
 	"mcpschedd/internal/hook"
 )
 
-// files are what the ledger's effects are on: how many writes are under way, and how often
-// something may have changed.
+// files counts the effects of the ledger: pending writes, and how often files may have changed.
 type files struct{ open, changed int }
 
 type write struct {
@@ -52,7 +51,7 @@ func (d *desk) client(session string, parent int) *hook.Client {
 	return &hook.Client{Folder: folder, Session: session, Parent: parent, Prompted: func(words string) { d.prompts = append(d.prompts, session+": "+words) }}
 }
 
-// hear hears reports of the session a, unless they name another one.
+// hear passes reports to the ledger. Those without a session are of session a.
 func (d *desk) hear(reports ...daemon.Report) {
 	for _, r := range reports {
 		if r.Session == "" && r.Unread == "" {
@@ -144,7 +143,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// One that does not report, and one that may be changing something, take the folder from all.
+// A client that does not report, or that may be changing something unreported, makes the folder
+// non-exclusive for all clients.
 func TestLedgerOthers(t *testing.T) {
 	d := newDesk(t)
 	d.hear(begins, prompt)
@@ -154,7 +154,7 @@ func TestLedgerOthers(t *testing.T) {
 	d.Enter(other)
 	d.want(false, 0, "beside one that does not report")
 	if d.changed == changed {
-		t.Error("what was made early meanwhile is still served")
+		t.Error("earlier prefetches were not invalidated")
 	}
 	d.hear(daemon.Report{Event: "SessionStart", Why: "startup", Session: "b", Folder: folder})
 	d.want(true, 0, "beside one that reports and waits")
@@ -170,21 +170,21 @@ func TestLedgerOthers(t *testing.T) {
 	d.want(true, 0, "and has ended")
 }
 
-// A process keeps its client, whatever its sessions are called; another one with the same
-// session's name is another client.
+// The reports of a process belong to its client, even under another session id. The same session
+// id of another process belongs to another client.
 func TestLedgerProcess(t *testing.T) {
 	d := newDesk(t)
 	d.Enter(d.client("b", 7))
 	d.hear(begins, prompt, daemon.Report{Event: "SessionStart", Why: "startup", Session: "b", Parent: 7}, daemon.Report{Event: "SessionEnd", Session: "b", Parent: 7, Why: "clear"}, daemon.Report{Event: "UserPromptSubmit", Session: "c", Parent: 7, Prompt: "go"})
 	d.want(true, 0, "a process with another session")
 	if len(d.prompts) != 2 || d.prompts[1] != "b: go" {
-		t.Errorf("got prompts %q, want that of the process with its client", d.prompts)
+		t.Errorf("got prompts %q, want the process's prompt with its client", d.prompts)
 	}
 	d.hear(daemon.Report{Event: "PreToolUse", Tool: "Bash", Command: "make", Background: true, Session: "c", Parent: 8})
 	d.want(true, 1, "another process, in another folder")
 }
 
-// However many clients and uses are reported, so many are kept.
+// The numbers of clients and of tool uses that are kept are bounded.
 func TestLedgerBounds(t *testing.T) {
 	d := newDesk(t)
 	d.hear(begins, prompt)
@@ -203,6 +203,6 @@ func TestLedgerBounds(t *testing.T) {
 		d.hear(daemon.Report{Event: "UserPromptSubmit", Session: string(rune('a' + i + 1))})
 	}
 	if d.exclusive() {
-		t.Error("got a exclusive folder of a client of which nothing is known any more")
+		t.Error("got an exclusive folder, although the state of its client was dropped")
 	}
 }

@@ -1,9 +1,10 @@
 // Package hook tracks the file changes that clients' hooks report, and whether changes may go
 // unreported.
 //
-// Each client whose hook reports has a [turn], a state that its reports advance. A reported write is pending in the cache from its report on, as a call's is. A
-// directory is exclusive, so that reads of its files may be prefetched, while all clients in it
-// report, at least one is in a turn, and none may be changing anything unreported:
+// Each client with a hook that reports has a [turn], a state that its reports advance. A reported
+// write is pending in the cache from its report on, as a call's is. A directory is exclusive, so
+// that reads of its files may be prefetched, while all clients in it report, at least one is in a
+// turn, and none may be changing anything unreported:
 //
 //	ledger := hook.New(effects)
 //	exclusive := ledger.Exclusive("/home/me/project") // may be called at any time
@@ -59,7 +60,7 @@ type Ledger struct {
 	exclusive map[string]*atomic.Bool // directory → whether it is exclusive
 }
 
-// reporter is a client whose hook has reported, connected or not.
+// reporter is a client that has reported, connected or not.
 type reporter struct {
 	turn
 	session string // latest session name
@@ -74,8 +75,8 @@ type turn struct {
 	known      bool // its background commands are known, since its start or the end of a turn was reported
 	active     bool // in a turn: from a prompt until its model stops
 	failed     bool // a change in this turn may have gone unreported
-	background bool // a background command may be running whose end the client reports
-	detached   bool // a detached command may be running whose end is not reported
+	background bool // a background command may be running, and the client reports its end
+	detached   bool // a detached command may be running, and its end is not reported
 }
 
 // changing reports whether files may be changing without a report.

@@ -17,9 +17,9 @@ import (
 	"mcpschedd/internal/hook"
 )
 
-// folderWorld is a folder whose one file is changed by a client's own tools, by commands that
-// it leaves running, by its user between turns and by another client, and is read ahead and
-// read through a real store, as the proxy does it.
+// folderWorld is a folder with one file. A client's own tools, the commands that it leaves
+// running, its user between turns, and another client change the file. It is prefetched and read
+// through a real store, as the proxy does it.
 type folderWorld struct {
 	t         *testing.T
 	r         *rand.Rand
@@ -29,20 +29,21 @@ type folderWorld struct {
 	client    *hook.Client
 	version   atomic.Int64 // of the file
 	uses      int
-	turn      bool         // the model is at work
-	blind     bool         // something was changed of which the report is still on its way
-	running   atomic.Int64 // commands in the background
+	turn      bool         // the client is in a turn
+	blind     bool         // a change was made, and its report has not arrived yet
+	running   atomic.Int64 // number of background commands
 	beside    *hook.Client
-	served    int   // answers that were read ahead
-	told      int64 // the version when the end of a use was reported last
+	served    int   // number of prefetched answers that were served
+	told      int64 // version when the end of a tool use was last reported
 
 	mu   sync.Mutex
-	what []string // has happened
+	what []string // log of events
 }
 
 const settle, writeSettle = 2 * time.Second, 60 * time.Second
 
-// start is the daemon's, also after a crash: what it knew is lost.
+// start starts a daemon, the first one or the next one after a crash, which does not have the
+// earlier one's state.
 func (w *folderWorld) start() {
 	w.store = dedup.New(dedup.Options{MaxBytes: 1 << 20, WriteSettle: writeSettle, Settle: settle})
 	local := call.Place{Domain: "local"}
@@ -69,7 +70,7 @@ func (w *folderWorld) note(format string, args ...any) {
 	w.what = append(w.what, fmt.Sprintf("%v: ", time.Now().Format("15:04:05.000"))+fmt.Sprintf(format, args...))
 }
 
-// pause lets time pass, mostly little.
+// pause waits for a random time below most.
 func (w *folderWorld) pause(most time.Duration) {
 	time.Sleep(time.Duration(w.r.Int64N(int64(most))))
 	synctest.Wait()
@@ -80,14 +81,14 @@ func (w *folderWorld) change(who string) {
 	w.note("%s writes %d", who, w.version.Add(1))
 }
 
-// hear has a report heard, as it is sent now or long ago.
+// hear passes a report to the ledger that was sent ago before now.
 func (w *folderWorld) hear(r daemon.Report, ago time.Duration) {
 	r.Session, r.Folder, r.Sent = "a", folder, time.Now().Add(-ago).UnixMilli()
 	w.note("%s %s %s %q, exclusive %v", r.Event, r.Tool, r.Use, r.Command, w.exclusive())
 	w.ledger.Hear(&r)
 }
 
-// query reads the file; a lasting one is content with what others of its kind were answered.
+// query returns a read of the file. If lasting is set, its tool has a freshness.
 func (w *folderWorld) query(lasting bool) dedup.Query {
 	q := dedup.Query{
 		Key: call.Key{Upstream: 1, Scope: "s", Tool: fmt.Sprint("read ", lasting), Arguments: "{}"}, Places: []call.Place{{Domain: "local"}},
@@ -99,7 +100,7 @@ func (w *folderWorld) query(lasting bool) dedup.Query {
 	return q
 }
 
-// fetch reads the file at some moment of its time.
+// fetch returns a fetch that reads the file after before, and returns it after another after.
 func (w *folderWorld) fetch(before, after time.Duration) func(context.Context, *dedup.Flight) {
 	return func(_ context.Context, f *dedup.Flight) {
 		go func() {
@@ -115,7 +116,8 @@ func (w *folderWorld) span() time.Duration {
 	return time.Duration(w.r.Int64N(int64(500 * time.Millisecond)))
 }
 
-// readAhead is the prefetch worker: it looks at the folder before it begins, and when it sends.
+// readAhead makes a prefetch, like the prefetch worker: it checks that the folder is exclusive
+// before it starts the prefetch, and again before it sends it.
 func (w *folderWorld) readAhead() {
 	exclusive := w.exclusive
 	if !exclusive() {
@@ -135,8 +137,8 @@ func (w *folderWorld) readAhead() {
 	})
 }
 
-// read is a call of the client. What was read ahead must be the file as it is; where its tool has
-// a freshness, at least as it was when a use was last said to have ended.
+// read makes calls of the client. A prefetched answer must have the current version. The answer of
+// a tool with freshness must be at least as new as the last reported end of a tool use.
 func (w *folderWorld) read() {
 	if !w.turn || w.blind {
 		return
@@ -176,7 +178,7 @@ func (w *folderWorld) tail() (text string) {
 	return text
 }
 
-// use is one use of a tool, with reads beside it.
+// use plays one use of a tool, with reads meanwhile.
 func (w *folderWorld) use() {
 	w.uses++
 	id := fmt.Sprint(w.uses)
@@ -189,7 +191,7 @@ func (w *folderWorld) use() {
 	}
 	late := w.r.IntN(8) == 0
 	if late {
-		w.blind = true // until the report arrives nothing can be known
+		w.blind = true // a change cannot be noticed before its report arrives
 		w.change("a tool, reported late")
 		time.Sleep(time.Second)
 		w.hear(say("PreToolUse"), time.Second)
@@ -198,7 +200,7 @@ func (w *folderWorld) use() {
 		w.hear(say("PreToolUse"), 0)
 	}
 	if w.r.IntN(6) == 0 {
-		time.Sleep(time.Duration(w.r.IntN(90)) * time.Second) // its user is asked, or it takes long
+		time.Sleep(time.Duration(w.r.IntN(90)) * time.Second) // the user is asked to allow it, or it takes long
 	}
 	for range w.r.IntN(4) {
 		w.pause(time.Second)
@@ -213,14 +215,15 @@ func (w *folderWorld) use() {
 		}
 	}
 	switch w.r.IntN(8) {
-	case 0: // it was not permitted, or its end is never said; what it did it has done
+	case 0: // the use was not allowed, or its end is never reported; its changes were made before
 	default:
 		w.hear(say("PostToolUse"), 0)
 		w.told = w.version.Load()
 	}
 }
 
-// background is a command that goes on when its use is over, and changes the file until it ends.
+// background plays a command that continues after its tool use has ended, and changes the file
+// until it exits.
 func (w *folderWorld) background(left bool) {
 	w.uses++
 	r := daemon.Report{Event: "PreToolUse", Tool: "Bash", Use: fmt.Sprint(w.uses), Command: "make watch", Background: !left}
@@ -234,7 +237,7 @@ func (w *folderWorld) background(left bool) {
 	w.hear(r, 0)
 }
 
-// goOn is a command that goes on. Its client says so, unless it was left running.
+// goOn runs such a command. Its client reports its end, unless left is set.
 func (w *folderWorld) goOn(left bool) {
 	lasts := 10 * time.Minute
 	if !left {
@@ -248,9 +251,9 @@ func (w *folderWorld) goOn(left bool) {
 	}
 }
 
-// endTurn ends the turn, and its user changes files until the next one.
+// endTurn ends the turn. The user then changes the file before the next turn.
 func (w *folderWorld) endTurn() {
-	if w.r.IntN(4) > 0 { // else it is interrupted
+	if w.r.IntN(4) > 0 { // otherwise the turn is interrupted
 		w.hear(daemon.Report{Event: "Stop", Tasks: new(int(w.running.Load()))}, 0)
 	}
 	w.turn = false
@@ -260,7 +263,7 @@ func (w *folderWorld) endTurn() {
 	}
 }
 
-// another is a client without a hook, which comes, changes files and goes.
+// another plays a client without a hook that connects, changes the file and leaves.
 func (w *folderWorld) another() {
 	w.beside = &hook.Client{Folder: folder, Session: "b", Prompted: func(string) {}}
 	w.ledger.Enter(w.beside)
@@ -304,9 +307,9 @@ func (w *folderWorld) step() {
 	w.pause([]time.Duration{100 * time.Millisecond, 3 * time.Second, 20 * time.Second}[w.r.IntN(3)])
 }
 
-// Whatever is changed in a folder, by tools that report it, by commands that go on, by people
-// between turns, by others and round a crash: no answer that was fetched before the change is
-// served after it. And answers are read ahead and served in between.
+// However a file is changed (by tools that report it, background commands, users between turns,
+// other clients, and before or after a crash of the daemon), no answer that was fetched before the
+// change is served after it. Between changes, prefetched answers are served.
 func TestModel(t *testing.T) {
 	served := 0
 	for seed := range uint64(400) {
@@ -315,20 +318,20 @@ func TestModel(t *testing.T) {
 			w.start()
 			if seed%4 > 0 {
 				w.hear(daemon.Report{Event: "SessionStart", Why: "startup"}, 0)
-			} else { // the client had been at work before there was a daemon
+			} else { // the client was in use before the daemon started
 				w.goOn(false)
 			}
 			for range 80 {
 				w.step()
 			}
-			time.Sleep(10 * time.Minute) // what goes on ends
+			time.Sleep(10 * time.Minute) // background commands exit
 			served += w.served
 		})
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	if t.Logf("%d answers were served from before their call", served); served < 400 {
-		t.Errorf("got %d answers that were read ahead and served, want some in each history", served)
+	if t.Logf("%d prefetched answers were served", served); served < 400 {
+		t.Errorf("got %d prefetched answers that were served, want at least one per history on average", served)
 	}
 }

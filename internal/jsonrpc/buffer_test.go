@@ -25,7 +25,7 @@ func borrow(t testing.TB, line []byte) jsonrpc.Message {
 	return m
 }
 
-// Reframe does not write a result in place that is not the message's own.
+// If the result is not the message's own, Reframe does not write in place.
 func TestReframeAnother(t *testing.T) {
 	m := borrow(t, []byte(`{"jsonrpc":"2.0","id":1,"result":{"a":1}}`))
 	for _, result := range []string{`{"b":22}`, `{"c":3}`, `{}`} {
@@ -35,7 +35,7 @@ func TestReframeAnother(t *testing.T) {
 		}
 	}
 	if string(m.Result) != `{"a":1}` {
-		t.Errorf("got %s, want the result as it was", m.Result)
+		t.Errorf("got %s, want an unchanged result", m.Result)
 	}
 	m.Result = []byte(`{"in its place":true}`)
 	if got, want := m.Reframe([]byte("9"), m.Result), `{"jsonrpc":"2.0","id":9,"result":{"in its place":true}}`; string(got) != want {
@@ -71,7 +71,7 @@ func FuzzReframe(f *testing.F) {
 	})
 }
 
-// Released buffers are reused, and no line that is still held changes.
+// Buffers are reused after Release, and lines that are still held do not change.
 func TestBorrowedLinesStay(t *testing.T) {
 	var stream bytes.Buffer
 	var want []string
@@ -98,7 +98,7 @@ func TestBorrowedLinesStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		held[i] = b
-		if i%3 != 0 { // some are held for longer
+		if i%3 != 0 { // the others are held for longer
 			release(i - i%7)
 		}
 	}
@@ -113,7 +113,7 @@ func TestBorrowedLinesStay(t *testing.T) {
 // Released buffers are reused: reading lines does not allocate.
 func TestBorrowAllocates(t *testing.T) {
 	if checking() {
-		t.Skip("under the race detector a sync.Pool forgets at random")
+		t.Skip("under the race detector a sync.Pool drops items at random")
 	}
 	for _, size := range []int{10, 1000, 60_000, 100_000, 1 << 20} {
 		r := jsonrpc.NewReader(&endless{line: append(bytes.Repeat([]byte("x"), size), '\n')}, 0)

@@ -13,13 +13,13 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// The form of canonical texts. FuzzAppendCanonical checks that equal values have equal
-// texts, and which values have none.
+// Canonical texts of some values. FuzzAppendCanonical checks that equal values have equal texts,
+// and which values have no text.
 func TestAppendCanonical(t *testing.T) {
 	for value, want := range map[string]string{
 		" {\t\"b\" :\r\n [ 1 , { } , [ ] ], \"a\":2 } ":          `{"a":2,"b":[1,{},[]]}`,
 		`{"b":{"d":1,"c":[{"f":1,"e":2}]},"a":0}`:                `{"a":0,"b":{"c":[{"e":2,"f":1}],"d":1}}`,
-		`{"😀":1,"｡":2}`:                                          `{"｡":2,"😀":1}`, // by bytes, not by UTF-16
+		`{"😀":1,"｡":2}`:                                          `{"｡":2,"😀":1}`, // names are sorted by bytes, not by UTF-16
 		`{"a\"":1,"a#":2,"a!":3}`:                                `{"a!":3,"a\"":1,"a#":2}`,
 		`{"baseRef":1,"b":2,"base":3,"Z":4}`:                     `{"Z":4,"b":2,"base":3,"baseRef":1}`,
 		`[1,1.0,1e0,-0,0,9007199254740993]`:                      `[1,1.0,1e0,-0,0,9007199254740993]`,
@@ -37,8 +37,8 @@ func TestAppendCanonical(t *testing.T) {
 	}
 }
 
-// Two texts have the same canonical text if and only if encoding/json decodes the same value
-// from both and no object repeats a name, ignoring case. A canonical text is canonical itself.
+// Two texts have the same canonical text exactly if encoding/json decodes equal values from them
+// and no object repeats a name, ignoring case. The canonical text of a canonical text is itself.
 func FuzzAppendCanonical(f *testing.F) {
 	for _, pair := range [][2]string{
 		{`{"a":1,"b":[1.0,"x"]}`, `{ "b":[1.0,"\u0078"], "a":1 }`},
@@ -71,8 +71,8 @@ func FuzzAppendCanonical(f *testing.F) {
 			ok, want bool
 			model    string
 		}{{okX, wantX, modelX}, {okY, wantY, modelY}} {
-			if got.ok != got.want && !(got.want && strings.ContainsRune(got.model, '\ufffd')) { // that may be half a pair
-				t.Fatalf("of %q and %q: got %v of what is read as %q", a, b, got.ok, got.model)
+			if got.ok != got.want && !(got.want && strings.ContainsRune(got.model, '\ufffd')) { // may be half of a surrogate pair
+				t.Fatalf("%q and %q: got %v, and encoding/json decodes %q", a, b, got.ok, got.model)
 			}
 		}
 		if okX && okY && bytes.Equal(x, y) != (modelX == modelY) {
@@ -85,7 +85,7 @@ func FuzzAppendCanonical(f *testing.F) {
 			t.Errorf("%q: got %q of its canonical %q", a, again, x)
 		}
 		if same, _ := model(x); same != modelX {
-			t.Errorf("%q: its canonical %q is read as %q, not %q", a, x, same, modelX)
+			t.Errorf("%q: its canonical %q is decoded as %q, not %q", a, x, same, modelX)
 		}
 	})
 }
@@ -162,10 +162,10 @@ func modelValue(dec *json.Decoder, out *strings.Builder, depth int) bool {
 	return true
 }
 
-// halves reports whether a valid text contains half a surrogate pair: encoding/json decodes
-// it as U+FFFD, so the value has more of these than the text.
+// halves reports whether a valid text contains half of a surrogate pair. encoding/json decodes
+// that as U+FFFD, so the value has more of these than the text.
 func halves(text []byte) bool {
-	const mark = '\uE000' // stands for what is written as U+FFFD
+	const mark = '\uE000' // stands for a U+FFFD that the text contains
 	plain := bytes.ReplaceAll(text, []byte("\ufffd"), []byte(string(mark)))
 	var out []byte
 	for i := 0; i < len(plain); i++ {

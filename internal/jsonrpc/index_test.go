@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// checkIndex compares an index with a walk over the object for each lookup.
+// checkIndex compares each lookup in an index with a walk over the object.
 func checkIndex(t *testing.T, obj []byte) {
 	t.Helper()
 	x := jsonrpc.NewIndex(obj)
@@ -29,7 +29,7 @@ func checkIndex(t *testing.T, obj []byte) {
 		if got, want := x.Get(name), jsonrpc.Get(obj, name); !bytes.Equal(got, want) || (got == nil) != (want == nil) {
 			t.Errorf("got %s of %s, want %s", name, got, want)
 		}
-		same, like := 0, 0 // members with the name; with the name in any case
+		same, like := 0, 0 // members with the name; members with the name in any case
 		for _, m := range all {
 			if string(m.Name) == name {
 				same++
@@ -41,7 +41,7 @@ func checkIndex(t *testing.T, obj []byte) {
 		ambiguous = ambiguous || like > 1
 		value, rival := x.Sole(name)
 		if (rival != nil) != (like > 1 || like > same) || rival != nil && value != nil || rival == nil && !bytes.Equal(value, x.Get(name)) {
-			t.Errorf("%q in %s: got the sole value %s and the rival %q; it is there %d times, in whatever case %d times", name, obj, value, rival, same, like)
+			t.Errorf("%q in %s: got the sole value %s and the rival %q; it occurs %d times, in any case %d times", name, obj, value, rival, same, like)
 		}
 	}
 	if x.Unambiguous() == ambiguous {
@@ -95,7 +95,7 @@ func TestIndexAllocates(t *testing.T) {
 		}
 	})
 	if n != 0 {
-		t.Errorf("got %v allocations for the questions, want none", n)
+		t.Errorf("got %v allocations for the lookups, want none", n)
 	}
 }
 

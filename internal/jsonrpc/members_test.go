@@ -45,10 +45,10 @@ func TestSetAndDelete(t *testing.T) {
 		}
 		got := jsonrpc.Delete(obj, func(name []byte) bool { return string(name) == "a" })
 		if string(got) != c.deleted || c.obj == c.deleted && len(obj) > 0 && &got[0] != &obj[0] {
-			t.Errorf("delete: %q became %q, want %q, and where that is the same not a copy", c.obj, got, c.deleted)
+			t.Errorf("delete: %q became %q, want %q, without a copy if it is the same", c.obj, got, c.deleted)
 		}
 		if string(obj) != c.obj {
-			t.Errorf("%q itself has become %q", c.obj, obj)
+			t.Errorf("the argument %q has become %q", c.obj, obj)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func FuzzDelete(f *testing.F) {
 		f.Add([]byte(seed), byte(5))
 	}
 	f.Fuzz(func(t *testing.T, obj []byte, pick byte) {
-		// Delete some members and keep others, independently of their names.
+		// goes selects members by an arbitrary property of their names.
 		goes := func(name []byte) bool { return (len(name)+bytes.Count(name, []byte("a")))%7 < int(pick%8) }
 		got := jsonrpc.Delete(obj, goes)
 		old, ok := membersStd(obj)
@@ -181,7 +181,7 @@ func FuzzDelete(f *testing.F) {
 			t.Fatalf("got %q of %q (-want +got):\n%s", got, obj, diff)
 		}
 		if len(want) == len(old) && !bytes.Equal(got, obj) {
-			t.Fatalf("got %q, want it as it was: %q", got, obj)
+			t.Fatalf("got %q, want it unchanged: %q", got, obj)
 		}
 		stays := func(name []byte) bool { return !goes(name) }
 		if diff := cmp.Diff(rawMembers(obj, stays), rawMembers(got, stays)); diff != "" {

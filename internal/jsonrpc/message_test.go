@@ -18,7 +18,7 @@ import (
 var envelopes = []struct {
 	name string
 	raw  string
-	code int    // of the error; zero if there is none
+	code int    // of the error; zero for none
 	id   string // "-" for nil
 	kind string // of a valid message
 }{
@@ -212,7 +212,7 @@ func FuzzParse(f *testing.F) {
 		var want map[string]json.RawMessage
 		if !valid || json.Unmarshal(raw, &want) != nil || want == nil {
 			if err == nil {
-				t.Fatalf("got no error for something that is no object")
+				t.Fatalf("got no error for a value that is not an object")
 			}
 			return
 		}
@@ -246,7 +246,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The index that Parse builds of a long message equals an index built from its part.
+// The index that Parse builds for a long message equals an index of its params.
 func TestParseIndexes(t *testing.T) {
 	long := `"` + strings.Repeat(`a\"{`, 2000) + `"`
 	var many strings.Builder

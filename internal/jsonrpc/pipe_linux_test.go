@@ -22,7 +22,7 @@ func TestPipe(t *testing.T) {
 	}
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(r, got); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("got other bytes than were sent, %v", err)
+		t.Errorf("got other bytes than those sent, %v", err)
 	}
 	r.SetReadDeadline(time.Unix(1, 0))
 	if _, err := r.Read(got); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -52,7 +52,8 @@ func TestPipeCloseWhileReading(t *testing.T) {
 	}
 }
 
-// A process that shares the standard streams may make them block, but not the reopened ones.
+// Another process with the same standard streams may set them to blocking mode. That does not
+// affect streams that were opened again.
 func TestOpenStream(t *testing.T) {
 	from, to := pipe(t)
 	reader, err := jsonrpc.OpenStream(from)
@@ -72,7 +73,7 @@ func TestOpenStream(t *testing.T) {
 	}
 	w := jsonrpc.NewWriter(out)
 	defer w.Close()
-	for range 3 { // with blocking calls the first one would wait for a reader
+	for range 3 { // in blocking mode the first one would wait for a reader
 		if err := w.Send(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +95,7 @@ func TestOpenStream(t *testing.T) {
 	}
 }
 
-// Bytes that the peer accepts at once are written when Send returns, without an allocation.
+// Send writes what the peer accepts at once before it returns, without an allocation.
 func TestWriterDirect(t *testing.T) {
 	from, to := pipe(t)
 	w := jsonrpc.NewWriter(to)
@@ -123,7 +124,7 @@ func TestWriterDirect(t *testing.T) {
 	}
 }
 
-// The bytes that the peer does not accept at once are copied. Send does not retain the line.
+// Send copies what the peer does not accept at once, and does not retain the line.
 func TestWriterDirectRest(t *testing.T) {
 	from, to := pipe(t)
 	w := jsonrpc.NewWriter(to)
@@ -147,7 +148,7 @@ func TestWriterDirectRest(t *testing.T) {
 	got := make([]byte, len(want))
 	for range 2 {
 		if _, err := io.ReadFull(from, got); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("got another line than was sent, %v", err)
+			t.Errorf("got another line than the one sent, %v", err)
 		}
 	}
 	w.Close()

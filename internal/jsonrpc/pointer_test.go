@@ -48,7 +48,7 @@ func TestAt(t *testing.T) {
 	for _, name := range []string{"", "~1", "a/b~", "~~//", "~01"} {
 		tokens := slices.Collect(jsonrpc.PointerTokens("/" + jsonrpc.PointerToken(name)))
 		if !slices.Equal(tokens, []string{name}) {
-			t.Errorf("%q: got %q, want it alone", name, tokens)
+			t.Errorf("%q: got %q, want one token", name, tokens)
 		}
 	}
 }

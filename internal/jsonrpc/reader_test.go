@@ -34,7 +34,7 @@ func readAll(t *testing.T, r *jsonrpc.Reader) (lines []string, last error) {
 			lines = append(lines, "too long: "+string(long.Head))
 		case err != nil:
 			if _, again := r.Next(); again != err {
-				t.Errorf("got %v after %v, want the same", again, err)
+				t.Errorf("got %v after %v, want the same error", again, err)
 			}
 			return lines, err
 		default:
@@ -44,7 +44,7 @@ func readAll(t *testing.T, r *jsonrpc.Reader) (lines []string, last error) {
 	}
 }
 
-// borrowAll is readAll with Borrow; it holds every other line until the end.
+// borrowAll is like readAll but uses Borrow. It holds every other line until the end.
 func borrowAll(r *jsonrpc.Reader) (lines []string) {
 	var held []*jsonrpc.Buffer
 	var of []int // held[i] is lines[of[i]]
@@ -69,7 +69,7 @@ func borrowAll(r *jsonrpc.Reader) (lines []string) {
 	}
 }
 
-// The end of a stream. FuzzReader checks the lines before it.
+// Next returns the right error at the end of a stream. FuzzReader checks the lines before it.
 func TestReader(t *testing.T) {
 	broken := errors.New("broken")
 	long := strings.Repeat("0123456789", 100_000)
@@ -141,7 +141,7 @@ func TestReaderMemoryTooLong(t *testing.T) {
 	}
 }
 
-// A long line does not enlarge the Reader permanently.
+// A long line does not enlarge the Reader's memory for long.
 func TestReaderMemoryAfterwards(t *testing.T) {
 	r := jsonrpc.NewReader(io.MultiReader(&xs{40 << 20}, strings.NewReader("\nok\n")), 0)
 	var before, after runtime.MemStats
@@ -211,7 +211,7 @@ func FuzzReader(f *testing.F) {
 		if diff := cmp.Diff(got, borrowAll(jsonrpc.NewReader(&chunked{in: in, sizes: chunks}, limit))); diff != "" {
 			t.Errorf("lines borrowed (-read +borrowed):\n%.2000s", diff)
 		}
-		at := 0 // each Head is the beginning of a line after the last one
+		at := 0 // each Head is a prefix of a line after the previous one
 		for i, line := range got {
 			if head, long := strings.CutPrefix(line, "too long: "); long {
 				next := bytes.Index(in[at:], []byte(head))

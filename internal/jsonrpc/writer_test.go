@@ -29,8 +29,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// A peer that does not read costs its sender memory but never blocks it. When the peer reads
-// again, it receives all lines in order.
+// A peer that does not read never blocks Send; its lines are queued. When it reads again, it gets
+// all lines in order.
 func TestWriterSlowPeer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		from, to := io.Pipe()
@@ -50,7 +50,7 @@ func TestWriterSlowPeer(t *testing.T) {
 		half := make(chan struct{})
 		go func() {
 			if err := w.Drain(t.Context(), want.Len()/2); err != nil {
-				t.Errorf("drain to the half: %v", err)
+				t.Errorf("drain to half: %v", err)
 			}
 			close(half)
 		}()
@@ -63,7 +63,7 @@ func TestWriterSlowPeer(t *testing.T) {
 			t.Errorf("drain: got %v, want deadline exceeded", err)
 		}
 		if closed(half) {
-			t.Error("half of it is drained, and nothing is read")
+			t.Error("drain to half returned before the peer has read")
 		}
 
 		got := make([]byte, want.Len())
@@ -72,7 +72,7 @@ func TestWriterSlowPeer(t *testing.T) {
 		}
 		synctest.Wait()
 		if !closed(half) || w.Queued() == 0 {
-			t.Errorf("got half of it drained: %v, and %d bytes queued at two thirds", closed(half), w.Queued())
+			t.Errorf("drain to half returned: %v, with %d bytes queued", closed(half), w.Queued())
 		}
 		if _, err := io.ReadFull(from, got[len(got)*2/3:]); err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestWriterCloseWhileBlocked(t *testing.T) {
 			t.Errorf("send: got %v, want %v", err, os.ErrClosed)
 		}
 		if w.Queued() != 0 {
-			t.Error("got something queued after close")
+			t.Error("got lines queued after Close")
 		}
 	})
 }
@@ -316,7 +316,7 @@ func TestWriterManySenders(t *testing.T) {
 	}
 }
 
-// All lengths around the thresholds of the Writer.
+// Lines of all lengths around the thresholds of the Writer arrive.
 func TestWriterSizes(t *testing.T) {
 	from, to := pipe(t)
 	w := jsonrpc.NewWriter(to)
@@ -339,7 +339,7 @@ func TestWriterSizes(t *testing.T) {
 		got <- sizes
 	}()
 	for _, size := range want {
-		// First each alone, then all queued.
+		// First each line alone, then all of them queued.
 		if err := w.Send(bytes.Repeat([]byte("x"), size)); err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +410,7 @@ func TestWriterPeerGone(t *testing.T) {
 // for it.
 func TestWriterBlockingFile(t *testing.T) {
 	from, to := pipe(t)
-	to.Fd() // puts it into blocking mode
+	to.Fd() // sets blocking mode
 	w := jsonrpc.NewWriter(to)
 	if err := w.Send(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
 		t.Fatal(err)

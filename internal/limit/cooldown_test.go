@@ -19,7 +19,7 @@ func TestRetryAfterStopsPrefetches(t *testing.T) {
 		enter(t, h, github).Leave(limited(7 * time.Second))
 		for range 7 {
 			wantRefused(t, h, github, limit.ErrCoolingDown)
-			enter(t, h, github).Leave(good) // goes on, but is too early to prove anything
+			enter(t, h, github).Leave(good) // a call that began before the cool-down ended does not end it
 			time.Sleep(time.Second)
 		}
 		wantRefused(t, h, github, limit.ErrCoolingDown) // half open
@@ -29,14 +29,15 @@ func TestRetryAfterStopsPrefetches(t *testing.T) {
 	})
 }
 
-// TestRefused: a 429 reported by another replica has the effect of this process's own, but is not
-// counted. Further 429s of concurrent calls, and those of local processes, are not reported.
+// TestRefused: a 429 reported by another replica has the same effect as one of this process, but
+// is not counted. Leave does not report further 429s of concurrent calls, nor those of local
+// processes.
 func TestRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h, other := limit.New(nil), limit.New(nil)
 		first, second, local := enter(t, h, github), enter(t, h, github), enter(t, h, "upstream:files")
 		if !first.Leave(limited(7*time.Second)) || second.Leave(limited(7*time.Second)) || local.Leave(limited(0)) {
-			t.Error("want the first 429 of the remote host alone to be news")
+			t.Error("want only the first 429 of the remote host to be reported")
 		}
 		other.Refused(github, 7*time.Second)
 		wantRefused(t, other, github, limit.ErrCoolingDown)
@@ -83,8 +84,8 @@ func TestCoolDownLength(t *testing.T) {
 	const unsaid = 0
 	for _, tt := range []struct {
 		name string
-		said []time.Duration // one 429 after the other, each on a call begun after the one before
-		want time.Duration   // from the last of them
+		said []time.Duration // Retry-After of consecutive 429s; 0 for none
+		want time.Duration   // cool-down after the last one
 	}{
 		{"unsaid", []time.Duration{unsaid}, 30 * time.Second},
 		{"again", []time.Duration{unsaid, unsaid}, time.Minute},

@@ -16,7 +16,7 @@ const github = "api.github.com"
 
 var good = limit.Outcome{}
 
-// begun receives calls in the order in which they begin.
+// begun receives the names of calls in the order in which they begin.
 type begun chan string
 
 // real and prefetch start a call that holds its slot for hold.
@@ -94,7 +94,7 @@ func TestRealCallsGoFirst(t *testing.T) {
 				h := limit.New(map[string]limit.Rule{github: tt.rule})
 				order := make(begun, 10)
 				for i := range max(tt.rule.Burst, tt.rule.Concurrency) {
-					order.real(t, h, "first", tt.hold+time.Duration(i)*time.Millisecond) // of two that begin at once the order is not known
+					order.real(t, h, "first", tt.hold+time.Duration(i)*time.Millisecond) // so that no two end at the same time, which would leave the order open
 				}
 				promoted := make(chan struct{})
 				order.prefetch(t, h, "prefetch 1", nil, tt.hold)
@@ -104,7 +104,7 @@ func TestRealCallsGoFirst(t *testing.T) {
 				synctest.Wait()
 				order.real(t, h, "real 2", tt.hold)
 				if _, ok := h.TryEnter(github); ok {
-					t.Error("a call that does not wait overtakes those that do")
+					t.Error("TryEnter passed waiting calls")
 				}
 				time.Sleep(time.Minute)
 				got := slices.DeleteFunc(order.order(), func(name string) bool { return name == "first" })
@@ -116,7 +116,8 @@ func TestRealCallsGoFirst(t *testing.T) {
 	}
 }
 
-// TestNoOvertaking: a token that has just arrived belongs to the waiting call, even before that wakes.
+// TestNoOvertaking: a token that arrives belongs to the waiting call, even before the timer has
+// fired.
 func TestNoOvertaking(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 1}})
@@ -149,7 +150,8 @@ func TestNothingSet(t *testing.T) {
 	})
 }
 
-// TestCautionWithoutRules: without rules four prefetches may run at once, and 200 begin in an hour.
+// TestCautionWithoutRules: the default limits of prefetches are four at once, and 200 within an
+// hour.
 func TestCautionWithoutRules(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
@@ -220,7 +222,7 @@ func TestQuotaIsAnyHour(t *testing.T) {
 			}
 		}
 		if len(began) < 280 {
-			t.Errorf("got %d prefetches in ten hours, want nearly 300", len(began))
+			t.Errorf("got %d prefetches in ten hours, want about 300", len(began))
 		}
 	})
 }
@@ -252,7 +254,7 @@ func TestHarm(t *testing.T) {
 		order.real(t, h, "delayed by a real call", 0)
 		time.Sleep(2 * time.Second)
 		if got := h.Harm(github); got != 4*time.Second {
-			t.Errorf("got harm of %v, want the 4 s that calls waited for a prefetch's slot", got)
+			t.Errorf("got harm of %v, want 4 s: the wait of calls while a prefetch held a slot", got)
 		}
 		want := []limit.HostStats{{Host: github, LastHour: 1, HarmMS: 4000}}
 		if diff := cmp.Diff(want, h.Stats()); diff != "" {

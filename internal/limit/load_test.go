@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/limit"
 )
 
-// ledger records a host's calls, to check them.
+// ledger records the calls to a host.
 type ledger struct {
 	t     *testing.T
 	rule  limit.Rule
@@ -23,14 +23,14 @@ type ledger struct {
 
 	mu         sync.Mutex
 	inFlight   int
-	real       []span // one for each real call
+	real       []span // calls that are not prefetches, or were promoted
 	prefetches []time.Duration
 }
 
 // span is the wait of a call, since the ledger's start.
 type span struct {
 	from, to time.Duration
-	entered  bool // else it was cancelled
+	entered  bool // false if it was cancelled
 }
 
 func (l *ledger) now() time.Duration { return time.Since(l.start) }
@@ -113,10 +113,10 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	var err error
 	from, real := l.now(), true
 	switch kind {
-	case 0: // a prefetch
+	case 0: // never promoted
 		real = false
 		slot, err = h.Prefetch(ctx, github, nil)
-	case 1: // a prefetch that is promoted while it waits, if it waits so long
+	case 1: // promoted if it still waits then
 		promoted := make(chan struct{})
 		at := l.now() + promotion
 		timer := time.AfterFunc(promotion, func() { close(promoted) })
@@ -125,7 +125,7 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 		if real = l.now() > at; real {
 			from = at
 		} else if l.now() == at {
-			real, from = true, at // either; then it has not waited
+			real, from = true, at // promoted just as it started, without a wait as a call
 		}
 	default:
 		slot, err = h.Enter(ctx, github)
@@ -137,7 +137,7 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	}
 }
 
-// stuck returns what is free although a call is waiting for it.
+// stuck returns a message if a call or prefetch waits although its limits would let it start.
 func stuck(s limit.HostStats, r limit.Rule) string {
 	slots, tokens := r.Concurrency == 0 || s.InFlight < r.Concurrency, s.Tokens == nil || *s.Tokens > 1.0001
 	half := r.Concurrency == 0 && s.Prefetches < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-1) >= 0.5*float64(r.Concurrency)
@@ -173,7 +173,7 @@ func TestRandomLoad(t *testing.T) {
 				h := limit.New(map[string]limit.Rule{github: rule})
 				l := &ledger{t: t, rule: rule, start: time.Now()}
 				var calls sync.WaitGroup
-				pauses := []time.Duration{30 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} // far too much, much, little
+				pauses := []time.Duration{30 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} // overload, load, light load
 				for l.now() < 3*time.Minute {
 					seed := rnd.Uint64()
 					calls.Go(func() { l.call(h, rand.New(rand.NewPCG(seed, 2))) })
@@ -188,10 +188,10 @@ func TestRandomLoad(t *testing.T) {
 				l.check()
 				s := h.Stats()[0]
 				if s.InFlight+s.Prefetches+s.Waiting+s.WaitingPrefetches != 0 {
-					t.Errorf("something is left: %+v", s)
+					t.Errorf("calls left: %+v", s)
 				}
 				if len(l.real) < 100 || len(l.prefetches) < 5 {
-					t.Errorf("%d real calls, %d prefetches: too few to show anything", len(l.real), len(l.prefetches))
+					t.Errorf("%d real calls, %d prefetches: the test proves little", len(l.real), len(l.prefetches))
 				}
 			})
 		})

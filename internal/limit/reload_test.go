@@ -39,7 +39,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestForgets: idle hosts are evicted, but for those with a rule.
+// TestForgets: idle hosts without a rule of their own are evicted.
 func TestForgets(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001, Burst: 1}})
@@ -52,7 +52,7 @@ func TestForgets(t *testing.T) {
 			t.Errorf("got %d hosts, want at most 1024", got)
 		}
 		if _, ok := h.TryEnter(github); ok {
-			t.Error("the bucket was forgotten")
+			t.Error("the bucket of a host with a rule was evicted")
 		}
 		busy.Leave(good)
 	})

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	lease = 10 * time.Second      // how long what is shared takes a replica to be there
-	slow  = 10 * time.Millisecond // how long a question to it, or its answer, takes at most
+	lease = 10 * time.Second      // how long an absent replica still counts as present
+	slow  = 10 * time.Millisecond // longest delay of a request or a reply
 )
 
-// bucket is the shared state of one host, in memory.
+// bucket is the shared state of one host.
 type bucket struct {
 	rule  limit.Rule
-	known int // replicas
+	known int // number of replicas
 
 	mu     sync.Mutex
-	gone   int // of them
+	gone   int // absent replicas
 	tokens float64
 	at     time.Time
-	began  []time.Time // prefetches
+	began  []time.Time // of prefetches in the last hour
 }
 
 // settle adds the tokens that have arrived.
@@ -80,7 +80,7 @@ func (b *bucket) grant(a limit.TokenRequest) (g limit.Grant) {
 // sharing is a replica that takes from a bucket.
 type sharing struct {
 	*limit.Hosts
-	book   *ledger // of its own calls
+	book   *ledger // its own calls
 	bucket *bucket
 
 	mu  sync.Mutex
@@ -111,7 +111,7 @@ func share(t *testing.T, n int, seed uint64, rule limit.Rule) []*sharing {
 
 var errCut = errors.New("cut off")
 
-// lost takes the time of a message, and reports whether it was lost.
+// lost waits for the delay of a message, and reports whether the message was lost.
 func (s *sharing) lost() bool {
 	s.mu.Lock()
 	took := time.Duration(s.rnd.Int64N(int64(slow)))
@@ -159,7 +159,7 @@ func keeps(t *testing.T, all []*sharing, rule limit.Rule) (n int) {
 		}
 	}
 	slices.Sort(began)
-	full := float64(rule.Burst) + rule.Rate*(2*slow).Seconds() // two tokens may be late by not the same
+	full := float64(rule.Burst) + rule.Rate*(2*slow).Seconds() // two tokens may have different delays
 	left, last := full, time.Duration(0)
 	for i, at := range began {
 		left = min(full, left+rule.Rate*(at-last).Seconds()) - 1
@@ -201,9 +201,9 @@ func TestReplicasKeepToRule(t *testing.T) {
 					}
 				})
 				calls.Wait()
-				time.Sleep(time.Second) // for questions that are under way
+				time.Sleep(time.Second) // until the last replies have arrived
 				if n := keeps(t, all, rule); n < 300 {
-					t.Errorf("%d calls: too few to show anything", n)
+					t.Errorf("%d calls: the test proves little", n)
 				}
 			})
 		})
@@ -275,7 +275,7 @@ func TestReplicasShareQuota(t *testing.T) {
 		}
 		wantRefused(t, all[0].Hosts, github, limit.ErrQuota)
 		if _, err := all[2].Prefetch(t.Context(), github, nil); err != limit.ErrQuota {
-			t.Errorf("a replica that has made none: got %v, want ErrQuota", err)
+			t.Errorf("a replica without prefetches: got %v, want ErrQuota", err)
 		}
 		enter(t, all[2].Hosts, github).Leave(good)
 		time.Sleep(time.Hour)

@@ -11,7 +11,7 @@ import (
 func TestLimited(t *testing.T) {
 	for _, tt := range []struct {
 		text string
-		want time.Duration // 0: it does not say
+		want time.Duration // 0: the text gives no wait
 	}{
 		// GitHub
 		{"API rate limit exceeded for user ID 583231.", 0},
@@ -130,7 +130,7 @@ func TestNotLimited(t *testing.T) {
 		"429 Too Many Requests\n" + strings.Repeat("x", 2<<10),
 	} {
 		if wait, ok := limit.Limited(text); ok {
-			t.Errorf("%s: taken for a 429 (%v)", text, wait)
+			t.Errorf("%s: recognised as a 429 (%v)", text, wait)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// relay copies bytes between stdio and the server at addr, whose state then survives this
-// process. The process exits when either side closes its connection.
+// relay copies bytes between stdio and the server at addr, so that the server's state outlives
+// this process. The process exits when either side closes its connection.
 func relay(addr string) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -46,7 +46,7 @@ type Options struct {
 	Stubborn     bool              // the process ignores SIGTERM
 	Family       bool              // the process starts a child with the same Beacon, which has Stays
 	AskFirst     bool              // the server requests roots/list as soon as it is initialized
-	Leaks        []string          // environment variables whose values the process prints to stderr before it crashes, in all encodings of Written
+	Leaks        []string          // environment variables; the process prints their values to stderr before it crashes, in all encodings of Written
 	Relay        string            // address of a Server to which the process only relays bytes
 
 	// Answer, if it is set, is called first for each request of the right era; a nil result

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The same rule before and after its code was moved.
+// The same rule, before and after its code was moved.
 const (
 	before1 = `package shop
 

@@ -29,7 +29,7 @@ func TestNearest(t *testing.T) {
 		{"stub__", []string{"a__b", "c__b"}, ""},
 		{strings.Repeat("x", 128) + "__echo", []string{"echo"}, "echo"},
 		{"gitlab__get_issue", []string{"github__get_issue"}, "github__get_issue"},
-		{"get_issue", []string{"github__get_issue", "gitlab__get_issue"}, ""}, // two are the same but for the server
+		{"get_issue", []string{"github__get_issue", "gitlab__get_issue"}, ""}, // the two differ only in the server
 		{"budget", []string{"budget_tokens", "steps"}, "budget_tokens"},
 		{"step", []string{"steps", "stop"}, "steps"},
 		{"zz", []string{"z"}, "z"},
@@ -46,7 +46,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// The table leads to what the definition of the distance leads to.
+// The table gives the distances of the definition.
 func TestEdits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	word := func() string {
@@ -63,7 +63,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// distance is the optimal string alignment distance, by its definition.
+// distance computes the optimal string alignment distance by its definition.
 func distance(a, b string) int {
 	switch {
 	case a == "":

@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// The defects that a plan can have, with their places and messages.
+// Each defect of a plan has a place and a message.
 func TestDefects(t *testing.T) {
 	const (
 		a       = `{"id":"a","tool":"a"}`
@@ -96,7 +96,7 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// told compares defects.
+// told compares the texts of defects.
 func told(t *testing.T, defects plan.Defects, want []string) {
 	t.Helper()
 	var got []string
@@ -129,7 +129,7 @@ func TestDefectsReadOnly(t *testing.T) {
 	})
 }
 
-// A plan full of defects takes bounded time and memory.
+// A plan with very many defects takes bounded time and memory.
 func TestDefectsBounded(t *testing.T) {
 	o := parsing(t)
 	o.Bytes = 0
@@ -157,12 +157,12 @@ func TestOutputMayHold(t *testing.T) {
 	}{
 		{`{}`, "/x", true},
 		{`{"properties":{"a":{}},"additionalProperties":false}`, "/b", false},
-		{`{"properties":{"a":{}},"additionalProperties":false}`, "/0", true},                                                 // it may be an array
+		{`{"properties":{"a":{}},"additionalProperties":false}`, "/0", true},                                                 // the result may be an array
 		{`{"$ref":"#/$defs/t","$defs":{"t":{"type":"object","properties":{"kid":{"$ref":"#/$defs/t"}}}}}`, "/kid/kod", true}, // recursive
 		{`{"anyOf":[{"type":"string"},{"type":"null"}]}`, "/a", false},
 		{`{"items":{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false},"type":"array"}`, "/*/n", true},
 		{`{"items":{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false},"type":"array"}`, "/0/m", false},
-		{`{"type":7,"properties":[],"anyOf":{},"items":null}`, "/a", true}, // no schema
+		{`{"type":7,"properties":[],"anyOf":{},"items":null}`, "/a", true}, // not a valid schema
 	} {
 		o := parsing(t)
 		o.Find = func(name string) *plan.Tool { return &plan.Tool{Name: name, Writes: never, Output: []byte(c.schema)} }

@@ -27,8 +27,8 @@ func shop(name string) *plan.Tool {
 	return t
 }
 
-// A step that would disclose the outcome of another one to third parties needs confirmation,
-// however it depends on the outcome. Constants of the client do not.
+// A step that would disclose the outcome of another step to third parties needs confirmation,
+// however it depends on that outcome. A step with constants only does not.
 func TestRisksOfTelling(t *testing.T) {
 	for name, c := range map[string]struct {
 		a    string // more results of the reading step
@@ -139,8 +139,8 @@ func TestRulesChange(t *testing.T) {
 	}
 }
 
-// A failed change prevents later ones, whatever else these wait for. So a change that third parties
-// see discloses the failure to them.
+// A failed write prevents all later writes, whichever steps they depend on. So a later write that
+// third parties can see discloses the failure to them.
 func TestRisksOfFailedWrites(t *testing.T) {
 	find := func(name string) *plan.Tool {
 		tool := shop(strings.Replace(name, "post", "write", 1))

@@ -21,7 +21,7 @@ func TestForEach(t *testing.T) {
 	const each = `"tool":"read","for_each":"$ref:list","arguments":{"give":"$ref:item.n","ms":"$ref:item.ms","fail":{"$ref":"item#/fail","default":""}}`
 	for _, c := range []struct {
 		name, steps, want string
-		calls             int // calls of the last step
+		calls             int // number of calls of the last step
 	}{
 		{
 			"item and index",
@@ -113,7 +113,7 @@ func TestForEachSlots(t *testing.T) {
 		name     string
 		limits   plan.Limits
 		tool     string
-		most     string // max_parallel
+		most     string // value of max_parallel
 		want     int
 		makespan time.Duration
 	}{
@@ -145,7 +145,7 @@ func TestForEachGivesSlotsBack(t *testing.T) {
 	})
 }
 
-// Items that are left when the plan ends are reported, even if none failed.
+// Items that have not started when the plan ends are reported, even if none failed.
 func TestForEachCutBetweenItems(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
@@ -160,7 +160,7 @@ func TestForEachCutBetweenItems(t *testing.T) {
 	})
 }
 
-// Blocks are returned in the order of the items, not of the answers.
+// Blocks are returned in the order of the items, whatever the order of their results.
 func TestForEachBlocks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
@@ -230,8 +230,7 @@ func raise(most *atomic.Int64, n int64) {
 	}
 }
 
-// The results of a step that is neither an output nor referred to are not stored, however long
-// they are.
+// Results are not stored if their step is neither an output nor referred to.
 func TestForEachKeepsNothingInVain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, s := run(t, plan.Limits{Bytes: 1000}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8]}},

@@ -85,7 +85,7 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// expected checks that a forecast is a valid schedule.
+// expected fails if a forecast is not a valid schedule of its plan.
 func expected(t testing.TB, p *plan.Plan, l plan.Limits) {
 	t.Helper()
 	o := forecast(p, l)
@@ -123,7 +123,7 @@ func TestBudgetNeeded(t *testing.T) {
 	}
 }
 
-// Optional steps run if their outputs, of 100 tokens each, fit beside those of the required ones.
+// Optional steps run if their outputs of 100 tokens each fit beside those of the required steps.
 func TestBudget(t *testing.T) {
 	const out = " skipped: left out: not needed, or over budget_tokens"
 	for _, c := range []struct {
@@ -175,7 +175,7 @@ func TestBudget(t *testing.T) {
 				}
 				for _, st := range report.Steps {
 					if st.State == plan.Skipped != st.Benign {
-						t.Errorf("step %s: benign is %t, and it was %s", st.Step.ID, st.Benign, st.Reason)
+						t.Errorf("step %s: got benign %t with the reason %s", st.Step.ID, st.Benign, st.Reason)
 					}
 				}
 			})

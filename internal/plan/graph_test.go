@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// Steps that share a domain keep their written order if one of them may write, unless references
-// need another one.
+// Steps with a common domain keep their written order if one of them may write, unless references
+// require another order.
 func TestOrderOfDomains(t *testing.T) {
 	const (
 		read  = `"tool":"get_issue","arguments":{"number":1}`
@@ -20,8 +20,8 @@ func TestOrderOfDomains(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name  string
-		steps []string // "id": s0, s1, … is inserted
-		want  string   // what each step follows
+		steps []string // "id": s0, s1, … is added to each
+		want  string   // predecessors of each step
 	}{
 		{"reads alone", []string{read, read}, "0: 1:"},
 		{"a write waits for reads", []string{read, read, write + `1}`}, "0: 1: 2:0,1"},
@@ -50,16 +50,16 @@ func TestOrderOfDomains(t *testing.T) {
 	}
 }
 
-// For any references and domains: a plan is accepted exactly if its references form no cycle; no
-// two steps of a domain can overlap if one of them writes, whichever other steps are excluded;
-// and a written order that is possible is kept.
+// For random references and domains: a plan is accepted exactly if its references form no cycle.
+// Two steps of a domain never overlap if one of them writes, whichever other steps are excluded.
+// The written order is kept if it is possible.
 func TestOrderOfDomainsInAnyOrder(t *testing.T) {
 	accepted, turned := 0, 0
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 15))
 		n := 2 + r.IntN(7)
 		waits, domains, writes := make([][]int, n), make([][]string, n), make([]bool, n)
-		place := r.Perm(n) // references go from higher to lower, with a few exceptions
+		place := r.Perm(n) // references go from higher to lower positions, with a few exceptions
 		var each []string
 		for i := range n {
 			var ids []string
@@ -111,14 +111,14 @@ func TestOrderOfDomainsInAnyOrder(t *testing.T) {
 			}
 		}
 		if inARow(asWritten) && !kept {
-			t.Fatalf("seed %d: an order that could be kept is not", seed)
+			t.Fatalf("seed %d: the written order is possible, and was not kept", seed)
 		}
 		if !kept {
 			turned++
 		}
 	}
 	if accepted < 1000 || turned < 300 {
-		t.Errorf("%d accepted, %d of them turned round: too much alike to tell", accepted, turned)
+		t.Errorf("%d accepted, %d of them reordered: the test proves little", accepted, turned)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// inARow reports whether steps can be sorted so that each follows its dependencies.
+// inARow reports whether the steps have an order in which each follows its dependencies.
 func inARow(waits [][]int) bool {
 	done := make([]bool, len(waits))
 	for range waits {
@@ -160,7 +160,7 @@ func inARow(waits [][]int) bool {
 	return !slices.Contains(done, false)
 }
 
-// well checks the invariants of an accepted plan.
+// well fails if an accepted plan breaks an invariant.
 func well(t testing.TB, p *plan.Plan) {
 	t.Helper()
 	after, ids := make([][]int, len(p.Steps)), make(map[string]bool)
@@ -183,7 +183,7 @@ func well(t testing.TB, p *plan.Plan) {
 		}
 		for _, j := range s.OrderAfter {
 			if slices.Contains(s.Waits, j) {
-				t.Errorf("step %d: follows %d only for its order, and waits for it", i, j)
+				t.Errorf("step %d: depends on %d only for the order of writes, and waits for it", i, j)
 			}
 		}
 		if s.Writes && (s.Optional || s.Retry > 0) {

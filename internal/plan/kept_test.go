@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// A kept result can be read by its owner alone, until it expires, is dropped, or newer results
-// take its memory.
+// A stored result can be read by its owner only, until it expires, is dropped, or is evicted by
+// newer results.
 func TestKept(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var k plan.Kept
@@ -28,14 +28,14 @@ func TestKept(t *testing.T) {
 		}
 		first, other := k.Add("a", "first", small, time.Minute), k.Add("b", "other", small, time.Hour)
 		if !readable("a", first) || readable("b", first) || readable("a", other) || !readable("b", other) {
-			t.Error("a result is not its owner's alone")
+			t.Error("another owner can read the result")
 		}
 		if _, list, _ := k.Read("a", false, []byte("{}"), &plan.Settings{}, nil); !strings.Contains(list, first) || strings.Contains(list, other) {
 			t.Errorf("the list is %q", list)
 		}
 		time.Sleep(time.Minute + 1)
 		if readable("a", first) || !readable("b", other) {
-			t.Error("a result ends at another time than its own")
+			t.Error("a result expired too early or too late")
 		}
 		for range 5 {
 			first = k.Add("a", "huge", huge, time.Hour)
@@ -49,7 +49,7 @@ func TestKept(t *testing.T) {
 	})
 }
 
-// Mistaken arguments are told without the names of Go types.
+// Errors about wrong arguments do not mention Go types.
 func TestKeptArguments(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"handle":"h","pointer":"/a","offset":3}`: `handle "h": unknown or expired`,

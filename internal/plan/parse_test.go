@@ -18,7 +18,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// issueInput is compiled once, because that takes long.
+// issueInput is compiled once, as that takes long.
 var issueInput = sync.OnceValue(func() *schema.Schema {
 	s, err := schema.Compile([]byte(`{"type":"object","properties":{"number":{"type":"integer"},"repo":{"type":"string"}},
 		"required":["number"],"additionalProperties":false}`))
@@ -28,7 +28,7 @@ var issueInput = sync.OnceValue(func() *schema.Schema {
 	return s
 })
 
-// parsing returns the options for the plans of these tests.
+// parsing returns the options of the tests in this file.
 func parsing(t testing.TB) plan.Options {
 	t.Helper()
 	tools := map[string]*plan.Tool{
@@ -66,7 +66,7 @@ func parsing(t testing.TB) plan.Options {
 // steps returns a plan with these steps.
 func steps(each ...string) string { return `{"steps":[` + strings.Join(each, ",") + `]}` }
 
-// The plans of the guide.
+// Example plans of the guide.
 const (
 	guideComparison = `{
   "steps": [
@@ -243,11 +243,11 @@ func TestParseKeepsNothing(t *testing.T) {
 		return plan.Result{}
 	}}).Run(t.Context(), p)
 	if got != `s a {"x":12345} [7] {"day":"mon"}` {
-		t.Errorf("got %s, want it as it was", got)
+		t.Errorf("got %s, want it unchanged", got)
 	}
 }
 
-// A plan full of references once took forty times its size.
+// Parsing a plan full of references takes little memory. It once took forty times the plan's size.
 func TestParseManyReferences(t *testing.T) {
 	o := parsing(t)
 	o.Bytes = 0
@@ -315,7 +315,7 @@ step "d" at /steps/3: cycle: d -> e -> d, each waits for the next`
 	}
 }
 
-// Any input yields either a plan that can run or defects.
+// Parse returns, for any input, either defects or a plan that can run.
 func FuzzParse(f *testing.F) {
 	for _, raw := range []string{
 		guideComparison, guideSummary, guideErrors, `{}`, `{"steps":[]}`, `[]`, `{"steps":[{"id":"a","tool":"a"}],"output_steps":["a"]}`,

@@ -27,7 +27,7 @@ func answerOf(t *testing.T, text string, tokens, chars int) (answer, kept string
 		report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
 		structured, _ := report.Answer(p, excerpt.Limit{Tokens: tokens, Chars: chars}, func(all []byte) string {
 			if kept != "" {
-				t.Error("results are kept twice")
+				t.Error("results are stored twice")
 			}
 			kept = string(all)
 			return "the-handle"
@@ -38,7 +38,7 @@ func answerOf(t *testing.T, text string, tokens, chars int) (answer, kept string
 	return answer, kept
 }
 
-// checkAnswer checks that an answer matches the documentation and its limits.
+// checkAnswer fails if an answer does not match its documentation or exceeds its limits.
 func checkAnswer(t *testing.T, structured []byte, tokens, chars int) {
 	t.Helper()
 	if !jsonrpc.Valid(structured) {
@@ -118,7 +118,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// A hundred steps with reasons leave room for results, and any limit holds.
+// The statuses of a hundred steps leave room for results, and every limit holds.
 func TestAnswerOfManySteps(t *testing.T) {
 	var steps []string
 	for i := range 100 {
@@ -141,7 +141,7 @@ func TestAnswerOfManySteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(read.Steps)+read.Untold != 100 {
-			t.Errorf("%d tokens: %d steps are told of and %d are said not to be", tokens, len(read.Steps), read.Untold)
+			t.Errorf("%d tokens: %d steps are listed and %d are counted as omitted", tokens, len(read.Steps), read.Untold)
 		}
 		if used := len(got) / 4; used < tokens*3/4 && tokens > 2000 {
 			t.Errorf("%d tokens: %d are used", tokens, used)

@@ -13,8 +13,8 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// checkLeft checks that each missing part of a result is listed, individually, with its
-// neighbours or with the rest.
+// checkLeft fails if a missing part of a result is not listed: by itself, with its neighbours or
+// with the rest.
 func checkLeft(t *testing.T, r *plan.Report, structured, kept []byte) {
 	t.Helper()
 	var a struct {
@@ -31,7 +31,7 @@ func checkLeft(t *testing.T, r *plan.Report, structured, kept []byte) {
 		named[id] = true
 		others = others || l.Pointer == ""
 		if jsonrpc.At(kept, l.Pointer) == nil {
-			t.Errorf("nothing is kept at %q", l.Pointer)
+			t.Errorf("nothing is stored at %q", l.Pointer)
 		}
 	}
 	for _, st := range r.Steps {
@@ -39,10 +39,10 @@ func checkLeft(t *testing.T, r *plan.Report, structured, kept []byte) {
 			continue
 		}
 		if got := a.Outputs[st.Step.ID]; !bytes.Equal(got, st.Result.JSON) && !named[st.Step.ID] && !others {
-			t.Errorf("%s is cut, and nothing says so: %s", st.Step.ID, got)
+			t.Errorf("%s is cut, and not listed as cut: %s", st.Step.ID, got)
 		}
 		if kept != nil && !bytes.Equal(jsonrpc.At(kept, "/"+st.Step.ID), st.Result.JSON) {
-			t.Errorf("%s is not what is kept of it", st.Step.ID)
+			t.Errorf("%s differs from the stored result", st.Step.ID)
 		}
 	}
 	if (a.Handle != "") != (len(a.Left) > 0) || (kept != nil) != (a.Handle != "") {
@@ -50,12 +50,12 @@ func checkLeft(t *testing.T, r *plan.Report, structured, kept []byte) {
 	}
 }
 
-// A small budget dropped results without listing them and without a handle.
+// With a small budget, results that are left out are listed and have a handle.
 func TestAnswerSmallBudget(t *testing.T) {
 	for _, c := range []struct {
 		steps, bytes, tokens int
 		within               bool
-		outputs              int // at least
+		outputs              int // minimum number of outputs
 	}{
 		{1, 3000, 50, true, 0},
 		{1, 3000, 1, false, 0},
@@ -97,7 +97,7 @@ func TestAnswerSmallBudget(t *testing.T) {
 	}
 }
 
-// Omissions are listed even if results cannot be stored.
+// Omitted results are listed even if they cannot be stored.
 func TestAnswerKeepsNothing(t *testing.T) {
 	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"}]}`)
 	r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result {

@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// servers answers calls as their arguments specify, and records them.
+// servers answers calls as their arguments say, and records them.
 type servers struct {
 	mu     sync.Mutex
 	began  time.Time
@@ -32,7 +32,7 @@ type made struct {
 	start, end time.Duration
 }
 
-// order is the content of a call's arguments.
+// order is the behaviour that a call's arguments ask for.
 type order struct {
 	MS    int             `json:"ms"`    // duration
 	Give  json.RawMessage `json:"give"`  // the result; by default the arguments
@@ -93,7 +93,7 @@ func (s *servers) call(ctx context.Context, c plan.Call) plan.Result {
 	return plan.Result{Value: plan.Value{JSON: give}, Bytes: len(give), Source: "fetched"}
 }
 
-// ids returns the steps of the calls, in the order of their start as far as it is known.
+// ids returns the steps of the calls, in order of their starts where the order is defined.
 func (s *servers) ids() string {
 	var ids []string
 	for _, m := range s.made {
@@ -134,10 +134,10 @@ func run(t *testing.T, l plan.Limits, text string) (*plan.Report, *servers) {
 	t.Helper()
 	s := newServers()
 	r := &plan.Runner{Limits: l, Call: s.call}
-	l.Bytes = 0 // limit of the plan
+	l.Bytes = 0 // the plan itself has no limit
 	report := r.Run(t.Context(), parse(t, l, text))
 	if s.open != 0 {
-		t.Errorf("%d calls under way after the end", s.open)
+		t.Errorf("%d calls in flight after the end", s.open)
 	}
 	return report, s
 }

@@ -29,8 +29,8 @@ func strict(t testing.TB, writes func([]byte) bool) plan.Options {
 	}}
 }
 
-// A mistyped short reference is null, and was sent to a writing tool whose schema requires a
-// string.
+// Arguments are checked against the tool's schema before the call. A misspelled short reference
+// gives null, which was once sent to a tool that writes.
 func TestRunChecksArguments(t *testing.T) {
 	const a = `{"id":"a","tool":"read","arguments":{"give":{"total":"7","n":[1]}}},`
 	many := `{"id":"a","tool":"read","arguments":{"give":[` + strings.Repeat("1,", 20_000) + `1]}},`
@@ -62,7 +62,7 @@ func TestRunChecksArguments(t *testing.T) {
 					t.Errorf("got %s, want %s", got, c.want)
 				}
 				if report.Steps[1].InDoubt {
-					t.Error("in doubt, though it was not called")
+					t.Error("in doubt, although it was not called")
 				}
 				if called := strings.Contains(s.ids(), "p"); called != strings.HasSuffix(c.want, "ok") {
 					t.Errorf("got calls %s", s.ids())
@@ -72,12 +72,12 @@ func TestRunChecksArguments(t *testing.T) {
 	}
 }
 
-// large is a result of many items and several MB, the last member of which is far from the start.
+// large returns a result of several MB with many items. Its last member is far from the start.
 func large(n int) []byte {
 	return []byte(`{"items":[` + strings.Repeat(`{"id":12345,"name":"a name","tags":["x","y","z"]},`, n) + `0],"total":7,"none":null}`)
 }
 
-// Resolving references in a small result and in a large, indexed one gives the same arguments.
+// References resolve to the same arguments in a small result and in a large, indexed one.
 func TestRunReadsLargeResults(t *testing.T) {
 	arguments := `{"all":["$ref:a.total","$ref:a.total",{"$ref":"a#/total"},{"$ref":"a#/items/2/name"},"$ref:a.nothing.there",
 		{"$ref":"a#/nothing","default":3},{"$ref":"a#/none","default":4},"$ref:a.none",{"$ref":"a#/items/1/*","default":5},{"$ref":"a#/items/0/tags"},
@@ -113,14 +113,14 @@ func TestRunReadsLargeResults(t *testing.T) {
 	}
 }
 
-// Nine hundred references into a result of several MB delayed all other steps and the
-// cancellation until the last of them was resolved.
+// Resolving references does not delay other steps or a cancellation, even nine hundred references
+// into a result of several MB.
 func TestRunCancelledWhileReading(t *testing.T) {
 	var refs []string
 	for i := range 900 {
 		refs = append(refs, fmt.Sprintf(`{"$ref":"a#/items/%d/id"}`, 20_000-i))
 	}
-	var read atomic.Bool // to the end
+	var read atomic.Bool // all references were resolved
 	o := plan.Options{Find: func(name string) *plan.Tool {
 		return &plan.Tool{Name: name, Writes: func(arguments []byte) bool {
 			if len(arguments) > 2*900 {
@@ -141,7 +141,7 @@ func TestRunCancelledWhileReading(t *testing.T) {
 		case "a":
 			return resultOf(large(20_001))
 		case "last":
-			cancel() // while references of the other step are resolved
+			cancel() // while the other step's references are being resolved
 		}
 		return resultOf("1")
 	}}
@@ -152,8 +152,8 @@ func TestRunCancelledWhileReading(t *testing.T) {
 	}
 }
 
-// JSON text counted twice towards the bytes of results. A reference to the whole result must
-// still return the original text.
+// JSON text counts once towards the bytes of results. A reference to the whole result returns the
+// original text.
 func TestRunCountsTextOnce(t *testing.T) {
 	text := " [1,\n 2]  \n"
 	p, defects := plan.Parse([]byte(`{"steps":[{"id":"a","tool":"read"},{"id":"s","tool":"put","arguments":{"text":"$ref:a"}},

@@ -19,12 +19,12 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// world answers the calls of random plans: results depend on the arguments only, durations are
+// world answers the calls of random plans. Results depend only on the arguments; durations are
 // random.
 type world struct {
 	*rand.Rand
 	mu    sync.Mutex
-	fails map[string]bool // id, or id/item
+	fails map[string]bool // ids of failing calls: id, or id/item
 	log   []span
 	bad   []string
 	open  map[*plan.Step]int
@@ -68,7 +68,7 @@ func (w *world) call(ctx context.Context, c plan.Call) plan.Result {
 	return resultOf(fmt.Appendf(nil, `{"v":%d,"list":[%d,%d,%d,null,"x"],"no":0}`, n, n, n+1, n+2))
 }
 
-// checkOpen checks the calls in flight when a call starts.
+// checkOpen checks which calls are in flight when a call starts.
 func (w *world) checkOpen(s *plan.Step) {
 	total, host := 0, 0
 	for k, n := range w.open {
@@ -95,7 +95,7 @@ func (w *world) limits() plan.Limits { return plan.Limits{Parallel: 3, Budget: 1
 
 var drawnTools = []string{"read", "read", "read", "look", "host", "large", "write", "write2"}
 
-// draw returns a random plan as its client would send it.
+// draw returns the text of a random plan.
 func (w *world) draw(n int) string {
 	var steps []string
 	perm := w.Perm(n) // step → position in the order of possible references
@@ -160,8 +160,8 @@ func (w *world) step(id string, before []string) string {
 	return s + `}`
 }
 
-// accepted draws plans until one is accepted: references that contradict the order of writes form
-// cycles, and fields of for_each results do not exist.
+// accepted draws plans until one is accepted. Some have cycles of references and orders of writes,
+// and some refer to fields that for_each results do not have.
 func (w *world) accepted(t *testing.T) *plan.Plan {
 	for {
 		text := w.draw(2 + w.IntN(30))
@@ -203,7 +203,7 @@ func (w *world) play(t *testing.T, p *plan.Plan, end time.Duration) *plan.Report
 	return report
 }
 
-// check checks the invariants of a run.
+// check fails if a report breaks an invariant.
 func (w *world) check(r *plan.Report) {
 	first, last, calls := make(map[*plan.Step]time.Time), make(map[*plan.Step]time.Time), make(map[*plan.Step]int)
 	for _, s := range w.log {
@@ -236,10 +236,10 @@ func (w *world) check(r *plan.Report) {
 	}
 }
 
-// foretell returns the outcome of each step of a plan without a budget and without failing
-// writes, which does not depend on the order.
+// foretell computes the outcome of each step of a plan without a budget and without failing
+// writes. It does not depend on the order of calls.
 func (w *world) foretell(p *plan.Plan) []string {
-	fate := make([]string, len(p.Steps)) // "?" if it depends on results or values
+	fate := make([]string, len(p.Steps)) // "?" if it depends on values
 	var of func(i int) string
 	of = func(i int) string {
 		if fate[i] != "" {
@@ -279,14 +279,14 @@ func (w *world) foretell(p *plan.Plan) []string {
 	return fate
 }
 
-// needsValue reports whether a reference of a step may refer to nothing.
+// needsValue reports whether a reference of a step may have no value.
 func needsValue(s *plan.Step) bool {
 	return slices.ContainsFunc(s.Refs(), func(r *plan.Ref) bool { return !r.Null && r.Default == nil })
 }
 
 func rounds() int { return slice(200, 20_000) }
 
-// slice returns the part of a long run that make test plays; make soak plays all of it.
+// slice returns few, or all in make soak.
 func slice(few, all int) int {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		return all
@@ -319,7 +319,7 @@ func TestRunRandomPlans(t *testing.T) {
 	}
 	for _, state := range []plan.State{plan.OK, plan.Failed, plan.Skipped, plan.Cancelled} {
 		if count[state] < rounds()/10 {
-			t.Errorf("%d steps are %s: the plans prove nothing of it", count[state], state)
+			t.Errorf("%d steps are %s: the test proves nothing about it", count[state], state)
 		}
 	}
 	t.Log(count)
@@ -362,7 +362,7 @@ func TestRunIsTheSameInAnyOrder(t *testing.T) {
 		})
 	}
 	if foretold < rounds() {
-		t.Errorf("%d fates were foretold: the plans prove nothing", foretold)
+		t.Errorf("%d outcomes were computed: the test proves nothing", foretold)
 	}
 }
 
@@ -384,7 +384,7 @@ func reasonOf(st *plan.Status) string {
 	return st.Reason
 }
 
-// writeFailed reports whether a write failed, even if only for its arguments: which later writes
+// writeFailed reports whether a write failed, even before its call was sent. Which later writes
 // have started by then is random.
 func writeFailed(r *plan.Report) bool {
 	return slices.ContainsFunc(r.Steps, func(st *plan.Status) bool { return st.Step.Writes && st.State == plan.Failed })

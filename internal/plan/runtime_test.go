@@ -14,7 +14,7 @@ import (
 
 const ms = time.Millisecond
 
-// A step starts when its last input is available, not when a whole level has ended.
+// A step starts when its last input is available, not when all steps before it have ended.
 func TestRunDataflow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, s := run(t, plan.Limits{}, `{"steps":[
@@ -65,14 +65,14 @@ func TestRunTimeout(t *testing.T) {
 			{"id":"w","tool":"write","arguments":{"ms":5000},"timeout":"1s"},
 			{"id":"after","tool":"write2","depends_on":["late"]}]}`)
 		want := "a failed: no answer within 1s\n" +
-			"late ok\n" + // it has arrived, so it is used
+			"late ok\n" + // its result arrived, although late, so it is used
 			"w failed in doubt: no answer within 1s\n" +
 			"after skipped: Skipped because 'w' may have changed something"
 		if got := fates(report); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 		if report.Ended != "" {
-			t.Errorf("got %q, want a plan that went to its end", report.Ended)
+			t.Errorf("got %q, want a plan that was not cancelled", report.Ended)
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestRunCancelled(t *testing.T) {
 		name   string
 		limits plan.Limits
 		cancel error
-		want   string // why
+		want   string // reason
 	}{
 		{"by the client", plan.Limits{}, context.Canceled, "cancelled"},
 		{"with a cause", plan.Limits{}, errors.New("the client has gone"), "the client has gone"},
@@ -176,7 +176,7 @@ func TestRunCancelledBefore(t *testing.T) {
 	})
 }
 
-// A call that is answered as ctx ends has a result.
+// A call that is answered just as ctx ends has a result.
 func TestRunEndsAsItIsCancelled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
@@ -184,7 +184,7 @@ func TestRunEndsAsItIsCancelled(t *testing.T) {
 		r := &plan.Runner{Call: s.call, Progress: func(float64, int, string) { cancel() }}
 		report := r.Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"write","arguments":{"ms":10}}]}`))
 		if got := fates(report); got != "a ok" || report.Ended != "" {
-			t.Errorf("got %s, ended %q, want a plan that went to its end", got, report.Ended)
+			t.Errorf("got %s, ended %q, want a plan that was not cancelled", got, report.Ended)
 		}
 	})
 }
@@ -205,8 +205,8 @@ func TestRunTells(t *testing.T) {
 	})
 }
 
-// Of two failed writes, the one first in the plan prevents all later writes, even those before
-// the other.
+// If two writes fail, the one that is earlier in the plan decides which later writes are
+// prevented, even those before the other.
 func TestRunBarsAfterTheFirst(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, _ := run(t, plan.Limits{}, `{"steps":[{"id":"w0","tool":"write","arguments":{"ms":5,"fail":"no"}},
@@ -219,7 +219,7 @@ func TestRunBarsAfterTheFirst(t *testing.T) {
 	})
 }
 
-// A write is never retried, whatever its step specifies.
+// A write is never retried, even if its step asks for retries.
 func TestRunWritesOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"w","tool":"write","arguments":{"fail":"no"}}]}`)
@@ -231,7 +231,7 @@ func TestRunWritesOnce(t *testing.T) {
 	})
 }
 
-// A result is data: it is not searched for references.
+// References in a result are not resolved.
 func TestRunResultsAreData(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const sly = `{"x":"$ref:secret","y":{"$ref":"secret#"},"z":{"$tpl":"${secret#}"},"l":[{"$lit":1}]}`
@@ -254,7 +254,7 @@ func TestRunResultsAreData(t *testing.T) {
 	})
 }
 
-// Invalid JSON never appears in arguments or answers.
+// A result that is not valid JSON is never inserted into arguments or answers as it is.
 func TestRunResultThatIsNoJSON(t *testing.T) {
 	for _, result := range []string{"", "{", "[1,2", `{"a":1} 2`, "NaN"} {
 		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result { return resultOf(result) }}
@@ -265,7 +265,7 @@ func TestRunResultThatIsNoJSON(t *testing.T) {
 	}
 }
 
-// Results that a step or the client needs are stored, and together are bounded.
+// Results are stored if a step or the client needs them, up to the limit of bytes.
 func TestRunBytes(t *testing.T) {
 	const too = "answer of 102 bytes: all results of a plan may have 150 (max_result_bytes)"
 	for _, c := range []struct{ name, steps, want string }{

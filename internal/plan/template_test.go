@@ -14,12 +14,12 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// results are the results of steps by id. The step of an empty result fails, with on_error
+// results maps ids of steps to their results. A step with an empty result fails, with on_error
 // "continue".
 type results map[string]string
 
-// last runs a plan of one step for each result and a last step "x", and returns the arguments of
-// its call, its state and reason, or the defects of the plan.
+// last runs a plan with a step for each result and a last step "x". It returns the arguments of
+// x's call, its state and reason, or the defects of the plan.
 func (r results) last(members string, input *schema.Schema) string {
 	var each []string
 	for _, id := range slices.Sorted(maps.Keys(r)) {
@@ -100,11 +100,11 @@ func TestTemplate(t *testing.T) {
 		}
 	}
 	if got := give.last(`"arguments":{"$ref":"evil#"}`, nil); !strings.HasPrefix(got, `{"x":"$ref:a"`) {
-		t.Errorf("the arguments as a whole: got %s", got)
+		t.Errorf("all arguments: got %s", got)
 	}
 }
 
-// A reference with a small mistake would be sent to the tool as text.
+// A reference with a small mistake is a defect. Otherwise it would be sent to the tool as a text.
 func TestSlips(t *testing.T) {
 	const (
 		notWhole = `a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}`
@@ -211,8 +211,8 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// FuzzTemplate fills any template with any result: the arguments are JSON, and a result is
-// inserted as data, whatever is in it.
+// FuzzTemplate fills random templates with random results. The arguments must be valid JSON, and
+// references in results must not be resolved.
 func FuzzTemplate(f *testing.F) {
 	for _, raw := range []string{
 		`{"data_a": "$ref:a", "data_b": "$ref:a.temp.0"}`, `["$result_a","$$ref:a","x $ref:b"]`, `{"$ref":"a#/*/*"}`, `{"$ref":"#/definitions/x"}`, `{"$tpl":"${"}`,
@@ -233,7 +233,7 @@ func FuzzTemplate(f *testing.F) {
 		for _, evil := range []string{"$ref:a", "$result_a", "${a#}", "$$ref:a"} {
 			give["b"] = `"` + evil + `"`
 			if got := give.last(`"arguments":{"v":"$ref:b","w":{"$lit":`+raw+`}}`, nil); got != strings.Replace(want, "2f0cde51", evil, 1) {
-				t.Errorf("with %s: got %s, and with another text %s", evil, got, want)
+				t.Errorf("with %s: got %s, want the same as with a harmless text: %s", evil, got, want)
 			}
 		}
 	})

@@ -26,7 +26,7 @@ func TestDescriptionIsShort(t *testing.T) {
 func TestGuideExample(t *testing.T) {
 	for m := range jsonrpc.Members(jsonrpc.At(plan.InputSchema(), "/properties/steps/items/properties")) {
 		if !strings.Contains(plan.Guide, "`"+string(m.Name)+"`") {
-			t.Errorf("the guide says nothing of %s", m.Name)
+			t.Errorf("the guide does not mention %s", m.Name)
 		}
 	}
 	_, example, _ := strings.Cut(plan.Guide, "```json\n")
@@ -77,6 +77,6 @@ func fits(t *testing.T, raw []byte, arguments string, want bool) {
 		t.Fatalf("%s: %v", raw, err)
 	}
 	if wrong := s.Faults([]byte(arguments), nil); (wrong == nil) != want {
-		t.Errorf("%.200s: got %v, want that it fits: %v", arguments, wrong, want)
+		t.Errorf("%.200s: got %v, want it valid: %v", arguments, wrong, want)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A candidate that waits is held against the rules again when its turn comes.
+// Recheck applies the rules to a waiting candidate again, with the current model and schema.
 func TestAgain(t *testing.T) {
 	const takes, other = `{"properties":{"n":{"type":"integer"}}}`, `{"properties":{"n":{"type":"boolean"}}}`
 	rules := func(get valuemodel.Layer) []valuemodel.Rule {
@@ -44,7 +44,7 @@ func TestAgain(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 			if test.want == "" && waits.Model != o["get"].Model {
-				t.Error("want the model that holds now")
+				t.Error("got an old model, want the current one")
 			}
 		})
 	}

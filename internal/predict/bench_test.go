@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// issues is an answer of about so many bytes, as a tracker gives it.
+// issues returns a list of issues of about the given size, as an issue tracker returns it.
 func issues(bytes, salt int) []byte {
 	var out strings.Builder
 	out.WriteString(`{"total":99,"items":[`)
@@ -26,8 +26,7 @@ func issues(bytes, salt int) []byte {
 	return []byte(out.String() + `]}`)
 }
 
-// bench is a forecast that has seen forty sessions, of which each reads two issues
-// of a list.
+// bench returns a model that has seen forty sessions, each of which reads two issues of a list.
 func bench(b *testing.B) (*predict.Model, []byte) {
 	wants := `{"type":"object","properties":{"owner":{"type":"string"},"repo":{"type":"string"},"issue_number":{"type":"integer"}},"required":["owner","repo","issue_number"]}`
 	next := func(tool string) valuemodel.FollowUp {
@@ -53,7 +52,7 @@ func bench(b *testing.B) (*predict.Model, []byte) {
 	return f, []byte(`{"owner":"o99","repo":"r"}`)
 }
 
-// busy is a session that greps and reads in a model that has seen 200 of them.
+// busy returns a session that greps and reads, in a model that has seen 200 such sessions.
 func busy(b *testing.B) *historyPlayer {
 	m := learner(learning{Target: reads})
 	var p *historyPlayer
@@ -69,7 +68,7 @@ func busy(b *testing.B) *historyPlayer {
 	return p
 }
 
-// listing is a result of 40 paths, some 2 KB.
+// listing returns a result of 40 paths, about 2 KB.
 func listing(i int) string {
 	var b strings.Builder
 	for j := range 40 {
@@ -78,8 +77,8 @@ func listing(i int) string {
 	return b.String()
 }
 
-// stopwatch takes single times, of which it reports the median: what else runs on the machine,
-// and what is between the times, is not in it.
+// stopwatch collects single durations and reports their median, so that neither outliers nor the
+// code between them count.
 type stopwatch []time.Duration
 
 func (w *stopwatch) time(what func()) {
@@ -93,14 +92,13 @@ func (w stopwatch) report(b *testing.B, unit string) {
 	b.ReportMetric(float64(w[len(w)/2].Nanoseconds()), unit)
 }
 
-// A call that is learned from, with ten turns of listings to explain it by: to stay at or
-// below 6 us.
+// BenchmarkCall measures learning from a call with ten turns of listings before it. Limit: 6 µs.
 func BenchmarkCall(b *testing.B) {
 	m := busy(b).m
 	p := begin(b, m)
 	var took stopwatch
 	for n := 1; b.Loop(); n++ {
-		if n%100 == 0 { // or every call would be a repeat, of which nothing is learned
+		if n%100 == 0 { // a new session, as repeats within a session are not learned from
 			p = begin(b, m)
 		}
 		p.turn++
@@ -121,9 +119,9 @@ func BenchmarkCandidates(b *testing.B) {
 	}
 }
 
-// All that a model keeps of a thousand tools, after a session more: what the worker waits for,
-// before and after, and what is done beside it, which is to stay at or below 100 ms. Beside
-// another process what is stored is the other's by then.
+// BenchmarkMerge measures the merge of a model of a thousand tools: Snapshot and Adopt, during
+// which the worker waits, and Merge, which runs beside it. Limit of Merge: 100 ms. In the case
+// "beside another" another process has changed the stored state since the last merge.
 func BenchmarkMerge(b *testing.B) {
 	for _, beside := range []bool{false, true} {
 		b.Run(map[bool]string{false: "alone", true: "beside another"}[beside], func(b *testing.B) {

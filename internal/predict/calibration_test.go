@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// habits are what the agent of a made-up world does with a list of n items: how
-// likely it looks at each, first thing, and whether a write comes before it.
+// habits are simulated clients: look returns the index in a list of n items that the client reads
+// next.
 var habits = []struct {
 	name string
-	look func(r *rand.Rand, n int) int // -1: at none
+	look func(r *rand.Rand, n int) int // -1: it reads none
 }{
 	{"one of few, else nothing", func(r *rand.Rand, n int) int {
 		if r.Float64() < 0.8/float64(n) {
@@ -36,7 +36,7 @@ var habits = []struct {
 	}},
 }
 
-// Of candidates with the same probability, about as many come true.
+// Of the candidates with similar P, about that share are hits.
 func TestCalibration(t *testing.T) {
 	for _, habit := range habits {
 		t.Run(habit.name, func(t *testing.T) {
@@ -83,20 +83,20 @@ func TestCalibration(t *testing.T) {
 				}
 				t.Logf("P from 0.%d: %4d candidates, expected %.3f, observed %.3f", i, d.n, expected, observed)
 			}
-			if candidates < 2000 { // but for what is never looked at
+			if candidates < 2000 { // candidates for items that are never read are not even built
 				t.Errorf("got %d candidates of about 3300", candidates)
 			}
 		})
 	}
 }
 
-// A project's files come up again, in tasks that are each repeated a few times. What was
-// looked at in one task says little of the next: probabilities learned of its values are to
-// come out all the same.
+// The sessions of a task all read the same file, and tasks change every four sessions. What one
+// task reads says little about the next, but P must not be too high because of weights learned for
+// its values.
 func TestCalibrationOfTasksThatAreRepeated(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	m := learner(learning{Target: reads})
-	task := 0 // the file that it looks at
+	task := 0 // the file that it reads
 	n, hits, expected := 0, 0, 0.0
 	for session := range 1500 {
 		if session%4 == 0 {
@@ -131,7 +131,8 @@ func TestCalibrationOfTasksThatAreRepeated(t *testing.T) {
 	t.Logf("%d candidates from 0.3 on: expected %.3f, observed %.3f", n, expected/float64(n), float64(hits)/float64(n))
 }
 
-// A candidate that never comes is soon improbable, even while its answer may still be served.
+// Misses are learned while the result may still be served, so P of a call that never comes drops
+// soon.
 func TestMissesCountBeforeAnswersExpire(t *testing.T) {
 	m := learner(learning{Target: reads, MaxAge: time.Hour})
 	p := begin(t, m)
@@ -147,7 +148,7 @@ func TestMissesCountBeforeAnswersExpire(t *testing.T) {
 	list(25)
 	first, second := p.find("get", id("a", 25)), p.find("get", id("b", 25))
 	if first.P < 0.6 || second.P > 0.2 {
-		t.Errorf("of 25 lists, the first entry was asked for each time and the second never: got P %.2f and %.2f", first.P, second.P)
+		t.Errorf("of 25 lists, the first entry was read each time and the second never: got P %.2f and %.2f", first.P, second.P)
 	}
 }
 

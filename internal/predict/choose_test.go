@@ -6,26 +6,25 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// around is what only the user of a model knows of a candidate.
+// around is what the caller of the package knows about a candidate.
 type around struct {
 	Key       call.Key
-	Reason    enrich.Reason // why it may not be made now; ""
-	Caution   float64       // times what a wasted call costs; 0: 1
-	FileBytes int           // of the file that it reads; 0: it reads none
+	Reason    enrich.Reason // why it must not be prefetched now; "" if it may be
+	Caution   float64       // factor of the cost of waste; 0 means 1
+	FileBytes int           // size of the file that it reads; 0 if it reads none
 }
 
-// choose asks about each candidate that may be made and is likely enough, and picks.
+// choose calls ask for each candidate that is not forbidden and probable enough, and picks.
 func choose(candidates []predict.Candidate, ask func(g *predict.Candidate) around, o enrich.Options) (chosen []predict.Candidate, all []enrich.Candidate) {
 	all = make([]enrich.Candidate, len(candidates))
 	for i := range candidates {
 		g := &candidates[i]
-		// A call that is not asked about is told apart by what it is alone.
 		all[i] = g.Candidate
 		if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 			continue
 		}
 		w, c := ask(g), &all[i]
-		if w.Key != (call.Key{}) { // there is none for what cannot be made
+		if w.Key != (call.Key{}) { // zero if the call cannot be made
 			c.Key = w.Key
 		}
 		if w.Reason != "" {

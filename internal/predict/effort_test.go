@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// repeated asks the same of some members so many times.
+// repeated returns a schema that requires each of the properties to match wants n times.
 func repeated(n int, wants string, names ...string) string {
 	each := `{"allOf":[` + strings.TrimSuffix(strings.Repeat(wants+",", n), ",") + `]}`
 	var all []string
@@ -21,7 +21,7 @@ func repeated(n int, wants string, names ...string) string {
 	return `{"type":"object","properties":{` + strings.Join(all, ",") + `}}`
 }
 
-// rows is an answer of things with a number, from one on.
+// rows returns n items with consecutive numbers.
 func rows(first, n int) string {
 	var all []string
 	for i := range n {
@@ -30,7 +30,7 @@ func rows(first, n int) string {
 	return `{"items":[` + strings.Join(all, ",") + `]}`
 }
 
-// eight lets a follow-up make eight calls of one answer.
+// eight raises the maximum of a follow-up to eight calls per result.
 func eight(f valuemodel.FollowUp) valuemodel.FollowUp {
 	f.Max = 8
 	return f
@@ -38,8 +38,8 @@ func eight(f valuemodel.FollowUp) valuemodel.FollowUp {
 
 var things = []any{"n", "$result.items[*].n", "o", "$result.items[*].o", "p", "$result.items[*].p"}
 
-// The most expensive schemas: the effort for one answer is bounded. Without the bound, the worker
-// was once busy for seconds with one answer.
+// The checks of one result have a bounded effort, even with the most expensive schemas. Before
+// there was a bound, one result once kept the worker busy for seconds.
 func TestEffortForOneAnswerIsBounded(t *testing.T) {
 	for _, test := range []struct{ name, schema string }{
 		{"all fit", repeated(450, `{"type":"integer"}`, "n", "o", "p")},
@@ -57,17 +57,16 @@ func TestEffortForOneAnswerIsBounded(t *testing.T) {
 				}
 			}
 			if left := predict.EffortLeft(p.f); left < -schema.MaxEffort/10 || left > predict.MaxEffort/2 {
-				t.Errorf("got %d units left of %d, want them used up, and no more than that", left, predict.MaxEffort)
+				t.Errorf("got %d units left of %d, want nearly none left", left, predict.MaxEffort)
 			}
 			if refused == 0 {
-				t.Error("got none declined, want some")
+				t.Error("no candidate was declined, want some")
 			}
 		})
 	}
 }
 
-// A value is written as the other type where its own is what is wrong, and not to
-// see what happens.
+// A value is converted to the other type only if its type is the reason why the schema rejects it.
 func TestRetypedForItsTypeAlone(t *testing.T) {
 	for _, test := range []struct {
 		name, schema, want string

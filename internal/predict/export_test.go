@@ -12,14 +12,14 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Values is what is read out of an answer.
+// Values are the values extracted from a result.
 type Values = values
 
 func Extract(content, structured []byte) *Values {
 	return newAnswer(Result{Text: content, Structured: structured}).extract()
 }
 
-// List is the values under a path.
+// List returns the values under a path.
 func (v *values) List(path string) []string {
 	var out []string
 	l := v.lookup(path)
@@ -29,10 +29,10 @@ func (v *values) List(path string) []string {
 	return out
 }
 
-// Len is how many values there are.
+// Len returns the number of values.
 func (v *values) Len() int { return v.count }
 
-// Weight is how many calls the templates from a trigger to a target explained.
+// Weight returns how many calls the templates from a trigger to a target explained.
 func (m *Model) Weight(trigger, target string) float64 {
 	most := float32(0)
 	for _, t := range m.learned.templates[trigger] {
@@ -43,15 +43,15 @@ func (m *Model) Weight(trigger, target string) float64 {
 	return float64(most)
 }
 
-// Unsealed is what stands in a part of a state behind its checksum.
+// Unsealed returns a part of a state without its version and checksum.
 func Unsealed(part []byte) []byte { return part[len(firstLine)+8:] }
 
-// Sealed puts a right checksum before it.
+// Sealed adds the version and the checksum.
 func Sealed(body []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(slices.Clip(firstLine), xxhash.Sum64(body)), body...)
 }
 
-// Same reports whether two states hold the same, but for what is known of tools.
+// Same reports whether two states are equal except for the statistics of tools.
 func Same(a, b State) bool {
 	x, y := newState(), newState()
 	if err := errors.Join(x.load(a), y.load(b)); err != nil {
@@ -62,18 +62,18 @@ func Same(a, b State) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// Learned is how many templates and weights there are.
+// Learned returns the number of templates and of weights.
 func (m *Model) Learned() (templates, weights int) {
 	return m.learned.kept, len(m.learned.weights)
 }
 
-// Open is how many candidates await their label.
+// Open returns the number of candidates without a label.
 func (s *Session) Open() int { return s.pending.n }
 
-// Remembered is how many calls a session waits for an answer to.
+// Remembered returns the number of calls of a session that have no result yet.
 func Remembered(s *Session) int { return len(s.open) }
 
-// Find is what a path leads to in an answer, and whether there may be more.
+// Find returns the values that a path leads to in a JSON text. cut says that there may be more.
 func Find(text []byte, path []valuemodel.Step) (found []string, cut bool) {
 	l := newAnswer(Result{Text: text}).resolve(nil, &binding{Binding: valuemodel.Binding{From: valuemodel.Result, Path: path}})
 	for _, f := range l.found {
@@ -82,13 +82,13 @@ func Find(text []byte, path []valuemodel.Step) (found []string, cut bool) {
 	return found, l.left < 0 || len(l.found) == maxFound
 }
 
-// Said is what bindings of the text read of a text.
+// Said returns the object that bindings of $text read.
 func Said(text []byte) []byte {
 	out, _ := jsonrpc.AppendCanonical(nil, newAnswer(Result{Text: text}).text())
 	return out
 }
 
-// Bounds on what is read.
+// Bounds of the package.
 const (
 	MaxFound  = maxFound
 	MaxEffort = maxEffort
@@ -96,10 +96,10 @@ const (
 	MaxWeights = maxWeights
 )
 
-// EffortLeft is what is left of the effort for the checks of the last answer.
+// EffortLeft returns the rest of the effort for the last result.
 func EffortLeft(m *Model) int { return m.effort }
 
-// Checks is how many checks a model remembers.
+// Checks returns the number of cached verdicts.
 func Checks(m *Model) int {
 	if m.checks == nil {
 		return 0
@@ -107,5 +107,5 @@ func Checks(m *Model) int {
 	return m.checks.Len()
 }
 
-// Times is how often a session has made a call.
+// Times returns how often a session has made a call.
 func (s *Session) Times(tool, arguments string) int { return s.times(callHash(tool, arguments)) }

@@ -59,8 +59,7 @@ func hostile() map[string]string {
 	}
 }
 
-// Work is bounded if what is made is: of 512 KB read, less than one thing for every
-// two bytes.
+// Allocations and values are bounded for every result.
 func TestHostileResultsAreBounded(t *testing.T) {
 	for name, text := range hostile() {
 		t.Run(name, func(t *testing.T) {
@@ -75,8 +74,8 @@ func TestHostileResultsAreBounded(t *testing.T) {
 	}
 }
 
-// The same results as triggers and as targets, of calls with arguments as bad: work
-// stays bounded, whatever comes out is canonical, and so is what is kept of it.
+// Sessions with hostile results and hostile arguments make a bounded number of allocations and
+// candidates, and a state of bounded size that can be loaded.
 func TestHostileSessionsAreBounded(t *testing.T) {
 	arguments := []string{
 		`{}`, `{"a":` + strings.Repeat(`[`, 5000) + strings.Repeat(`]`, 5000) + `}`,
@@ -86,7 +85,7 @@ func TestHostileSessionsAreBounded(t *testing.T) {
 	}
 	for name, text := range hostile() {
 		t.Run(name, func(t *testing.T) {
-			text = text[:min(len(text), 300<<10)] // more is not looked at
+			text = text[:min(len(text), 300<<10)] // the rest is not read
 			m := learner(learning{Target: reads})
 			play := func() {
 				p := begin(t, m)

@@ -22,7 +22,7 @@ func path(t testing.TB, binding string) []valuemodel.Step {
 	return b.Path
 }
 
-// Answers made to cost much: the work for one binding stays bounded.
+// The number of values is bounded even for expensive documents.
 func TestFindIsBounded(t *testing.T) {
 	nested := func(open, shut string, n int) string { return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n) }
 	wide := "[" + strings.TrimSuffix(strings.Repeat(`{"a":[{"a":[{"a":1},{"a":2}]}]},`, 3000), ",") + "]"
@@ -43,8 +43,7 @@ func TestFindIsBounded(t *testing.T) {
 	}
 }
 
-// The evaluator finds what a plain one finds that knows no bounds, in the same
-// order.
+// find returns the same values, in the same order, as a simple evaluator without bounds.
 func FuzzFind(f *testing.F) {
 	for _, s := range [][2]string{
 		{"$result.items[*].number", `{"items":[{"number":1},{"number":"2"},{"x":null},{"number":null}]}`},
@@ -62,7 +61,7 @@ func FuzzFind(f *testing.F) {
 		if err != nil || b.From != valuemodel.Result || len(document) == 0 {
 			return
 		}
-		found, cut := predict.Find(document, b.Path) // whatever it is
+		found, cut := predict.Find(document, b.Path) // must not panic, even if the document is invalid
 		document = bytes.TrimSpace(document)
 		if !jsonrpc.Valid(document) {
 			return
@@ -89,7 +88,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// node is a JSON value as the plain evaluator has it.
+// node is a JSON value in the simple evaluator.
 type node struct {
 	text     string // compact
 	object   bool

@@ -11,15 +11,15 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Each case is one follow-up of list, and what it makes of list's arguments and
-// answer.
+// Each case has one follow-up of list, and the calls that it derives from the arguments and the
+// result of list.
 func TestFollowUps(t *testing.T) {
 	tests := []struct {
 		name      string
 		args      []any // of the follow-up
 		arguments string
 		text      string
-		want      []string // calls that may be made, in order of rank
+		want      []string // expected calls, in order of rank
 	}{
 		{
 			name: "a field of each element, beside an argument",
@@ -178,8 +178,8 @@ func TestFollowUps(t *testing.T) {
 	}
 }
 
-// ranked brings the members of got that are in want into want's order: of equally
-// likely candidates the order does not matter.
+// ranked sorts the members of got that are in want into the order of want, as equally likely
+// candidates have no order.
 func ranked(got, want []string) []string {
 	var out []string
 	for _, w := range want {
@@ -194,7 +194,7 @@ func ranked(got, want []string) []string {
 	return append(out, got...)
 }
 
-// What is in structured content counts, and not the text beside it.
+// A follow-up reads the structured content of a result, not the text beside it.
 func TestFollowUpReadsStructuredContent(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
@@ -205,7 +205,7 @@ func TestFollowUpReadsStructuredContent(t *testing.T) {
 	}
 }
 
-// The maximum is for one answer: what was made of it does not make room for more.
+// The maximum counts all calls derived from one result, including those that the client has made.
 func TestFollowUpMaximum(t *testing.T) {
 	list := follow(t, "get", 0.9, "n", "$result[*]")
 	list.Max = 2
@@ -218,11 +218,11 @@ func TestFollowUpMaximum(t *testing.T) {
 	p.call("get", `{"n":1}`, `x`)
 	p.call("get", `{"n":2}`, `x`)
 	if got := made(p.candidates(), "get"); got != nil {
-		t.Errorf("after the first two were asked for: got %v, want none", got)
+		t.Errorf("after the first two calls: got %v, want none", got)
 	}
 }
 
-// What comes twice in a list has the rank of the first.
+// A value that occurs twice in a list has the rank of its first occurrence.
 func TestFollowUpRanks(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result[*]")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
@@ -235,7 +235,7 @@ func TestFollowUpRanks(t *testing.T) {
 	}
 }
 
-// Two follow-ups between the same tools are learned apart.
+// Two follow-ups between the same tools have separate labels and probabilities.
 func TestFollowUpEdges(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.good"), follow(t, "get", 0.9, "n", "$result.bad")), reading("get")},
 		"list", "", "get", "")
@@ -255,7 +255,8 @@ func TestFollowUpEdges(t *testing.T) {
 	}
 }
 
-// A follow-up without arguments is a call only where the tool is known to take it.
+// A follow-up without arguments is prefetched only if the schema of its tool allows a call without
+// arguments.
 func TestFollowUpWithoutArguments(t *testing.T) {
 	tests := []struct {
 		name, schema string
@@ -277,7 +278,7 @@ func TestFollowUpWithoutArguments(t *testing.T) {
 	}
 }
 
-// The schema decides whether a number is written as a text.
+// The schema decides whether a number is converted to a text or a text to a number.
 func TestFollowUpTypes(t *testing.T) {
 	const wants = `{"type":"object","properties":{"iid":{"type":"%s"},"project":{"type":"%s"},"state":{"type":"string"}},"required":["iid","project"]}`
 	tests := []struct {

@@ -12,14 +12,14 @@ import (
 
 func id(n int) string { return fmt.Sprintf(`{"id":%d}`, n) }
 
-// configured is a model with a follow-up of list: get of each of its ids, at a probability.
+// configured returns a model with a configured follow-up of list: get for each of its ids.
 func configured(t testing.TB, probability float64) *predict.Model {
 	f := follow(t, "get", probability, "id", "$result.ids[*]")
 	f.Max = 5
 	return learner(learning{Target: reads, Follows: map[string][]valuemodel.FollowUp{"list": {f}}})
 }
 
-// list calls list, whose answer has n ids.
+// list calls list. The result has n ids.
 func list(p *historyPlayer, from, n int) {
 	var ids []string
 	for i := range n {
@@ -38,7 +38,7 @@ func TestFollowUpBeginsAtItsProbability(t *testing.T) {
 	}
 }
 
-// What is observed takes over from what was configured, each rank by itself.
+// With more labels the observed probability of each rank replaces the configured one.
 func TestFollowUpLearnsItsRank(t *testing.T) {
 	m := configured(t, 0.5)
 	for i := range 60 {
@@ -57,8 +57,8 @@ func TestFollowUpLearnsItsRank(t *testing.T) {
 	}
 }
 
-// What was not asked for in the turn after mostly never is: that it is still open
-// must not look like news every turn, and must not pull down new ones.
+// A call that has not come in the turn after its trigger rarely comes later. The labels of later
+// turns must lower P of such an old candidate, but not P of a new one.
 func TestFollowUpFades(t *testing.T) {
 	m := configured(t, 0.5)
 	for i := range 100 {
@@ -110,14 +110,14 @@ func TestFollowUpEnds(t *testing.T) {
 			list(p, 7, 1)
 			test.then(p)
 			if ends := p.find("get", id(7)).P == 0; ends != test.ends {
-				t.Errorf("is a candidate no more: %v, want %v", ends, test.ends)
+				t.Errorf("candidate removed: got %v, want %v", ends, test.ends)
 			}
 		})
 	}
 }
 
-// What is learned and what is configured find the same call: one candidate. The more
-// was learned the less counts what was configured, be it too high or too low.
+// A learned and a configured template of the same call make one candidate. The more labels there
+// are, the less the configured probability counts, whether it was too low or too high.
 func TestFollowUpBesideWhatIsLearned(t *testing.T) {
 	for _, test := range []struct {
 		probability float64
@@ -140,7 +140,7 @@ func TestFollowUpBesideWhatIsLearned(t *testing.T) {
 			if n != 1 {
 				t.Fatalf("got %d candidates of the same call", n)
 			}
-			if test.asks || i < 3 { // or it would never be learned
+			if test.asks || i < 3 { // so that a template is learned
 				p.call("get", item(i), "x")
 			}
 			p.s.End()
@@ -151,8 +151,8 @@ func TestFollowUpBesideWhatIsLearned(t *testing.T) {
 	}
 }
 
-// Without learning, follow-ups stay as they are configured, and what calls take is
-// learned all the same.
+// Without learning, follow-ups keep their configured probability, but latencies and sizes are
+// still learned.
 func TestStatic(t *testing.T) {
 	f := follow(t, "get", 0.3, "id", "$result.ids[*]")
 	m := learner(learning{Target: reads, Static: true, Follows: map[string][]valuemodel.FollowUp{"list": {f}}})

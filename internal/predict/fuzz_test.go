@@ -13,8 +13,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// FuzzSession plays calls with hostile answers, and holds every candidate against the
-// rules.
+// FuzzSession plays calls with hostile results, and checks every candidate with lawful.
 func FuzzSession(f *testing.F) {
 	for _, s := range []string{
 		`{"items":[{"id":1,"url":"https://a.test/"},{"id":"2","cmd":"rm -rf /"}]}`, `[[[[{"id":`, `{"id":{"id":{"id":[1]}},"ID":2}`,
@@ -33,7 +32,7 @@ func FuzzSession(f *testing.F) {
 	}, "list", "", "get", `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`, "pair", "", "fetch", "", "run", "", "set", "")
 	f.Fuzz(func(t *testing.T, answer, arguments []byte, moves uint64) {
 		p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 1}))
-		given := map[string]bool{} // what the session itself gave as an argument, in any form
+		given := map[string]bool{} // all values in the arguments of the session
 		for ; moves > 0; moves >>= 4 {
 			tool := []string{"list", "get", "run", "fetch"}[moves&3]
 			p.ask(tool, string(arguments))
@@ -62,7 +61,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// gives notes every value in a JSON text; a number also as the text of it.
+// gives adds every value of a JSON text to given, and each also as a string.
 func gives(given map[string]bool, value []byte) {
 	given[string(value)], given[`"`+string(value)+`"`] = true, true
 	for m := range jsonrpc.Members(value) {
@@ -73,7 +72,7 @@ func gives(given map[string]bool, value []byte) {
 	}
 }
 
-// lawful holds a candidate against the rules, as plainly as they can be said.
+// lawful fails if a candidate breaks a rule.
 func lawful(t *testing.T, g *predict.Candidate, given map[string]bool) {
 	if !(g.P >= 0 && g.P <= 1) {
 		t.Fatalf("got the probability %v: %+v", g.P, g)

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// What was learned is told in the words of the configuration, where those have it.
+// A learned template is reported in the syntax of the configuration.
 func TestFollows(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 20)
@@ -40,8 +40,8 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// Joined paths and sums have no words in the configuration: they are left out, not
-// told as something else.
+// LearnedFollowUps omits templates that the configuration cannot express, and arguments without a
+// source, such as a sum.
 func TestFollowsLeavesOut(t *testing.T) {
 	m := model()
 	for i := range 20 {
@@ -57,7 +57,7 @@ func TestFollowsLeavesOut(t *testing.T) {
 	}
 	for _, f := range follows {
 		if _, ok := f.Args["offset"].(string); ok {
-			t.Errorf("got %v: an offset is never read off as it is here", f)
+			t.Errorf("got %v: the offset is a sum, and has no source", f)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// taught is a model that knows: after list comes get of the first item, after get
-// comes owner of what it names.
+// taught returns a model that has learned two templates: list → get of the first item, and get →
+// owner of the name in its result.
 func taught(t testing.TB) *predict.Model {
 	m := learner(learning{Target: reads})
 	for i := range 15 {
@@ -28,7 +28,7 @@ func items(i int) string { return fmt.Sprintf(`{"items":[{"id":"id-%d"},{"id":"n
 func item(i int) string  { return fmt.Sprintf(`{"id":"id-%d"}`, i) }
 func owner(i int) string { return fmt.Sprintf(`{"owner":"ann-%d"}`, i) }
 
-// state is all that a model would keep.
+// state returns what a model would save.
 func state(t testing.TB, m *predict.Model) predict.State {
 	t.Helper()
 	b, err := m.Merge(predict.State{})
@@ -38,8 +38,7 @@ func state(t testing.TB, m *predict.Model) predict.State {
 	return b
 }
 
-// Two conversations through one session: each result is followed by what follows
-// it, and by nothing of the other.
+// In a multiplexed session, candidates follow the newest result only.
 func TestSharedHistory(t *testing.T) {
 	m := taught(t)
 	p := &historyPlayer{m: m, s: m.Begin(1<<32, true), now: time.Unix(1e9, 0)}
@@ -57,12 +56,12 @@ func TestSharedHistory(t *testing.T) {
 		t.Errorf("after the second result: got %+v", c)
 	}
 	if c := p.find("get", item(400)); c.P != 0 {
-		t.Errorf("after the second result: got %+v of the first", c)
+		t.Errorf("after the second result: got %+v, which follows the first result", c)
 	}
 }
 
-// A lone session teaches sizes and latencies and nothing else: its calls follow
-// each other by chance.
+// A multiplexed session only teaches sizes and latencies, as calls of different conversations
+// follow each other by chance.
 func TestLoneTeachesNothing(t *testing.T) {
 	play := func(lone bool) predict.State {
 		m := taught(t)
@@ -77,16 +76,16 @@ func TestLoneTeachesNothing(t *testing.T) {
 	}
 	before := state(t, taught(t))
 	if predict.Same(before, play(false)) {
-		t.Fatal("a session that is not lone taught nothing") // so that the next comparison says something
+		t.Fatal("a session that is not lone taught nothing") // the comparison below would prove nothing
 	}
 	if !predict.Same(before, play(true)) {
 		t.Error("a lone session taught something")
 	}
 }
 
-// Only what is stale was wrong.
+// Only the candidates with stale results are labelled as misses.
 func TestInvalidateSome(t *testing.T) {
-	// waiting is how many candidates await their label after an invalidation.
+	// waiting returns the number of candidates without a label after an invalidation.
 	waiting := func(stale func(tool, arguments string) bool) int {
 		p := begin(t, taught(t))
 		p.call("list", `{"n":1}`, items(1))
@@ -104,21 +103,22 @@ func TestInvalidateSome(t *testing.T) {
 		t.Errorf("nil: %d are left, want none", n)
 	}
 	if n := waiting(func(_, arguments string) bool { return arguments == `{"id":"no-1"}` }); n != none-1 {
-		t.Errorf("one call: %d are left of %d, want one less", n, none)
+		t.Errorf("one call: %d are left, want one less than %d", n, none)
 	}
 }
 
-// After an edit, what a listing named before it is still looked at.
+// A stale result still triggers templates: after an edit, clients read files that an earlier
+// listing named.
 func TestStaleResultsGoOnDriving(t *testing.T) {
 	p := begin(t, taught(t))
 	p.call("list", `{"n":1}`, items(1))
 	p.s.Invalidate(nil)
 	if c := p.find("get", item(1)); c.P == 0 {
-		t.Error("the candidates went with the answer's validity")
+		t.Error("the candidates of a stale result are gone")
 	}
 }
 
-// However many answers of a turn have its candidates weighed, their labels say the same.
+// Candidates that are scored several times in one turn learn from one label only.
 func TestATurnIsOneSample(t *testing.T) {
 	expects := func(answers int) float64 {
 		m := model()
@@ -136,11 +136,11 @@ func TestATurnIsOneSample(t *testing.T) {
 		return nextP(t, m)
 	}
 	if got, want := expects(5), expects(1); got != want {
-		t.Errorf("where five answers of a turn were looked at: got P %.3f, want %.3f as where one was", got, want)
+		t.Errorf("scored five times in a turn: got P %.3f, want %.3f as if scored once", got, want)
 	}
 }
 
-// A call that an edit made stale is expected again, if such calls came again before.
+// A repeat of a call that a write has made stale is likely, if such calls were repeated before.
 func TestReadAgainAfterEdit(t *testing.T) {
 	m := learner(learning{Target: reads, MaxAge: time.Minute})
 	for i := range 12 {

@@ -20,19 +20,19 @@ type historyPlayer struct {
 	now  time.Time
 }
 
-// began is when every session begins.
+// began is the time at which every session begins.
 var began = time.Unix(1e9, 0)
 
 func reads(tool string) bool { return !strings.HasPrefix(tool, "write") }
 
-// learning is what a model learns, of tools that need no more than a name.
+// learning has the options of a model of tools without schemas.
 type learning struct {
-	Target       func(tool string) bool           // the tools that only read; nil: none
+	Target       func(tool string) bool           // tools that are read-only; nil: none
 	Freshness    map[string]time.Duration         // by tool
-	MaxAge       time.Duration                    // of all others
-	ShadowLabels int                              // as in predict.Options
+	MaxAge       time.Duration                    // of the other tools
+	ShadowLabels int                              // see predict.Options
 	Static       bool                             // nothing is learned
-	Follows      map[string][]valuemodel.FollowUp // of a tool
+	Follows      map[string][]valuemodel.FollowUp // by tool
 }
 
 func learner(l learning) *predict.Model {
@@ -53,13 +53,13 @@ func learner(l learning) *predict.Model {
 	return predict.New(predict.Options{Tool: tool, Learn: !l.Static, MaxAge: l.MaxAge, ShadowLabels: l.ShadowLabels})
 }
 
-// begin begins a session. The same ones are begun in every model.
+// begin begins a session. The session ids are the same for every model.
 func begin(_ testing.TB, m *predict.Model) *historyPlayer {
 	begun[m]++
 	return &historyPlayer{m: m, s: m.Begin(begun[m], false), now: began}
 }
 
-// call makes a call in a turn of its own.
+// call makes a call in a new turn.
 func (p *historyPlayer) call(tool, arguments, result string) {
 	p.turn++
 	p.together([3]string{tool, arguments, result})
@@ -79,18 +79,18 @@ func (p *historyPlayer) together(calls ...[3]string) {
 	p.now = p.now.Add(2 * time.Second)
 }
 
-// find is the candidate of a call; P 0 if there is none.
+// find returns the candidate for a call; P is 0 if there is none.
 func (p *historyPlayer) find(tool, arguments string) predict.Candidate {
 	return find(p.s.Candidates(p.now), tool, arguments)
 }
 
-// The bindings of issue and design: each is shown a few times with other values,
-// and must then give the exact call.
+// Each session uses other values. After a few of them the model must predict exactly the last
+// call.
 func TestBindings(t *testing.T) {
 	type step = [3]string
 	tests := []struct {
 		name    string
-		session func(i int) []step // the last one is what is to be predicted
+		session func(i int) []step // the last step is to be predicted
 	}{
 		{"a field of a JSON result", func(i int) []step {
 			return []step{
@@ -196,8 +196,8 @@ func TestTogetherIsNotAfter(t *testing.T) {
 	}
 }
 
-// A candidate that is not asked for must become unlikely, although it is never
-// issued; one that a write comes between must, too.
+// P becomes low if the calls do not come, though the candidates are never prefetched, and also if
+// they come only after a write.
 func TestLabels(t *testing.T) {
 	tests := []struct {
 		name string
@@ -218,7 +218,7 @@ func TestLabels(t *testing.T) {
 				p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), id)
 				last = p.find("get", id).P
 				if i < 3 {
-					p.call("get", id, "x") // or it would never be thought of
+					p.call("get", id, "x") // so that a template is learned
 				} else {
 					test.then(p, id)
 				}
@@ -244,7 +244,7 @@ func TestExpiry(t *testing.T) {
 		p.s.End()
 	}
 	if last > 0.15 {
-		t.Errorf("always asked for too late: got P %.3f, want it low", last)
+		t.Errorf("always called too late: got P %.3f, want it low", last)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestShadow(t *testing.T) {
 		session(i, true)
 	}
 	if issues < 5 || issues > 10 {
-		t.Errorf("got the first issue in session %d, want it after 5 labels", issues)
+		t.Errorf("first prefetched in session %d, want it after 5 labels", issues)
 	}
 	for i := range 30 {
 		session(100+i, false)
@@ -275,7 +275,7 @@ func TestShadow(t *testing.T) {
 	p := begin(t, m)
 	p.call("list", `{"n":999}`, `{"id":"id-999"}`)
 	if c := p.find("get", `{"id":"id-999"}`); c.P > 0.1 {
-		t.Errorf("never asked for any more: got %+v, want it unlikely", c)
+		t.Errorf("not called any more: got %+v, want it unlikely", c)
 	}
 }
 
@@ -300,11 +300,12 @@ func TestQuantities(t *testing.T) {
 	p := begin(t, m)
 	p.call("list", `{"n":99}`, `{"id":"id-99"}`)
 	if lead := p.find("get", `{"id":"id-99"}`).Lead.P50; lead > time.Second {
-		t.Errorf("lead: got %v, want what passed between the candidate and the call", lead)
+		t.Errorf("lead: got %v, want the time between the candidate and the call", lead)
 	}
 }
 
-// What was seen twice is proposed the third time, whichever entry of a result it was.
+// A call that two sessions made is a candidate in the third, whichever entry of the result it is
+// for.
 func TestRareEdges(t *testing.T) {
 	for nth := range 4 {
 		m := learner(learning{Target: reads})

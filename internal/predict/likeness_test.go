@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A value that is unlike all that an argument had makes no candidate: not a matched
-// line where paths stood, nor an archive for a tool that was given only PDF files.
+// A value that does not resemble the earlier values of an argument makes no candidate: a matched
+// line is not a path, and a tool that was only given PDF files gets no archive.
 func TestUnlikeValuesMakeNoCandidate(t *testing.T) {
 	m := model()
 	for i := range 20 {

@@ -16,8 +16,8 @@ const (
 	memoryBound = 34 << 20
 )
 
-// world makes calls of a thousand tools, a sixth of which follow from the results
-// before them, as fast as it can: it fills whatever a model keeps.
+// world makes random calls of a thousand tools, a sixth of which use values of earlier results, to
+// fill all tables of a model.
 type world struct {
 	random  *rand.Rand
 	tools   [worldTools]string
@@ -37,7 +37,7 @@ func newWorld() *world {
 	return w
 }
 
-// session makes some calls; every few of them it is asked what comes next.
+// session makes calls, and asks for candidates after one in every.
 func (w *world) session(m *predict.Model, calls, every int) {
 	s := m.Begin(w.random.Uint64(), false)
 	result := 0
@@ -59,9 +59,9 @@ func (w *world) session(m *predict.Model, calls, every int) {
 	s.End()
 }
 
-// However many calls are made of a thousand tools, what is learned of them takes less than 34 MiB,
-// learned or loaded. Here it is forty thousand calls, enough to fill the larger tables; the soak
-// goes on until the weights, the largest, are full and some were forgotten, and loads the state.
+// A model takes less than 34 MiB, whether it was learned or loaded. Forty thousand calls fill the
+// larger tables. The soak test continues until the weights, the largest table, are full and some
+// were evicted, and then loads the state.
 func TestMemory(t *testing.T) {
 	calls, every, perSession := 40_000, 400, 4
 	soak := os.Getenv("MCPSCHEDD_SOAK") != ""
@@ -103,8 +103,8 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// What is learned from calls with long arguments does not retain these: templates hold the text around
-// the values, and a value only if it is short.
+// A model does not retain long arguments: templates hold the text around the values, and a value
+// only if it is short.
 func TestLongArgumentsAreNotRetained(t *testing.T) {
 	m := learner(learning{Target: reads})
 	const calls, long = 64, 60 << 10
@@ -117,7 +117,7 @@ func TestLongArgumentsAreNotRetained(t *testing.T) {
 			p.s.End()
 		}
 	}
-	learn() // fills what grows in any case
+	learn() // fills the tables that do not depend on the length
 	before := used()
 	learn()
 	if got := used() - before; got > calls*long/4 {
@@ -129,7 +129,7 @@ func TestLongArgumentsAreNotRetained(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
-// used is how many bytes of the heap are reachable.
+// used returns the number of reachable bytes on the heap.
 func used() int64 {
 	var s runtime.MemStats
 	runtime.GC()

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// What has stopped coming stays unlikely however often it is merged: a merge adds
-// what was learned, and does not restore what has decayed since the state was loaded.
+// Merges do not raise the P of calls that have stopped coming: a merge adds what was learned, and
+// does not restore what has decayed since the state was loaded.
 func TestMergeDoesNotRestoreThePast(t *testing.T) {
 	play := func(every int) float64 {
 		m := model()
@@ -35,12 +35,12 @@ func TestMergeDoesNotRestoreThePast(t *testing.T) {
 	}
 	alone, merged := play(0), play(20)
 	if diff := merged - alone; diff > 0.01 || diff < -0.01 {
-		t.Errorf("got P %.3f in sum with merges, %.3f without", merged, alone)
+		t.Errorf("got P %.3f with merges, %.3f without, as sums", merged, alone)
 	}
 }
 
-// Labels are counted in a bounded number however long it goes on, so that what has
-// changed is learned at the same pace after years.
+// Counts of labels decay, so a change of behaviour is learned at the same pace however many labels
+// came before.
 func TestCountsAreBounded(t *testing.T) {
 	m := configured(t, 0.5)
 	var state predict.State
@@ -71,8 +71,8 @@ func TestCountsAreBounded(t *testing.T) {
 	}
 }
 
-// A call is likely only if it comes while its answer may be served, which is for each
-// tool another time.
+// A call counts as a hit only if it comes while its result may be served, which depends on the
+// tool.
 func TestHorizonIsTheTools(t *testing.T) {
 	served := map[string]time.Duration{"get": time.Minute, "quote": 5 * time.Second}
 	m := learner(learning{Target: reads, MaxAge: time.Hour, Freshness: served})
@@ -91,12 +91,12 @@ func TestHorizonIsTheTools(t *testing.T) {
 		p.s.End()
 	}
 	if last["get"] < 0.5 || last["quote"] > 0.1 {
-		t.Errorf("asked for 20 s later: got P %.2f where answers hold for a minute, %.2f where for 5 s", last["get"], last["quote"])
+		t.Errorf("called 20 s later: got P %.2f with a freshness of a minute, %.2f with one of 5 s", last["get"], last["quote"])
 	}
 }
 
-// Processes that begin at once expect together what one expects that sees all that they see:
-// their steps are neither added up nor lost.
+// The merged state of several processes gives about the same P as one process that saw all their
+// calls.
 func TestMergeOfProcessesThatBeganAtOnce(t *testing.T) {
 	learn := func(from, to int) *predict.Model {
 		m := model()
@@ -124,13 +124,12 @@ func TestMergeOfProcessesThatBeganAtOnce(t *testing.T) {
 	merged := model()
 	merged.Merge(state)
 	if got := expects(merged); got > alone+0.1 || got < alone-0.1 {
-		t.Errorf("of a call that comes every second time 16 processes expect %.2f, one %.2f", got, alone)
+		t.Errorf("a call that comes every second time: got P %.2f from 16 processes, %.2f from one", got, alone)
 	}
 }
 
-// What is learned while a state is read, joined and written is not lost, whether that succeeds
-// or not, whatever another process has kept meanwhile, and however often it happens; and nothing
-// is counted twice.
+// Merges lose nothing and count nothing twice: not what is learned between Snapshot and Adopt, not
+// when the state could not be written, and not what another process has stored.
 func TestMergeBesideLearning(t *testing.T) {
 	alone := model()
 	learn(t, alone, 0, 60)
@@ -168,8 +167,8 @@ func TestMergeBesideLearning(t *testing.T) {
 	}
 }
 
-// Processes that take turns at one state lose nothing and count nothing twice, whichever of
-// them wrote last, and whether one of them then reads what it wrote itself.
+// Two processes that merge into one state in any order lose nothing and count nothing twice, also
+// if a process reads a state that it wrote itself.
 func TestMergeInTurns(t *testing.T) {
 	models := []*predict.Model{model(), model()}
 	var state predict.State
@@ -189,8 +188,8 @@ func TestMergeInTurns(t *testing.T) {
 	}
 }
 
-// A state that is gone or that was changed in any byte is read: what this process kept there is
-// not kept for it.
+// If the stored state was deleted, a merge does not restore it from memory; if a byte of it was
+// changed, the merge returns an error.
 func TestMergeWithAStateThatIsNotOurs(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 10)
@@ -204,12 +203,12 @@ func TestMergeWithAStateThatIsNotOurs(t *testing.T) {
 	state, _ = m.Merge(state)
 	state.Server = bytes.Replace(state.Server, []byte("list"), []byte("lost"), 1)
 	if _, err := m.Merge(state); err == nil {
-		t.Error("a part that was damaged is not missed")
+		t.Error("a damaged part: got no error")
 	}
 }
 
-// What one session alone knows is in no state, and is not forgotten because the rest is kept,
-// whether or not another process keeps its part meanwhile.
+// A value of one session is not saved, and is not lost in the session itself when the rest is
+// merged, whether or not another process changes the stored state.
 func TestMergeKeepsWhatOneSessionKnows(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		m, other := model(), model()
@@ -229,12 +228,12 @@ func TestMergeKeepsWhatOneSessionKnows(t *testing.T) {
 		}
 		p.call("list", `{"n":5}`, file(77)+"\n")
 		if got := p.find("read", read(77)).P; got < 0.1 {
-			t.Errorf("beside another process %v: got P %.3f of what the session did six times", beside, got)
+			t.Errorf("beside another process %v: got P %.3f of a call that the session made six times", beside, got)
 		}
 	}
 }
 
-// A candidate that was proposed before a merge has its label counted after it.
+// A candidate's label counts even if a merge happens before it is known.
 func TestLabelAfterMerge(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 10)
@@ -257,11 +256,12 @@ func TestLabelAfterMerge(t *testing.T) {
 	p.call("get", `{"id":"id-77"}`, "x")
 	after, _ := m.Merge(before)
 	if got := right(after) - right(before); got < 0.9 {
-		t.Errorf("got %.2f more that were right, want one", got)
+		t.Errorf("got %.2f more hits, want one", got)
 	}
 }
 
-// A process that has learned more than a merge learns again keeps it all when nothing is stored.
+// If nothing is stored, a merge keeps all that was learned, even if it made more changes than a
+// model keeps.
 func TestFirstMergeKeepsWeights(t *testing.T) {
 	learn := func() *predict.Model {
 		m := model()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// After a search, a model that has seen the file with the stem of the edited one being read
-// predicts that of a new file too, whatever its rank in the list.
+// If sessions read the file with the same stem as the edited one, whatever its rank in the search
+// result, that file is predicted also for a new stem.
 func TestNearPathsAreLikelier(t *testing.T) {
 	m := model()
 	found := func(i int) string {

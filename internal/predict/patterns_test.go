@@ -11,19 +11,19 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// The nine patterns that the corpus of a coding client shows, and what is done
-// about each. The models are those that come with the program.
+// The patterns of calls in recordings of a coding client, with the provider's tables as they come
+// with the program.
 
 var client = valuemodel.Upstream{Name: "client", Provider: "claude-code"}
 
-// clientPlay plays a session of a coding client, with the operator's rules on top.
+// clientPlay begins a session of a coding client, with rules of the operator.
 func clientPlay(t testing.TB, rules ...valuemodel.Rule) *player {
 	o := resolve(t, client, rules, "Read", "", "Grep", "", "Glob", "", "Edit", "", "Bash", "",
 		"WebSearch", "", "WebFetch", "", "TaskList", "", "TaskUpdate", "", "TodoWrite", "", "ToolSearch", "")
 	return play(predict.New(predict.Options{Tool: o.tool, Learn: true}))
 }
 
-// again is the same forecast in a new session.
+// again begins the next session with the same model.
 func (p *player) again() *player {
 	p.s.End()
 	next := play(p.f)
@@ -40,9 +40,9 @@ func chosen(candidates []predict.Candidate, o enrich.Options) []string {
 	return out
 }
 
-// 1. Polling of a pipeline. What changes by itself is never prefetched: an answer
-// got early would be the old one, which is what polling is to get away from. What
-// is done about it is a back-off in the answer, by fail_fast_after_n.
+// 1. Polling of a pipeline. A volatile tool is never prefetched, as the result would be older than
+// the one that the client polls for. fail_fast_after_n limits polling: after that many identical
+// results, the next one comes from the cache.
 func TestPattern1Polling(t *testing.T) {
 	o := resolve(t, valuemodel.Upstream{Name: "hub", Provider: "gitlab"}, nil, "get_pipeline", "")
 	m := o["get_pipeline"].Model
@@ -58,9 +58,9 @@ func TestPattern1Polling(t *testing.T) {
 	}
 }
 
-// 2. Files read again. The second reading is the store's, which knows whether the
-// file is still the same. A candidate for what is stored is dropped for that exact call
-// alone: another file is as good a candidate as ever, though its tool was just used.
+// 2. Files that are read again. The store answers the second read, after it has checked the file.
+// A stored result only declines the candidate for the same call: other files of the same tool
+// remain candidates.
 func TestPattern2ReadAgain(t *testing.T) {
 	p := clientPlay(t)
 	for i := range 8 {
@@ -86,9 +86,8 @@ func TestPattern2ReadAgain(t *testing.T) {
 	}
 }
 
-// 3. Find, then fix: the files of the first matches, learned by rank. Where the
-// corpus says how often Grep leads to Read but not to which file, the model leaves
-// that to what is learned.
+// 3. Grep, then Read of the files with the first matches. The provider's table gives no arguments
+// for Read, so these are learned, by rank.
 func TestPattern3GrepThenRead(t *testing.T) {
 	p := clientPlay(t)
 	matches := func(i int) string {
@@ -114,7 +113,7 @@ func TestPattern3GrepThenRead(t *testing.T) {
 	}
 }
 
-// 4. A listing, then the files: the same, from lines that are nothing but paths.
+// 4. Glob, then Read, from lines that only have a path.
 func TestPattern4GlobThenRead(t *testing.T) {
 	p := clientPlay(t)
 	for i := range 12 {
@@ -132,9 +131,8 @@ func TestPattern4GlobThenRead(t *testing.T) {
 	}
 }
 
-// 5. A search, then a page. To fetch a page tells its server that it is of interest,
-// and the address is the search engine's choice: it is not prefetched, unless
-// the operator says that it may.
+// 5. A search, then a page. A request discloses to the page's server that it is of interest, and
+// its URL comes from a result, so it is prefetched only if the operator allows it.
 func TestPattern5SearchThenFetch(t *testing.T) {
 	search := valuemodel.Rule{Pattern: "WebSearch", Layer: valuemodel.Layer{
 		FollowUps: []valuemodel.FollowUp{follow(t, "WebFetch", 0.6, "url", "$result.results[*].url", "prompt", "$args.query")},
@@ -157,9 +155,8 @@ func TestPattern5SearchThenFetch(t *testing.T) {
 	}
 }
 
-// 8. Searches that fail again and again. A call that failed is followed by
-// nothing, and what was found twice to be empty is a back-off (fail_fast_after_n),
-// neither a refusal nor a candidate.
+// 8. Searches that fail repeatedly. Nothing follows a failed call. An empty result that was
+// returned twice is then served from the cache, as fail_fast_after_n is 2.
 func TestPattern8FailedSearches(t *testing.T) {
 	tools := valuemodel.Rule{Pattern: "ToolSearch", Layer: valuemodel.Layer{
 		FollowUps: []valuemodel.FollowUp{follow(t, "Read", 0.9, "file_path", "$args.query")},

@@ -12,13 +12,13 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// offer is an upstream's tools as the operator's rules make them.
+// offer has the tools of an upstream.
 type offer map[string]predict.Tool
 
 func (o offer) tool(name string) predict.Tool { return o[name] }
 
-// resolve makes the models of an upstream's tools. tools come as name, input
-// schema; "" for none.
+// resolve resolves the tools of an upstream. tools are pairs of a name and an input schema, "" for
+// none.
 func resolve(t testing.TB, u valuemodel.Upstream, rules []valuemodel.Rule, tools ...string) offer {
 	t.Helper()
 	m, problems := valuemodel.Compile(rules)
@@ -42,12 +42,12 @@ func resolve(t testing.TB, u valuemodel.Upstream, rules []valuemodel.Rule, tools
 
 var hub = valuemodel.Upstream{Name: "hub", URL: "https://hub.test/mcp"}
 
-// reading is a rule by which a tool may be prefetched.
+// reading returns a rule for a read-only tool.
 func reading(tool string, next ...valuemodel.FollowUp) valuemodel.Rule {
 	return valuemodel.Rule{Pattern: tool, Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, FollowUps: next}}
 }
 
-// follow is a follow-up whose arguments come as name, binding, name, binding.
+// follow returns a follow-up. args are pairs of a name and a binding.
 func follow(t testing.TB, tool string, probability float64, args ...any) valuemodel.FollowUp {
 	t.Helper()
 	f := valuemodel.FollowUp{Tool: tool, Probability: probability, Args: map[string]valuemodel.Binding{}}
@@ -61,7 +61,7 @@ func follow(t testing.TB, tool string, probability float64, args ...any) valuemo
 	return f
 }
 
-// player makes the calls of one session, each in a turn of its own.
+// player makes the calls of one session, each in a new turn.
 type player struct {
 	f    *predict.Model
 	s    *predict.Session
@@ -70,7 +70,7 @@ type player struct {
 	now  time.Time
 }
 
-// begun is how many sessions were begun: the same ones in every forecast.
+// begun counts the sessions of each model, so that session ids are the same for every model.
 var begun = make(map[*predict.Model]uint64)
 
 func play(f *predict.Model) *player {
@@ -78,7 +78,7 @@ func play(f *predict.Model) *player {
 	return &player{f: f, s: f.Begin(begun[f], false), now: time.Unix(1e9, 0)}
 }
 
-// call makes a call whose answer is a text; one that begins with "error" failed.
+// call makes a call with a text as its result. A text that begins with "error" is a failure.
 func (p *player) call(tool, arguments, text string) {
 	p.ask(tool, arguments)
 	p.answer(predict.Result{Text: []byte(text), Size: len(text), Failed: strings.HasPrefix(text, "error")})
@@ -87,7 +87,7 @@ func (p *player) call(tool, arguments, text string) {
 func (p *player) ask(tool, arguments string) {
 	p.id++
 	p.turn++
-	p.now = p.now.Add(3 * time.Second) // to think
+	p.now = p.now.Add(3 * time.Second) // the client's pause
 	p.s.Call(predict.Call{ID: p.id, Turn: p.turn, Tool: tool, Arguments: arguments, At: p.now})
 }
 
@@ -99,7 +99,7 @@ func (p *player) answer(r predict.Result) {
 
 func (p *player) candidates() []predict.Candidate { return p.s.Candidates(p.now) }
 
-// made are the arguments of those candidates at a tool that nothing speaks against.
+// made returns the arguments of the candidates for a tool that have no reason.
 func made(candidates []predict.Candidate, tool string) []string {
 	var out []string
 	for _, g := range candidates {
@@ -110,7 +110,7 @@ func made(candidates []predict.Candidate, tool string) []string {
 	return out
 }
 
-// find is the candidate for a call; the zero value if there is none.
+// find returns the candidate for a call; the zero value if there is none.
 func find(candidates []predict.Candidate, tool, arguments string) predict.Candidate {
 	for _, g := range candidates {
 		if g.Key.Tool == tool && g.Key.Arguments == arguments {

@@ -12,42 +12,41 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// public is in how many sessions a value must have been seen before others may be
-// told.
+// public is the number of sessions after which a value is public.
 const public = 3
 
-// secrets are the values of each kind that sessions use, and in which sessions each
-// was used.
+// secrets records which sessions used which values.
 type secrets struct {
 	usedBy map[string]map[uint64]bool // value → sessions
 }
 
-// kinds are the ways in which a value comes into arguments. Each makes two calls: one
-// with a result, and one that follows it and has the value in it.
+// kinds are the ways in which a private value can become part of a template. Each makes two calls,
+// the second of which follows from the first and contains the value, except for the last, where
+// the first one does.
 var kinds = []func(p *historyPlayer, n int, value string){
-	func(p *historyPlayer, n int, value string) { // beside what was read off a result
+	func(p *historyPlayer, n int, value string) { // beside an argument from a result
 		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+n), fmt.Sprintf(`{"id":"id-%d"}`, n))
 		p.call("get", fmt.Sprintf(`{"id":"id-%d","mode":%q}`, n, value), "x")
 	},
-	func(p *historyPlayer, n int, value string) { // alone
+	func(p *historyPlayer, n int, value string) { // as the only argument
 		p.call("open", fmt.Sprintf(`{"n":%d}`, 10+n), "x")
 		p.call("use", fmt.Sprintf(`{"mode":%q}`, value), "x")
 	},
-	func(p *historyPlayer, n int, value string) { // the directory of what a result named
+	func(p *historyPlayer, n int, value string) { // as the directory of a file that a result names
 		p.call("find", fmt.Sprintf(`{"q":"q%d"}`, n), fmt.Sprintf("file%d.go\nother%d.go", n, n))
 		p.call("read", fmt.Sprintf(`{"path":"/%s/file%d.go"}`, value, n), "x")
 	},
-	func(p *historyPlayer, n int, value string) { // the name of a member
+	func(p *historyPlayer, n int, value string) { // as the name of a member
 		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+n), fmt.Sprintf(`{"id":"id-%d"}`, n))
 		p.call("put", fmt.Sprintf(`{"of":{%q:"id-%d"}}`, "@"+value, n), "x")
 	},
-	func(p *historyPlayer, n int, value string) { // the name of a member of the call it follows
+	func(p *historyPlayer, n int, value string) { // as the name of a member of the trigger's arguments
 		p.call("put", fmt.Sprintf(`{"of":{%q:"name-%d"}}`, "@"+value, n), "x")
 		p.call("got", fmt.Sprintf(`{"name":"name-%d"}`, n), "x")
 	},
 }
 
-// value is one of the values of a kind. None is part of another.
+// value returns the nth value of a kind. No value contains another.
 func value(kind, nth int) string { return fmt.Sprintf("v%c%cw", 'a'+kind, 'a'+nth) }
 
 func (s *secrets) use(session uint64, value string) {
@@ -57,8 +56,8 @@ func (s *secrets) use(session uint64, value string) {
 	s.usedBy[value][session] = true
 }
 
-// told are the values in a text that a session may not be told; session 0 has used
-// none.
+// told returns the private values in a text that the session has not used itself; session 0 has
+// used none.
 func (s *secrets) told(in string, session uint64) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.usedBy)), func(value string) bool {
 		by := s.usedBy[value]
@@ -66,27 +65,27 @@ func (s *secrets) told(in string, session uint64) []string {
 	})
 }
 
-// merge is one that a process is in the midst of.
+// merge is a merge that a process has started and not finished.
 type merge struct {
 	snapshot *predict.Snapshot
 	written  bool
 }
 
-// What fewer sessions used than make it public stands in no state and is proposed to
-// no other, whichever processes the sessions were in, however often they began again,
-// and in whatever order what was learned is merged, lost and read again.
+// A value that fewer than public sessions used is neither saved nor used in a candidate of another
+// session. This holds for sessions in any processes that start again, and for any order of merges,
+// failed writes and restarts.
 func TestPrivateStaysPrivate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := secrets{usedBy: make(map[string]map[uint64]bool)}
 		models := []*predict.Model{model(), model(), model()}
-		players := make(map[[2]uint64]*historyPlayer) // process and session → its end of it
+		players := make(map[[2]uint64]*historyPlayer) // process and session
 		merging := make(map[int]merge)
 		var state predict.State
 		n := 0
 		check := func(p *historyPlayer, id uint64) {
 			for _, c := range p.s.Candidates(p.now) {
 				if told := s.told(c.Key.Arguments, id); len(told) > 0 {
-					t.Fatalf("session %d is told %v, of %v: %s %s", id, told, s.usedBy[told[0]], c.Key.Tool, c.Key.Arguments)
+					t.Fatalf("session %d got %v, used by %v: %s %s", id, told, s.usedBy[told[0]], c.Key.Tool, c.Key.Arguments)
 				}
 			}
 		}
@@ -108,7 +107,7 @@ func TestPrivateStaysPrivate(t *testing.T) {
 					check(p, id)
 				}
 			},
-			"merge": func(t *rapid.T) { // what comes between its two halves is learned meanwhile
+			"merge": func(t *rapid.T) { // starts a merge or finishes it; calls come in between
 				at := rapid.IntRange(0, len(models)-1).Draw(t, "process")
 				if under, is := merging[at]; is {
 					delete(merging, at)
@@ -124,7 +123,7 @@ func TestPrivateStaysPrivate(t *testing.T) {
 					t.Fatal(err)
 				}
 				if told := s.told(held(next), 0); len(told) > 0 {
-					t.Fatalf("the state holds %v, of %v:\n%q", told, s.usedBy[told[0]], held(next))
+					t.Fatalf("the state holds %v, used by %v:\n%q", told, s.usedBy[told[0]], held(next))
 				}
 				written := rapid.IntRange(0, 4).Draw(t, "written") > 0
 				if written {
@@ -157,7 +156,7 @@ func TestPrivateStaysPrivate(t *testing.T) {
 	})
 }
 
-// What three sessions used is told to a fourth, whichever processes they were in.
+// A value that three sessions used is saved, whichever processes they were in.
 func TestPublicTravels(t *testing.T) {
 	for kind, use := range kinds {
 		var state predict.State
@@ -168,7 +167,7 @@ func TestPublicTravels(t *testing.T) {
 			}
 			p := &historyPlayer{m: m, s: m.Begin(id+1, false), now: began}
 			if told := strings.Contains(held(state), value(kind, 0)); told != (id == public) {
-				t.Errorf("kind %d: after %d sessions it stands in the state: %v", kind, id, told)
+				t.Errorf("kind %d: after %d sessions the state has it: %v", kind, id, told)
 			}
 			if id < public {
 				for n := range 2 {
@@ -180,7 +179,7 @@ func TestPublicTravels(t *testing.T) {
 	}
 }
 
-// A session goes on with what it said itself.
+// A private value is used in candidates of its own session, and of no other.
 func TestOwnValuesAreOnesOwn(t *testing.T) {
 	m := model()
 	p := begin(t, m)
@@ -195,6 +194,6 @@ func TestOwnValuesAreOnesOwn(t *testing.T) {
 	q := begin(t, m)
 	q.call("find", `{"q":"q9"}`, "file9.go\nother9.go")
 	if got := q.find("read", want); got.P != 0 {
-		t.Errorf("another session is told %+v", got)
+		t.Errorf("another session: got %+v", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Each case is one follow-up list → get {n: 7} under other rules on get.
+// Each case is one follow-up list → get {n: 7} with other rules for get.
 func TestReasons(t *testing.T) {
 	rule := func(l valuemodel.Layer) []valuemodel.Rule { return []valuemodel.Rule{{Pattern: "get", Layer: l}} }
 	tests := []struct {
@@ -99,8 +99,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What a rule forbids of a follow-up is said once for each answer, and not with
-// every later call.
+// A forbidden follow-up is returned once per result, not again with each later call.
 func TestRefusedOnce(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, "n", "$result.n"))}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
@@ -113,9 +112,9 @@ func TestRefusedOnce(t *testing.T) {
 	}
 }
 
-// A tool that is known to read by its annotation alone is watched until so many of
-// its candidates have had their label, and its answers are trusted after as many
-// comparisons; one that differs bars it.
+// If only its annotation declares a tool read-only, its candidates are observed until enough of
+// them have a label, and its results are compared until enough trials agree. A trial that differs
+// bars the tool.
 func TestUntrustedHint(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	get := o["get"]
@@ -135,16 +134,16 @@ func TestUntrustedHint(t *testing.T) {
 	}
 	for i := range 3 {
 		if p.f.ProvenReadOnly()("get") {
-			t.Errorf("tried after %d comparisons, want 3", i)
+			t.Errorf("proven after %d trials, want 3", i)
 		}
 		p.f.RecordTrial("get", true)
 	}
 	if !p.f.ProvenReadOnly()("get") {
-		t.Error("not tried after 3 comparisons that agreed")
+		t.Error("not proven after 3 trials that agreed")
 	}
 	p.f.RecordTrial("get", false)
 	if p.f.ProvenReadOnly()("get") || p.f.Barred("get") == "" {
-		t.Error("still trusted after a comparison that did not agree")
+		t.Error("still proven after a trial that differed")
 	}
 	p.call("list", `{}`, `{"n":9}`)
 	if got := find(p.candidates(), "get", `{"n":9}`).Reason; got != enrich.NotSpeculatable {
@@ -152,7 +151,8 @@ func TestUntrustedHint(t *testing.T) {
 	}
 }
 
-// A learned edge is watched before it issues; a configured one is not.
+// Candidates of a learned template are observed before they are prefetched; those of a configured
+// follow-up are not.
 func TestLearnedShadow(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list"), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 4}))
@@ -165,7 +165,7 @@ func TestLearnedShadow(t *testing.T) {
 		case g.Reason == enrich.Shadow:
 			shadowed++
 			if issued > 0 {
-				t.Errorf("round %d: watched again after it issued", i)
+				t.Errorf("round %d: observed only, after it was prefetched", i)
 			}
 		case g.Reason == "":
 			issued++
@@ -176,12 +176,11 @@ func TestLearnedShadow(t *testing.T) {
 		p.call("get", `{"n":"item-`+n+`"}`, `x`)
 	}
 	if shadowed < 4 || issued == 0 {
-		t.Errorf("watched %d times and issued %d times, want at least 4 and 1", shadowed, issued)
+		t.Errorf("observed %d times and prefetched %d times, want at least 4 and 1", shadowed, issued)
 	}
 }
 
-// Without learning there are configured follow-ups alone, at the probability that
-// is configured, whatever comes of them.
+// Without learning, only configured follow-ups make candidates, and P stays as configured.
 func TestWithoutLearning(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, "n", "$result.n")), reading("get"), reading("other")},
 		"list", "", "get", "", "other", "")
@@ -202,9 +201,8 @@ func TestWithoutLearning(t *testing.T) {
 	}
 }
 
-// Only what is likely enough and nothing speaks against is asked about; what is
-// only watched is asked about too, so that it is watched only where all else
-// allows it.
+// The caller is asked about candidates that are probable enough and have no reason, and about
+// those that are only observed, since another reason would replace Shadow.
 func TestChooseAsks(t *testing.T) {
 	model := &valuemodel.Model{Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: new(true)}}
 	candidate := func(n string, p float64, r enrich.Reason) predict.Candidate {
@@ -249,7 +247,7 @@ func TestChooseAsks(t *testing.T) {
 	}
 }
 
-// What is known of the world goes into the choice.
+// Pick uses the waste factor and the file size that the caller knows.
 func TestChooseWeighs(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
@@ -273,7 +271,7 @@ func TestChooseWeighs(t *testing.T) {
 	}
 }
 
-// A tool is checked anew once its schema or model was read anew.
+// A cached verdict is not used for a new schema or model of its tool.
 func TestRulesAreReadAnew(t *testing.T) {
 	rules := []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n")), reading("get")}
 	o := resolve(t, hub, rules, "list", "", "get", `{"type":"object","properties":{"n":{"type":"boolean"}}}`)
@@ -294,7 +292,7 @@ func TestRulesAreReadAnew(t *testing.T) {
 	}
 }
 
-// What is remembered of arguments that were checked stays bounded.
+// The number of cached verdicts is bounded.
 func TestChecksAreBounded(t *testing.T) {
 	rules := []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result[*]")), reading("get")}
 	o := resolve(t, hub, rules, "list", "", "get", `{"type":"object"}`)
@@ -314,7 +312,7 @@ func TestChecksAreBounded(t *testing.T) {
 	}
 }
 
-// The most calls for one answer do not count against those for another.
+// The maximum of a follow-up counts for each result alone.
 func TestChooseMaximumIsPerAnswer(t *testing.T) {
 	one := follow(t, "get", 0.9, "n", "$result.n")
 	one.Max = 1
@@ -328,7 +326,7 @@ func TestChooseMaximumIsPerAnswer(t *testing.T) {
 	}
 }
 
-// Two answers take away a server's word for its tool, not the operator's.
+// A trial that differs bars a tool only until the operator declares it read-only. Other bars stay.
 func TestOperatorsWordLiftsABar(t *testing.T) {
 	tool := predict.Tool{UntrustedHint: true}
 	f := predict.New(predict.Options{Tool: func(string) predict.Tool { return tool }})
@@ -339,9 +337,9 @@ func TestOperatorsWordLiftsABar(t *testing.T) {
 	}
 	tool.UntrustedHint = false
 	if why := f.Barred("get"); why != "" {
-		t.Errorf("by the operator's word: got %q, want none", why)
+		t.Errorf("declared read-only by the operator: got %q, want none", why)
 	}
 	if f.Barred("ask") == "" {
-		t.Error("one that asked: got no bar, want one, even if the operator says that it only reads")
+		t.Error("a tool that asked a question: got no bar, want one, even if the operator says that it only reads")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// What commands write is read by its lines, and by the paths in it.
+// Bindings of $text read the lines of a text, and the paths at the beginning of lines.
 func TestSaid(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"nothing", "", `{"lines":[],"paths":[]}`},
@@ -26,8 +26,8 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-// A list that is held to a length makes no calls of a longer one, nor of one that may
-// be longer as its end was cut off.
+// A list with a maximum length makes no calls if it is longer, or if it may be longer because the
+// result was cut off.
 func TestListsHeldToALength(t *testing.T) {
 	lines := func(n int) (out string) {
 		for i := range n {
@@ -59,7 +59,7 @@ func TestListsHeldToALength(t *testing.T) {
 	}
 }
 
-// What stands in a text was read off an answer: it must not go to third parties.
+// A value read from a text comes from a result, so it is not disclosed to third parties.
 func TestTextIsNotDisclosed(t *testing.T) {
 	rules := []valuemodel.Rule{reading("u/list", follow(t, "fetch", 0.9, "url", "$text.lines[*]"))}
 	rules = append(rules, valuemodel.Rule{Pattern: "u/fetch", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}})
@@ -71,15 +71,16 @@ func TestTextIsNotDisclosed(t *testing.T) {
 	candidates := s.Candidates(time.Unix(1e9, 0))
 	for _, g := range candidates {
 		if g.Key.Tool == "fetch" && g.Reason == "" {
-			t.Errorf("got a candidate %s %s that nothing stands against, want none", g.Key.Tool, g.Key.Arguments)
+			t.Errorf("got a candidate %s %s without a reason, want none", g.Key.Tool, g.Key.Arguments)
 		}
 	}
 	if len(candidates) == 0 {
-		t.Error("nothing was refused: the follow-up was not tried")
+		t.Error("no candidate was declined: the test proves nothing")
 	}
 }
 
-// Of two follow-ups that make one call, that one counts which may make it.
+// If the maximum of one follow-up forbids a call that another follow-up allows, the call is a
+// candidate with the probability of the other one.
 func TestBeyondOneMaximumAnotherMayCall(t *testing.T) {
 	one, two := follow(t, "get", 0.9, "x", "$result[*]"), follow(t, "get", 0.5, "x", "$result[1]")
 	one.Max, two.Max = 1, 1
@@ -100,8 +101,8 @@ func TestBeyondOneMaximumAnotherMayCall(t *testing.T) {
 	}
 }
 
-// Where follow-ups are learned as well, the maximum of a configured one does not
-// forbid what was learned beyond it: one of 1 had halved what was predicted.
+// If templates are learned as well, the maximum of a configured follow-up does not forbid learned
+// candidates beyond it.
 func TestMaximumDoesNotForbidWhatIsLearned(t *testing.T) {
 	one := follow(t, "get", 0.9, "x", "$result[*]")
 	one.Max = 1
@@ -121,6 +122,6 @@ func TestMaximumDoesNotForbidWhatIsLearned(t *testing.T) {
 	p.call("list", `{"i":99}`, answer(99))
 	g := find(p.candidates(), "get", `{"x":1199}`)
 	if g.Key.Tool == "" || g.Reason != "" || g.P < 0.5 {
-		t.Errorf("got the second of the list at %v with reason %q, want it likely and allowed", g.P, g.Reason)
+		t.Errorf("the second entry: got P %v and the reason %q, want it likely and allowed", g.P, g.Reason)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// chain is list → get → owner, by configuration.
+// chain returns tools with the configured follow-ups list → get → owner.
 func chain(t testing.TB) offer {
 	return resolve(t, hub, []valuemodel.Rule{
 		reading("list", follow(t, "get", 0.5, "n", "$result[*].n")),
@@ -22,7 +22,7 @@ func chain(t testing.TB) offer {
 	}, "list", "", "get", "", "owner", "", "team", "", "log", "")
 }
 
-// A write takes back what it makes stale, and nothing else.
+// Invalidate drops the configured follow-ups of stale results, and no others.
 func TestInvalidate(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{
 		reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("files", follow(t, "read", 0.5, "path", "$result.path")), reading("get"), reading("read"),
@@ -44,7 +44,7 @@ func TestInvalidate(t *testing.T) {
 	}
 }
 
-// In a session that several conversations share only the newest answer counts.
+// In a multiplexed session only the newest result has candidates.
 func TestLone(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("files", follow(t, "read", 0.5, "path", "$result.path")), reading("get"), reading("read")},
 		"list", "", "get", "", "files", "", "read", "")
@@ -65,7 +65,7 @@ func TestLone(t *testing.T) {
 	}
 }
 
-// Of an answer that was not looked at follows what needs no answer.
+// Only follow-ups without values of the result follow a result that was not read.
 func TestUnread(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n"), follow(t, "about", 0.5, "of", "$args.of")), reading("get"), reading("about")},
 		"list", "", "get", "", "about", "")
@@ -77,7 +77,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// An answer that is too long to read, or cut off, teaches nothing of its values.
+// A result that is too long or cut off has no values.
 func TestLongAnswers(t *testing.T) {
 	list := []byte("[" + strings.Repeat(`{"n":1,"text":"`+strings.Repeat("x", 100)+`"},`, 90_000) + `{"n":2}]`)
 	for name, r := range map[string]predict.Result{"text": {Text: list}, "structured": {Structured: list}, "cut": {Text: list[:30_001]}} {
@@ -90,8 +90,8 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
-// Arguments are canonical before anything looks at them; those that two servers
-// may read as two things are nothing to go by.
+// Arguments are made canonical first. Arguments that servers may decode differently have no
+// follow-ups.
 func TestArgumentsAreMadeCanonical(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "of", "$args.of")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
@@ -108,7 +108,7 @@ func TestArgumentsAreMadeCanonical(t *testing.T) {
 	}
 }
 
-// A second answer to one call, and one to a call that was not made, change nothing.
+// A second result of a call, and a result without a call, are ignored.
 func TestResultsOfNoCall(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
 	p.s.Result(predict.Result{ID: 9, Text: []byte(`[{"n":1}]`)})
@@ -119,7 +119,7 @@ func TestResultsOfNoCall(t *testing.T) {
 	}
 }
 
-// A client that never gets answers does not fill the memory.
+// The number of calls without a result is bounded.
 func TestCallsWithoutAnswers(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
 	for i := range 5000 {
@@ -134,8 +134,7 @@ func TestCallsWithoutAnswers(t *testing.T) {
 	}
 }
 
-// A session that has ended may still be told of calls, as those under way end
-// after it.
+// Calls and results may arrive after the end of a session.
 func TestAfterEnd(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: chain(t).tool, Learn: true}))
 	p.ask("list", `{}`)
@@ -176,11 +175,11 @@ func TestMerge(t *testing.T) {
 		t.Errorf("barred: got %q, want why", got)
 	}
 	if _, err := q.f.Merge(predict.State{Server: []byte("not a state")}); err == nil {
-		t.Error("a state that is none: got no error")
+		t.Error("an invalid state: got no error")
 	}
 }
 
-// Of a session of any length it is known what was asked of late.
+// A session counts its recent calls, however long it is, and forgets the oldest.
 func TestLongSessionGoesOn(t *testing.T) {
 	p := begin(t, model())
 	for i := range 10_000 {
@@ -193,7 +192,8 @@ func TestLongSessionGoesOn(t *testing.T) {
 	}
 }
 
-// Arguments and answers that are nested 10,000 deep teach nothing, and a session goes on.
+// Nothing is learned from arguments and results that are nested too deep, and the session
+// continues.
 func TestNestedDeep(t *testing.T) {
 	deep := strings.Repeat(`{"a":[`, 5000) + `"x"` + strings.Repeat(`]}`, 5000)
 	m := model()
@@ -205,7 +205,7 @@ func TestNestedDeep(t *testing.T) {
 	p.s.Candidates(p.now)
 	p.call("list", `{"n":5}`, `{"items":[{"id":"id-77777"}]}`)
 	if got := p.find("get", item(77777)).P; got == 0 {
-		t.Error("what was learned before is proposed no more")
+		t.Error("no candidate of what was learned before")
 	}
 	p.s.End()
 	state, _ := m.Merge(predict.State{})
@@ -214,7 +214,8 @@ func TestNestedDeep(t *testing.T) {
 	}
 }
 
-// The answer to a candidate is followed one level further, at the probability of both.
+// Suppose returns the candidates after a candidate's result, with the product of both
+// probabilities, one level deep.
 func TestSuppose(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
 	p.call("list", `{}`, `[{"n":1}]`)
@@ -228,14 +229,14 @@ func TestSuppose(t *testing.T) {
 		t.Errorf("got %+v, want the reason not_speculatable", log)
 	}
 	if got := p.s.Suppose(owner, predict.Result{Text: []byte(`{"team":"x"}`)}, p.now); got != nil {
-		t.Errorf("two levels on: got %+v, want nothing", got)
+		t.Errorf("two levels deep: got %+v, want nothing", got)
 	}
 	if got := p.s.Suppose(get, predict.Result{Failed: true, Text: []byte(`{"owner":"ann"}`)}, p.now); got != nil {
-		t.Errorf("of a candidate that failed: got %+v, want nothing", got)
+		t.Errorf("after a failed candidate: got %+v, want nothing", got)
 	}
 }
 
-// To suppose leaves no trace: the session goes on as one that did not.
+// Suppose changes neither what is learned nor later candidates.
 func TestSupposeLeavesNoTrace(t *testing.T) {
 	run := func(suppose bool) (learned predict.State, predicted string) {
 		p := play(predict.New(predict.Options{Tool: chain(t).tool, Learn: true, ShadowLabels: 1}))
@@ -269,7 +270,7 @@ func TestSupposeLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// Each candidate has a maximum of its own for the calls that follow its answer.
+// The maximum of a follow-up counts for each supposed result alone.
 func TestSupposeMaximum(t *testing.T) {
 	one := follow(t, "owner", 0.9, "name", "$result.owner")
 	one.Max = 1

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A server that is known from one folder is known in the next: what follows what, and how
-// long it takes, but none of the values that the first one's sessions used.
+// The server's part of a state, used in another directory, has the templates and latencies, but
+// none of the values of the first directory's sessions.
 func TestSplit(t *testing.T) {
 	models, problems := valuemodel.Compile([]valuemodel.Rule{{Pattern: "up/*", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}}})
 	if len(problems) > 0 {
@@ -23,8 +23,8 @@ func TestSplit(t *testing.T) {
 		}})
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	// use is a session that lists the things of a project and gets the first; it returns what
-	// was expected after the list.
+	// use plays a session that lists the items of a project and gets the first one. It returns the
+	// candidates after the list.
 	use := func(m *predict.Model, id uint64, project string, n int) (found []predict.Candidate) {
 		s := m.Begin(id, false)
 		for turn, c := range []struct{ tool, arguments, answer string }{
@@ -51,7 +51,7 @@ func TestSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(state.Server, []byte("ocean")) || !bytes.Contains(state.Values, []byte("ocean")) {
-		t.Errorf("the values stand in the wrong part:\n%q\n%q", state.Server, state.Values)
+		t.Errorf("a value is in the wrong part:\n%q\n%q", state.Server, state.Values)
 	}
 	likely := func(state predict.State) (p float64, takes time.Duration) {
 		m := model()
@@ -73,6 +73,6 @@ func TestSplit(t *testing.T) {
 		t.Errorf("both parts: got P %.2f", whole)
 	}
 	if cold, _ := likely(predict.State{}); cold > 0.1 {
-		t.Errorf("the test proves nothing: nothing is known, and P is %.2f", cold)
+		t.Errorf("without a state: got P %.2f, so the test proves nothing", cold)
 	}
 }

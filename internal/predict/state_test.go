@@ -46,7 +46,7 @@ func TestStateGoesOn(t *testing.T) {
 	}
 }
 
-// One session a process, as clients start them.
+// Each process has one session, as with clients that start a process per session.
 func TestLearnsAcrossProcesses(t *testing.T) {
 	var state predict.State
 	for i := range 20 {
@@ -64,7 +64,7 @@ func TestLearnsAcrossProcesses(t *testing.T) {
 	}
 }
 
-// Processes that loaded the same state add to it, whatever the order.
+// The counts of processes that loaded the same state add up.
 func TestMergeLosesNoCounts(t *testing.T) {
 	start := model()
 	learn(t, start, 0, 5)
@@ -88,7 +88,7 @@ func TestMergeLosesNoCounts(t *testing.T) {
 	}
 }
 
-// stride is how many bytes of a state to go on: all of them take a while.
+// stride is the step between the tested positions in a state, as testing all of them takes long.
 func stride() int {
 	if os.Getenv("MCPSCHEDD_SOAK") != "" {
 		return 1
@@ -96,11 +96,11 @@ func stride() int {
 	return 17
 }
 
-// held is all that a state says.
+// held returns the whole state as a text.
 func held(s predict.State) string { return string(s.Server) + string(s.Values) }
 
-// A state of another version is said not to be of the one that is wanted, and learning
-// begins anew.
+// A merge with a state of another version returns an error for each part that names the versions,
+// and starts anew.
 func TestOtherVersion(t *testing.T) {
 	old := predict.State{Server: []byte("learned 6\n12345678"), Values: []byte(`00000000 {"v":6}` + "\n")}
 	m := model()
@@ -110,7 +110,7 @@ func TestOtherVersion(t *testing.T) {
 	}
 	learn(t, m, 0, 15)
 	if next, err = m.Merge(next); err != nil {
-		t.Errorf("what was begun anew: %v", err)
+		t.Errorf("the new state: %v", err)
 	}
 	m = model()
 	m.Merge(next)
@@ -119,8 +119,7 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// damage says what a state whose parts were damaged is read as, and checks that what is made of
-// it is sound.
+// damage merges a damaged state, and checks that the result can be loaded.
 func damage(t *testing.T, what string, s predict.State) *predict.Model {
 	t.Helper()
 	m := model()
@@ -129,13 +128,12 @@ func damage(t *testing.T, what string, s predict.State) *predict.Model {
 		t.Fatalf("%s: not noticed", what)
 	}
 	if _, err := model().Merge(after); err != nil {
-		t.Fatalf("%s: what was made of it: %v", what, err)
+		t.Fatalf("%s: the new state: %v", what, err)
 	}
 	return m
 }
 
-// A part that is cut off, or of which a byte has changed, is begun anew, and the other one is
-// read.
+// A damaged part of a state is started anew, and the other part is loaded.
 func TestDamagedState(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 4)
@@ -180,7 +178,7 @@ func TestStateHoldsNoSecrets(t *testing.T) {
 	}
 }
 
-// Any bytes behind a right checksum.
+// FuzzState loads arbitrary bytes with a valid checksum.
 func FuzzState(f *testing.F) {
 	m := model()
 	learn(f, m, 0, 3)

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// untrusted is a model of tools that are known to read by their annotations alone.
+// untrusted returns a model of tools that only their annotations declare read-only.
 func untrusted() *predict.Model {
 	return predict.New(predict.Options{Learn: true, Tool: func(name string) predict.Tool {
 		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, UntrustedHint: true}
@@ -22,16 +22,16 @@ func TestTrials(t *testing.T) {
 		m.RecordTrial("get", true)
 	}
 	if m.ProvenReadOnly()("get") || m.Barred("get") != "" {
-		t.Errorf("after three trials: got tried %v, barred %q", m.ProvenReadOnly()("get"), m.Barred("get"))
+		t.Errorf("after three trials: got proven %v, barred %q", m.ProvenReadOnly()("get"), m.Barred("get"))
 	}
 	for range 2 {
 		m.RecordTrial("get", true)
 	}
 	if !m.ProvenReadOnly()("get") {
-		t.Error("after five trials: not tried")
+		t.Error("after five trials: not proven")
 	}
 	m.RecordTrial("get", false)
-	m.Bar("get", "asked a question") // it is barred already
+	m.Bar("get", "asked a question") // a second reason does not replace the first
 	m.Bar("put", "asked a question")
 	m.Bar("set", "barred")
 	for tool, want := range map[string]string{"get": predict.AnswersDiffer, "put": "asked a question", "set": "barred", "other": ""} {
@@ -87,7 +87,7 @@ func TestTrialsTestTheServersWord(t *testing.T) {
 	tried(" get")
 }
 
-// Asking about a tool that was never called must not make it known.
+// Read-only methods do not add the tool to the state.
 func TestAskingIsNotLearning(t *testing.T) {
 	run := func(ask bool) predict.State {
 		m := model()
@@ -102,12 +102,12 @@ func TestAskingIsNotLearning(t *testing.T) {
 		return state(t, m)
 	}
 	if !predict.Same(run(false), run(true)) {
-		t.Error("asking taught something")
+		t.Error("the states differ")
 	}
 }
 
-// Eight processes that loaded one state: their trials add up, the bar of one holds
-// for all, and so does one that stands in the state.
+// After a merge of eight processes the trials of all count, and so do the bars of each and of the
+// stored state.
 func TestTrialsAreMerged(t *testing.T) {
 	start := untrusted()
 	start.RecordTrial("get", true)
@@ -127,20 +127,19 @@ func TestTrialsAreMerged(t *testing.T) {
 	all[3].RecordTrial("other", false)
 	for _, m := range all {
 		stored, _ = m.Merge(stored)
-		stored, _ = m.Merge(stored) // nothing is counted twice
+		stored, _ = m.Merge(stored) // merging twice counts nothing twice
 	}
 	m := untrusted()
 	m.Merge(stored)
 	if !m.ProvenReadOnly()("get") {
-		t.Error("17 trials in eight processes: not tried")
+		t.Error("17 trials in eight processes: not proven")
 	}
 	if m.Barred("other") != predict.AnswersDiffer || m.Barred("old") != "once" || m.Barred("get") != "" {
 		t.Errorf("got bars %q, %q, %q", m.Barred("other"), m.Barred("old"), m.Barred("get"))
 	}
 }
 
-// A bar is not forgotten for want of room: without room for another, all tools are
-// barred.
+// Bars are never evicted: if there is no room for another one, all unknown tools are barred.
 func TestBarsAreNotForgotten(t *testing.T) {
 	m := model()
 	for i := range 5000 {
@@ -153,8 +152,8 @@ func TestBarsAreNotForgotten(t *testing.T) {
 	}
 }
 
-// How long a client pauses after an answer is learned of whatever it calls next, and an answer
-// that the server did not have to give counts from when the client had it.
+// The pause after a result is learned from the next call, whichever tool it is of. If the server
+// was not called for the result, the pause begins at Delivered.
 func TestPause(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("hub/get"), reading("hub/list", follow(t, "get", 0.9, "n", "$result.n"))}, "list", "", "get", "")
 	m := predict.New(predict.Options{Tool: o.tool, Learn: true})
@@ -172,7 +171,7 @@ func TestPause(t *testing.T) {
 	for i := range 10 {
 		now := 10_000 * i
 		s.Call(predict.Call{ID: uint64(2 * i), Turn: 2*i + 1, Tool: "list", At: at(now)})
-		s.Result(predict.Result{ID: uint64(2 * i), Delivered: at(now + 7_000)}) // it was joined
+		s.Result(predict.Result{ID: uint64(2 * i), Delivered: at(now + 7_000)}) // joined a flight
 		s.Call(predict.Call{ID: uint64(2*i + 1), Turn: 2*i + 2, Tool: "get", Arguments: `{"n":1}`, At: at(now + 8_000)})
 		s.Result(predict.Result{ID: uint64(2*i + 1), At: at(now + 9_000)})
 	}

@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// puppet is an upstream shared by sessions, and its server, over each transport on which a server's message
-// need not name a request.
+// puppet returns a shared upstream and its server, over a transport on which a message of the
+// server need not name a request.
 func puppet(t *testing.T, transport string) (*mcptest.Puppet, proxy.Upstream) {
 	t.Helper()
 	p := mcptest.NewPuppet()
@@ -38,11 +38,11 @@ func puppet(t *testing.T, transport string) (*mcptest.Puppet, proxy.Upstream) {
 	}
 }
 
-// loose are the transports of puppet.
+// loose lists the transports of puppet.
 var loose = []string{"stdio", "sse", "streamable"}
 
-// Sessions come and go while the server sends messages for calls, some of them cancelled: no session ever
-// sees another's token.
+// Sessions begin and end while the server sends messages about calls, some of which are cancelled.
+// No session receives a message with another session's token.
 func TestNoSessionSeesAnothersToken(t *testing.T) {
 	for _, transport := range loose {
 		t.Run(transport, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestNoSessionSeesAnothersToken(t *testing.T) {
 			close(ended)
 			speaking.Wait()
 			if refused == 0 {
-				t.Error("the server was not refused a single answer")
+				t.Error("no question of the server was refused")
 			}
 		})
 	}
@@ -91,13 +91,13 @@ func comeAndGo(t *testing.T, s *proxy.Server, random *rand.Rand, token string) {
 	c.hangUp()
 	for _, line := range c.transcript() {
 		if i := strings.Index(line, "token-"); i >= 0 && !strings.HasPrefix(line[i:], token) {
-			t.Errorf("the client with %s was sent %s", token, line)
+			t.Errorf("the client with token %s received %s", token, line)
 		}
 	}
 }
 
-// speakForCalls logs and asks on behalf of every call before it answers the call, and again for some much
-// earlier calls. It returns how many questions were refused.
+// speakForCalls sends a log message and a question about every call before it answers the call,
+// and again for some much earlier calls. It returns how many questions were refused.
 func speakForCalls(p *mcptest.Puppet, ended chan struct{}) (refused int) {
 	replied := make(map[string]chan struct{})
 	var mu sync.Mutex
@@ -134,7 +134,7 @@ func speakForCalls(p *mcptest.Puppet, ended chan struct{}) (refused int) {
 					p.Log("info", token)
 					ask("elicitation/create", token)
 				}
-				ask("ping", "") // everything before it has been read
+				ask("ping", "") // the proxy has read everything sent before
 				p.Answer(call.ID, []byte(`{"content":[{"type":"text","text":"`+token+`"}]}`))
 			})
 		case <-ended:
@@ -209,7 +209,7 @@ func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {
 					t.Errorf("got %s", m.Raw)
 				}
 			case got := <-answer:
-				t.Fatalf("another client was asked: %s", got)
+				t.Fatalf("a question reached another client: %s", got)
 			}
 			p.Answer(other.ID, []byte(`{"content":[{"type":"text","text":"done"}]}`))
 			if got := await(t, answer); strings.Contains(got, "secret") || !strings.Contains(got, "done") {
@@ -224,12 +224,12 @@ func (c *caller) mustNotHold(text string) {
 	c.t.Helper()
 	for _, line := range c.transcript() {
 		if strings.Contains(line, text) {
-			c.t.Errorf("a client was sent what is another's: %s", line)
+			c.t.Errorf("a client received a message for another client: %s", line)
 		}
 	}
 }
 
-// question sends a question on no request's stream and returns the reply.
+// question sends a question that names no request, and returns the reply.
 func question(t *testing.T, p *mcptest.Puppet, id, method, tag string) jsonrpc.Message {
 	t.Helper()
 	p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{"message":%q,"tag":%q}}`, id, method, tag, tag))

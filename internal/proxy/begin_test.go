@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// Capabilities declared for servers that are starting are served empty.
+// While a server starts, its declared capabilities are served without any items.
 func TestDeclaredAndEmpty(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		c := connect(t, start(t, options(child(t, mcptest.Options{Name: "a", Capabilities: `{"tools":{}}`}))), era)

@@ -110,7 +110,8 @@ func TestQuestionsInEveryPairOfEras(t *testing.T) {
 	}
 }
 
-// Concurrent questions reach the client whose call they belong to, and so do the answers.
+// A question reaches the client of the call that it belongs to, and the answer reaches that call,
+// also if there are many at once.
 func TestQuestionsNeverCross(t *testing.T) {
 	private := child(t, mcptest.Options{Name: "private"})
 	_, web := remote(t, mcptest.Options{Name: "web"})
@@ -141,16 +142,18 @@ func TestQuestionsNeverCross(t *testing.T) {
 	all.Wait()
 }
 
-// ask makes one call that asks, and checks whose answers it returns.
+// ask makes a call of a tool that asks a question, and checks that it returns this client's
+// answer.
 func (c *caller) ask(up, tag, who string, rounds int) {
 	call := fmt.Sprintf(`{"name":"%s__ask","arguments":{"rounds":%d,"asks":[{"method":"elicitation/create","params":{"message":"?","tag":%q}}]}}`, up, rounds, tag)
 	one := fmt.Sprintf(`{"who":%q,"method":"elicitation/create","tag":%q}`, who, tag)
 	want := "[" + strings.Repeat(one+",", rounds-1) + one + "]"
 	m := c.converse(c.complete(call), func(method string, params []byte) []byte {
 		got, _ := jsonrpc.String(jsonrpc.Get(params, "tag"))
-		// On stdio nothing ties a question to one of a client's own calls.
+		// On stdio a question does not name its call, so it may be about another call of the same
+		// client.
 		if loose := up == "private" && got[:2] == tag[:2]; got != tag && !loose {
-			c.t.Errorf("%s was asked %q while it called with %q", who, got, tag)
+			c.t.Errorf("%s got the question %q while it called with %q", who, got, tag)
 		}
 		return tagged(who)(method, params)
 	})
@@ -159,7 +162,7 @@ func (c *caller) ask(up, tag, who string, rounds int) {
 	}
 }
 
-// A question that belongs to no call reaches the client once it is ready.
+// A question that belongs to no call is sent to the client once the client is ready.
 func TestAskedBeforeAnyCall(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		t.Run(era, func(t *testing.T) {
@@ -169,15 +172,16 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 			if era == handshake {
 				c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`}`)
 				c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-				// It repeats the question until the answer has arrived: there is no event for that.
+				// The tool returns the answer that has arrived so far. It is called until there is
+				// one, as there is no event to wait for.
 				for got := "null"; !strings.Contains(got, `"me"`); got = c.said("early", "") {
 					if got != "null" {
-						t.Fatalf("the server heard %s", got)
+						t.Fatalf("the server got %s", got)
 					}
 				}
 				return
 			}
-			// A stateless client can be asked only with the result of a call of its own.
+			// The only way to ask a stateless client is with the result of one of its calls.
 			first := toolCall("hang", "")
 			result := []byte(c.request("tools/call", first))
 			again := retry(first, result, tagged("me"))
@@ -187,7 +191,7 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 			hung := c.start("tools/call", string(again))
 			for got := "null"; !strings.Contains(got, `"me"`); got = c.said("early", "") {
 				if got != "null" {
-					t.Fatalf("the server heard %s", got)
+					t.Fatalf("the server got %s", got)
 				}
 			}
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + hung.id + `}}`)
@@ -195,7 +199,8 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 	}
 }
 
-// librarian is a server in a process that asks the client twice before it gives out a resource.
+// librarian is a server in a process that asks the client two questions before it returns a
+// resource.
 type librarian struct{}
 
 func (librarian) Serve(conn net.Conn) {
@@ -228,8 +233,8 @@ func (librarian) Serve(conn net.Conn) {
 	}
 }
 
-// A server may ask more than once about a request that is tried at each of several servers: while the client is
-// asked, the server still works on its call.
+// A resources/read is tried at each of several servers, one of which asks more than one question.
+// The server's own request stays open while the client is asked.
 func TestQuestionsOfARequestThatIsTriedAtEach(t *testing.T) {
 	asks := child(t, mcptest.Options{Name: "asks", Relay: relay(t, librarian{})})
 	_, other := remote(t, mcptest.Options{Name: "other"})
@@ -249,11 +254,11 @@ func TestQuestionsOfARequestThatIsTriedAtEach(t *testing.T) {
 		}
 		params = string(again)
 	}
-	t.Error("asked too often")
+	t.Error("more than two questions")
 }
 
-// A stateless server's question about a request reaches the client although a server of the handshake era was
-// tried before.
+// A stateless server's question about a request reaches the client, although a server of the
+// handshake era was tried first.
 func TestQuestionOfTheServerThatIsTriedNext(t *testing.T) {
 	_, first := remote(t, mcptest.Options{Name: "first"})
 	_, next := remote(t, mcptest.Options{Name: "next", Era: "stateless", Answer: func(_ context.Context, m jsonrpc.Message) []byte {

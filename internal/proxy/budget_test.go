@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// spender is a client whose budgets the tests read.
+// spender is a client that reads how many tokens are left in its budgets.
 type spender struct{ *planner }
 
 // enterAs starts a session of a client with the given name and declared weight; "" means none.
@@ -36,13 +36,13 @@ func left(t *testing.T, result []byte) int {
 	t.Helper()
 	n, err := strconv.Atoi(string(jsonrpc.Get(jsonrpc.Get(result, "_meta"), "mcpschedd/tokens_left")))
 	if err != nil {
-		t.Fatalf("got %.300s, want it to say what is left", result)
+		t.Fatalf("got %.300s, want the tokens that are left", result)
 	}
 	return n
 }
 
-// words makes the client read a text of that many words, checks that it is complete, and
-// returns the tokens left.
+// words makes the client read a text of n words, checks that the text is complete, and returns the
+// tokens left.
 func (s spender) words(n int) int {
 	s.t.Helper()
 	a := s.planner.call("get", fmt.Sprintf(`{"words":%d}`, n))
@@ -69,8 +69,8 @@ func budgeted(t *testing.T, r budget.Rules) proxy.Options {
 	return o
 }
 
-// As a budget runs out, first inlining stops, then plans return less, then their optional
-// steps are skipped. Requested results are complete to the end and beyond.
+// As a budget is used up, first inlining stops, then plans return excerpts, then their optional
+// steps are skipped. Requested results stay complete, even beyond the budget.
 func TestBudgetSteps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(wordy), budgeted(t, budget.Rules{Context: 20_000, Reserve: .25}))
@@ -84,7 +84,7 @@ func TestBudgetSteps(t *testing.T) {
 		}
 		plan, _ := run()
 		if len(plan.Left) > 0 || plan.why("extra") != "" {
-			t.Errorf("got %+v, want all of it", plan)
+			t.Errorf("got %+v, want all results complete", plan)
 		}
 		if n := c.words(10_500); n < 3000 || n > 5000 {
 			t.Fatalf("%d tokens are left, want less than the reserve of 5000, and not much less", n)
@@ -92,7 +92,7 @@ func TestBudgetSteps(t *testing.T) {
 		before := left(t, c.planner.call("get", `{"n":1}`).Result)
 		plan, after := run()
 		if spent := before - after; len(plan.Left) == 0 || spent < before/2 || spent > before+200 {
-			t.Errorf("a plan brought %d tokens of %d that were left, and left out %v; want it to bring most of what was left", spent, before, plan.Left)
+			t.Errorf("a plan returned %d of %d tokens that were left, and omitted %v; want it to use most of them", spent, before, plan.Left)
 		}
 		if plan.Handle == "" || plan.why("extra") != "" {
 			t.Errorf("got %+v, want a handle to the rest, and the optional step", plan)
@@ -114,7 +114,7 @@ func TestBudgetSteps(t *testing.T) {
 			t.Errorf("the stats have %+v", now)
 		}
 		if text := (&record.View{Stats: report}).Text(false); !strings.Contains(text, "tokens used, at least 0 left") {
-			t.Errorf("got %q, want it to say what is left", text)
+			t.Errorf("got %q, want the tokens that are left", text)
 		}
 	})
 }

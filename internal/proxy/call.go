@@ -271,7 +271,7 @@ func (f *lookup) run() {
 	c := f.c
 	turn := c.turn // resolveInput may replace c.turn before Do returns
 	w := &dedup.Waiter{Sent: turn.Release, Done: f.finish, Notify: func(method string, params []byte) {
-		if f.leads || method == "notifications/progress" { // logs only to the client whose call the server is running
+		if f.leads || method == "notifications/progress" { // logs only go to the client of the call that the server is running
 			f.req.Notify(method, params)
 		}
 	}}

@@ -20,7 +20,7 @@ import (
 // able holds the capabilities of the test client.
 const able = `{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}`
 
-// caller is a client on stdio that writes its requests by hand, and fails its test if it waits
+// caller is a client on stdio that writes its requests as raw text. It fails its test if it waits
 // too long.
 type caller struct {
 	*wire
@@ -73,8 +73,8 @@ func attachBy(t *testing.T, era string, serve func(in io.Reader, out io.Writer) 
 		toProxy.Close()
 		select {
 		case <-c.gone:
-		case <-time.After(3 * patience): // requests that are still open may take one patience
-			t.Error("the proxy does not end with its client's input")
+		case <-time.After(3 * patience): // open requests may take one patience
+			t.Error("the session did not end when its client closed its input")
 		}
 		fromProxy.Close()
 	})
@@ -120,7 +120,7 @@ func (p pending) wait() jsonrpc.Message {
 	go func() { answer <- p.sent.wait() }()
 	a := await(p.w.t, answer)
 	if a.none {
-		p.w.t.Fatalf("request %s: the proxy has gone without an answer", p.id)
+		p.w.t.Fatalf("request %s: the session ended without an answer", p.id)
 	}
 	return a.Message
 }
@@ -173,19 +173,19 @@ func (c *caller) begin(tool, arguments string) pending {
 	return c.start("tools/call", toolCall(tool, arguments))
 }
 
-// call returns the result of a call.
+// call makes a call and returns its result.
 func (c *caller) call(tool, arguments string) string {
 	c.t.Helper()
 	return c.request("tools/call", toolCall(tool, arguments))
 }
 
-// said returns the structuredContent of a call's result.
+// said makes a call and returns the structuredContent of its result.
 func (c *caller) said(tool, arguments string) string {
 	c.t.Helper()
 	return string(jsonrpc.Get([]byte(c.call(tool, arguments)), "structuredContent"))
 }
 
-// broken returns the text of a call, which must end with isError.
+// broken makes a call and returns its text. The result must have isError.
 func (c *caller) broken(tool, arguments string) string {
 	c.t.Helper()
 	return brokenText(c.t, c.begin(tool, arguments).wait())
@@ -203,7 +203,7 @@ func brokenText(t *testing.T, m jsonrpc.Message) string {
 	return r.Content[0].Text
 }
 
-// names returns the names in a list.
+// names lists with method, and returns the names in the list.
 func (c *caller) names(method, member string) string {
 	c.t.Helper()
 	var names []string
@@ -222,7 +222,7 @@ func (c *caller) tools() string {
 	return c.names("tools/list", "tools")
 }
 
-// next waits for a notification or a question with that method and skips others.
+// next waits for a notification or a question with that method, and skips all others.
 func (c *caller) next(method string) jsonrpc.Message {
 	c.t.Helper()
 	late := time.After(patience)
@@ -272,7 +272,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child returns an upstream that is a process of its own.
+// child returns an upstream that runs in a process of its own.
 func child(t testing.TB, o mcptest.Options) proxy.Upstream {
 	t.Helper()
 	self, err := os.Executable()

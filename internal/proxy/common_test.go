@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A write through one of two servers of a process invalidates the answers that the other holds, and neither
-// serves the other's answers.
+// A write through one of two servers of a process invalidates the answers that the other one has
+// cached. Neither serves the other's answers.
 func TestCommon(t *testing.T) {
 	var callers []*caller
 	rules := []valuemodel.Rule{reading("one/echo", time.Hour)}

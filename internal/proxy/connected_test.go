@@ -15,9 +15,9 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Of the requests that an earlier process may have received, those that change nothing, cost
-// nothing and disclose nothing are repeated. For any other the outcome is unknown, and its
-// write is treated as pending.
+// Requests that an earlier process may have sent are sent again if they change nothing, cost
+// nothing and disclose nothing. For any other, the client gets an error that its outcome is
+// unknown, and its write is treated as pending.
 func TestServeConnected(t *testing.T) {
 	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
 		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
@@ -31,7 +31,7 @@ func TestServeConnected(t *testing.T) {
 	o := stored(t, []valuemodel.Rule{rule("echo", read), rule("pid", priced)}, up)
 	o.Plans = planSettings(proxy.Plans{Enabled: true})
 	s := start(t, o)
-	other := connect(t, s, handshake) // so that the tools are known
+	other := connect(t, s, handshake) // so that the proxy has the list of tools
 	other.call("echo", `{}`)
 
 	ours, theirs := net.Pipe()
@@ -67,7 +67,7 @@ func TestServeConnected(t *testing.T) {
 		}
 	}
 	if how := disposition(t, other.call("echo", `{}`)); how != "fetched" {
-		t.Errorf("got %s while a call may still be under way that may write, want fetched", how)
+		t.Errorf("got %s while a write may be in flight, want fetched", how)
 	}
 	ours.Close()
 	if err := <-ended; err != nil && err != io.ErrClosedPipe {
@@ -75,6 +75,6 @@ func TestServeConnected(t *testing.T) {
 	}
 	seen := other.call("seen", "")
 	if n := strings.Count(seen, `"name":"log"`); n != 1 {
-		t.Errorf("the server saw %d writes, want that which was not repeated", n)
+		t.Errorf("the server got %d writes, want 1", n)
 	}
 }

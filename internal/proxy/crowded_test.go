@@ -32,8 +32,8 @@ func (f *httpClient) initialize() (id string, status int, answer string) {
 	return r.Header.Get("Mcp-Session-Id"), r.StatusCode, text(f.t, r)
 }
 
-// The session that makes room for another ends with its processes. It is the one that was idle for longest,
-// not the oldest.
+// When a new session needs room, the session that was idle for longest is ended with its
+// processes. It need not be the oldest.
 func TestLongestIdleSessionMakesRoom(t *testing.T) {
 	beacon := mcptest.NewGate(t)
 	o := options(child(t, mcptest.Options{Name: "a", Beacon: beacon.Addr()}))
@@ -48,7 +48,7 @@ func TestLongestIdleSessionMakesRoom(t *testing.T) {
 	for range 4 {
 		open()
 	}
-	if got := f.status(ids[0]); got != 200 { // the second is idle for longest now
+	if got := f.status(ids[0]); got != 200 { // the second session is now idle for longest
 		t.Fatalf("got %d, want 200", got)
 	}
 	for i, gone := range []int{1, 2, 3, 0, 4, 5, 6, 7} {
@@ -60,8 +60,8 @@ func TestLongestIdleSessionMakesRoom(t *testing.T) {
 	}
 }
 
-// A session does not make room while it runs a task, which its client only polls from time to time. It does
-// once the task has ended.
+// A session with a running task is not evicted, although its client only polls now and then. It
+// can be once the task has ended.
 func TestSessionWithATaskIsKept(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "a"})
 	o := options(up)
@@ -81,10 +81,10 @@ func TestSessionWithATaskIsKept(t *testing.T) {
 	if !strings.Contains(answer, "tasks/result") {
 		t.Errorf("the session with a task: got %s, want its result", answer)
 	}
-	f.open("/mcp", handshake) // the one before is idle for longest
+	f.open("/mcp", handshake) // now the session before it is idle for longest
 	f.open("/mcp", handshake)
 	if got := f.status(working); got != 404 {
-		t.Errorf("the session whose task has ended: got %d, want 404", got)
+		t.Errorf("the session after its task has ended: got %d, want 404", got)
 	}
 }
 
@@ -163,8 +163,8 @@ func (f *httpClient) ableTo(capabilities string) (status int, answer string) {
 	return f.post("/mcp", strings.Replace(body, `Capabilities":{}`, `Capabilities":`+capabilities, 1), header...)
 }
 
-// Stateless clients with equal capabilities share a session however they write them. Those that invent
-// capabilities share the room for sessions.
+// Stateless clients with equal capabilities share a session, however these are written. All
+// clients with other capabilities together have a limited number of sessions.
 func TestCapabilitiesAreComparedAsValues(t *testing.T) {
 	server, up := remote(t, mcptest.Options{Name: "a"})
 	f := serveTCP(t, options(up))
@@ -181,7 +181,7 @@ func TestCapabilitiesAreComparedAsValues(t *testing.T) {
 		}
 	}
 	if got := server.Sessions(); got != 1 {
-		t.Errorf("the server has %d sessions of clients that can do the same, want 1", got)
+		t.Errorf("%d sessions for equal capabilities, want 1", got)
 	}
 	for i := range 100 {
 		if status, answer := f.ableTo(fmt.Sprintf(`{"experimental":{"%d":{}}}`, i)); status != 200 {
@@ -191,8 +191,9 @@ func TestCapabilitiesAreComparedAsValues(t *testing.T) {
 	settles(t, "the server has at most 64 sessions", func() bool { return server.Sessions() <= 64 })
 }
 
-// Clients connect, call, listen, disconnect and stay away at random while each new one ends another's session.
-// A client gets an answer, or an error that its session has ended or that all are in use, and nothing is left.
+// Clients connect, call, listen and disconnect at random, and each new session evicts another one.
+// Every request gets its response, or an error that its session has ended or that all sessions are
+// in use, and nothing is left.
 func TestSessionsChurn(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "a"})
 	o := options(up)
@@ -249,7 +250,7 @@ func TestSessionsChurn(t *testing.T) {
 	}
 	all.Wait()
 	settles(t, "at most 6 sessions are left", func() bool { return s.Stats().Sessions <= 6 })
-	t.Logf("%d found their session ended, %d were refused", ended.Load(), refused.Load())
+	t.Logf("%d requests of evicted sessions, %d sessions refused", ended.Load(), refused.Load())
 	web.Close()
 	s.Close()
 	settles(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+20 })

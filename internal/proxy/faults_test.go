@@ -18,10 +18,10 @@ func TestUpstreamClosesAPipe(t *testing.T) {
 			m := c.begin(pipe, `{"stderr":["about to close"]}`).wait()
 			if pipe == "closeout" {
 				if got := brokenText(t, m); !strings.Contains(got, `"frail"`) || !strings.Contains(got, "about to close") {
-					t.Errorf("got %q, want the upstream's name and last words", got)
+					t.Errorf("got %q, want the upstream's name and its last lines of stderr", got)
 				}
 			}
-			// It receives nothing any more, so it has to be restarted.
+			// The process can no longer receive or send messages, so it must be restarted.
 			if got := c.said("pid", ""); got == pid || got == "" {
 				t.Errorf("got process %q, want another than %s", got, pid)
 			}
@@ -37,7 +37,7 @@ func TestCrashLoopAffectsOnlyItself(t *testing.T) {
 	for range 50 {
 		text := c.broken("frail__echo", "")
 		if !strings.Contains(text, "exited with status 4") || !strings.Contains(text, "frail: born to die") {
-			t.Fatalf("got %q, want the reason and its last words", text)
+			t.Fatalf("got %q, want the reason and its last lines of stderr", text)
 		}
 		c.call("well__echo", "")
 	}
@@ -87,10 +87,10 @@ func TestHangingStartHoldsNobodyUp(t *testing.T) {
 			if got := c.said("well__echo", `{"x":1}`); !strings.Contains(got, `"x":1`) {
 				t.Errorf("the healthy one: got %q", got)
 			}
-			// Its lists are read during its first calls.
+			// The lists of the other server are read during its first calls.
 			settles(t, "the healthy one's tools are listed", func() bool { return strings.HasPrefix(c.tools(), "well__echo") })
 			if !hung.open() {
-				t.Errorf("a server at its gate answered: %s", hung.wait().Raw)
+				t.Errorf("a server that is held at its start answered: %s", hung.wait().Raw)
 			}
 			gate.Next().Open()
 			if m := hung.wait(); !strings.Contains(string(m.Result), `"x":2`) {
@@ -130,7 +130,7 @@ func TestLastKnownListsAreOfferedAtOnce(t *testing.T) {
 	call := c.begin("echo", "")
 	c.request("ping", "")
 	if !call.open() {
-		t.Errorf("a server at its gate answered: %s", call.wait().Raw)
+		t.Errorf("a server that is held at its start answered: %s", call.wait().Raw)
 	}
 	gate.Next().Open()
 	if m := call.wait(); m.Error != nil {
@@ -185,7 +185,7 @@ func TestTimeout(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 			if got := c.said("seen", ""); !strings.Contains(got, "notifications/cancelled") {
-				t.Errorf("the server was not told: %s", got)
+				t.Errorf("the server did not get the notification: %s", got)
 			}
 		})
 	}
@@ -220,13 +220,13 @@ func TestHTTPUpstreamFaults(t *testing.T) {
 			}
 			if era == "handshake" {
 				if got := c.said("lose", `{"x":7}`); !strings.Contains(got, `"x":7`) {
-					t.Errorf("the call that met a lost session: got %s", got)
+					t.Errorf("the call in a lost session: got %s", got)
 				}
 				if got := sent("lose"); got != 1 {
 					t.Errorf("the call was run %d times", got)
 				}
 			}
-			for range 3 { // needs sign-in: reported, and not retried
+			for range 3 { // the error needs a sign-in; it is reported, and not retried
 				if got := c.broken("status", `{"status":401}`); !strings.Contains(got, "401") || !strings.Contains(got, `"web"`) {
 					t.Errorf("got %q", got)
 				}
@@ -235,7 +235,7 @@ func TestHTTPUpstreamFaults(t *testing.T) {
 	}
 }
 
-// After a crash on a subscription, the server is subscribed to again.
+// After a crash, the proxy renews its subscriptions at the server.
 func TestSubscriptionSurvivesARestart(t *testing.T) {
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail"}))), handshake)
 	watched := `{"uri":"die://` + filepath.Join(t.TempDir(), "once") + `"}`
@@ -265,7 +265,7 @@ func TestSettingsSurviveARestart(t *testing.T) {
 	c.start("subscriptions/listen", `{"notifications":{"resourceSubscriptions":["frail://a"]}}`)
 	c.next("notifications/subscriptions/acknowledged")
 	c.broken("die", "")
-	for { // the listen request is sent beside the call
+	for { // the listen request is sent concurrently with the call
 		c.call("update", `{"uri":"frail://a"}`)
 		if got := c.said("seen", ""); strings.Contains(got, `"resourceSubscriptions":["frail://a"]`) {
 			break

@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// searching is a proxy in front of a shop, with tool search.
+// searching returns a proxy with tool search in front of a shop.
 func searching(t *testing.T, era string, change func(*proxy.Options)) (*proxy.Server, *shop) {
 	t.Helper()
 	p, s, _ := planning(t, era, func(o *proxy.Options) {
@@ -35,7 +35,7 @@ type foundTools struct {
 	Note string
 }
 
-// found returns the tools that a search returns.
+// found searches, and returns the result.
 func (c *caller) found(arguments string) (out foundTools) {
 	c.t.Helper()
 	text, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(c.call("find_tools", arguments)), "content")), "text"))
@@ -45,7 +45,7 @@ func (c *caller) found(arguments string) (out foundTools) {
 	return out
 }
 
-// names returns the names of the tools found, with the tool to call each with.
+// names lists the tools found, and the tool through which to call each.
 func (f foundTools) names() string {
 	var out []string
 	for _, tool := range f.Tools {
@@ -73,10 +73,10 @@ func TestFindTools(t *testing.T) {
 			t.Errorf("got %+v, want one that writes", got)
 		}
 		if got := c.found(`{"query":"secret_get","limit":10}`); strings.Contains(got.names(), "secret") {
-			t.Errorf("got %s, want nothing that the operator denies", got.names())
+			t.Errorf("got %s, want no denied tool", got.names())
 		}
 		if got := c.found(`{"query":"xyzzy plugh"}`); len(got.Tools) != 0 || !strings.Contains(got.Note, "other words") {
-			t.Errorf("got %+v, want none, and what to do", got)
+			t.Errorf("got %+v, want no tool, and a hint", got)
 		}
 		if after := c.request("tools/list", ""); after != before {
 			t.Errorf("a search changed the list:\n%s\n%s", before, after)
@@ -104,7 +104,7 @@ func TestCallFound(t *testing.T) {
 		}
 		for _, line := range c.transcript() {
 			if strings.Contains(line, "elicitation") {
-				t.Errorf("a read was asked about: %s", line)
+				t.Errorf("the user was asked to confirm a read: %s", line)
 			}
 		}
 		tools := p.Report().Tools
@@ -119,12 +119,12 @@ func jsonText(result string) string {
 	return text
 }
 
-// A call that may write is made only after its user has confirmed it, by whatever way it is
-// called.
+// A call that may write is only made after the user has confirmed it, whichever wrapper or name it
+// uses.
 func TestCallFoundConfirmed(t *testing.T) {
 	for _, how := range []struct{ tool, arguments string }{
 		{"call_tool", `{"name":"put","arguments":{"path":"/etc"}}`},
-		{"put", `{"path":"/etc"}`}, // not listed, so the client's user has not allowed it
+		{"put", `{"path":"/etc"}`}, // not listed, so the user has not allowed it
 	} {
 		for _, action := range []string{"accept", "decline", "cancel", ""} {
 			eachEra(t, func(t *testing.T, client, server string) {
@@ -133,7 +133,7 @@ func TestCallFoundConfirmed(t *testing.T) {
 				asked := make(chan string, 2)
 				c.reply(func(_ string, params []byte) []byte {
 					if s.called() != "" {
-						t.Errorf("called before its user was asked: %s", s.called())
+						t.Errorf("called before the user was asked: %s", s.called())
 					}
 					text, _ := jsonrpc.String(jsonrpc.Get(params, "message"))
 					asked <- text
@@ -150,7 +150,7 @@ func TestCallFoundConfirmed(t *testing.T) {
 						t.Errorf("got %s, want the server's answer", m.Raw)
 					}
 				} else if text := brokenText(t, m); !strings.Contains(text, "not called") {
-					t.Errorf("got %q, want that it was not called", text)
+					t.Errorf("got %q, want it refused", text)
 				}
 				if got := s.called(); got != want {
 					t.Errorf("called %q, want %q", got, want)
@@ -219,7 +219,7 @@ func TestCallFoundHints(t *testing.T) {
 			t.Errorf("%s: called with %s, want call_tool", name, found.CallWith)
 		}
 		if text := c.broken("call_read_tool", `{"name":"`+name+`"}`); !strings.Contains(text, `"`+name+`"`) || !strings.Contains(text, "use call_tool") {
-			t.Errorf("%s: got %q, want it refused under that name", name, text)
+			t.Errorf("%s: got %q, want it refused", name, text)
 		}
 	}
 	for name, want := range map[string]string{
@@ -261,7 +261,7 @@ func TestCallFoundOddMembers(t *testing.T) {
 		p, s := searching(t, handshake, nil)
 		c := connect(t, p, handshake)
 		c.reply(func(string, []byte) []byte {
-			t.Errorf("%s: its user was asked", params)
+			t.Errorf("%s: the user was asked", params)
 			return []byte(`{"action":"accept","content":{}}`)
 		})
 		m := c.start("tools/call", params).wait()
@@ -293,13 +293,13 @@ func TestCallFoundReadOnly(t *testing.T) {
 		}
 		for _, tool := range []string{"call_tool", "made_up"} {
 			if text := c.broken(tool, `{"name":"put"}`); !strings.Contains(text, "unknown tool") {
-				t.Errorf("%s: got %q, want that there is none", tool, text)
+				t.Errorf("%s: got %q, want an unknown tool", tool, text)
 			}
 		}
 		c.plan(`{"steps":[{"id":"w","tool":"put"},{"id":"r","tool":"get"}]}`)
 		c.call("call_read_tool", `{"name":"get"}`)
 		if strings.Contains(s.called(), "put") || !strings.Contains(s.called(), "get") {
-			t.Errorf("called %s, want reads alone", s.called())
+			t.Errorf("called %s, want only reads", s.called())
 		}
 	})
 }
@@ -318,7 +318,7 @@ func TestFoundIsShort(t *testing.T) {
 	c := connect(t, start(t, o), handshake)
 	got := c.found(`{"query":"get_a_thing","limit":10}`)
 	if len(got.Tools) != 10 || got.Tools[0].Name != "get_a_thing" || len(got.Tools[0].InputSchema) == 0 || got.Tools[0].Parameters != "" {
-		t.Fatalf("got %+v, want ten, the first whole", got)
+		t.Fatalf("got %+v, want ten, the first one complete", got)
 	}
 	for _, tool := range got.Tools[1:] {
 		if want := "path: string, limit?: integer, of: 'a,b'|2, tags?: array, odd?: any, any?: any"; tool.Parameters != want || len(tool.InputSchema) > 0 {
@@ -329,6 +329,6 @@ func TestFoundIsShort(t *testing.T) {
 		}
 	}
 	if whole := c.found(`{"query":"get_7","limit":1}`).Tools[0]; whole.Name != "get_7" || len(whole.InputSchema) < 10_000 || len(whole.Description) > 1100 {
-		t.Errorf("got %+v, want its schema whole and its description short", whole)
+		t.Errorf("got %+v, want its complete schema and a short description", whole)
 	}
 }

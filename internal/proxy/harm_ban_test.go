@@ -10,13 +10,13 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// bouncer is a server that allows ten concurrent calls. One more call fails, and for a minute so does
-// every other.
+// bouncer is a server that allows ten concurrent calls. If there are more, the last one and all
+// calls within the next minute fail.
 type bouncer struct {
 	*foe
 	until time.Time
 	bans  int
-	ours  int // bans while prefetches were running
+	ours  int // bans while a prefetch was running
 }
 
 func newBouncer(takes time.Duration) *bouncer {
@@ -48,10 +48,11 @@ func (b *bouncer) bounces(v *visit) bool {
 	return true
 }
 
-// The proxy does not know how many concurrent calls a host allows. It makes at most four prefetches at
-// a time there, however many sessions it has, so that prefetches exceed the limit only if clients' calls
-// alone come within four of it, as those of forty sessions do; that case asserts nothing about bans.
-// If the user configures the limit, prefetches leave half of it free, and calls wait.
+// The proxy does not know how many concurrent calls a host allows. It makes at most four
+// prefetches at a time to one host, for all sessions together. So prefetches exceed the limit only
+// if the clients' calls alone come within four of it. The forty sessions do that, so that case
+// asserts nothing about bans. If the limit is configured, prefetches leave half of it free, and
+// calls wait.
 func TestHarmBan(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -60,7 +61,7 @@ func TestHarmBan(t *testing.T) {
 		pages      int // per session
 		rules      map[string]limit.Rule
 		prefetches int  // maximum at a time
-		near       bool // clients' calls alone come within four of ten
+		near       bool // the clients' calls alone come within four of the limit of ten
 	}{
 		{"1 session", 1, 4, nil, 4, false},
 		{"4 sessions", 4, 4, nil, 4, false},
@@ -92,13 +93,13 @@ func TestHarmBan(t *testing.T) {
 				t.Errorf("%d prefetches at once, want at most %d", n, test.prefetches)
 			}
 			if off.bans+on.bans > 0 && !test.near {
-				t.Errorf("banned %d times, %d of them beside prefetches, and %d times with nothing made early", on.bans, on.ours, off.bans)
+				t.Errorf("banned %d times, %d of them during prefetches, and %d times without prefetching", on.bans, on.ours, off.bans)
 			}
 		})
 	}
 }
 
-// wanders plays a session that thinks for random times.
+// wanders plays a session with random pauses.
 func (g *guest) wanders(r *rand.Rand, from, pages int) {
 	pause := func() { time.Sleep(10*time.Millisecond + time.Duration(r.ExpFloat64()*float64(3*time.Second))) }
 	for p := range pages {
@@ -113,9 +114,10 @@ func (g *guest) wanders(r *rand.Rand, from, pages int) {
 	}
 }
 
-// A model makes eight concurrent calls to a host that allows ten. With three prefetches that is one too
-// many, and the error texts do not say why. It stops all the same: a prefetch that is followed by errors
-// is not repeated, and useless prefetches lower the level. Only configuration can prevent the start.
+// A client makes eight concurrent calls to a host that allows ten. With three prefetches that is
+// one too many, and the error texts do not say why. The bans end all the same: a prefetch that is
+// followed by errors is not repeated, and wasted prefetches lower the level. Only a configured
+// limit prevents the first bans.
 func TestHarmBanOfMany(t *testing.T) {
 	t.Parallel()
 	const pages = 20
@@ -142,13 +144,14 @@ func TestHarmBanOfMany(t *testing.T) {
 				t.Error("nothing was prefetched")
 			}
 			if off.bans > 0 || on.bans > test.most {
-				t.Errorf("banned %d times, and %d times with nothing made early; want at most %d", on.bans, off.bans, test.most)
+				t.Errorf("banned %d times, and %d times without prefetching; want at most %d", on.bans, off.bans, test.most)
 			}
 		})
 	}
 }
 
-// bursts lists, makes eight concurrent calls that nothing predicts, and then reads two items of the list.
+// bursts lists a page, makes eight concurrent calls that are not predictable, and then reads two
+// items of the page.
 func (g *guest) bursts(pages int) (all []answered) {
 	for p := range pages {
 		g.call("list", page(p+1))
@@ -185,7 +188,7 @@ func TestHarmNone(t *testing.T) {
 			}
 		}
 		if st := d.proxy.Stats().Prefetch; st.Harm.ForegroundWaitMS > 0 || st.Issued == 0 {
-			t.Errorf("%vms of waiting are counted, and no call waited; %d prefetches", st.Harm.ForegroundWaitMS, st.Issued)
+			t.Errorf("%v ms of waiting were counted, but no call waited; %d prefetches", st.Harm.ForegroundWaitMS, st.Issued)
 		}
 	})
 }

@@ -15,14 +15,14 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// onePrincipal shares the foe's connection and makes all sessions one principal.
+// onePrincipal makes all sessions share the connection to the foe, as one principal.
 func onePrincipal(o proxy.Options) proxy.Options {
 	o.Upstreams[0].Spec.Shared, o.Upstreams[0].SharedIdentity = true, true
 	return o
 }
 
-// A client that cancels anything at any time leaves nothing behind, and another client that makes the
-// same calls loses nothing.
+// A client that cancels requests at random leaves nothing behind, and does not affect another
+// client with the same calls.
 func TestHarmCancel(t *testing.T) {
 	t.Parallel()
 	const takes = 400 * time.Millisecond
@@ -69,7 +69,8 @@ func TestHarmCancel(t *testing.T) {
 	}
 }
 
-// wavers makes up to three concurrent calls and cancels each within a random part of within.
+// wavers makes up to three concurrent calls, and cancels each after a random time of at most
+// within.
 func (g *guest) wavers(r *rand.Rand, rounds int, within time.Duration) {
 	var all sync.WaitGroup
 	for range rounds {
@@ -112,14 +113,14 @@ func TestHarmGone(t *testing.T) {
 			synctest.Wait()
 			for _, v := range f.ledger() {
 				if v.session == f.ledger()[0].session && v.ctx.Err() == nil && v.went.IsZero() {
-					t.Errorf("seed %d: %s %s, early: %v, is with the server, and its client has gone", seed, v.tool, v.arguments, v.early)
+					t.Errorf("seed %d: %s %s, early: %v, is still open at the server, although its client has disconnected", seed, v.tool, v.arguments, v.early)
 				}
 			}
 		})
 	}
 }
 
-// A client does not read its answers.
+// A client that does not read its responses affects no other client.
 func TestHarmNeverReads(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// visitor is a client over HTTP with a session of its own.
+// visitor is a client over HTTP with its own session.
 type visitor struct {
 	d   *ordeal
 	id  string
@@ -34,7 +34,7 @@ func (d *ordeal) visit() *visitor {
 	return v
 }
 
-// post sends a message over HTTP. It returns nil if the client gave up waiting for the answer.
+// post sends a message over HTTP. It returns nil if ctx ended before the response.
 func (d *ordeal) post(ctx context.Context, body string, header ...string) *http.Response {
 	f := &httpClient{t: d.t, url: "http://localhost"}
 	answer, err := d.web.Do(f.request(http.MethodPost, "/mcp", body, header...).WithContext(ctx))
@@ -79,7 +79,7 @@ func (v *visitor) ends() {
 	f.do(f.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", v.id)).Body.Close()
 }
 
-// strolls reads some pages and some of their items. Now and then it disconnects before an answer.
+// strolls reads some pages and some of their items. It sometimes disconnects before a response.
 func (v *visitor) strolls(r *rand.Rand, pages int) {
 	pause := func() { time.Sleep(10*time.Millisecond + time.Duration(r.ExpFloat64()*float64(2*time.Second))) }
 	for range pages {
@@ -101,8 +101,8 @@ func (v *visitor) strolls(r *rand.Rand, pages int) {
 	}
 }
 
-// With two hundred sessions at once, the caps hold for all of them together, a session's prefetches end
-// with it, and nothing is left behind.
+// With two hundred concurrent sessions, the limits hold for all of them together, the prefetches
+// of a session end with it, and nothing is left.
 func TestHarmCrowd(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -128,7 +128,7 @@ func TestHarmCrowd(t *testing.T) {
 					return reply{result: v.told()}
 				})
 				o := test.make(defaults(t, listing(t)...))
-				o.HTTP.MaxSessions = 4 * test.sessions // a quarter of them may belong to one principal
+				o.HTTP.MaxSessions = 4 * test.sessions // one principal may have a quarter of them
 				d := beset(t, f, o)
 				var visitors []*visitor
 				for range test.sessions {
@@ -140,7 +140,7 @@ func TestHarmCrowd(t *testing.T) {
 				})
 				synctest.Wait()
 				if n := atOnce(f.ledger()); n == 0 || n > test.prefetches {
-					t.Errorf("%d prefetches at once, want some and at most %d", n, test.prefetches)
+					t.Errorf("%d prefetches at once, want at least one and at most %d", n, test.prefetches)
 				}
 				if st := d.proxy.Stats(); st.Sessions != 0 || st.Store.Flights != 0 || test.prefetches == 4 && st.Hosts[0].LastHour > 200 {
 					t.Errorf("%d sessions, %d flights, %d prefetches in an hour", st.Sessions, st.Store.Flights, st.Hosts[0].LastHour)
@@ -187,7 +187,7 @@ func TestHarmCrowdIsForgotten(t *testing.T) {
 		first := round(2)
 		last := round(3)
 		if grown := int64(last) - int64(first); grown > 256<<10 {
-			t.Errorf("%d bytes more after as many sessions again", grown)
+			t.Errorf("%d more bytes after the same number of sessions again", grown)
 		}
 		for what, n := range proxy.Kept(d.proxy) {
 			if n != 0 {
@@ -197,7 +197,8 @@ func TestHarmCrowdIsForgotten(t *testing.T) {
 	})
 }
 
-// When a session ends, its prefetches are given up at once, including those that wait for their host.
+// When a session ends, its prefetches are cancelled at once, including those that wait for their
+// host.
 func TestHarmCrowdEnds(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -229,7 +230,7 @@ func TestHarmCrowdEnds(t *testing.T) {
 		}
 		for _, v := range early(f.ledger()) {
 			if v.ctx.Err() == nil {
-				t.Errorf("a prefetch at %s is with the server, and its session has ended", v.arguments)
+				t.Errorf("a prefetch %s is still open at the server, although its session has ended", v.arguments)
 			}
 		}
 	})

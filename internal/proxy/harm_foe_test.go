@@ -14,32 +14,32 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// foe is an upstream over HTTP that answers each tools/call as a test wants, and records the calls. A
-// small real server answers all other requests.
+// foe is an upstream over HTTP that answers each tools/call as a test specifies, and records the
+// calls. A small real server answers all other requests.
 type foe struct {
-	serve func(v *visit) reply // blocks as long as the call takes; nil answers at once
+	serve func(v *visit) reply // returns when the call is to be answered; nil answers at once
 	tools []string             // raw list items; nil uses those of newFoe
 	rest  http.Handler
 
 	mu     sync.Mutex
-	visits []*visit // in the order of arrival
-	open   []*visit // visits being served
-	came   int64    // number of visits so far
+	visits []*visit // in order of arrival
+	open   []*visit // not answered yet
+	came   int64    // number of visits
 }
 
-// visit is one tools/call as its server saw it.
+// visit is a tools/call as the server received it.
 type visit struct {
-	ctx        context.Context // done when the caller no longer waits
+	ctx        context.Context // done when the response is not wanted any more
 	session    string
 	tool       string
 	arguments  string
 	early      bool // marked as a prefetch
 	came       time.Time
-	worked     time.Time // when work on it began, if the test says so
-	went       time.Time // zero while it is being served
-	beside     int       // visits being served when it arrived, including itself
-	prefetches int       // prefetches among them
-	sort       string    // test's note on how it was answered
+	worked     time.Time // start of the work on it, if the test sets it
+	went       time.Time // end; zero while it is open
+	beside     int       // number of open visits at its arrival, including itself
+	prefetches int       // number of open prefetches at its arrival
+	sort       string    // set by the test, for how it was answered
 }
 
 // reply is the answer to a visit.
@@ -49,10 +49,11 @@ type reply struct {
 	retryAfter string // Retry-After header; "" for none
 	fault      string // raw error object instead of a result
 	cut        bool   // the connection breaks
-	asks       string // question that the small real server asks; it answers with the reply
+	asks       string // question that the small real server asks first
 }
 
-// newFoe returns a server that lists items by the page, shows an item, and can change one.
+// newFoe returns a server with tools that list the items of a page, return an item, and change
+// one.
 func newFoe(serve func(*visit) reply, tools ...string) *foe {
 	f := &foe{serve: serve, tools: tools}
 	if tools == nil {
@@ -67,7 +68,7 @@ func newFoe(serve func(*visit) reply, tools ...string) *foe {
 // perPage is the number of items in a list.
 const perPage = 3
 
-// told returns the answer to a call: the items of a page, or one item.
+// told returns the result of a call: the items of a page, or one item.
 func (v *visit) told() string {
 	var text string
 	switch page := jsonrpc.Get([]byte(v.arguments), "page"); {
@@ -93,7 +94,8 @@ func complained(text string) string {
 	return `{"content":[{"type":"text","text":` + string(jsonrpc.AppendString(nil, text)) + `}],"isError":true}`
 }
 
-// sleeps waits for d, or until the caller gives up. It reports whether it waited for all of d.
+// sleeps waits for d, or until the response is not wanted any more. It reports whether it waited
+// for all of d.
 func (v *visit) sleeps(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -205,8 +207,8 @@ func early(ledger []visit) (out []visit) {
 	return out
 }
 
-// atOnce returns the maximum number of concurrent prefetches. One that ended at the instant in which
-// another came does not count.
+// atOnce returns the maximum number of concurrent prefetches. A prefetch that ended at the same
+// instant in which another one came does not count.
 func atOnce(ledger []visit) (n int) {
 	prefetches := early(ledger)
 	for _, v := range prefetches {

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// hinted are tools that their server annotates as read-only.
+// hinted returns tools that are annotated as read-only.
 func hinted(names ...string) (tools []string) {
 	for _, name := range names {
 		tools = append(tools, `{"name":"`+name+`","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)
@@ -30,8 +30,8 @@ func trusting(t testing.TB) proxy.Options {
 	return o
 }
 
-// newLiar returns a server whose every call of get changes the next answer, though it is annotated as
-// read-only. The annotation of honest is true.
+// newLiar returns a server with a tool get that is annotated as read-only, although each call of
+// it changes the next answer. If honest is true, it does not.
 func newLiar(honest bool) *foe {
 	var calls atomic.Int64
 	return newFoe(func(v *visit) reply {
@@ -43,11 +43,11 @@ func newLiar(honest bool) *foe {
 	}, hinted("list", "get")...)
 }
 
-// session is how many prefetches one session may have open.
+// session is the maximum number of prefetches of one session.
 const session = 3
 
-// A server's annotation that a tool is read-only is tested: prefetches are compared with the answers to the
-// calls. A difference bars the tool: it is never prefetched again, and no prefetch is ever served.
+// The annotation that a tool is read-only is tested: prefetched results are compared with those of
+// the client's calls. If one differs, the tool is barred. No prefetched result is ever served.
 func TestHarmLiar(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestHarmLiar(t *testing.T) {
 		}
 		unproven(t, f.ledger())
 		if n := len(early(f.ledger())); n == 0 || n > session {
-			t.Errorf("%d prefetches were made, want at least one and no more than a session may begin at once", n)
+			t.Errorf("%d prefetches were made, want at least one and at most as many as a session may have", n)
 		}
 		st := d.proxy.Stats().Prefetch
 		if st.Wasted["compared"] == 0 || st.Used != 0 || st.Declined["not_speculatable"] == 0 {
@@ -91,8 +91,8 @@ func unproven(t *testing.T, ledger []visit) {
 	}
 }
 
-// A tool whose annotation is true is served from prefetches as soon as it has passed the required number
-// of comparisons, and not before.
+// A tool with a true annotation is served from prefetches as soon as the required number of
+// comparisons agreed, and not before.
 func TestHarmHonest(t *testing.T) {
 	t.Parallel()
 	const comparisons = 5
@@ -113,7 +113,7 @@ func TestHarmHonest(t *testing.T) {
 	})
 }
 
-// kept is learned state that outlives a proxy.
+// kept stores learned state for the next process.
 type kept struct {
 	mu    sync.Mutex
 	state speculate.State
@@ -127,7 +127,7 @@ func (k *kept) learned(merge func(speculate.State) (speculate.State, error)) err
 	return err
 }
 
-// A tool with a false annotation stays barred, in the next process and after a reload.
+// A tool with a false annotation stays barred in the next process, and after a reload.
 func TestHarmLiarStaysBarred(t *testing.T) {
 	t.Parallel()
 	t.Run("in the next process", func(t *testing.T) {

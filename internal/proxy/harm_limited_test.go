@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/limit"
 )
 
-// quota refuses more than a number of calls within any minute.
+// quota allows a number of calls within any minute.
 type quota struct {
 	calls int
 	times []time.Time
@@ -28,10 +28,10 @@ func (q *quota) takes(now time.Time) bool {
 	return true
 }
 
-// A server allows the client's calls and a few more. Whatever form its refusal has, no prefetch is sent
-// after it until the server's retry time, or 30 s, has passed and the server has answered a call; each
-// refusal of a prefetch, or of a call soon after one, is counted and costs one of three levels; and
-// clients' calls are sent as always.
+// A server allows the client's calls and a few more. After a refusal of any form no prefetch is
+// sent until the server's retry time, or 30 s, has passed and the server has answered a call. Each
+// refusal of a prefetch, or of a call soon after one, is counted and costs one of three levels.
+// Calls of clients are sent as always.
 func TestHarmLimited(t *testing.T) {
 	t.Parallel()
 	const takes = 400 * time.Millisecond
@@ -72,7 +72,7 @@ func TestHarmLimited(t *testing.T) {
 				leftAlone(t, ledger, test.alone)
 				prefetches, real := refused(ledger)
 				if counted, want := d.proxy.Stats().Prefetch.Harm.RateLimited, blamed(ledger); counted != want {
-					t.Errorf("%d refusals are held against prefetches, want %d: %d prefetches and %d real calls were refused", counted, want, prefetches, real)
+					t.Errorf("%d refusals count against prefetches, want %d: %d prefetches and %d calls were refused", counted, want, prefetches, real)
 				}
 				// At level 0, correct predictions raise the level again after 32 labels without harm. A page
 				// gives at most three labels.
@@ -80,7 +80,7 @@ func TestHarmLimited(t *testing.T) {
 				if prefetches > episodes {
 					t.Errorf("%d prefetches were refused of %d, want at most %d", prefetches, len(early(ledger)), episodes)
 				}
-				// Calls lack the quota that prefetches have used until the minute is over.
+				// Until the minute is over, calls lack the quota that prefetches have used.
 				if real == 0 || real > bears.calls+episodes {
 					t.Errorf("%d real calls were refused, want some and at most %d", real, bears.calls+episodes)
 				}
@@ -89,7 +89,7 @@ func TestHarmLimited(t *testing.T) {
 	}
 }
 
-// A server that refuses a call now and then, and works before and after, also gets its cool-down.
+// A server that refuses only some calls gets no prefetches during its cool-downs either.
 func TestHarmLimitedAtTimes(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -114,12 +114,12 @@ func TestHarmLimitedAtTimes(t *testing.T) {
 		}
 		leftAlone(t, f.ledger(), 30*time.Second)
 		if counted, want := d.proxy.Stats().Prefetch.Harm.RateLimited, blamed(f.ledger()); counted != want || want == 0 {
-			t.Errorf("%d refusals are held against prefetches, want %d", counted, want)
+			t.Errorf("%d refusals count against prefetches, want %d", counted, want)
 		}
 	})
 }
 
-// A call that began after the cool-down decides whether a host may have prefetches again.
+// A host gets prefetches again after a call succeeded that began after the cool-down.
 func TestHarmHalfOpen(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -135,11 +135,11 @@ func TestHarmHalfOpen(t *testing.T) {
 		g.call("list", page(1))
 		refuses = false
 		for i, test := range []struct {
-			at   time.Duration // since the refusal
-			want bool          // prefetches
+			at   time.Duration // after the refusal
+			want bool          // whether prefetches are sent after that call
 		}{
 			{10 * time.Second, false},
-			{29500 * time.Millisecond, false}, // answered after the cool-down, but begun before
+			{29500 * time.Millisecond, false}, // the answer comes after the cool-down, but the call began before its end
 			{40 * time.Second, true},
 		} {
 			time.Sleep(time.Until(f.ledger()[0].went.Add(test.at)))
@@ -152,7 +152,7 @@ func TestHarmHalfOpen(t *testing.T) {
 	})
 }
 
-// No host gets more prefetches in an hour than allowed, whatever it could take.
+// No host gets more prefetches in an hour than its quota allows.
 func TestHarmQuota(t *testing.T) {
 	t.Parallel()
 	const most = 20
@@ -175,12 +175,12 @@ func TestHarmQuota(t *testing.T) {
 			}
 		}
 		if len(made) < most {
-			t.Errorf("%d prefetches were made, want that there could have been more", len(made))
+			t.Errorf("%d prefetches were made, too few to reach the quota", len(made))
 		}
 	})
 }
 
-// skims lists a page and reads one or two items of it, and thinks for two seconds after each.
+// skims lists a page and reads one or two of its items, with pauses of two seconds.
 func (g *guest) skims(p int) (all []answered) {
 	all = append(all, g.call("list", page(p)))
 	time.Sleep(2 * time.Second)
@@ -200,8 +200,8 @@ func (f *foe) within(q *quota) bool {
 	return q.takes(time.Now())
 }
 
-// leftAlone checks that after a refusal no prefetch came before the cool-down was over and the server had
-// answered a call.
+// leftAlone checks that after a refusal no prefetch came before the cool-down was over and the
+// server had answered a call.
 func leftAlone(t *testing.T, ledger []visit, alone time.Duration) {
 	t.Helper()
 	for i := range ledger {
@@ -225,8 +225,8 @@ func leftAlone(t *testing.T, ledger []visit, alone time.Duration) {
 	}
 }
 
-// blamed returns how many refusals count against prefetches: those of prefetches, and the first refused
-// call within a minute of one.
+// blamed counts the refusals that count against prefetches: those of prefetches, and the first
+// refusal of a call within a minute after a prefetch.
 func blamed(ledger []visit) (n int64) {
 	type event struct {
 		at      time.Time

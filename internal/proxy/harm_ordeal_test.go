@@ -19,8 +19,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// ordeal is a proxy between clients and a foe in one synctest bubble: connections are pipes in memory, and
-// time passes only when all goroutines block.
+// ordeal is a proxy between clients and a foe, in one synctest bubble. Connections are pipes in
+// memory, and time passes only when all goroutines block.
 type ordeal struct {
 	t      *testing.T
 	foe    *foe
@@ -44,13 +44,13 @@ func reaches(address string, one, others upstream.DialFunc) upstream.DialFunc {
 	}
 }
 
-// beset returns a proxy in front of a foe, with the configuration's defaults. The proxy ends, and is
-// checked for leaks, with the test.
+// beset returns a proxy in front of a foe, with the defaults of the configuration. When the test
+// ends, the proxy is closed and checked for leaks.
 func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 	t.Helper()
 	d := &ordeal{t: t, foe: f, began: time.Now(), front: newPipes()}
 	back := newPipes()
-	if o.Dial == nil { // else it reaches another server as well
+	if o.Dial == nil { // a test that sets Dial has another server too
 		o.Dial = back.dial
 	} else {
 		o.Dial = reaches(host+":80", back.dial, o.Dial)
@@ -86,7 +86,7 @@ func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 	return d
 }
 
-// look checks that nothing is left of sessions that have all ended, at the same instant.
+// look checks that nothing is left of the sessions, immediately after all have ended.
 func (d *ordeal) look() {
 	d.t.Helper()
 	for what, n := range proxy.Kept(d.proxy) {
@@ -107,7 +107,7 @@ func (d *ordeal) look() {
 	for _, n := range s.Prefetch.Wasted {
 		wasted += n
 	}
-	if left := s.Prefetch.Issued - s.Prefetch.Used - wasted; left < 0 || left > int64(s.Store.Entries) { // those of one principal stay
+	if left := s.Prefetch.Issued - s.Prefetch.Used - wasted; left < 0 || left > int64(s.Store.Entries) { // the cached prefetches of a shared principal stay
 		d.t.Errorf("%d prefetches were issued, %d used and %d wasted, %d answers are stored", s.Prefetch.Issued, s.Prefetch.Used, wasted, s.Store.Entries)
 	}
 	ledger := d.foe.ledger()
@@ -115,11 +115,11 @@ func (d *ordeal) look() {
 		d.t.Errorf("%d prefetches came to the server, %d were issued", made, s.Prefetch.Issued)
 	}
 	if slices.ContainsFunc(ledger, func(v visit) bool { return v.went.IsZero() && v.ctx.Err() == nil }) {
-		d.t.Error("a call is still with the server, and wanted")
+		d.t.Error("a call is open at the server and was not cancelled")
 	}
 }
 
-// host is the host whose limits apply to the foe's calls.
+// host is the host of the foe, for its limits.
 const host = "foe.test"
 
 // defaults returns the options for a configuration that names only the foe and these rules for its tools.
@@ -150,7 +150,8 @@ func withoutPrefetch(o proxy.Options) proxy.Options {
 	return o
 }
 
-// listing returns rules under which list is a read and usually causes get of its first items.
+// listing returns rules for a tool list that only reads, with get of its first items as a
+// follow-up.
 func listing(t testing.TB) []valuemodel.Rule {
 	t.Helper()
 	return []valuemodel.Rule{reading("foe/get", 0), {
@@ -168,7 +169,7 @@ func listing(t testing.TB) []valuemodel.Rule {
 func page(n int) string     { return fmt.Sprintf(`{"page":%d}`, n) }
 func thing(n, i int) string { return fmt.Sprintf(`{"n":%d%d}`, n, i+1) }
 
-// guest is a client. It records the questions it is asked and how long its answers took.
+// guest is a client. It records the questions that it gets and how long its responses took.
 type guest struct {
 	*wire
 	o      *ordeal
@@ -176,8 +177,8 @@ type guest struct {
 	breaks bool // it may close its end while the proxy writes to it
 }
 
-// stranger returns a client on stdio that has not sent anything yet. If only is not "", the client sees
-// that upstream alone.
+// stranger returns a client on stdio that has not sent anything yet. If only is not "", the client
+// sees only that upstream.
 func (d *ordeal) stranger(only string) *guest {
 	d.t.Helper()
 	in, toProxy := io.Pipe()

@@ -21,9 +21,9 @@ const (
 	roots   = `{"method":"roots/list","params":{}}`
 )
 
-// A server over HTTP asks the client a question while it works on a prefetch, so the question arrives with
-// the prefetch. The client is not asked, the prefetch is dropped, and its tool is not prefetched again. A
-// client that makes the call itself is asked.
+// A server over HTTP asks a question while it works on a prefetch. The question arrives on the
+// prefetch's stream, so the client does not get it, the prefetch is dropped, and the tool is not
+// prefetched again. If the client makes the call itself, it gets the question.
 func TestHarmQuestion(t *testing.T) {
 	t.Parallel()
 	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples, "roots": roots} {
@@ -41,14 +41,14 @@ func TestHarmQuestion(t *testing.T) {
 				g.call("list", page(1))
 				time.Sleep(3 * time.Second)
 				if asked := g.questions(); len(asked) > 0 {
-					t.Errorf("the client was asked %v for a prefetch", asked)
+					t.Errorf("the client got %v, questions of a prefetch", asked)
 				}
 				st := d.proxy.Stats().Prefetch
 				if made := len(early(f.ledger())); made == 0 || made > session || st.Harm.Questions != int64(made) || st.Wasted["error"] != int64(made) {
 					t.Errorf("%d prefetches were made, %d questions are counted, %d prefetches dropped for them", made, st.Harm.Questions, st.Wasted["error"])
 				}
 				if a := g.call("get", thing(1, 0)); a.how() != "fetched" || len(g.questions()) != 1 {
-					t.Errorf("got %s, the client was asked %v", a.how(), g.questions())
+					t.Errorf("got %s, and the client the questions %v", a.how(), g.questions())
 				}
 				before := len(early(f.ledger()))
 				for p := range 5 {
@@ -56,14 +56,15 @@ func TestHarmQuestion(t *testing.T) {
 					time.Sleep(3 * time.Second)
 				}
 				if n := len(early(f.ledger())) - before; n > 0 {
-					t.Errorf("%d prefetches at a tool that asks", n)
+					t.Errorf("%d prefetches of a tool that asks", n)
 				}
 			})
 		})
 	}
 }
 
-// A tool that asks is barred at once: prefetches of it that wait for a slot are not sent either.
+// A tool that asks a question is barred at once: prefetches of it that wait for a slot are not
+// sent.
 func TestHarmQuestionBarsWhatWaits(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -84,8 +85,8 @@ func TestHarmQuestionBarsWhatWaits(t *testing.T) {
 	})
 }
 
-// askedByPrefetch starts a proxy and a client whose call leads to a prefetch that asks a question. The prefetch
-// must be dropped, and the client not be asked.
+// askedByPrefetch starts a proxy and a client that makes a call which is followed by a prefetch.
+// The prefetch asks a question: it must be dropped, and the client must not get the question.
 func askedByPrefetch(t *testing.T, o proxy.Options) (s *proxy.Server, c *caller) {
 	s = start(t, o)
 	c = connect(t, s, handshake)
@@ -95,13 +96,13 @@ func askedByPrefetch(t *testing.T, o proxy.Options) (s *proxy.Server, c *caller)
 		return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Harm.Questions == 1 && st.Store.Flights == 0
 	})
 	if n := c.asked(); n > 0 {
-		t.Errorf("the client was asked %d times for a prefetch", n)
+		t.Errorf("the client got %d questions of a prefetch", n)
 	}
 	return s, c
 }
 
-// A server over stdio does not say for which call it asks. If only prefetches are running, the question is
-// about one of them.
+// On stdio a question does not name the call that it belongs to. If only prefetches are running,
+// it belongs to one of them.
 func TestHarmQuestionOfAProcess(t *testing.T) {
 	t.Parallel()
 	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples} {
@@ -111,7 +112,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 			s, c := askedByPrefetch(t, asker.options(t))
 			c.call("ask", `{"asks":[`+question+`]}`)
 			if n := c.asked(); n != 1 {
-				t.Errorf("the client was asked %d times for its own call", n)
+				t.Errorf("the client got %d questions of its own call", n)
 			}
 			c.call("write", `{}`)
 			c.call("list", `{}`)
@@ -125,8 +126,8 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 	}
 }
 
-// An answer that waits for the prefetches to be inlined in it has been given by its server, so what the server
-// asks meanwhile is about a prefetch.
+// While a complete answer waits for prefetches to inline, its call is not running any more at the
+// server, so a question belongs to a prefetch.
 func TestHarmQuestionWhileAnAnswerWaits(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
@@ -136,8 +137,8 @@ func TestHarmQuestionWhileAnAnswerWaits(t *testing.T) {
 	askedByPrefetch(t, o)
 }
 
-// If a call is open as well, the question may be about the call, which must not fail: the prefetch is
-// dropped, and the call is answered.
+// If a call is open too, the question may belong to the call, which must not fail. So the prefetch
+// is dropped, and the call is answered.
 func TestHarmQuestionBesideACall(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
@@ -167,19 +168,19 @@ func (c *caller) accepted(params string, m jsonrpc.Message) jsonrpc.Message {
 	c.t.Helper()
 	again := retry(params, m.Result, accepts)
 	if again == nil {
-		c.t.Fatalf("nothing is asked: %s", m.Raw)
+		c.t.Fatalf("got no question: %s", m.Raw)
 	}
 	return c.start("tools/call", string(again)).wait()
 }
 
-// After a stateless client resumes a call, the server works on the call again, so its next question may be
-// about the call although a prefetch is running.
+// When a stateless client resumes a call, the server continues to work on it. So the next question
+// may belong to the call, although a prefetch is running.
 func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
 	s := start(t, asker.options(t))
 	c := connect(t, s, stateless)
-	c.call("write", `{}`) // else the rules change during the call
+	c.call("write", `{}`) // otherwise the rules change during the call
 	params := `{"name":"ask","arguments":{"asks":[` + elicits + `],"rounds":2}}`
 	first := c.start("tools/call", params).wait()
 	c.call("list", `{}`)
@@ -192,14 +193,14 @@ func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 	until(t, s, "at rest", func(st proxy.Stats) bool { return st.Store.Flights == 0 })
 }
 
-// While a stateless client fetches replies, the server still works on its call, so a question may be about
-// the call although a prefetch is running. The tool of the prefetch is therefore not barred.
+// While a stateless client fetches replies, its call is still running at the server. So a question
+// may belong to the call, and the tool of a running prefetch is not barred.
 func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
 	s := start(t, asker.options(t))
 	c := connect(t, s, stateless)
-	c.call("write", `{}`) // else the rules change during the call
+	c.call("write", `{}`) // otherwise the rules change during the call
 	params := `{"name":"ask","arguments":{"asks":[` + elicits + `]}}`
 	m := c.start("tools/call", params).wait()
 	c.call("list", `{}`)
@@ -207,7 +208,7 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	close(asker.ask)
 	until(t, s, "asked", func(st proxy.Stats) bool { return st.Prefetch.Harm.Questions == 1 })
 	m = c.accepted(params, m)
-	if strings.Contains(string(m.Result), "input_required") { // the question came before the prefetch's answer
+	if strings.Contains(string(m.Result), "input_required") { // the question came before the result of the prefetch
 		m = c.accepted(params, m)
 	}
 	if m.Error != nil || !strings.Contains(string(m.Result), "accept") {
@@ -218,8 +219,8 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	until(t, s, "prefetched again", func(proxy.Stats) bool { return asker.calls("ask!") == 2 })
 }
 
-// A process shared by several sessions can ask none of them. The tool that asked is not prefetched again
-// either.
+// If several sessions share a process, a question without a call reaches none of them. The
+// prefetched tool is not prefetched again.
 func TestHarmQuestionOfASharedProcess(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
@@ -239,16 +240,16 @@ func TestHarmQuestionOfASharedProcess(t *testing.T) {
 		return st.Prefetch.Declined["not_speculatable"] > 0 || asker.calls("ask!") > 1
 	})
 	if n := asker.calls("ask!"); n != 1 || c.asked()+other.asked() > 0 {
-		t.Errorf("%d prefetches were made, want 1; the clients were asked %d times", n, c.asked()+other.asked())
+		t.Errorf("%d prefetches were made, want 1; the clients got %d questions", n, c.asked()+other.asked())
 	}
 }
 
-// asker is a server in a process whose tool ask asks the client a question.
+// asker is a server in a process. Its tool ask asks the client a question.
 type asker struct {
 	question string
-	ask      chan struct{} // closed when prefetches of ask may ask
-	slow     chan struct{} // closed when slow may answer
-	seen     tally         // of called tools; a prefetch has a ! appended
+	ask      chan struct{} // closed when prefetched calls of ask may ask
+	slow     chan struct{} // closed when the tool slow may answer
+	seen     tally         // called tools; a prefetch has a ! appended
 }
 
 func newAsker(question string) *asker {
@@ -277,7 +278,7 @@ func (a *asker) answer(_ context.Context, m jsonrpc.Message) []byte {
 
 func (a *asker) calls(name string) int { return a.seen.of(name) }
 
-// options returns options of a proxy in front of it, with ask as a follow-up of list.
+// options returns options of a proxy in front of the server, with ask as a follow-up of list.
 func (a *asker) options(t *testing.T) proxy.Options {
 	t.Helper()
 	var asks any
@@ -304,7 +305,7 @@ func (a *asker) options(t *testing.T) proxy.Options {
 	return opt
 }
 
-// asked returns how often the client was asked.
+// asked returns how many questions the client got.
 func (c *caller) asked() (n int) {
 	for _, line := range c.transcript() {
 		if m, err := jsonrpc.Parse([]byte(line)); err == nil && m.IsRequest() {

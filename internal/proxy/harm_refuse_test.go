@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// A server does not want prefetches, which are marked so that it may refuse them. However it refuses them,
+// A server may recognise prefetches by their mark and refuse them. Whatever form its refusal has,
 // clients' calls are answered as always.
 func TestHarmRefused(t *testing.T) {
 	t.Parallel()
@@ -55,8 +55,8 @@ func TestHarmRefused(t *testing.T) {
 	}
 }
 
-// A process that crashes on a prefetch fails all its other calls and is unavailable for a while. One crash is
-// enough to bar the tool from prefetching.
+// If a process crashes because of a prefetch, all its other calls fail and it is unavailable for a
+// while. So one crash bars the tool.
 func TestHarmDies(t *testing.T) {
 	t.Parallel()
 	var deaths atomic.Int64
@@ -78,12 +78,12 @@ func TestHarmDies(t *testing.T) {
 	c.call("list", `{}`)
 	until(t, s, "dead", func(st proxy.Stats) bool { return deaths.Load() > 0 && st.Store.Flights == 0 })
 	for range 3 {
-		c.begin("write", `{}`).wait() // else the list was already delivered and has no more follow-ups
+		c.begin("write", `{}`).wait() // without it, the same list would be delivered again, and have no follow-ups
 		c.begin("list", `{}`).wait()
 		time.Sleep(50 * time.Millisecond) // time for a prefetch
 	}
 	if n := deaths.Load(); n > 1 {
-		t.Errorf("the process died of %d prefetches", n)
+		t.Errorf("the process crashed because of %d prefetches", n)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// hung opens eight sessions: four have a prefetch that hangs at the server, four have one that waits for a
-// slot.
+// hung opens eight sessions: four with a prefetch that hangs at the server, and four with one that
+// waits for a slot.
 func hung(d *ordeal) (all []*guest) {
 	for i := range 8 {
 		g := d.enter()
@@ -21,7 +21,7 @@ func hung(d *ordeal) (all []*guest) {
 	return all
 }
 
-// after returns the prefetches that came later.
+// after returns the prefetches that arrived after at.
 func after(ledger []visit, at time.Time) (all []visit) {
 	for _, v := range early(ledger) {
 		if v.came.After(at) {
@@ -31,8 +31,8 @@ func after(ledger []visit, at time.Time) (all []visit) {
 	return all
 }
 
-// Switching prefetching off stops all prefetches that have not been sent: those that wait for a slot or for
-// their host, and follow-ups of others.
+// When prefetching is switched off, no prefetch is sent any more: none that waits for a slot or
+// for its host, and no follow-up of an earlier one.
 func TestHarmSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"off", "shadow"} {
@@ -60,7 +60,8 @@ func TestHarmSwitchedOff(t *testing.T) {
 	}
 }
 
-// A tool that the operator bars is not prefetched any more, neither by a waiting prefetch nor by a later one.
+// A tool that the operator forbids to prefetch is not prefetched any more, not even by a prefetch
+// that was waiting.
 func TestHarmRejudged(t *testing.T) {
 	t.Parallel()
 	for name, layer := range map[string]valuemodel.Layer{
@@ -92,14 +93,15 @@ func TestHarmRejudged(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				if later := len(after(f.ledger(), at)) - waiting; before == 0 || waiting > 0 || later > 0 {
-					t.Errorf("%d prefetches came before, %d that waited came after, and %d later ones; want some, none and none", before, waiting, later)
+					t.Errorf("%d prefetches came before the reload, %d that had waited came after it, and %d new ones; want some, none and none", before, waiting, later)
 				}
 			})
 		})
 	}
 }
 
-// A call from a client is not marked as a prefetch, even if it joins a prefetch that has not been sent yet.
+// A client's call is not marked as a prefetch, even if it joins a prefetch that has not been sent
+// yet.
 func TestHarmPromoted(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -113,7 +115,7 @@ func TestHarmPromoted(t *testing.T) {
 		all := hung(d)
 		sent := early(f.ledger())
 		if len(sent) != 4 {
-			t.Fatalf("%d prefetches are with the server, want 4", len(sent))
+			t.Fatalf("%d prefetches are open at the server, want 4", len(sent))
 		}
 		asked := time.Now()
 		for i, g := range all {
@@ -129,7 +131,7 @@ func TestHarmPromoted(t *testing.T) {
 		}
 		for _, v := range f.ledger() {
 			if v.tool == "get" && v.came.After(asked.Add(-time.Millisecond)) && v.early {
-				t.Errorf("a real call of %s came as a prefetch", strings.TrimSpace(v.arguments))
+				t.Errorf("a client's call of %s was marked as a prefetch", strings.TrimSpace(v.arguments))
 			}
 		}
 	})

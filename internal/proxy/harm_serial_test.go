@@ -16,7 +16,7 @@ type queue struct {
 	*foe
 	place chan struct{}
 	takes time.Duration // duration of each call
-	heeds bool          // it stops a call that is cancelled
+	heeds bool          // it ends a call that is cancelled
 }
 
 func newQueue(takes time.Duration, heeds bool) *queue {
@@ -56,13 +56,13 @@ func waited(ledger []visit, v *visit) (sum time.Duration) {
 	return sum
 }
 
-// wait is a client's call that waited for prefetches.
+// wait is how long a client's call waited for prefetches: as counted, and in fact.
 type wait struct{ counted, really time.Duration }
 
-// A server runs one call at a time. The time that calls wait there for prefetches is counted as harm: never
-// too much, and not too little, except that waits shorter than half a call's usual time may be missed. The
-// harm is bounded: each wait that is found costs one of three levels, and only 16 correct predictions lead
-// back to the lowest one.
+// A server runs one call at a time. The time that calls wait there for prefetches is counted as
+// harm: never too much, and not too little, except that waits shorter than half of a call's usual
+// latency may be missed. The harm is bounded: each counted wait costs one of three levels, and
+// only 16 correct predictions raise the lowest level again.
 func TestHarmSerial(t *testing.T) {
 	t.Parallel()
 	const takes = time.Second
@@ -76,7 +76,7 @@ func TestHarmSerial(t *testing.T) {
 					found, sum := 0, time.Duration(0)
 					for _, w := range waits {
 						if w.counted > w.really+time.Microsecond || w.counted < w.really-takes/2 {
-							t.Errorf("seed %d: a real call waited %v for prefetches, counted are %v", seed, w.really, w.counted)
+							t.Errorf("seed %d: a call waited %v for prefetches, and %v was counted", seed, w.really, w.counted)
 						}
 						if w.counted >= time.Millisecond {
 							found++
@@ -86,7 +86,7 @@ func TestHarmSerial(t *testing.T) {
 					if found > 8 || sum > 6*takes {
 						t.Errorf("seed %d: real calls waited %d times, %v in all", seed, len(waits), sum)
 					}
-					if n := atOnce(q.ledger()); n > 2 { // one that was given up, and one more
+					if n := atOnce(q.ledger()); n > 2 { // an abandoned one, and the next one
 						t.Errorf("seed %d: %d prefetches at once", seed, n)
 					}
 				})
@@ -95,8 +95,9 @@ func TestHarmSerial(t *testing.T) {
 	}
 }
 
-// stumbles plays a session in which every second item that is read was not on the page. It returns the calls
-// that waited for prefetches, without the first few, from which the server's latency is learned.
+// stumbles plays a session in which every second item is not on the page that was listed. It
+// returns the calls that waited for prefetches, without the first few, from which the latency is
+// learned.
 func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []wait) {
 	counted := func() time.Duration {
 		synctest.Wait()
@@ -131,8 +132,8 @@ func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []
 	return waits
 }
 
-// If a server is known to run one call at a time, and calls come before it has finished a prefetch, only a
-// nearly certain next call is prefetched: other calls hardly wait.
+// If a server is known to be serial, and calls come before it has finished a prefetch, only an
+// almost certain next call is prefetched, so that other calls hardly wait.
 func TestHarmSerialHurried(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -142,16 +143,16 @@ func TestHarmSerialHurried(t *testing.T) {
 		for i := range 12 { // two at a time, to learn the server's concurrency
 			one := g.begin("get", thing(5000+i, 0))
 			if i >= 5 {
-				time.Sleep(50 * time.Millisecond) // else the order of arrival is not known
+				time.Sleep(50 * time.Millisecond) // so that the order of arrival is defined
 				g.call("get", thing(6000+i, 0))
 			}
 			one.wait()
 			time.Sleep(3 * time.Second)
 		}
 		if is := proxy.LineOf(d.proxy, "foe"); is != speculate.Serial {
-			t.Fatalf("the server is taken to be %v", is)
+			t.Fatalf("the server is estimated as %v", is)
 		}
-		const known = 10 // pages after which the time between calls is known
+		const known = 10 // number of pages after which the pause between calls is known
 		began := 0
 		for p := range 30 {
 			if p == known {

@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Learned candidates, and tools that are read-only only by their server's annotations, are not prefetched
-// before they have enough labels. In shadow mode nothing is ever prefetched.
+// Learned candidates, and tools that only annotations declare read-only, are not prefetched before
+// they have enough labels. In shadow mode nothing is prefetched.
 func TestHarmShadow(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -41,7 +41,7 @@ func TestHarmShadow(t *testing.T) {
 				}, hinted("list", "get")...)
 				d := beset(t, f, test.options(t))
 				d.enter().browses(0, 12, 3*time.Second)
-				asked := 0 // a candidate counts each time it was considered
+				asked := 0 // counts a candidate each time it is considered
 				for _, v := range f.ledger() {
 					switch {
 					case v.early && asked < 3:
@@ -58,7 +58,7 @@ func TestHarmShadow(t *testing.T) {
 	}
 }
 
-// The session's next calls label a prediction once, however often it was considered before.
+// A call labels its prediction once, even if that was considered several times.
 func TestHarmOneCallIsOneLabel(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestHarmOneCallIsOneLabel(t *testing.T) {
 		g.call("list", page(2))
 		time.Sleep(time.Second)
 		if n := len(early(f.ledger())); n > 0 {
-			t.Errorf("%d prefetches came after one thing that was prefetched had been asked for, want none before five", n)
+			t.Errorf("%d prefetches came after the calls of one candidate, want none before five labels", n)
 		}
 	})
 }

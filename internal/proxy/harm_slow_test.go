@@ -11,8 +11,8 @@ import (
 // impatient is how long the client of these tests waits for an answer.
 const impatient = time.Minute
 
-// browses plays a model that lists pages and reads items of them, thinking in between. It returns how each
-// call was answered. A call that takes too long is cancelled.
+// browses plays a client that lists pages and reads items of them, with pauses of think. It
+// returns how each call was answered. A call that takes longer than impatient is cancelled.
 func (g *guest) browses(from, pages int, think time.Duration) (all []answered) {
 	ask := func(tool, arguments string) {
 		s := g.begin(tool, arguments)
@@ -30,7 +30,8 @@ func (g *guest) browses(from, pages int, think time.Duration) (all []answered) {
 	return all
 }
 
-// apart plays one session in two bubbles: with these options, and with prefetching off.
+// apart plays the same session twice, each time in a bubble of its own: with these options, and
+// with prefetching off.
 func apart(t *testing.T, o proxy.Options, think time.Duration, serve func(*visit) reply) (on, off []answered, st proxy.Stats) {
 	t.Helper()
 	each := func(o proxy.Options) (all []answered) {
@@ -52,7 +53,7 @@ func TestHarmSlow(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		takes func(v *visit) time.Duration
-		how   string // disposition that some call must have
+		how   string // a disposition that must occur
 	}{
 		{"less than a model thinks", func(*visit) time.Duration { return 2 * time.Second }, "hit"},
 		{"more than a model thinks", func(*visit) time.Duration { return 5 * time.Second }, "joined"},
@@ -78,7 +79,7 @@ func TestHarmSlow(t *testing.T) {
 	}
 }
 
-// Prefetches that hang keep their slots for 30 s at most; others begin then.
+// A prefetch that hangs keeps its slot for at most 30 s. Then others can start.
 func TestHarmHang(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -91,7 +92,7 @@ func TestHarmHang(t *testing.T) {
 		d := beset(t, f, defaults(t, listing(t)...))
 		g := d.enter()
 		g.call("list", page(1))
-		for range perPage { // one after the other, so that the server's concurrency stays unknown
+		for range perPage { // sequential, so that the server's concurrency stays unknown
 			time.Sleep(15 * time.Second)
 			if n := d.proxy.Stats().Prefetch.Scheduler.UnderWay; n != 1 {
 				t.Errorf("%d slots are taken, want 1", n)
@@ -104,7 +105,7 @@ func TestHarmHang(t *testing.T) {
 		}
 		for _, v := range early(f.ledger()) {
 			if stayed := v.went.Sub(v.came); stayed > 30*time.Second {
-				t.Errorf("a prefetch at %s was with the server for %v", v.arguments, stayed)
+				t.Errorf("a prefetch of %s was open at the server for %v", v.arguments, stayed)
 			}
 		}
 		g.call("list", page(2))
@@ -115,27 +116,27 @@ func TestHarmHang(t *testing.T) {
 	})
 }
 
-// noSlower compares the answers to calls with those of the same calls without prefetching: fetched answers
-// took exactly as long, all others no longer. more is the additional time that an answer may take.
+// noSlower compares the calls with the same calls without prefetching: fetched ones took exactly
+// as long, and all others at most as long, plus more.
 func noSlower(t *testing.T, on, off []answered, more time.Duration) (seen map[string]int) {
 	t.Helper()
 	seen = make(map[string]int)
 	if len(on) != len(off) {
-		t.Fatalf("%d calls were made, and %d with nothing made early", len(on), len(off))
+		t.Fatalf("%d calls were made, and %d without prefetching", len(on), len(off))
 	}
 	for i := range on {
 		how := on[i].how()
 		seen[how]++
 		if took := on[i].took; took > off[i].took+more || how == "fetched" && took < off[i].took {
-			t.Errorf("call %d, %s: took %v, and %v with nothing made early", i, how, took, off[i].took)
+			t.Errorf("call %d, %s: took %v, and %v without prefetching", i, how, took, off[i].took)
 		}
 	}
 	return seen
 }
 
-// A server delays prefetches, or never answers them, while it answers calls at once. A call that joins a
-// prefetch waits little longer than calls take there or, while that is unknown, than the tool's model says.
-// Then the call is sent itself, and its wait is counted as harm.
+// A server delays prefetches or never answers them, and answers calls at once. A call that joins a
+// prefetch waits little longer than calls usually take or, while that is unknown, than the tool's
+// model says. Then the call itself is sent, and its wait counts as harm.
 func TestHarmSlowForPrefetchesOnly(t *testing.T) {
 	t.Parallel()
 	const quick, patient = 400 * time.Millisecond, 1800 * time.Millisecond
@@ -164,7 +165,7 @@ func TestHarmSlowForPrefetchesOnly(t *testing.T) {
 			}
 			counted := time.Duration(st.Prefetch.Harm.ForegroundWaitMS * float64(time.Millisecond))
 			if (counted - lost).Abs() > lost/20 {
-				t.Errorf("real calls waited %v for prefetches, counted are %v", lost, counted)
+				t.Errorf("calls waited %v for prefetches, and %v was counted", lost, counted)
 			}
 			if most := 2*patient + time.Duration(len(on))*quick/20; lost > most {
 				t.Errorf("real calls waited %v for prefetches, want at most %v", lost, most)
@@ -184,7 +185,7 @@ func TestHarmSlowDelivery(t *testing.T) {
 		delivery   string
 		wait, more time.Duration
 	}{
-		{"hint", 0, 0}, // it names the prefetches that have begun and waits for none
+		{"hint", 0, 0}, // it names the prefetches that have started, and waits for none
 		{"inline", 150 * time.Millisecond, 150 * time.Millisecond},
 	} {
 		t.Run(test.delivery, func(t *testing.T) {

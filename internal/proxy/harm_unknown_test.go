@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// pause is how long a model thinks before its next call.
+// pause draws the time until a client's next call.
 type pause func(r *rand.Rand) time.Duration
 
 func thoughtful(r *rand.Rand) time.Duration {
@@ -22,14 +22,14 @@ func hasty(r *rand.Rand) time.Duration {
 	return 300*time.Millisecond + time.Duration(r.Float64()*0.7*float64(time.Second))
 }
 
-// reader is the result of a session that reads lists, and now and then their items.
+// reader is the result of a session that reads lists, and sometimes their items.
 type reader struct {
 	calls, early int           // calls of get; those that a prefetch answered
-	other        time.Duration // time that the other calls took at the server
-	least        time.Duration // time that they would have taken alone
+	other        time.Duration // total latency of the other calls
+	least        time.Duration // what that would be without prefetches
 }
 
-// reads plays a session of one client that makes one call at a time.
+// reads plays a session that makes one call at a time.
 func (d *ordeal) reads(g *guest, r *rand.Rand, think pause, pages int, right float64) (out reader) {
 	for p := range pages {
 		g.call("list", page(p+1))
@@ -49,18 +49,18 @@ func (d *ordeal) reads(g *guest, r *rand.Rand, think pause, pages int, right flo
 	return out
 }
 
-// A process that may run only one call at a time is prefetched from all the same: the calls of a client that
-// makes one call at a time overlap only with prefetches, so only prefetches reveal the server's concurrency.
-// The cost to calls that no prefetch answers is bounded, and it is zero if the server turns out to run calls
-// concurrently.
+// A process that may be serial is prefetched from all the same. If a client makes one call at a
+// time, its calls overlap only with prefetches, so nothing but prefetches shows whether the server
+// is serial. The cost for calls that no prefetch answers is bounded, and it is zero if the server
+// turns out to be parallel.
 func TestHarmUnknown(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		think  pause
 		serial bool
-		most   float64 // limit, as a multiple of what the other calls would have taken
-		least  float64 // fraction of the calls answered by a prefetch
+		most   float64 // maximum latency of the other calls, as a multiple of that without prefetches
+		least  float64 // minimum share of the calls that a prefetch answers
 	}{
 		{"serial, thoughtful", thoughtful, true, 1.02, 0.1},
 		{"serial, hasty", hasty, true, 1.05, 0},

@@ -10,12 +10,12 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// wire is a client's end of a pair of pipes.
+// wire is the client's end of two pipes.
 type wire struct {
 	t    *testing.T
-	book *account // nil for a client that checks all that it receives
+	book *account // nil if the client itself checks all messages
 	in   io.WriteCloser
-	gone chan struct{} // closed when nothing more can arrive
+	gone chan struct{} // closed when no more messages can arrive
 
 	sending sync.Mutex
 
@@ -25,14 +25,14 @@ type wire struct {
 	mu      sync.Mutex
 	ids     int
 	waiting map[string]chan jsonrpc.Message // raw id → receives the answer
-	asked   []string                        // methods of the proxy's questions
-	heard   []notice                        // notifications
+	asked   []string                        // methods of the questions received
+	heard   []notice                        // notifications received
 
-	// Only of a client without a book.
+	// Only set without a book.
 	lines []string             // all messages received, in order
 	notes chan jsonrpc.Message // notifications, and questions without a reply
 
-	hears chan struct{} // holds a token while the client reads
+	hears chan struct{} // empty while the client does not read
 }
 
 func newWire(t *testing.T, book *account, to io.WriteCloser, from io.Reader) *wire {
@@ -86,7 +86,7 @@ func (w *wire) read(from io.Reader) {
 		case m.IsResponse() && waiting != nil:
 			waiting <- m
 		case m.IsResponse() && w.book == nil:
-			w.t.Errorf("answered what was not asked: %s", line)
+			w.t.Errorf("a response without a request: %s", line)
 		case w.book == nil:
 			w.notes <- m
 		}
@@ -117,7 +117,7 @@ func (w *wire) note(method, params string) {
 	w.send(`{"jsonrpc":"2.0","method":"` + method + `","params":` + params + `}`)
 }
 
-// sent is an unanswered request.
+// sent is a request that was sent.
 type sent struct {
 	w      *wire
 	id     string
@@ -150,7 +150,7 @@ func (s sent) wait() answered {
 	case m, ok := <-s.answer:
 		return answered{Message: m, took: time.Since(s.at), none: !ok}
 	case <-s.w.gone:
-		select { // the answer may be the last message received
+		select { // the response may be the last message
 		case m, ok := <-s.answer:
 			return answered{Message: m, took: time.Since(s.at), none: !ok}
 		default:
@@ -180,7 +180,7 @@ func (w *wire) begin(tool, arguments string) sent {
 
 func (w *wire) call(tool, arguments string) answered { return w.begin(tool, arguments).wait() }
 
-// questions returns the methods of the client's questions.
+// questions returns the methods of the questions that the client received.
 func (w *wire) questions() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

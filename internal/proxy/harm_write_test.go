@@ -23,9 +23,10 @@ var (
 
 const reads = 3 // number of commands that only read; of statements one less
 
-// A prefetch never has a side effect. Whatever the follow-ups, configured or learned, and whatever an untrusted
-// server claims about its tools, no call that may write, is unclassified, discloses data to third parties,
-// costs money or is barred is ever prefetched; of tools classified by their arguments, only calls that read.
+// A prefetch never has a side effect. Whatever follow-ups are configured or learned, and whatever
+// annotations an untrusted server gives, a call is not prefetched if it may write, is
+// unclassified, discloses data to third parties, costs money or is barred. If a tool is classified
+// by its arguments, only calls that read are prefetched.
 func TestHarmNeverWrites(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]int)
@@ -54,7 +55,7 @@ func TestHarmNeverWrites(t *testing.T) {
 	}
 	for _, tool := range []string{"get", "run", "query"} {
 		if seen[tool] == 0 {
-			t.Errorf("no prefetch at %s: %v", tool, seen)
+			t.Errorf("no prefetch of %s: %v", tool, seen)
 		}
 	}
 }
@@ -96,7 +97,7 @@ func everything(t *testing.T) proxy.Options {
 	return defaults(t, rules...)
 }
 
-// rambles lists, and then calls some of the tools with values from the answer.
+// rambles calls list, and then some of the tools with values from its answer.
 func rambles(g *guest, r *rand.Rand) {
 	a := g.call("list", fmt.Sprintf(`{"page":%d}`, r.IntN(1000)+1))
 	said, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get(a.Result, "content")), "text"))

@@ -87,12 +87,12 @@ func await[T any](t *testing.T, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-time.After(patience):
-		t.Fatal("it did not happen")
+		t.Fatal("the event did not occur")
 		panic("unreachable")
 	}
 }
 
-// heldUntil makes a server hold an answer back until it is released or its client has disconnected.
+// heldUntil blocks until let is closed or the client has disconnected.
 func heldUntil(ctx context.Context, let <-chan struct{}) {
 	select {
 	case <-let:
@@ -103,7 +103,7 @@ func heldUntil(ctx context.Context, let <-chan struct{}) {
 func TestParamHeaders(t *testing.T) {
 	_, o := withBench(t)
 	f := serveTCP(t, o)
-	f.modern("/mcp", "1", "tools/list", "", "") // the schema is known from here on
+	f.modern("/mcp", "1", "tools/list", "", "") // the proxy now has the tool's schema
 	tests := []struct {
 		name   string
 		header []string
@@ -149,8 +149,8 @@ func serveTCP(t *testing.T, o proxy.Options) *httpClient {
 	return &httpClient{t: t, url: web.URL, client: web.Client()}
 }
 
-// pipes is a listener whose connections have no buffer: a peer that does not read blocks the
-// writer. In a synctest bubble, time passes then.
+// pipes is a listener of unbuffered connections: a peer that does not read blocks the writer, so
+// that time passes in a synctest bubble.
 type pipes struct {
 	conns chan net.Conn
 	ended chan struct{}

@@ -45,9 +45,9 @@ func serveInitialize(x *request) outcome {
 // lists, completion without values, a log without messages.
 var emptyCapabilities = []byte(`{"prompts":{},"resources":{"subscribe":true},"logging":{},"completions":{}}`)
 
-// joinCapabilities adds the servers' capabilities to the proxy's own. A client reads them once
-// and never uses an undeclared capability, so a server whose offer is not known yet counts as
-// having all emptyCapabilities.
+// joinCapabilities adds the servers' capabilities to the proxy's own. A client reads them once and
+// never uses an undeclared capability, so a server without a known offer counts as having all
+// emptyCapabilities.
 func joinCapabilities(own []byte, leases []*sessionLease) []byte {
 	out := own
 	for _, l := range leases {

@@ -139,7 +139,7 @@ func FuzzTake(f *testing.F) {
 			}
 			if id := string(m.ID); m.IsResponse() && id != "null" {
 				if requests[id]--; requests[id] < 0 {
-					t.Errorf("%s was answered once too often", id)
+					t.Errorf("request %s has more than one response", id)
 				}
 			}
 		}
@@ -157,7 +157,7 @@ func messagesOf(line []byte) []jsonrpc.Message {
 	}
 	var out []jsonrpc.Message
 	for _, raw := range raws {
-		m, _ := jsonrpc.Parse(raw) // the id of a malformed message counts too
+		m, _ := jsonrpc.Parse(raw) // a malformed message may have an id too
 		if m.ID != nil {
 			out = append(out, m)
 		}
@@ -185,7 +185,7 @@ func TestUpstreamDiesMidCall(t *testing.T) {
 				s := start(t, options(up))
 				c := connect(t, s, era)
 				c.tools()
-				open := c.begin("hang", "") // the server runs it when it crashes
+				open := c.begin("hang", "") // open at the server when it crashes
 				began := time.Now()
 				text := c.broken("die", `{"stderr":["panic: out of luck","goroutine 1"]}`)
 				t.Logf("answered %v after the call", time.Since(began))
@@ -221,7 +221,7 @@ func TestFaultsAffectOneCall(t *testing.T) {
 		t.Errorf("a long line: got %d bytes", len(got))
 	}
 	if got := c.said("pid", ""); got != pid {
-		t.Errorf("process %s became %s: none of this is a reason to start it anew", pid, got)
+		t.Errorf("process %s was replaced by %s, want it kept", pid, got)
 	}
 	if !hung.open() {
 		t.Errorf("the call that hangs was answered: %s", hung.wait().Raw)

@@ -25,7 +25,7 @@ import (
 // token is the token of the HTTP front. All clients that send it are one principal.
 const token = "open sesame"
 
-// arena is a proxy with its clients and three upstreams over one world, in one bubble:
+// arena is a proxy with its clients and three upstreams that share one world, in one bubble:
 //
 //	A  over HTTP, with an upstream session for each client session
 //	B  one upstream session for all, with answers scoped to each client session
@@ -38,12 +38,12 @@ type arena struct {
 	options proxy.Options // initial configuration
 	proxy   *proxy.Server
 	front   *httpClient
-	seats   []*seat // the last one plays the events
+	seats   []*seat // the last one makes the calls of events
 	servers map[string]*mcptest.Server
 	backs   map[string]*pipes // by address
-	ending  []func()          // end the clients on stdio
-	close   func()            // ends everything
-	suspect int               // how often to play a history; 0 if there was no fault yet
+	ending  []func()          // functions that end the clients on stdio
+	close   func()            // closes everything
+	suspect int               // how often to repeat a history; 0 before the first fault
 
 	mu      sync.Mutex
 	doubted []doubted
@@ -51,8 +51,8 @@ type arena struct {
 	rules   int        // index of the rules in force
 }
 
-// doubted is an answer from the store that arrived after a write of its own session that had not
-// landed by then.
+// doubted is a cached answer that a session got after it had sent a write that had not landed by
+// then.
 type doubted struct {
 	who   string
 	op    op
@@ -111,8 +111,8 @@ func newArena(t *testing.T) *arena {
 	return a
 }
 
-// settle compares the store's counters with what its clients saw once nothing is under way, and
-// closes everything.
+// settle closes everything once no request is in flight, and compares the store's counters with
+// what the clients observed.
 func (a *arena) settle() {
 	store := func() dedup.Stats { return a.proxy.Stats().Store }
 	for _, s := range a.seats {
@@ -232,12 +232,12 @@ func rules(read valuemodel.Class, edges bool) []valuemodel.Rule {
 	return out
 }
 
-// judge compares the answer to a read with the world.
+// judge checks the answer to a read.
 func (a *arena) judge(s *seat, q *asked, m jsonrpc.Message) {
 	high := a.world.look()
 	raw := jsonrpc.Get(m.Result, "structuredContent")
 	if raw == nil {
-		return // refused, and counted as such
+		return // a refused read, which is only counted
 	}
 	var t told
 	if err := json.Unmarshal(raw, &t); err != nil {
@@ -271,8 +271,8 @@ func (a *arena) judge(s *seat, q *asked, m jsonrpc.Message) {
 	}
 }
 
-// reconsider checks answers from the store against earlier writes of their sessions that landed
-// only later: a write under way must bar the store.
+// reconsider checks cached answers against earlier writes of their own sessions that landed only
+// later: an answer must not be served while such a write is pending.
 func (a *arena) reconsider() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -297,7 +297,7 @@ func (a *arena) run(h history) []string {
 		}
 	})
 	all.Wait()
-	time.Sleep(settling) // afterwards no write is of unknown outcome any more
+	time.Sleep(settling) // until all writes of unknown outcome have landed
 	a.reconsider()
 	a.world.forget()
 	return a.world.blamed()
@@ -336,7 +336,7 @@ func (a *arena) cause(e event) {
 		}, {
 			{tool: "read", up: "B"}, {tool: "read", up: "C"}, {tool: "read", up: "B", wait: true},
 		}})
-	case "timeout": // the effect lands after the proxy has given up
+	case "timeout": // the write lands after the proxy has given it up
 		o := a.ruled(a.rules)
 		o.Upstreams[0].Timeout = 20 * millisecond
 		a.proxy.Apply(o)

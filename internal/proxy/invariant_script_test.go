@@ -15,10 +15,10 @@ type op struct {
 	register      int
 	spelling      int           // form of the register argument: a number, a string, a number with a fraction
 	before, after time.Duration // the server's delays before and after it reads or acts
-	fate          fate          // of a write
+	fate          fate          // outcome of a write
 	cancel        time.Duration // time from sending a write to cancelling it
 	wait          bool          // first wait for all earlier requests
-	again         bool          // of a read: repeat the last one
+	again         bool          // a read repeats the previous one
 }
 
 func (o op) reads() bool { return slices.Contains(readTools, o.tool) }
@@ -52,7 +52,7 @@ func (o op) argument() string {
 	return fmt.Sprint(o.register)
 }
 
-// event is something that happens besides the sessions' steps.
+// event is something that happens independently of the sessions' steps.
 type event struct {
 	what  string
 	nth   int // selects the session, process or rules
@@ -67,14 +67,13 @@ func (e event) GoString() string {
 	return fmt.Sprintf("%v, %s %d", e.pause, e.what, e.nth)
 }
 
-// history is a test case: the steps of each session and the events meanwhile.
+// history is a test case: the steps of all sessions, and the events.
 type history struct {
 	scripts [][][]op // bursts of each seat, in order; a burst is written at once
 	events  []event
 }
 
-// incidents are the events that happen at most once in a history. A prefetch may happen often and
-// is not one of them.
+// incidents are the events that happen at most once in a history. Prefetches are not among them.
 var incidents = []string{"kill", "forget", "announce", "reload", "abandon", "timeout", "roots"}
 
 const millisecond = time.Millisecond
@@ -82,7 +81,7 @@ const millisecond = time.Millisecond
 // beat is the unit of the random delays.
 const beat = millisecond / 2
 
-// Failing histories shrink towards zero values, so the first of each choice is the simplest.
+// Failing histories shrink towards zero values, so the first of each list is the simplest.
 var (
 	someUp     = rapid.SampledFrom([]string{"A", "A", "C", "B", "A", "C"})
 	someRead   = rapid.SampledFrom([]string{"read", "look", "poll", "read", "look", "read_all", "read", "read"})
@@ -123,13 +122,13 @@ var someOp = rapid.Custom(func(t *rapid.T) op {
 		o.spelling = 1 + somePlace.Draw(t, "spelling")%2
 	}
 	switch {
-	case o.tool == "write_task": // continues after its answer
+	case o.tool == "write_task": // a task continues after its call was answered
 		o.before += 4 * millisecond
 		if o.fate == withdrawn {
 			o.fate = lands
 		}
 	case o.fate == withdrawn && o.up != "A":
-		o.fate = lands // its reply would never come late; the event "abandon" covers that
+		o.fate = lands // there is no late reply; the event "abandon" tests that
 	case o.fate == withdrawn:
 		o.cancel = someCancel.Draw(t, "cancel") * beat
 		o.before += o.cancel + 2*millisecond

@@ -17,7 +17,7 @@ import (
 // seat is one client of the proxy under test.
 type seat struct {
 	a       *arena
-	who     string // principal whose answers it may receive; stateless clients of one front share one
+	who     string // its principal: it may only get answers for this one; stateless clients of one front share one
 	era     string
 	ordered bool                            // its messages arrive in the order of sending
 	post    func(line []byte, q *asked)     // sends requests, one per line; q is the request if there is only one
@@ -26,7 +26,7 @@ type seat struct {
 	mu   sync.Mutex
 	ids  int
 	open map[string]*asked // raw id → unanswered request
-	over map[string]bool   // raw ids of cancelled requests, whose answers may still arrive
+	over map[string]bool   // raw ids of cancelled requests; they may still be answered
 }
 
 // asked is a request that was sent.
@@ -35,7 +35,7 @@ type asked struct {
 	id      string
 	low     versions // versions of the world just before it was sent
 	write   *write   // nil for a read
-	earlier []*write // earlier writes of this session that had not landed
+	earlier []*write // earlier writes of the session that had not landed when it was sent
 	done    chan struct{}
 }
 
@@ -85,7 +85,7 @@ func (s *seat) ask(o op, all []*asked) *asked {
 	s.a.count("operations")
 	q := &asked{op: o, done: make(chan struct{})}
 	if s.era == stateless && o.tool == "write_task" {
-		q.tool = "write" // tasks of this era work differently
+		q.tool = "write" // "write_task" is for the other era's tasks
 	}
 	if s.pass == nil && q.fate == withdrawn {
 		q.fate = lands
@@ -103,8 +103,8 @@ func (s *seat) ask(o op, all []*asked) *asked {
 	return q
 }
 
-// line returns the request to send. It records the state of the world now: effects from later on
-// need not be in the answer.
+// line returns the request as a line. It records the versions of the world: the answer need not
+// have effects of later writes.
 func (s *seat) line(q *asked) []byte {
 	arguments := `{"register":` + q.argument() + `}`
 	more := ""
@@ -138,8 +138,8 @@ func (s *seat) await(all []*asked) {
 	}
 }
 
-// catchUp waits until the proxy has read everything sent, as a cancelled request may still be in
-// the pipe.
+// catchUp waits until the proxy has read all messages, as those of cancelled requests may still be
+// in the pipe.
 func (s *seat) catchUp() {
 	q := &asked{op: op{tool: "ping"}, done: make(chan struct{})}
 	s.mu.Lock()
@@ -151,7 +151,7 @@ func (s *seat) catchUp() {
 	s.await([]*asked{q})
 }
 
-// withdraw cancels a request. It may be answered all the same.
+// withdraw cancels a request, which may still be answered.
 func (s *seat) withdraw(q *asked) {
 	s.mu.Lock()
 	_, open := s.open[q.id]
@@ -192,7 +192,7 @@ func (s *seat) hear(line []byte) {
 	}
 }
 
-// answered judges an answer, and polls a task that it starts.
+// answered checks an answer, and polls the task that it starts, if any.
 func (s *seat) answered(q *asked, m jsonrpc.Message) {
 	task := jsonrpc.Get(m.Result, "task")
 	switch {

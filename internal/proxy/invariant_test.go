@@ -13,20 +13,18 @@ import (
 	"mcpschedd/internal/bubble"
 )
 
-// TestInvariant checks the proxy against the promise of its store. Let a write go through the
-// proxy and have ended, or be under way, when a call arrives: then the call is never answered by
-// a fetch that was sent before the write took effect. And no client receives an answer meant for
-// another.
+// TestInvariant checks the promise of the proxy's store. If a write went through the proxy and has
+// ended or is pending when a call arrives, the call is never answered by a fetch that was sent
+// before the write took effect. And no client receives an answer for another principal.
 //
 // Sessions of all kinds concurrently read and write the registers of a world at random, through
-// three upstreams. The world knows every version, so the answer to a read is wrong if it is older
-// than the state just before the read was sent: an effect that had landed by then belongs either
-// to a write still under way, and then nothing may be served, joined or stored, or to one that
-// has ended. Durations only affect how much is served.
+// three upstreams. The world knows every version. An answer is wrong if it is older than the state
+// just before its read was sent: a write that had landed by then is either pending, and then
+// nothing may be served, joined or stored, or has ended. Durations only affect how much is served.
 func TestInvariant(t *testing.T) {
 	goal := slice(2_000, 1_000_000)
 	var sum tally
-	few := func() bool { // more runs until chance has produced every event
+	few := func() bool { // repeats, until every event has occurred
 		n := sum.of("operations")
 		return n < goal || n < 10*goal && len(missing(&sum)) > 0
 	}
@@ -51,12 +49,12 @@ func TestInvariant(t *testing.T) {
 	}
 	t.Logf("what happened:\n%s", &sum)
 	for _, what := range missing(&sum) {
-		t.Errorf("this proves little: %s", what)
+		t.Errorf("the test proves little: %s", what)
 	}
 }
 
-// tries is how often a history that has failed once is played. A fault does not show every time,
-// and rapid can only shrink a failure that is reproduced.
+// tries is how often a history is repeated after a failure. A fault does not occur every time, and
+// rapid can only shrink a failure that it can reproduce.
 const tries = 20
 
 // check plays one history drawn by rapid, and plays it repeatedly once there was a fault.
@@ -78,7 +76,7 @@ func (a *arena) check(t *rapid.T) {
 	}
 }
 
-// complete plays the incidents that chance left out.
+// complete plays the incidents that no history had.
 func (a *arena) complete() {
 	for i, what := range incidents {
 		for a.of(what) == 0 {
@@ -90,8 +88,8 @@ func (a *arena) complete() {
 	}
 }
 
-// missing returns what a run lacks to prove anything: enough answers from the store, and every
-// incident at least once.
+// missing returns what a run lacks to be conclusive: enough cached answers, and each incident at
+// least once.
 func missing(sum *tally) (lacks []string) {
 	served, fetched := sum.of("hit")+sum.of("joined"), sum.of("fetched")
 	if served*20 < served+fetched {

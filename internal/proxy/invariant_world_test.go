@@ -16,9 +16,9 @@ import (
 // registers is the number of registers in the world.
 const registers = 3
 
-// settling bounds when a write of unknown outcome lands, if it ever does. The world refuses a write
-// that would land later than half of it after sending, so that the test does not depend on the load
-// of the machine.
+// settling is the time within which a write of unknown outcome lands. The world refuses a write
+// that would land later than half of it after sending, so that the test does not depend on the
+// load of the machine.
 const settling = 400 * time.Millisecond
 
 // readTools and writeTools are offered by every upstream. The event "reload" changes how the
@@ -41,7 +41,7 @@ type world struct {
 	serial int64
 	writes map[int64]*write   // serial → write
 	tasks  map[string]*effect // id → effect
-	homes  map[string]string  // session of a server with one client → client session
+	homes  map[string]string  // session at a server with one client per session → client session
 	faults []string
 }
 
@@ -52,7 +52,7 @@ type write struct {
 	fate          fate
 	sent          time.Time
 	landed        int64 // version that it made; 0 if it has not landed
-	runs          int   // number of times a server was asked to run it
+	runs          int   // how often a server was asked to run it; must be at most 1
 }
 
 // fate is the outcome of a write.
@@ -148,23 +148,23 @@ func worldTools() []string {
 	return out
 }
 
-// arguments are the arguments of the world's tools.
+// arguments are the arguments of the tools.
 type arguments struct {
 	Register json.RawMessage // a number, or the same number as a string
 	Serial   int64           // of a write
 }
 
-// told is the answer to a read.
+// told is the content of an answer.
 type told struct {
-	Up       string // upstream that was asked
+	Up       string // upstream that answered
 	Who      string // session that asked; "" for a prefetch
 	Tool     string
 	Register int
-	Fetch    int64 // number of the read; 0 for a poll, whose answers repeat until there is a change
+	Fetch    int64 // number of the read; 0 for a poll, which repeats its answer until there is a change
 	Versions versions
 }
 
-// homeKey is the key under which a server with one client stores its client session.
+// homeKey is the context key of the session at a server with one client per session.
 type homeKey struct{}
 
 // server returns the server of an upstream.
@@ -216,7 +216,7 @@ func (w *world) call(up, home string, params []byte) []byte {
 	return append(append([]byte(`{"content":[],"structuredContent":`), text...), '}')
 }
 
-// inhabit records which session uses a connection: no other session may.
+// inhabit records which session uses a connection, and fails if there are two.
 func (w *world) inhabit(home, who string) {
 	w.mu.Lock()
 	owner, ok := w.homes[home]
@@ -235,7 +235,7 @@ func (w *world) write(serial int64, task bool) []byte {
 	n := w.writes[serial]
 	if n == nil {
 		w.mu.Unlock()
-		return []byte(`{"content":[],"isError":true}`) // far too late
+		return []byte(`{"content":[],"isError":true}`) // too late to land
 	}
 	n.runs++
 	twice := n.runs > 1

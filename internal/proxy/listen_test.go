@@ -35,7 +35,7 @@ func TestListen(t *testing.T) {
 				if got := string(jsonrpc.Get(ack.Params, "notifications")); got != `{"toolsListChanged":true,"resourceSubscriptions":["n://a"]}` {
 					t.Errorf("acknowledged %s", got)
 				}
-				// The proxy's own subscription goes out beside the calls.
+				// The proxy's subscription request is sent concurrently with the calls.
 				want := `"uri":"n://a"`
 				if upEra == "stateless" {
 					want = `"resourceSubscriptions":["n://a"]`
@@ -110,8 +110,8 @@ func checkSubscription(t *testing.T, m jsonrpc.Message, listen pending) {
 	}
 }
 
-// Ten changes at once lead to one or two notifications, and no list_changed is sent without
-// changed bytes.
+// Ten changes in a short time cause one or two notifications, and list_changed is only sent if
+// bytes of the list have changed.
 func TestListChanged(t *testing.T) {
 	for _, upEra := range []string{"handshake", "stateless"} {
 		t.Run(upEra, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestRoutingBesideTools(t *testing.T) {
 				tests := []struct{ method, params, want string }{
 					{"resources/read", `{"uri":"b://b"}`, `"text":"b"`},
 					{"resources/read", `{"uri":"b://t/7"}`, `"text":"b"`},      // found by template
-					{"resources/read", `{"uri":"b://unlisted"}`, `"text":"b"`}, // found by trying
+					{"resources/read", `{"uri":"b://unlisted"}`, `"text":"b"`}, // found by trying each server
 					{"prompts/get", `{"name":"b__ask","arguments":{"x":"1"}}`, `"got":{"name":"ask","arguments":{"x":"1"}`},
 					{"completion/complete", `{"ref":{"type":"ref/prompt","name":"b__ask"},"argument":{"name":"x","value":""}}`, `"values":["b"]`},
 					{"completion/complete", `{"ref":{"type":"ref/prompt","name":"b__ask"},"argument":{"name":"x","value":""}}`, `"ref":{"type":"ref/prompt","name":"ask"}`},
@@ -174,14 +174,14 @@ func TestRoutingBesideTools(t *testing.T) {
 					want = -32602
 				}
 				if code, _ := c.refused("resources/read", `{"uri":"c://nobody"}`); code != want {
-					t.Errorf("a resource nobody has: got code %d, want %d", code, want)
+					t.Errorf("an unknown resource: got code %d, want %d", code, want)
 				}
 			})
 		}
 	}
 }
 
-// A resource that some server may have is not reported as missing while one of them was not asked.
+// A resource is not reported as missing if a server that may have it could not be asked.
 func TestResourceOfServerNotReached(t *testing.T) {
 	_, well := remote(t, mcptest.Options{Name: "well"})
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail", Start: "die"}), well)), handshake)
@@ -190,7 +190,7 @@ func TestResourceOfServerNotReached(t *testing.T) {
 	}
 }
 
-// A server that is ready by the time the others have answered is asked as well.
+// A server that becomes ready while the others answer is asked too.
 func TestResourceOfServerThatStarts(t *testing.T) {
 	gate := mcptest.NewGate(t)
 	var p *proxy.Server
@@ -242,7 +242,7 @@ func TestTasks(t *testing.T) {
 					t.Errorf("got %s", m.Raw)
 				}
 				if code, _ := c.refused("tasks/cancel", `{"taskId":"x"}`); code != jsonrpc.CodeInvalidParams {
-					t.Errorf("a task of nobody: got code %d", code)
+					t.Errorf("an unknown task: got code %d", code)
 				}
 			})
 		}
@@ -285,8 +285,8 @@ func opening(c *caller, name, capabilities string) string {
 	return string(m.Result)
 }
 
-// The first response waits for no server and declares the capabilities that a later one may
-// have. The lists wait for the servers.
+// The first response does not wait for servers. It declares all capabilities that a server may
+// turn out to have. The lists wait for the servers.
 func TestBeginningDoesNotWait(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		gate := mcptest.NewGate(t)
@@ -389,7 +389,7 @@ func checkProgress(t *testing.T, c *caller, token string, round int) {
 	params := fmt.Sprintf(`{"name":"progress","arguments":{"n":3,"late":true},"_meta":{"progressToken":%s,"x":1}}`, token)
 	p := c.start("tools/call", params)
 	p.wait()
-	c.call("echo", "") // late notifications have arrived
+	c.call("echo", "") // after its response, late notifications have arrived
 	var got []string
 	for _, line := range c.transcript()[before:] {
 		switch m, _ := jsonrpc.Parse([]byte(line)); {

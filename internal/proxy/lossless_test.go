@@ -63,7 +63,7 @@ func (c corpus) server(name, era string) mcptest.Options {
 	return o
 }
 
-// hopless returns a result or params without the members that belong to one hop.
+// hopless returns a result or params without the members that apply to one hop.
 func hopless(raw []byte) string {
 	raw = jsonrpc.Delete(raw, func(name []byte) bool {
 		return string(name) == "resultType" || string(name) == "ttlMs" || string(name) == "cacheScope"
@@ -100,7 +100,7 @@ func TestNothingIsLost(t *testing.T) {
 					}
 					client := connect(t, start(t, options(up)), clientEra)
 					c.compareLists(t, client)
-					// Other bytes may differ only if the eras do.
+					// Bytes may differ only if client and server are of different eras.
 					exact := clientEra == handshake && era != "stateless"
 					c.compareCalls(t, client, exact)
 				})

@@ -21,8 +21,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// maxModels bounds the number of cached models, and of the tools of one server whose claims
-// are recorded. Only tools that a server lists are cached, as clients may call any name.
+// maxModels bounds the number of cached models, and of the tools of one server for which its
+// claims are recorded. Only tools that a server lists are cached, as clients may call any name.
 const maxModels = 8192
 
 // catalog caches the value models of the upstreams' tools, which follow from the policy and

@@ -8,13 +8,12 @@ import (
 	"mcpschedd/internal/mutant"
 )
 
-// mutants are the rules of the path of a call that are removed one at a time, wherever they
-// occur in the code. Without a rule, TestInvariant reports a stale answer, or the named test
-// reports what Says holds.
+// mutants each remove one rule of the path of a call, wherever it occurs in the code.
+// TestInvariant must then report a stale answer, or the named test the message in Says.
 var mutants = []mutant.Mutant{
-	// Removing only the bump at arrival would not show, because answers that depend on a pending
-	// write are never served. This mutant therefore removes the pending mark too, so that a write
-	// has no effect on the store before its end.
+	// Without the bump at arrival alone no test would fail, as answers that depend on a pending
+	// write are never served anyway. So this mutant also removes the pending mark: the write has
+	// no effect on the store before its end.
 	{Name: "bump at arrival", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.RegisterWrite"}, Becomes: mutant.Nothing},
 		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
@@ -57,15 +56,15 @@ var mutants = []mutant.Mutant{
 	}},
 }
 
-// TestMutants shows that the tests of the path of a call can fail: without any one of the rules a
-// test fails and says why. Every run checks that the rules are still in the code.
+// TestMutants shows that the tests fail without each of the rules. Every run checks that the code
+// of the rules is found.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {
 			m.Says = cmp.Or(m.Says, "stale answer")
 			if m.Test == "" {
 				m.Test, m.Args = "TestInvariant", []string{"-rapid.shrinktime", "1s", "-rapid.nofailfile"}
-				m.Env = []string{"MCPSCHEDD_SOAK=1"} // it stops at the first fault
+				m.Env = []string{"MCPSCHEDD_SOAK=1"} // the first fault ends the test
 			}
 			m.Check(t)
 		})

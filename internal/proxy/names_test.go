@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// shelf is an upstream that cannot be started. Its list is known from an earlier run.
+// shelf returns an upstream that cannot be started. Its list was stored by an earlier process.
 func shelf(name string, tools ...string) proxy.Upstream {
 	offer := upstream.Offer{Version: handshake, Capabilities: json.RawMessage(`{"tools":{}}`)}
 	for _, tool := range tools {
@@ -29,7 +29,7 @@ func shelf(name string, tools ...string) proxy.Upstream {
 	}
 }
 
-// keptOffer returns the store of a server that made an offer.
+// keptOffer returns the stored form of an offer.
 func keptOffer(offer *upstream.Offer) []byte {
 	kept, _ := json.Marshal(struct { // it can be marshalled
 		Format int `json:"format"`
@@ -61,8 +61,8 @@ func TestAllowAndDeny(t *testing.T) {
 	}
 }
 
-// Every shown name leads to exactly one tool, is resolved to that tool, and is never given to
-// another, whatever the configuration becomes.
+// Every shown name stands for exactly one tool, and is never given to another one, whatever the
+// configuration becomes.
 func FuzzNames(f *testing.F) {
 	f.Add(uint64(1), "read b__read", "read", uint8(0))
 	f.Add(uint64(7), "a__b a_ __ _", "a b__a", uint8(1))
@@ -81,11 +81,12 @@ func FuzzNames(f *testing.F) {
 					name := v.Show(ups, prefix, never, up, tool)
 					target := [2]string{up, tool}
 					if name == "" {
-						// Only if all its possible names have belonged to other tools.
+						// A tool has no name only if all its possible names have belonged to other
+						// tools.
 						_, plain := bound[tool]
 						_, prefixed := bound[up+"__"+tool]
 						if !plain && (never || !prefix) || !prefixed && !never {
-							t.Errorf("%s/%q bears no name", up, tool)
+							t.Errorf("%s/%q has no name", up, tool)
 						}
 						continue
 					}
@@ -116,7 +117,7 @@ func unique(words string) []string {
 	return out
 }
 
-// With one upstream, then two, then one again, a listed name always means the same tool.
+// With one upstream, then two, then one again, a listed name always stands for the same tool.
 func TestReloadNeverRebindsAName(t *testing.T) {
 	_, a := remote(t, mcptest.Options{Name: "a"})
 	_, b := remote(t, mcptest.Options{Name: "b"})
@@ -146,7 +147,7 @@ func TestReloadNeverRebindsAName(t *testing.T) {
 		s.Apply(options(step.ups...))
 		list := c.tools()
 		if len(step.ups) == 1 && step.ups[0].Spec.Name == "b" && strings.HasPrefix(list, "echo") {
-			t.Errorf("step %d: b is listed under a name that was a's: %s", i, list)
+			t.Errorf("step %d: a tool of b has a name that belonged to a: %s", i, list)
 		}
 		for tool, want := range step.want {
 			if got := who(tool); got != want {

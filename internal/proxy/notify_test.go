@@ -19,7 +19,7 @@ func TestQuestionWithdrawn(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + call.id + `}}`)
 	got := c.next("notifications/cancelled")
 	if id := jsonrpc.Get(got.Params, "requestId"); string(id) != string(question.ID) {
-		t.Errorf("got %s, want the question %s withdrawn", got.Raw, question.ID)
+		t.Errorf("got %s, want question %s cancelled", got.Raw, question.ID)
 	}
 }
 
@@ -66,8 +66,8 @@ func TestNotificationsNeverCross(t *testing.T) {
 	}
 }
 
-// Each session of a shared server receives the messages of its own level, whatever level other sessions caused the
-// server to have.
+// Each session of a shared server receives the log messages of its own level, whatever level the
+// server has because of other sessions.
 func TestEachSessionOfASharedServerHasItsOwnLevel(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "logs"})
 	up.Spec.Shared = true
@@ -91,7 +91,7 @@ func TestEachSessionOfASharedServerHasItsOwnLevel(t *testing.T) {
 	}
 	a, b, c, d := connect(t, s, handshake), connect(t, s, handshake), connect(t, s, handshake), connect(t, s, stateless)
 	if got := levels(c, plain); len(got) != 5 {
-		t.Errorf("a session that named no level, as none did: got %v", got)
+		t.Errorf("no session has set a level: got %v", got)
 	}
 	a.request("logging/setLevel", `{"level":"debug"}`)
 	b.request("logging/setLevel", `{"level":"warning"}`)

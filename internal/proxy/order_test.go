@@ -21,8 +21,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// orderLimits holds the limits of the hosts. Each host has a tool that reads and one that writes,
-// named after it.
+// orderLimits are the limits of the hosts. For each host there is a tool that reads and one that
+// writes, named after it.
 var orderLimits = map[string]limit.Rule{
 	"paced":  {Rate: 1.0 / 6, Burst: 1},
 	"brisk":  {Rate: 0.5, Burst: 1},
@@ -36,13 +36,13 @@ type lined struct {
 	reads    bool
 	arrived  time.Time
 	call     sent
-	ended    time.Time // when it was answered or cancelled
-	text     string    // text of a failed answer
-	came     time.Time // when it reached the server; zero if never
+	ended    time.Time // answered or cancelled
+	text     string    // text of the error
+	came     time.Time // arrived at the server; zero if not sent
 }
 
-// lineup is a test of the order of sending. Its server records when each call arrives, and becomes
-// ready only after a while.
+// lineup is a test of the order in which calls are sent. Its server records when each call
+// arrives, and may need time to become ready.
 type lineup struct {
 	*ordeal
 	ready time.Time
@@ -51,7 +51,8 @@ type lineup struct {
 	all []*lined
 }
 
-// lineUp returns a lineup whose server answers the handshake after starts, and each call after takes.
+// lineUp returns a lineup with a server that takes starts for the handshake, and takes for each
+// call.
 func lineUp(t *testing.T, o func(*proxy.Options), starts, takes time.Duration) *lineup {
 	var rules []valuemodel.Rule
 	var tools []string
@@ -134,8 +135,8 @@ func (c *lined) sentAfter() string {
 	return c.came.Sub(c.arrived).Round(time.Millisecond).String()
 }
 
-// A call whose client gives up keeps its turn for another call that waits for the same answer: the
-// calls behind it keep waiting.
+// A cancelled call keeps its turn if another call waits for the same answer, so the calls behind
+// it keep waiting.
 func TestOrderOfAFlight(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := lineUp(t, nil, 0, 0)
@@ -151,16 +152,16 @@ func TestOrderOfAFlight(t *testing.T) {
 		time.Sleep(time.Minute)
 		l.calls()
 		if write.sentAfter() != "6s" || behind.sentAfter() != "6s" {
-			t.Errorf("a write was sent after %s, a read behind it after %s; want 6s: what is before them was not sent earlier", write.sentAfter(), behind.sentAfter())
+			t.Errorf("a write was sent after %s, a read behind it after %s; want 6s, as the call before them was sent then", write.sentAfter(), behind.sentAfter())
 		}
 		if a := second.wait(); a.how() != "joined" {
-			t.Errorf("who waits for the answer got %s", a.how())
+			t.Errorf("the second call got %s", a.how())
 		}
 	})
 }
 
-// A call that waits for a prefetch keeps its turn until the prefetch has been sent: no call behind it
-// is sent before.
+// A call that joined a prefetch keeps its turn until the prefetch has been sent, so no call behind
+// it is sent before.
 func TestOrderOfAPrefetch(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const takes = 10 * time.Second
@@ -180,12 +181,12 @@ func TestOrderOfAPrefetch(t *testing.T) {
 		o.Limits = orderLimits
 		d := beset(t, f, o)
 		began := time.Now()
-		other := d.enter().begin("get", thing(2, 0)) // holds the host's only slot
+		other := d.enter().begin("get", thing(2, 0)) // holds the only slot of the host
 		g := d.enter()
 		g.call("list", page(1))
 		time.Sleep(time.Second)
 		if s := d.proxy.Stats().Prefetch; s.Issued != 1 || len(early(f.ledger())) > 0 {
-			t.Fatalf("%d prefetches were begun, %d sent; want 1 that waits for its host", s.Issued, len(early(f.ledger())))
+			t.Fatalf("%d prefetches were started, %d sent; want 1 that waits for its host", s.Issued, len(early(f.ledger())))
 		}
 		joined := g.begin("get", thing(1, 0))
 		synctest.Wait()
@@ -207,13 +208,13 @@ func TestOrderOfAPrefetch(t *testing.T) {
 			t.Errorf("sent (-want +got):\n%s", diff)
 		}
 		if s := d.proxy.Stats().Prefetch; s.Used != 1 {
-			t.Errorf("%d prefetches were used, want the one that was waited for", s.Used)
+			t.Errorf("%d prefetches were used, want 1", s.Used)
 		}
 	})
 }
 
-// Clients make calls at random to hosts with tight limits, of a server that may be slow to start, and
-// cancel some. The order of sending is checked against the rules.
+// Clients make random calls to hosts with tight limits, at a server that may start slowly, and
+// cancel some. The order of sending must follow the rules.
 func TestOrderHolds(t *testing.T) {
 	sent, gaveUp := 0, 0
 	for seed := range uint64(slice(5, 2000)) {
@@ -227,7 +228,7 @@ func TestOrderHolds(t *testing.T) {
 				timeout = 10*time.Second + time.Duration(r.Int64N(int64(30*time.Second)))
 			}
 			l := lineUp(t, func(o *proxy.Options) { o.Upstreams[0].Timeout = timeout }, starts, 700*time.Millisecond)
-			lines := make([][]*lined, 2) // of each client
+			lines := make([][]*lined, 2) // client → its calls
 			var all sync.WaitGroup
 			for i := range lines {
 				g, r := l.enter(), rand.New(rand.NewPCG(seed, uint64(i)))
@@ -267,7 +268,7 @@ func (c *lined) String() string {
 	return fmt.Sprintf("%s %s of %s (arrived %v, sent %v)", sort, c.id, c.host, c.arrived.Format("04:05.000000"), c.came.Format("04:05.000000"))
 }
 
-// calling makes a number of calls for a client. Two things happen at the same instant only if one
+// calling makes n calls for a client. Durations are such that two events coincide only if one
 // causes the other.
 func (l *lineup) calling(g *guest, r *rand.Rand, n int) (line []*lined) {
 	hosts := []string{"paced", "brisk", "single", "free", "free"}
@@ -286,8 +287,8 @@ func (l *lineup) calling(g *guest, r *rand.Rand, n int) (line []*lined) {
 	return line
 }
 
-// check checks one call: if it is not sent, it is answered, cancelled or refused in time, and a call
-// that was refused is never sent.
+// check checks one call: it is sent, answered, cancelled or refused in time, and a refused call is
+// never sent.
 func (l *lineup) check(seed uint64, c *lined, timeout time.Duration) {
 	from := c.arrived
 	if l.ready.After(from) {
@@ -298,11 +299,11 @@ func (l *lineup) check(seed uint64, c *lined, timeout time.Duration) {
 		l.t.Errorf("seed %d: %s has no answer", seed, c)
 	case strings.Contains(c.text, "still starting after 30s"):
 		if !c.came.IsZero() || c.ended != c.arrived.Add(30*time.Second) || l.ready.Before(c.ended) {
-			l.t.Errorf("seed %d: %s was told at %v that its server starts", seed, c, c.ended)
+			l.t.Errorf("seed %d: %s got at %v the error that its server is starting", seed, c, c.ended)
 		}
 	case strings.Contains(c.text, "not sent within"):
 		if !c.came.IsZero() || timeout == 0 || c.ended != from.Add(timeout) {
-			l.t.Errorf("seed %d: %s was told at %v that its time is up", seed, c, c.ended)
+			l.t.Errorf("seed %d: %s got at %v the error that it was not sent in time", seed, c, c.ended)
 		}
 	case c.text != "":
 		l.t.Errorf("seed %d: %s got %s", seed, c, c.text)
@@ -313,8 +314,8 @@ func (l *lineup) check(seed uint64, c *lined, timeout time.Duration) {
 	}
 }
 
-// caused checks that a call that was not sent at once was sent when something happened that it may have
-// waited for: at its server, at a call before it, or at its host.
+// caused checks that a call that had to wait was sent at the time of an event that it may have
+// waited for: of a call before it, or of its host.
 func (l *lineup) caused(seed uint64, all, before []*lined, c *lined) {
 	if c.came.Equal(c.arrived) || c.came.Equal(l.ready) {
 		return

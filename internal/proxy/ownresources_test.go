@@ -54,7 +54,7 @@ func TestStatsResource(t *testing.T) {
 			o.ConfigPath = "/home/me/pipeline_config.toml"
 			s := start(t, o)
 			c := connect(t, s, era)
-			c.tools() // both servers have started: a later start would invalidate results
+			c.tools() // both servers have started, as a later start would invalidate results
 			for range 3 {
 				c.call("one__echo", `{"text":"a secret of mine"}`)
 			}
@@ -87,13 +87,13 @@ func TestStatsResource(t *testing.T) {
 				t.Errorf("got %+v: want the one tool that only reads counted", one)
 			}
 			if two.Cacheable != 0 || !strings.Contains(two.Why, "tools are unclassified") {
-				t.Errorf("got %+v: want it to say that nothing is known", two)
+				t.Errorf("got %+v: want the tools unknown", two)
 			}
 			if clients := got.Running[0].Clients; len(clients) != 1 || clients[0].Sessions != 1 {
 				t.Errorf("got clients %+v, want one", clients)
 			}
 			if strings.Contains(text, "a secret of mine") {
-				t.Error("the stats tell of arguments")
+				t.Error("the stats contain arguments")
 			}
 			if summary := c.resource("mcpschedd://stats/summary"); !strings.Contains(summary, "one/echo") {
 				t.Errorf("got summary %s", summary)
@@ -117,8 +117,8 @@ func TestModelResource(t *testing.T) {
 	}
 }
 
-// A reload that only moves the keys of an upstream changes the positions that its models name, and
-// invalidates no answer.
+// A reload that only moves the keys of an upstream in the file changes the positions in its
+// models, and invalidates no answer.
 func TestModelResourceAfterMove(t *testing.T) {
 	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"}))
 	s := start(t, o)

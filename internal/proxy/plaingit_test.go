@@ -14,8 +14,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A git command that only reads invalidates no stored answer, unless the repository's configuration lets git
-// run a program.
+// A git command that only reads invalidates no cached answer, unless the repository's
+// configuration names a program that git runs.
 func TestGitThatIsQuiet(t *testing.T) {
 	home := t.TempDir()
 	up := child(t, mcptest.Options{Name: "one"})

@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// moody is a server with random behaviour.
+// moody returns a server that answers, fails, asks or hangs at random.
 func moody(r *rand.Rand) func(v *visit) reply {
 	var mu sync.Mutex
 	luck := func(n int) int {
@@ -67,8 +67,8 @@ func someSteps(r *rand.Rand) string {
 	return strings.Join(all, ",")
 }
 
-// Clients of all kinds run plans, answer questions or not, cancel, and disconnect at any time,
-// before a server with random behaviour: nothing is leaked, and every plan gets its response.
+// Clients of all kinds run plans, answer questions or not, cancel, and disconnect at any time, at
+// a server with random behaviour. Nothing is left, and every plan gets its response.
 func TestPlanChaos(t *testing.T) {
 	t.Parallel()
 	var seen tally
@@ -92,9 +92,9 @@ func TestPlanChaos(t *testing.T) {
 				all.Go(func() { d.passesBy(r, &seen) })
 			}
 			all.Wait()
-			time.Sleep(15 * time.Minute) // suspended work of clients that did not return has expired
+			time.Sleep(15 * time.Minute) // suspended work that was not resumed has expired
 			if n := d.foe.there(); n != 0 {
-				t.Errorf("seed %d: %d calls are with the server", seed, n)
+				t.Errorf("seed %d: %d calls are open at the server", seed, n)
 			}
 			if st := d.proxy.Stats(); st.Store.Flights != 0 {
 				t.Errorf("seed %d: %d flights are left", seed, st.Store.Flights)
@@ -123,7 +123,7 @@ func (c *tally) plan(m jsonrpc.Message) {
 	}
 }
 
-// muddles runs plans on stdio; if leaves is set, it disconnects in the middle of the last.
+// muddles runs plans on stdio. If leaves is set, it disconnects during the last one.
 func (p *planner) muddles(r *rand.Rand, seen *tally, leaves bool) {
 	for range 6 {
 		params := p.said(toolCall("execute_tool_plan", `{"steps":[`+someSteps(r)+`]}`))
@@ -155,7 +155,7 @@ func (p *planner) muddles(r *rand.Rand, seen *tally, leaves bool) {
 	}
 }
 
-// passesBy runs stateless plans over HTTP, and disconnects from some.
+// passesBy runs stateless plans over HTTP, and disconnects during some.
 func (d *ordeal) passesBy(r *rand.Rand, seen *tally) {
 	for range 6 {
 		ctx, cancel := context.WithCancel(d.t.Context())

@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// planned configures list and get as reads, write as a write, and lets plans use all of them.
+// planned returns options with plans, and with rules by which list and get read and write writes.
 func planned(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	t.Helper()
 	rules = append([]valuemodel.Rule{
@@ -26,13 +26,13 @@ func planned(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	return o
 }
 
-// of makes a foe a server of the given era.
+// of makes the foe a server of an era.
 func (f *foe) of(era string) *foe {
 	f.rest = mcptest.New(mcptest.Options{Name: "foe", Era: era, Tools: f.tools}).Handler()
 	return f
 }
 
-// planner is a client that runs plans in a bubble, of either era.
+// planner is a client of either era that runs plans, in a bubble.
 type planner struct {
 	*guest
 	era string
@@ -86,7 +86,7 @@ func (p *planner) read(arguments string) string {
 	return text
 }
 
-// kept returns the entry of a plan whose result was not read.
+// kept returns the stored entry of a plan.
 func (p *planner) kept() planAnswer {
 	p.t.Helper()
 	for text := range strings.Lines(p.read("{}")) {
@@ -131,7 +131,7 @@ func besetEach(t *testing.T, o func(testing.TB) proxy.Options, serve func(*visit
 	})
 }
 
-// slowly takes a second for each call, but hangs if the arguments request it.
+// slowly answers each call after a second, or never if its arguments say so.
 func slowly(v *visit) reply {
 	if strings.Contains(v.arguments, "hang") {
 		v.sleeps(1000 * time.Hour)

@@ -15,13 +15,13 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// ledgered is a server with three registers, each a count of its writes so far. It reads, or
-// writes, at a random time during a call.
+// ledgered is a server with registers. Each counts its writes. A call reads or writes at a random
+// time before its answer.
 type ledgered struct {
 	mu     sync.Mutex
 	r      *rand.Rand
 	counts [3]int
-	landed map[int]int // serial of a write → count of its register after it
+	landed map[int]int // serial of a write → value of its register after it
 }
 
 const shelves = 3
@@ -58,7 +58,7 @@ func (l *ledgered) serve(v *visit) reply {
 	return reply{result: said(fmt.Sprintf(`{"count":%d}`, count))}
 }
 
-// now returns the values that every later read must see.
+// now returns the current values, which later reads must see.
 func (l *ledgered) now() [shelves]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,9 +92,9 @@ func draws(r *rand.Rand, serial func() int) (steps []planStep, text string) {
 	return steps, strings.Join(all, ",")
 }
 
-// A read of a plan never returns a value from before a write that is earlier in the plan, or
-// that had ended when the plan started, with any caching, joining and prefetching; nor does an
-// ordinary call after the plan.
+// A read in a plan never returns a value from before a write that is earlier in the plan, or that
+// had ended before the plan started, whatever is cached, joined or prefetched. The same holds for
+// ordinary calls after the plan.
 func TestPlanReadsItsWrites(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]int)
@@ -139,7 +139,7 @@ func TestPlanReadsItsWrites(t *testing.T) {
 	t.Logf("what happened: %v", seen)
 	for _, what := range []string{"hit", "joined", "fetched", "ordinary hit", "failed"} {
 		if seen[what] == 0 {
-			t.Errorf("there was no %q: this proves nothing", what)
+			t.Errorf("there was no %q: the test proves nothing", what)
 		}
 	}
 }
@@ -194,13 +194,13 @@ func firstText(m jsonrpc.Message) string {
 	return text
 }
 
-// A step joins an open ordinary call, uses cached results, and its own result is cached for
+// A step can join an ordinary call and use cached results, and its own result is cached for
 // ordinary calls.
 func TestPlanSharesTheStore(t *testing.T) {
 	o := func(t testing.TB) proxy.Options { return planned(t, reading("foe/list", time.Hour)) }
 	besetEach(t, o, slowly, func(t *testing.T, d *ordeal, p *planner) {
 		p.call("list", `{"x":0}`)
-		time.Sleep(time.Second) // a server's listen stream starts with an acknowledgement, which invalidates open fetches
+		time.Sleep(time.Second) // the acknowledgement of the server's listen stream, which invalidates open fetches, has arrived
 		under := p.begin("list", `{"x":1}`)
 		time.Sleep(50 * time.Millisecond)
 		a := p.run(`{"id":"a","tool":"list","arguments":{"x":1}},{"id":"b","tool":"list","arguments":{"x":2}},{"id":"c","tool":"list","arguments":{"x":2}}`)
@@ -219,12 +219,12 @@ func TestPlanSharesTheStore(t *testing.T) {
 			t.Errorf("%d calls, want 3: %s", n, calls(d.foe.ledger()))
 		}
 		if n := d.proxy.Report().Totals.Calls; n != 7 {
-			t.Errorf("%d calls are counted, want 7: each step once, and the plans not", n)
+			t.Errorf("%d calls are counted, want 7: each step, but not the plans", n)
 		}
 	})
 }
 
-// Latencies are learned from plans as from clients' calls.
+// Latencies are learned from the steps of plans too.
 func TestPlanIsLearnedFrom(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := defaults(t, listing(t)...)

@@ -23,7 +23,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// shop is a server whose tools the tests below use in plans. It records its calls.
+// shop is a server with the tools of the plans below. It records its calls.
 type shop struct {
 	mu    sync.Mutex
 	calls []string // tool and arguments
@@ -73,7 +73,7 @@ func shopTools() []string {
 	return append(out, `{"name":"typed","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"number":{"type":"integer"}},"required":["text"],"additionalProperties":false}}`)
 }
 
-// planning is a proxy in front of a shop, with plans.
+// planning returns a proxy with plans in front of a shop.
 func planning(t *testing.T, era string, change func(*proxy.Options)) (*proxy.Server, *shop, *mcptest.Server) {
 	t.Helper()
 	s := &shop{}
@@ -144,7 +144,7 @@ func readPlan(t *testing.T, m jsonrpc.Message) planAnswer {
 	}
 	var content []struct{ Text string }
 	if err := json.Unmarshal(jsonrpc.Get(m.Result, "content"), &content); err != nil || content[0].Text != string(structured) {
-		t.Errorf("the text is not what is structured: %s", m.Raw)
+		t.Errorf("text and structured content differ: %s", m.Raw)
 	}
 	return out
 }
@@ -189,7 +189,7 @@ func TestPlanRuns(t *testing.T) {
 			}
 		}
 		if _, ok := got.Outputs["list"]; ok {
-			t.Error("a step's result came back that was not asked for")
+			t.Error("the result of a step that is no output was returned")
 		}
 		if n := s.total.Load(); n != 6 {
 			t.Errorf("got %d calls, want 6: %s", n, s.called())
@@ -215,8 +215,8 @@ func TestPlanToolsCostLittle(t *testing.T) {
 	}
 }
 
-// All defects are told before the first call. A hidden tool cannot be called by any of its names and
-// is not mentioned.
+// All defects are reported before the first call. A hidden tool cannot be called by any of its
+// names, and is not mentioned.
 func TestPlanDefectsBeforeAnyCall(t *testing.T) {
 	p, s, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Mutations = "allow" })
 	c := connect(t, p, handshake)
@@ -294,8 +294,8 @@ func TestPlanAsksBeforeItWrites(t *testing.T) {
 	}
 }
 
-// ableTo makes a call as a client with the given capabilities, and answers questions as its
-// user would.
+// ableTo makes a call as a client with the given capabilities, and answers the questions in its
+// results.
 func (c *caller) ableTo(capabilities, tool, arguments string) jsonrpc.Message {
 	c.t.Helper()
 	if c.era == handshake {
@@ -324,8 +324,8 @@ func classified(pattern string, how valuemodel.Classify) valuemodel.Rule {
 	return valuemodel.Rule{Pattern: pattern, Source: "test", Layer: valuemodel.Layer{Classify: how}}
 }
 
-// If a tool's effect depends on its arguments, arguments that are not known before the plan
-// runs, or that servers may read differently, count as a write.
+// If a tool is classified by its arguments, arguments that are not known before the run, or that
+// servers may decode differently, count as a write.
 func TestPlanClassByArguments(t *testing.T) {
 	for _, test := range []struct {
 		tool, arguments string
@@ -365,8 +365,8 @@ func TestPlanClassByArguments(t *testing.T) {
 	}
 }
 
-// A named plan: its parameters are typed, some have defaults, and the user confirming it
-// sees them.
+// The parameters of a named plan have types and defaults, and the question for confirmation shows
+// them.
 func TestNamedPlanParameters(t *testing.T) {
 	named := plan.Named{
 		Name: "put", Description: "puts", Outputs: []string{"p"},
@@ -394,7 +394,7 @@ func TestNamedPlanParameters(t *testing.T) {
 			}
 			mu.Lock()
 			if n := strings.TrimSuffix(strings.TrimPrefix(strings.Split(arguments, ",")[0], `{"n":`), "}"); !strings.Contains(request, n) {
-				t.Errorf("%s: the user was asked %s", arguments, request)
+				t.Errorf("%s: got the question %s", arguments, request)
 			}
 			mu.Unlock()
 		}
@@ -408,15 +408,15 @@ func TestNamedPlanParameters(t *testing.T) {
 			}
 		}
 		if n := s.total.Load(); n != before {
-			t.Errorf("%d calls were made for what is wrong", n-before)
+			t.Errorf("%d calls were made with wrong parameters", n-before)
 		}
 	}
 }
 
 func plain(t testing.TB) proxy.Options { return planned(t) }
 
-// A plan that its client cancels gets no response: its open calls are cancelled at the server,
-// no other call starts, and the results of its writes can be read.
+// A cancelled plan gets no response. Its open calls are cancelled at the server, no other call
+// starts, and the results of its writes can be read.
 func TestPlanWithdrawn(t *testing.T) {
 	besetEach(t, plain, slowly, func(t *testing.T, d *ordeal, p *planner) {
 		s := p.begin("execute_tool_plan", `{"steps":[{"id":"w","tool":"write","arguments":{"n":1}},
@@ -442,7 +442,7 @@ func TestPlanWithdrawn(t *testing.T) {
 	})
 }
 
-// chatty is a proxy in front of a server that sends notifications during calls.
+// chatty returns a proxy in front of a server that sends notifications during calls.
 func chatty(t *testing.T, server, transport string) *proxy.Server {
 	t.Helper()
 	_, up := remote(t, mcptest.Options{Name: "one", Era: server})
@@ -454,8 +454,8 @@ func chatty(t *testing.T, server, transport string) *proxy.Server {
 	return start(t, o)
 }
 
-// noticed returns the params of the notifications of a method, in order, and whether any came
-// after the response.
+// noticed returns the params of the notifications of a method, and whether any came after the
+// response.
 func (c *caller) noticed(method, id string) (params []string, late bool) {
 	over := false
 	for _, line := range c.transcript() {
@@ -473,8 +473,8 @@ func (c *caller) noticed(method, id string) (params []string, late bool) {
 	return params, late
 }
 
-// A client with a progress token is notified of each step once, with its own token, and not
-// after the response; a client without one is not notified.
+// With a progress token, a client gets one notification for each step, with that token and before
+// the response. Without a token it gets none.
 func TestPlanProgress(t *testing.T) {
 	const steps = `{"steps":[{"id":"a","tool":"progress","arguments":{"n":3,"late":true}},{"id":"b","tool":"echo"},
 		{"id":"c","tool":"echo","when":{"ref":{"$ref":"b#/x"},"op":"exists"},"arguments":{"x":1}},{"id":"d","tool":"broken"},{"id":"e","tool":"echo","arguments":{"x":{"$ref":"d#"}}}]}`
@@ -506,8 +506,8 @@ func TestPlanProgress(t *testing.T) {
 	})
 }
 
-// inquirer is a server whose tool ask asks the client, and whose tool find does not. It counts
-// calls, and repeated calls separately.
+// inquirer is a server with a tool ask, which asks the client, and a tool find, which does not. It
+// counts calls, and repeated calls separately.
 type inquirer struct{ seen tally }
 
 func (q *inquirer) answer(_ context.Context, m jsonrpc.Message) []byte {
@@ -527,7 +527,7 @@ func (q *inquirer) answer(_ context.Context, m jsonrpc.Message) []byte {
 
 func (q *inquirer) calls(name string) int { return q.seen.of(name) }
 
-// inquiring is a proxy in front of an inquirer.
+// inquiring returns a proxy in front of an inquirer.
 func inquiring(t *testing.T, era, transport string, change func(*proxy.Options)) (*proxy.Server, *inquirer) {
 	t.Helper()
 	q := &inquirer{}
@@ -546,7 +546,7 @@ func inquiring(t *testing.T, era, transport string, change func(*proxy.Options))
 	return start(t, opt), q
 }
 
-// asking is a step that asks once in each round.
+// asking returns a step that asks one question in each round.
 func asking(id string, rounds int, more string) string {
 	return fmt.Sprintf(`{"id":%q,"tool":"ask","arguments":{"rounds":%d,"asks":[{"method":"elicitation/create","params":{"message":"?","tag":%q}}]}%s}`, id, rounds, id, more)
 }
@@ -556,8 +556,8 @@ func replies(id string, rounds int) string {
 	return "[" + strings.Repeat(one+",", rounds-1) + one + "]"
 }
 
-// Steps that ask, several at once and in rounds, for clients and servers of both eras: each
-// gets its own answer, and no call is made twice.
+// Several steps of a plan ask questions, concurrently and in rounds, with clients and servers of
+// both eras. Each gets its own answer, and no call is made twice.
 func TestPlanStepsAsk(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		for _, transport := range []string{"stdio", "http"} {
@@ -623,7 +623,7 @@ func TestPlanHandlesEnd(t *testing.T) {
 		}
 		handle()
 		if n := proxy.Results(d.proxy); n != 1 {
-			t.Errorf("%d results are kept, want 1: what is over goes with the next that comes", n)
+			t.Errorf("%d results are kept, want 1, as expired results are dropped when one is added", n)
 		}
 		p.leave()
 		d.guests = d.guests[1:]
@@ -633,7 +633,7 @@ func TestPlanHandlesEnd(t *testing.T) {
 	})
 }
 
-// Everything that did not fit can be read, by following the pointers and offsets in the results.
+// All omitted parts of a result can be read by following the pointers and offsets in it.
 func TestPlanResultsReassembled(t *testing.T) {
 	p, _, _ := planning(t, handshake, nil)
 	c := connect(t, p, handshake)
@@ -688,7 +688,7 @@ func (f *foe) there() (n int) {
 	return n
 }
 
-// ask makes a stateless call over HTTP, and returns "" if the client did not wait.
+// ask makes a stateless call over HTTP. It returns "" if ctx ended before the response.
 func (d *ordeal) ask(ctx context.Context, params string) string {
 	name, _ := jsonrpc.String(jsonrpc.Get([]byte(params), "name"))
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + withMeta(params, able, "") + `}`
@@ -716,11 +716,11 @@ func readBody(answer *http.Response) (string, error) {
 	return string(body), err
 }
 
-// gone is a plan that reads for an hour before it writes.
+// gone is a plan with a read that takes an hour, and a write after it.
 const gone = `{"steps":[{"id":"a","tool":"get","arguments":{"x":"hang"}},{"id":"b","tool":"get","arguments":{"y":"hang"}},
 	{"id":"w","tool":"write","arguments":{"n":{"$ref":"a#"}}},{"id":"v","tool":"write","depends_on":["b"]}]}`
 
-// The same over HTTP. A client with a session ends it; a stateless client disconnects.
+// The same over HTTP: a client with a session ends it; a stateless client disconnects.
 func TestPlanVisitorGone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(slowly), planned(t))
@@ -748,7 +748,7 @@ func TestPlanVisitorGone(t *testing.T) {
 	}
 }
 
-// A write that was open when its server process exited is in doubt: no later write is made.
+// A write that was open when its server's process exited is in doubt, so no later write is made.
 func TestPlanProcessDiesWriting(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		rules := []valuemodel.Rule{reading("frail/die", 0), reading("frail/seen", 0)}
@@ -773,7 +773,7 @@ func TestPlanProcessDiesWriting(t *testing.T) {
 	})
 }
 
-// A plan is resumed by the same arguments in any formatting, and by no others.
+// A plan can be resumed only with equal arguments, in any formatting.
 func TestPlanTakenUpByEqualArguments(t *testing.T) {
 	const plan = `{"steps":[{"id":"w","tool":"put","arguments":{"n":1,"t":"x"}},{"id":"a","tool":"ask","arguments":{"asks":[{"method":"elicitation/create","params":{"message":"?"}}]},"depends_on":["w"]}],"output_steps":["a"]}`
 	for name, test := range map[string]struct {
@@ -811,7 +811,7 @@ func TestPlanTakenUpByEqualArguments(t *testing.T) {
 					t.Errorf("%s: got %s, want a refusal", server, m.Raw)
 				}
 				if n := q.calls("put"); n != 1 {
-					t.Errorf("%s: it was written %d times", server, n)
+					t.Errorf("%s: %d writes", server, n)
 				}
 			}
 		})
@@ -824,7 +824,7 @@ func (c *caller) suspended(tool, arguments string) (params string, result []byte
 	return params, []byte(c.request("tools/call", params))
 }
 
-// over checks that a plan has ended and does not continue.
+// over checks that the plan has ended and makes no more calls.
 func (d *ordeal) over() {
 	d.t.Helper()
 	synctest.Wait()

@@ -19,7 +19,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// consent runs a plan whose user gives the answer, and returns the question to the user, or
+// consent runs a plan with the given answer of the user, and returns the question to the user, or
 // "".
 func consent(t *testing.T, p *proxy.Server, tool, arguments, action string) (message string, answer jsonrpc.Message) {
 	t.Helper()
@@ -38,8 +38,8 @@ func consent(t *testing.T, p *proxy.Server, tool, arguments, action string) (mes
 	return message, answer
 }
 
-// The user reads everything that a plan may change, in one canonical form, whatever the client
-// did to make it look short or like something else.
+// The question shows everything that a plan may change, in canonical form, however the client
+// writes it.
 func TestPlanConfirmationShowsAll(t *testing.T) {
 	put := func(arguments string) string { return `{"id":"w","tool":"put","arguments":` + arguments + `}` }
 	const etc = `- w: put {"path":"/etc/passwd","rm":true}` + "\n"
@@ -72,10 +72,10 @@ func TestPlanConfirmationShowsAll(t *testing.T) {
 				t.Errorf("got %q\nwant %q in it: %.300s", message, test.shows, answer.Raw)
 			}
 			if steps := strings.Count(message, "\n- "); steps != 1 {
-				t.Errorf("%d lines begin as a step does: %q", steps, message)
+				t.Errorf("%d lines look like the beginning of a step: %q", steps, message)
 			}
 			if hidden := strings.IndexFunc(message, func(c rune) bool { return c != '\n' && !unicode.IsGraphic(c) }); hidden >= 0 {
-				t.Errorf("at %d of %q is what cannot be seen", hidden, message)
+				t.Errorf("an invisible character at %d of %q", hidden, message)
 			}
 			if s.called() != "" {
 				t.Errorf("called %s", s.called())
@@ -84,8 +84,8 @@ func TestPlanConfirmationShowsAll(t *testing.T) {
 	}
 }
 
-// A member whose name is escaped or repeated is shown or refused, and never run without having
-// been shown.
+// A member with an escaped or repeated name is shown or refused. The plan is never run without
+// showing it.
 func TestPlanConfirmationOfOddMembers(t *testing.T) {
 	for _, plan := range []string{
 		`{"st\u0065ps":[{"id":"w","tool":"put","arguments":{"rm":"/"}}]}`,
@@ -99,7 +99,7 @@ func TestPlanConfirmationOfOddMembers(t *testing.T) {
 		p, s, _ := planning(t, handshake, nil)
 		message, answer := consent(t, p, "execute_tool_plan", plan, "accept")
 		if strings.Contains(s.called(), "rm") && !strings.Contains(message, "rm") {
-			t.Errorf("%s: the user read %q, and it called %s", plan, message, s.called())
+			t.Errorf("%s: the user saw %q, and the plan called %s", plan, message, s.called())
 		}
 		if message == "" {
 			brokenText(t, answer)
@@ -107,8 +107,8 @@ func TestPlanConfirmationOfOddMembers(t *testing.T) {
 	}
 }
 
-// A server that has replaced the confirmed one is neither written to nor told what was read;
-// the same server with a new configuration is.
+// If a server was replaced by another one after the confirmation, no write and no disclosure is
+// sent to it. A server that only has a new configuration stays confirmed.
 func TestPlanServerReplacedWhileAsked(t *testing.T) {
 	rules := []valuemodel.Rule{reading("one/find", 0), writesAll("one/put"), {
 		Pattern: "one/fetch", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty},
@@ -151,8 +151,8 @@ func TestPlanServerReplacedWhileAsked(t *testing.T) {
 	}
 }
 
-// process is a proxy over HTTP in front of a process of the handshake era, which does not tell
-// for which of its calls it asks.
+// process returns a proxy over HTTP in front of a process of the handshake era, which does not say
+// to which call a question belongs.
 func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte) *httpClient {
 	t.Helper()
 	o := mcptest.Options{Name: "one", Era: "handshake", Tools: tools("ask", "hold"), Answer: answer}
@@ -161,8 +161,8 @@ func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte)
 	return serveTCP(t, opt)
 }
 
-// resumed makes one request of a stateless plan over HTTP, and returns its result and, if the
-// result asks questions, the members that resume the plan with answers.
+// resumed makes one request of a stateless plan over HTTP. It returns the response and, if it asks
+// questions, the members with which to resume the plan.
 func (f *httpClient) resumed(params, who string) (m jsonrpc.Message, again string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
@@ -180,7 +180,7 @@ func (f *httpClient) resumed(params, who string) (m jsonrpc.Message, again strin
 	return m, string(retry(params, m.Result, tagged(who)))
 }
 
-// asksFor runs a stateless plan over HTTP for a client that answers its questions.
+// asksFor runs a stateless plan over HTTP, and answers its questions.
 func (f *httpClient) asksFor(who, steps string) (m jsonrpc.Message) {
 	f.t.Helper()
 	again := withMeta(toolCall("execute_tool_plan", `{"steps":[`+steps+`]}`), able, "")
@@ -190,7 +190,7 @@ func (f *httpClient) asksFor(who, steps string) (m jsonrpc.Message) {
 	return m
 }
 
-// together blocks calls of ask until the given number has arrived.
+// together blocks calls of ask until n have arrived.
 func together(n int64) func(context.Context, jsonrpc.Message) []byte {
 	var came atomic.Int64
 	all := make(chan struct{})
@@ -208,12 +208,12 @@ func together(n int64) func(context.Context, jsonrpc.Message) []byte {
 	}
 }
 
-// The questions of one plan's steps go to its own client, though many clients share the
-// process, and each step gets its own answer.
+// Many clients share a process. Questions of one plan's steps reach its own client, and each step
+// gets its own answer.
 func TestPlanStepsAskAcrossAPool(t *testing.T) {
-	for i := range 4 { // the call to which a question is attributed is random
+	for i := range 4 { // a question is attributed to one of the calls at random
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel() // a question may wait a second for others
+			t.Parallel() // a question may take a second
 			f := process(t, together(2))
 			a := readPlan(t, f.asksFor("me", asking("a", 2, "")+","+asking("b", 1, "")))
 			if a.states() != "a ok, b ok" {
@@ -228,7 +228,7 @@ func TestPlanStepsAskAcrossAPool(t *testing.T) {
 	}
 }
 
-// With two plans it is unknown for which one a process asks: neither client is asked.
+// With two plans at a process, a question may belong to either, so neither client gets it.
 func TestPlansAskAcrossAPool(t *testing.T) {
 	f := process(t, together(2))
 	var all sync.WaitGroup
@@ -246,8 +246,8 @@ func TestPlansAskAcrossAPool(t *testing.T) {
 // modes are the values of [plan].mutations.
 var modes = []string{"confirm", "allow", "deny"}
 
-// disclosing is a proxy in front of a shop that also has the tool fetch, which reads and
-// discloses its arguments to third parties, and the unclassified tool do.
+// disclosing returns a proxy in front of a shop with two more tools: fetch, which reads and
+// discloses its arguments to third parties, and the unclassified do.
 func disclosing(t *testing.T, s *shop, mutations string) *proxy.Server {
 	t.Helper()
 	_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch", "do")...), Answer: s.answer})
@@ -262,29 +262,29 @@ func thirdParty(pattern string) valuemodel.Rule {
 	return rule
 }
 
-// gossip is a random plan, with the disclosures that it can make.
+// gossip is a random plan, and the disclosures in it.
 type gossip struct {
 	steps []string
-	tells map[string]bool // ids of the steps whose calls disclose results of others
-	tools []string        // step → its tool
+	tells map[string]bool // ids of the steps that disclose results of others in their calls
+	tools []string        // step → tool
 }
 
-// newGossip returns a plan of up to 6 steps. It records each disclosure when it writes its
-// cause into the plan, and does not derive it from the finished plan.
+// newGossip returns a plan of up to six steps. It records each disclosure while it generates its
+// cause, rather than deriving it from the plan.
 func newGossip(rnd *rand.Rand, mode string) *gossip {
 	g := &gossip{tells: make(map[string]bool)}
 	tools := []string{"find", "get", "fetch", "fetch", "put", "do"}
 	if mode == "deny" {
 		tools = tools[:4]
 	}
-	goesOn := make([]bool, 6) // a step's failure prevents no other step
+	goesOn := make([]bool, 6) // the failure of the step prevents no other step
 	for i := range 2 + rnd.IntN(5) {
 		tool := tools[rnd.IntN(len(tools))]
 		id := fmt.Sprintf("s%d", i)
 		step := fmt.Sprintf(`{"id":"%s","tool":"%s"`, id, tool)
 		values := []string{fmt.Sprintf(`"by":"%s"`, id)}
 		told := false
-		from := func() int { // an earlier step
+		from := func() int { // returns an earlier step
 			told = true
 			return rnd.IntN(i)
 		}
@@ -323,8 +323,8 @@ func newGossip(rnd *rand.Rand, mode string) *gossip {
 	return g
 }
 
-// In any plan, a call discloses results of another step only if the user was shown the
-// disclosing step and accepted. The user is asked only if there is something to confirm.
+// In random plans, a call discloses results of another step only if the question showed the
+// disclosing step and the user accepted. There is no question if there is nothing to confirm.
 func TestPlansTellNothingUnasked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many plans")
@@ -368,23 +368,23 @@ func TestPlansTellNothingUnasked(t *testing.T) {
 					}
 					risky := len(g.tells) > 0 || mode == "confirm" && slices.ContainsFunc(g.tools, func(tool string) bool { return tool == "put" || tool == "do" })
 					if asks := risky && how != "cannot"; (asked != "") != asks {
-						t.Errorf("%s\nasked %q, want that it asks: %v", plan, asked, asks)
+						t.Errorf("%s\ngot the question %q, want one: %v", plan, asked, asks)
 					}
 					if refused := risky && how != "accept"; (len(calls) == 0) != refused {
-						t.Errorf("%s\n%d calls, want that it is refused: %v", plan, len(calls), refused)
+						t.Errorf("%s\n%d calls, want the plan refused: %v", plan, len(calls), refused)
 					}
 					c.hangUp()
 				}
 				if (seen > 0) != (how == "accept") {
-					t.Errorf("%d calls told third parties the outcome of others", seen)
+					t.Errorf("%d calls disclosed outcomes of other steps", seen)
 				}
 			})
 		}
 	}
 }
 
-// holdsOthers reports whether the arguments of a step contain results of others: the items
-// found, or the arguments that the other tools repeat.
+// holdsOthers reports whether the arguments contain results of other steps: found items, or
+// arguments that other tools return.
 func holdsOthers(arguments []byte, id string) bool {
 	text := strings.ReplaceAll(string(arguments), `\"`, `"`)
 	text = strings.Replace(text, `"by":"`+id+`"`, "", 1)
@@ -409,9 +409,9 @@ func (s *shop) take() (calls []journal) {
 	return calls
 }
 
-// With mutations = "allow", the user confirms only disclosures. That is not a confirmation of
-// changes once the operator wants those confirmed. A tool that is found to disclose only while
-// its plan runs is not called.
+// With mutations = "allow", the user is asked to confirm disclosures only. That does not confirm
+// writes if the operator requires it while the plan runs. A tool that becomes disclosing while the
+// plan runs is not called.
 func TestPlanRulesChangeMeanwhile(t *testing.T) {
 	for _, mode := range []string{"allow", "deny"} {
 		s := &shop{}
@@ -441,7 +441,8 @@ func TestPlanRulesChangeMeanwhile(t *testing.T) {
 	}
 }
 
-// A named plan's parameters are the client's own words; the results of its steps are not.
+// Parameters of a named plan come from the client, so they may be disclosed; results of its steps
+// may not.
 func TestNamedPlanTellsOthers(t *testing.T) {
 	for url, asks := range map[string]bool{`"params#/url"`: false, `"a#/items/0/t"`: true} {
 		s := &shop{}

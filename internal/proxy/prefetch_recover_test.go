@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// A model whose saving panics is not saved again, and prediction continues.
+// If saving a model panics, the model is not saved again, and prediction continues.
 func TestPanicInKeeping(t *testing.T) {
 	o := prefetching(t, mcptest.Options{Name: "one"})
 	var log logged

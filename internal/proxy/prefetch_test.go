@@ -19,7 +19,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// items returns a list of numbered items.
+// items is a list of numbered items.
 const items = `{"content":[{"type":"text","text":"{\"items\":[{\"n\":11},{\"n\":12},{\"n\":13}]}"}]}`
 
 // prefetching returns options that prefetch the first items of a list.
@@ -81,9 +81,9 @@ func TestPrefetched(t *testing.T) {
 	until(t, s, "two prefetches", settled(2))
 	for _, test := range []struct{ arguments, want string }{
 		{`{"n":11}`, "hit"},
-		{`{"n":13}`, "fetched"}, // the third item: more than the follow-up allows
+		{`{"n":13}`, "fetched"}, // the third item, which exceeds the maximum of the follow-up
 		{`{"n":12}`, "hit"},
-		{`{"n":11}`, "fetched"}, // called a second time
+		{`{"n":11}`, "fetched"}, // called again
 	} {
 		got := c.call("echo", test.arguments)
 		if how := disposition(t, got); how != test.want {
@@ -99,7 +99,7 @@ func TestPrefetched(t *testing.T) {
 	}
 	totals := s.Report().Totals
 	if totals.Amplification != 1 {
-		t.Errorf("got amplification %v, want 1: every prefetch was asked for", totals.Amplification)
+		t.Errorf("got amplification %v, want 1, as every prefetch was used", totals.Amplification)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestPrefetchedDelivery(t *testing.T) {
 				}), o).enter()
 				got := string(g.call("list", page(1)).Result)
 				thingOne := `get {\"n\":11}` // the server's answer for the first item
-				// Other prefetches wait, as the server's concurrency is not known yet.
+				// The other prefetches wait, as the server's concurrency is not known yet.
 				want, never := "pre-fetched get(11) in background", thingOne
 				if delivery == "inline" {
 					want, never = thingOne, "pre-fetched"
@@ -125,17 +125,17 @@ func TestPrefetchedDelivery(t *testing.T) {
 				}
 				again := g.call("get", thing(1, 0))
 				if how := again.how(); how != "hit" && how != "joined" {
-					t.Errorf("got %s, want a hit: what was inlined may still be asked for", how)
+					t.Errorf("got %s, want a hit, as an inlined answer stays cached", how)
 				}
 				if text := string(again.Result); strings.Contains(text, "pre-fetched") {
-					t.Errorf("got %s, a hint where nothing was begun", text)
+					t.Errorf("got %s, want no hint without prefetches", text)
 				}
 			})
 		})
 	}
 }
 
-// What one process has learned is used by the next.
+// The next process uses what one process has learned.
 func TestPrefetchedLearned(t *testing.T) {
 	var kept speculate.State
 	session := func(nth int) string {
@@ -171,8 +171,8 @@ func TestPrefetchedLearned(t *testing.T) {
 	t.Errorf("got %v, want a hit by the sixth session", all)
 }
 
-// A note replaces an answer only if the operator turned that on, the session serves one conversation, and the tool
-// declares no output schema; and never twice in a row.
+// An answer is replaced by a note only if the operator allows it, the session has one
+// conversation, and the tool has no output schema; and never twice in a row.
 func TestReference(t *testing.T) {
 	rules := []valuemodel.Rule{reading("one/*", time.Hour)}
 	tools := []string{
@@ -215,7 +215,7 @@ func TestReference(t *testing.T) {
 			}
 		})
 	}
-	t.Run("on stdio", func(t *testing.T) { // one process may serve several conversations
+	t.Run("on stdio", func(t *testing.T) { // a process may serve several conversations
 		o := stored(t, rules, up)
 		o.Repeat = "reference"
 		c := connect(t, start(t, o), handshake)
@@ -229,12 +229,12 @@ func TestReference(t *testing.T) {
 	})
 }
 
-// reading is an operator's rule that a tool only reads, and for how long its answers stay fresh.
+// reading returns a rule for a read-only tool with a freshness.
 func reading(pattern string, fresh time.Duration) valuemodel.Rule {
 	return valuemodel.Rule{Pattern: pattern, Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: fresh}}}
 }
 
-// stored returns options with a store, for upstreams whose tools the rules classify.
+// stored returns options with a store and rules for the tools of upstreams.
 func stored(t testing.TB, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.Options {
 	t.Helper()
 	o := options(ups...)
@@ -262,7 +262,7 @@ func disposition(t *testing.T, result string) string {
 	return how
 }
 
-// without returns a result as its server wrote it.
+// without removes what the proxy has added to a result.
 func without(result string) string {
 	meta := jsonrpc.Delete(jsonrpc.Get([]byte(result), "_meta"), func(name []byte) bool { return strings.HasPrefix(string(name), "mcpschedd/") })
 	if string(meta) == "{}" || meta == nil {
@@ -291,12 +291,12 @@ func TestStored(t *testing.T) {
 				for _, arguments := range []string{`{"a":1.0,"b":[2]}`, `{"a":"1","b":[2]}`, `{"a":1,"b":[2],"c":null}`, `{"a":1,"A":1,"b":[2]}`, `{"a":1,"a":1,"b":[2]}`} {
 					for range 2 {
 						if how := disposition(t, c.call("echo", arguments)); how == "hit" && strings.Contains(arguments, `,"A"`) {
-							t.Errorf("%s: got a hit, want every server's own reading of it", arguments)
+							t.Errorf("%s: got a hit, want it fetched, as servers may decode it differently", arguments)
 						}
 					}
 				}
 				if how := disposition(t, c.call("pid", `{}`)); how != "fetched" {
-					t.Errorf("got %s from a tool nobody knows, want fetched", how)
+					t.Errorf("got %s from an unclassified tool, want fetched", how)
 				}
 				if how := disposition(t, c.call("echo", `{"a":1,"b":[2]}`)); how != "fetched" {
 					t.Errorf("got %s after a call that may have written, want fetched", how)
@@ -329,7 +329,7 @@ func TestNotStored(t *testing.T) {
 	}
 }
 
-// Identical concurrent calls share one fetch, whatever happens to the first of them.
+// Identical concurrent calls share one fetch, even if the first of them is cancelled.
 func TestJoined(t *testing.T) {
 	gate := mcptest.NewGate(t)
 	server, up := remote(t, mcptest.Options{Name: "one"})
@@ -346,7 +346,7 @@ func TestJoined(t *testing.T) {
 	third := connect(t, s, handshake)
 	last := third.begin("hold", arguments)
 	for _, client := range []*caller{c, third} {
-		client.request("ping", "") // sent after the calls, so they have joined
+		client.request("ping", "") // read after the calls, so they have joined
 	}
 	first.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + led.id + `}}`)
 	for _, p := range joined[1:] {
@@ -391,11 +391,12 @@ func TestBackOff(t *testing.T) {
 	c.call("big", `{"n":3}`)
 	c.call("big", `{"n":3}`)
 	if got := c.call("big", `{"n":3}`); disposition(t, got) != "fetched" || hint(got) == "" {
-		t.Errorf("where the operator set nothing: got %s, want a fetched answer with a hint", got)
+		t.Errorf("without a setting of the operator: got %s, want a fetched answer with a hint", got)
 	}
 }
 
-// A reload that makes a tool a write invalidates the stored answers of the tool and of its domain.
+// If a reload makes a tool a write, the cached answers of the tool and of its domain are
+// invalidated.
 func TestReloadOfModels(t *testing.T) {
 	up := child(t, mcptest.Options{Name: "one"})
 	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour), reading("one/big", time.Hour)}, up)
@@ -412,9 +413,9 @@ func TestReloadOfModels(t *testing.T) {
 		t.Errorf("after a reload that changed a class: got %s, want fetched", how)
 	}
 	c.call("echo", `{}`)
-	c.call("big", `{"n":1}`) // a write now
+	c.call("big", `{"n":1}`) // the tool writes now
 	if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
-		t.Errorf("after a call of what writes now: got %s, want fetched", how)
+		t.Errorf("after a write: got %s, want fetched", how)
 	}
 }
 
@@ -425,7 +426,7 @@ func firstOf(array []byte) []byte {
 	return nil
 }
 
-// A tool that must not be prefetched never is, whatever makes it a candidate.
+// Candidates are not prefetched if a rule forbids it, whether they are configured or learned.
 func TestNotPrefetched(t *testing.T) {
 	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
 		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
@@ -450,7 +451,7 @@ func TestNotPrefetched(t *testing.T) {
 	}
 }
 
-// within reports whether the named function is on the call stack.
+// within reports whether a function with that name is on the call stack.
 func within(function string) bool {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
@@ -465,12 +466,12 @@ func within(function string) bool {
 	}
 }
 
-// After a panic in prediction the session is served as before, other sessions are still predicted
-// for, and nothing is left behind that could delay a call.
+// After a panic in prediction the session is served as before, other sessions are still predicted,
+// and nothing is left that could delay a call.
 func TestPanicInPrediction(t *testing.T) {
 	for _, tt := range []struct {
-		in   string // function under which something panics, once
-		gone bool   // the panic ends the session's predictions
+		in   string // function on the call stack when the panic occurs, once
+		gone bool   // the session has no more predictions
 	}{
 		{"speculate.(*Worker).called", true},
 		{"speculate.(*Worker).answered", true},
@@ -494,7 +495,7 @@ func TestPanicInPrediction(t *testing.T) {
 			a.call("list", `{}`)
 			for range 3 {
 				if got := a.call("echo", `{"n":11}`); !strings.Contains(got, "11") {
-					t.Errorf("the session it was about: got %s", got)
+					t.Errorf("the session with the panic: got %s", got)
 				}
 			}
 			until(t, s, "panicked", func(proxy.Stats) bool { return !armed.Load() })
@@ -508,7 +509,7 @@ func TestPanicInPrediction(t *testing.T) {
 			}
 			before := st.Prefetch.Issued
 			b.call("list", `{}`)
-			until(t, s, "two prefetches more", func(st proxy.Stats) bool { // or three: the session may have one left
+			until(t, s, "two prefetches more", func(st proxy.Stats) bool { // or three, as the session may have had one left
 				return st.Prefetch.Issued >= before+2 && st.Store.Flights == 0
 			})
 			if how := disposition(t, b.call("echo", `{"n":11}`)); how != "hit" {

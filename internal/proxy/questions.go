@@ -24,7 +24,7 @@ type question struct {
 	// How it is asked.
 	out    front.Outlet    // handshake era: stream of the request; nil for the session's stream
 	work   *work           // work that asks it; nil in the handshake era, and while none can
-	server *upstream.Lease // server whose question belongs to no call; any work with a call to it may ask it
+	server *upstream.Lease // server that asked a question which belongs to no call; any work with a call to it may ask the client
 }
 
 // reply is the client's answer to a question, or the error.

@@ -17,17 +17,17 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// account keeps the record of an ordeal and compares it with what happened: every ordeal also tests the record.
+// account keeps the recorded events of an ordeal, and compares them with what happened.
 type account struct {
 	asked atomic.Int64 // tools/call requests from clients, without the proxy's own tools
-	lost  atomic.Int64 // calls whose client may have disconnected before the proxy read them
+	lost  atomic.Int64 // calls of clients that may have disconnected before the proxy read them
 
 	mu    sync.Mutex
 	all   []record.Event
 	tally *record.Tally
 }
 
-// kept makes a proxy's record go to the account, unless the test has set another place.
+// kept sends the proxy's events to the account, unless the test has set another function.
 func (a *account) kept(o proxy.Options) proxy.Options {
 	if o.Record.OnEvent != nil {
 		return o
@@ -68,7 +68,7 @@ func (d *ordeal) audit() {
 	calls, prefetches := map[name]bool{}, map[name]bool{}
 	var clients, sent int64
 	var failed int64
-	var cut int64 // requests that were no longer awaited; they may not have arrived
+	var cut int64 // cancelled requests, which may not have arrived
 	for i := range a.all {
 		e := &a.all[i]
 		of := name{e.Session, e.Seq}
@@ -81,7 +81,7 @@ func (d *ordeal) audit() {
 				cut += int64(e.Sent)
 			}
 			if calls[of] || prefetches[of] {
-				d.t.Errorf("record: call %v is told of twice", of)
+				d.t.Errorf("record: call %v has two events", of)
 			}
 			calls[of] = true
 			if e.Plan == 0 {
@@ -92,24 +92,24 @@ func (d *ordeal) audit() {
 			}
 			switch e.Disposition {
 			case record.Failed:
-				failed++ // its flight, which others wait for, may be sent later
+				failed++ // its flight may still be sent later, for other calls
 			case record.Hit, record.Joined, record.Fetched:
 			default:
 				d.t.Errorf("record: call %v has the disposition %q", of, e.Disposition)
 			}
 			if e.HiddenMS < 0 || e.HiddenMS > 0 && e.Disposition != record.Hit && e.Disposition != record.Joined {
-				d.t.Errorf("record: %+v hides what it cannot", *e)
+				d.t.Errorf("record: %+v has hidden time without a hit or join", *e)
 			}
 		case record.Prefetch:
 			if e.Fate == record.Wasted {
 				cut += int64(e.Sent)
 			}
 			if calls[of] || prefetches[of] {
-				d.t.Errorf("record: prefetch %v is told of twice", of)
+				d.t.Errorf("record: prefetch %v has two events", of)
 			}
 			prefetches[of] = true
 			if (e.Fate == record.Wasted) != (e.Cause != "") || e.Fate == "" || (e.UsedBy != 0) != (e.Fate != record.Wasted) {
-				d.t.Errorf("record: prefetch %+v has no fate, or two", *e)
+				d.t.Errorf("record: prefetch %+v has a contradictory fate", *e)
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func (d *ordeal) audit() {
 	}
 	totals := a.tally.Stats(d.began).Totals
 	if totals.Prefetch.Used != st.Prefetch.Used || totals.Prefetch.Late != st.Prefetch.Late {
-		d.t.Errorf("record: %d prefetches used, %d late; the store knows of %d and %d", totals.Prefetch.Used, totals.Prefetch.Late, st.Prefetch.Used, st.Prefetch.Late)
+		d.t.Errorf("record: %d prefetches used, %d late; the store counts %d and %d", totals.Prefetch.Used, totals.Prefetch.Late, st.Prefetch.Used, st.Prefetch.Late)
 	}
 	if totals.Calls != totals.Hit+totals.Joined+totals.Fetched+totals.Failed {
 		d.t.Errorf("record: %+v: the dispositions do not make up the calls", totals.Figures)
@@ -133,16 +133,16 @@ func (d *ordeal) audit() {
 	d.foe.mu.Unlock()
 	upstreams := a.tally.Stats(d.began).Upstreams
 	if added := upstreams["foe"].UpstreamCalls + upstreams["bar"].UpstreamCalls; sent != added || sent < visits-failed || sent > visits+cut {
-		d.t.Errorf("record: %d requests were sent, %d added up, %d came, %d may have been cut off", sent, added, visits, cut)
+		d.t.Errorf("record: %d requests were sent, %d counted per upstream, %d arrived, %d may have been cut off", sent, added, visits, cut)
 	}
 	if err := usesAgree(a.all); err != nil {
 		d.t.Errorf("record: %v", err)
 	}
 }
 
-// usesAgree returns the disagreements between the events of calls and prefetches: a call that is the first use
-// of a prefetch was answered by it and names a prefetch that names the call, and each prefetch that was used
-// names such a call.
+// usesAgree returns the contradictions between the events of calls and of prefetches. The first
+// use of a prefetch names the prefetch, which names the call, and every used prefetch has such a
+// call.
 func usesAgree(all []record.Event) error {
 	type use struct {
 		prefetchOf string
@@ -150,7 +150,7 @@ func usesAgree(all []record.Event) error {
 		callOf     string
 		call       int64
 	}
-	said := make(map[use]int) // 1: by the call, 2: by the prefetch, 3: by both
+	said := make(map[use]int) // 1: in the call's event, 2: in the prefetch's, 3: in both
 	for i := range all {
 		switch e := &all[i]; {
 		case e.Kind == record.Call && e.UseOf > 0:
@@ -182,14 +182,14 @@ func (a *account) of(kind record.Kind) (all []record.Event) {
 	return all
 }
 
-// told returns the events of a kind when all work is done.
+// told returns the events of a kind after all work is done.
 func (d *ordeal) told(kind record.Kind) []record.Event {
 	synctest.Wait()
 	d.proxy.Report() // records everything outstanding
 	return d.account.of(kind)
 }
 
-// A tools/call that is refused before an upstream is asked is recorded as one failed call.
+// A tools/call that is refused before any request to an upstream is recorded as one failed call.
 func TestRefusedCallsAreRecorded(t *testing.T) {
 	for _, test := range []struct{ name, line, tool string }{
 		{"an id that is in use", `{"jsonrpc":"2.0","id":900,"method":"tools/call","params":{"name":"get","arguments":{}}}`, "get"},
@@ -216,12 +216,12 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 					t.Fatalf("got %d calls while the first is under way, want the other one: %+v", len(calls), calls)
 				}
 				if e := calls[0]; e.Disposition != record.Failed || e.Error != "refused" || e.Tool != test.tool || e.Sent != 0 {
-					t.Errorf("got %+v, want %q failed, as it was refused", e, test.tool)
+					t.Errorf("got %+v, want %q failed with the error refused", e, test.tool)
 				}
 				time.Sleep(2 * time.Second)
 				calls = d.told(record.Call)
 				if len(calls) != 2 || calls[1].Tool != "list" || calls[1].Disposition != record.Fetched {
-					t.Errorf("got %+v, want that list was fetched after it", calls)
+					t.Errorf("got %+v, want list fetched after it", calls)
 				}
 				if calls[0].Seq == calls[1].Seq {
 					t.Error("both have the same number")
@@ -274,8 +274,7 @@ func traceContexts(t *testing.T, server *mcptest.Server) (all []string) {
 	return all
 }
 
-// A prefetch belongs to the trace of the call whose answer caused it or, without a tracer, to the
-// client's trace.
+// A prefetch has the trace of the call that it follows or, without a tracer, the client's trace.
 func TestTraceGoesOnWithPrefetches(t *testing.T) {
 	const client = "00-cccccccccccccccccccccccccccccccc-dddddddddddddddd-01"
 	for name, want := range map[string]string{"a tracer": traceparent(1), "none": client} {

@@ -19,9 +19,9 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A reload replaces the whole policy while calls are running: no call is lost, and none is classified
-// half by one policy and half by the other. One of the two policies stores what the other treats as
-// a write; a model with the class of one and the freshness of the other would serve wrong answers.
+// A reload replaces the whole policy while calls are running. No call is lost, and none is
+// classified half by the old and half by the new policy. One policy caches what the other
+// classifies as a write; a mixture of both would serve wrong answers.
 func TestReloadUnderLoad(t *testing.T) {
 	up := child(t, mcptest.Options{Name: "one"})
 	reads := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, up)
@@ -31,9 +31,9 @@ func TestReloadUnderLoad(t *testing.T) {
 	writes.Limits = map[string]limit.Rule{"*": {Concurrency: 8}}
 	s := start(t, reads)
 	var clients []*caller
-	for range 3 { // odd, so that rounds in step see both policies
+	for range 3 { // odd, so that rounds in step with the reloads see both policies
 		c := connect(t, s, handshake)
-		c.tools() // its server is known
+		c.tools() // the tools have been listed
 		c.call("echo", `{}`)
 		clients = append(clients, c)
 	}
@@ -50,7 +50,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	for i, c := range clients {
 		all.Go(func() {
 			for first := 0; first < calls; first += 25 {
-				next <- struct{}{} // some of the calls that follow come before the reload, some after
+				next <- struct{}{} // so that some of the following calls come before the reload, and some after
 				var open []pending
 				for n := range 25 {
 					open = append(open, c.begin("echo", fmt.Sprintf(`{"client":%d,"n":%d}`, i, (first+n)%5)))
@@ -94,7 +94,8 @@ func tool(m jsonrpc.Message) string {
 	return name
 }
 
-// slowWriter is a server whose tool w writes when it is released, and whose tool r reads.
+// slowWriter is a server with a tool w, which writes when the test releases it, and a tool r,
+// which reads.
 type slowWriter struct {
 	sent, release chan struct{}
 	version       atomic.Int64
@@ -117,12 +118,12 @@ func (s *slowWriter) answer(ctx context.Context, m jsonrpc.Message) []byte {
 	return nil
 }
 
-// checkWrite checks that the call w, which has been sent, counts as a write until and after its end.
+// checkWrite checks that the open call w counts as a write until its end and at its end.
 func (s *slowWriter) checkWrite(t *testing.T, c *caller, w pending) {
 	t.Helper()
 	c.call("r", `{}`)
 	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
-		t.Errorf("while it writes: got %s, want fetched: a stale answer may follow", how)
+		t.Errorf("while it writes: got %s, want fetched, or answers may be stale", how)
 	}
 	close(s.release)
 	w.wait()
@@ -151,8 +152,8 @@ func relay(t *testing.T, srv interface{ Serve(net.Conn) }) string {
 	return ln.Addr().String()
 }
 
-// The policy is reloaded between the routing of a call and its arrival at the store. The new rules
-// classify the call, as the reload did not see its write.
+// The policy is reloaded between the routing of a call and its registration with the store. The
+// new policy classifies the call, as the reload has not seen its write.
 func TestReloadWhileACallArrives(t *testing.T) {
 	server := newSlowWriter()
 	_, one := remote(t, mcptest.Options{Name: "one", Answer: server.answer})
@@ -160,7 +161,7 @@ func TestReloadWhileACallArrives(t *testing.T) {
 	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/w", 0)}, one)
 	var s *proxy.Server
 	o.Trace = func(_, _, tool string, _ time.Time) (parent, state string, end func(*record.Event)) {
-		if tool == "w" { // it has been routed but not classified
+		if tool == "w" { // routed, but not classified
 			s.Apply(writing)
 		}
 		return "", "", nil
@@ -172,7 +173,8 @@ func TestReloadWhileACallArrives(t *testing.T) {
 	server.checkWrite(t, c, w)
 }
 
-// trustedProcess is a trusted process whose tool r reads, and options of a proxy in front of it.
+// trustedProcess returns a trusted process with a tool r that reads, and options of a proxy in
+// front of it.
 func trustedProcess(t *testing.T, o mcptest.Options) (*mcptest.Server, proxy.Options) {
 	server := mcptest.New(o)
 	out := stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, child(t, mcptest.Options{Name: "one", Relay: relay(t, server)}))
@@ -180,7 +182,7 @@ func trustedProcess(t *testing.T, o mcptest.Options) (*mcptest.Server, proxy.Opt
 	return server, out
 }
 
-// A write is classified before its server has given its name.
+// A write is classified before its server has given its name in the handshake.
 func TestNameThatComesLate(t *testing.T) {
 	server, greet := newSlowWriter(), make(chan struct{})
 	_, o := trustedProcess(t, mcptest.Options{Name: "github-mcp-server", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
@@ -198,8 +200,8 @@ func TestNameThatComesLate(t *testing.T) {
 	server.checkWrite(t, c, w)
 }
 
-// A tool that is no longer listed is classified by its last annotations. If it is listed again
-// as a write, its open call counts as a write.
+// A tool that is not listed any more is classified by its last annotations. If it is then listed
+// as a write, its open calls count as writes.
 func TestListedAgain(t *testing.T) {
 	server := newSlowWriter()
 	var hints atomic.Value // annotations of w; "" if it is not listed
@@ -230,11 +232,12 @@ func TestListedAgain(t *testing.T) {
 	w := c.begin("w", `{"hold":1}`)
 	await(t, server.sent)
 	list(`{"readOnlyHint":false}`)
-	c.call("w", `{}`) // is a write now
+	c.call("w", `{}`) // now a write
 	server.checkWrite(t, c, w)
 }
 
-// reported returns options of a server that reads this machine, for a client that reports its edits.
+// reported returns options with a server that reads local files, for a client that reports its
+// edits.
 func reported(t *testing.T, exclusive *atomic.Bool) proxy.Options {
 	t.Helper()
 	o := prefetching(t, mcptest.Options{Name: "one"})
@@ -275,7 +278,8 @@ func TestReportedChanges(t *testing.T) {
 	})
 }
 
-// A prompt discards the prefetches for its client, and for no other.
+// When a user sends a prompt, prefetches for that client are discarded, and those for others are
+// not.
 func TestReportedPrompt(t *testing.T) {
 	o := prefetching(t, mcptest.Options{Name: "one"})
 	s := start(t, o)

@@ -8,15 +8,15 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// A text in another encoding, cut within a character, and with half of a surrogate pair, and how clients
-// see it.
+// A text in another encoding, truncated within a character, and with half of a surrogate pair, and
+// the text that clients decode.
 const (
 	misencoded = "caf\xe9 \xf0\x9f ok \xed\xa0\x80\xff"
-	asRead     = "caf\ufffd \ufffd ok \ufffd" // one for each run of invalid bytes
+	asRead     = "caf\ufffd \ufffd ok \ufffd" // U+FFFD for each run of invalid bytes
 )
 
-// Invalid UTF-8 in a server's text arrives as U+FFFD, as in a client connected to the server itself, and nothing
-// is lost.
+// Invalid UTF-8 in a server's text becomes U+FFFD, as it would in a client connected directly, and
+// nothing else changes.
 func TestMisencodedTextIsRepaired(t *testing.T) {
 	o := mcptest.Options{
 		Name:    "one",

@@ -24,10 +24,10 @@ func again(method, params string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`+"\n", sameID, method, params)
 }
 
-// nested is a response that lets the client continue while it is written.
+// nested is a response writer that lets the client continue during the write.
 type nested struct {
 	http.ResponseWriter
-	wrote func() // called with the answer written; then nil
+	wrote func() // called once, when the answer has been written
 }
 
 func (n *nested) Write(b []byte) (int, error) {
@@ -40,8 +40,8 @@ func (n *nested) Write(b []byte) (int, error) {
 
 func (n *nested) Flush() {}
 
-// Over HTTP the client may read the answer, and reuse the id, before the request's handler
-// continues.
+// Over HTTP a client may read the answer, and use its id again, before the handler of the request
+// has returned.
 func TestIDUsedAgainOverHTTP(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "one"})
 	o := stored(t, []valuemodel.Rule{reading("one/echo", 0), reading("one/pid", time.Hour)}, up, proxy.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}})

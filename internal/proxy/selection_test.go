@@ -24,8 +24,7 @@ func introduced(t *testing.T, p *proxy.Server, name string) *caller {
 	return c
 }
 
-// Pinned tools are listed and called under their own names, subject to the client's
-// permissions.
+// Pinned tools are listed and called by their own names, if the client may use them.
 func TestSelectionPins(t *testing.T) {
 	p, s := searching(t, handshake, func(o *proxy.Options) {
 		o.Selection.Pins = func(tool string) bool { return tool == "shop/put" }
@@ -36,15 +35,15 @@ func TestSelectionPins(t *testing.T) {
 	}
 	c.call("put", `{"x":1}`)
 	if got := c.found(`{"query":"put","limit":1}`).names(); got != "put put" {
-		t.Errorf("found %s, want it to be called by its own name", got)
+		t.Errorf("found %s, want it called by its own name", got)
 	}
 	if got, want := s.called(), `put {"x":1}`; got != want {
 		t.Errorf("called %s, want %s", got, want)
 	}
 }
 
-// Tools that most sessions use are listed in later sessions, as the stats show. The list of an
-// open session does not change.
+// Tools that most sessions use are listed in later sessions, and the stats give the reason. The
+// list of an open session does not change.
 func TestSelectionByEvidence(t *testing.T) {
 	var mu sync.Mutex
 	var kept []byte
@@ -85,8 +84,8 @@ func TestSelectionByEvidence(t *testing.T) {
 	}
 }
 
-// auto: tools are searched for if the list is long and the client does not search itself. For
-// a client that searches, the pins are preloaded.
+// In mode auto, tool search is used if the list is long and the client has no tool search of its
+// own. For a client that has one, pinned tools are preloaded.
 func TestSelectionAuto(t *testing.T) {
 	for _, test := range []struct {
 		client   string
@@ -109,11 +108,11 @@ func TestSelectionAuto(t *testing.T) {
 			}
 			ready := strings.Count(list, `"_meta":{"anthropic/alwaysLoad":true}`)
 			if want := 1; test.client == "claude-code" && ready != want || test.client != "claude-code" && ready != 0 {
-				t.Errorf("%d tools are loaded always: %s", ready, list)
+				t.Errorf("%d tools are preloaded: %s", ready, list)
 			}
 			if !test.searched {
 				if got := jsonText(c.call("call_tool", `{"name":"put"}`)); got != `{"did":{"name":"put"}}` {
-					t.Errorf("call_tool is the server's here, and got %s", got)
+					t.Errorf("call_tool of the server: got %s", got)
 				}
 				c.call("put", "")
 			}

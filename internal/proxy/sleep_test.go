@@ -10,7 +10,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// laptop is a machine that has slept for a time that the test sets. The monotonic clock does not include it.
+// laptop is a machine that has slept for a time set by the test. Its monotonic clock did not
+// advance meanwhile.
 type laptop struct{ slept atomic.Int64 }
 
 func (l *laptop) sleep(d time.Duration) { l.slept.Add(int64(d)) }
@@ -20,7 +21,7 @@ func (l *laptop) clock() age.Moment {
 	return age.At(time.Duration(now), time.Duration(now+l.slept.Load()))
 }
 
-// After a night, neither answers nor prefetches from the evening are served.
+// After a night, neither cached answers nor prefetches of the evening are served.
 func TestStoredAnswersAgeInSleep(t *testing.T) {
 	var l laptop
 	o := prefetching(t, mcptest.Options{Name: "one"}, valuemodel.Rule{
@@ -37,7 +38,7 @@ func TestStoredAnswersAgeInSleep(t *testing.T) {
 		tool, arguments, want string
 	}{
 		{0, "start", `{}`, "hit"}, {0, "echo", `{"n":11}`, "hit"},
-		{8 * time.Hour, "echo", `{"n":12}`, "fetched"}, {0, "start", `{}`, "fetched"}, // its answer may cause a new prefetch of echo
+		{8 * time.Hour, "echo", `{"n":12}`, "fetched"}, {0, "start", `{}`, "fetched"}, // start is fetched, and may cause a new prefetch of echo
 		{0, "start", `{}`, "hit"},
 	} {
 		l.sleep(step.asleep)

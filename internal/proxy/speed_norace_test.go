@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// perCall returns what the whole process allocates for a call with an answer of that size.
+// perCall returns the allocations of the process for one call with an answer of that size.
 func (c *bare) perCall(t *testing.T, size int) (allocations, bytes uint64) {
 	line := bigCall(size)
 	calls := uint64(max(20, 100_000_000/(size+300_000)))
@@ -23,15 +23,15 @@ func (c *bare) perCall(t *testing.T, size int) (allocations, bytes uint64) {
 	return (after.Mallocs - before.Mallocs) / calls, (after.TotalAlloc - before.TotalAlloc) / calls
 }
 
-// A call that is passed through makes few allocations: 35 were measured, and other work of the process adds one or
-// two.
+// A call that passes through makes few allocations: 35 were measured, and the rest of the process
+// adds one or two.
 func TestCallAllocates(t *testing.T) {
 	if got, _ := dial(t).perCall(t, 1<<10); got > 37 {
 		t.Errorf("got %d allocations a call, want at most 37", got)
 	}
 }
 
-// A call passes through without memory of the size of its answer.
+// The memory that is allocated for a call does not depend on the size of its answer.
 func TestCallAllocatesAlikeForAnySize(t *testing.T) {
 	c := dial(t)
 	_, small := c.perCall(t, 1<<10)

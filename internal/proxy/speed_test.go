@@ -34,7 +34,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// bigCall returns a call whose answer holds a text of size bytes.
+// bigCall returns a call for an answer with a text of size bytes.
 func bigCall(size int) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1000000001,"method":"tools/call","params":{"name":"big","arguments":{"n":%d}}}`+"\n", size)
 }
@@ -135,8 +135,8 @@ func BenchmarkPrefetch(b *testing.B) {
 	}
 }
 
-// BenchmarkPlan is a plan of 100 steps at a server that answers at once: what is
-// left is what planning costs.
+// BenchmarkPlan measures a plan of 100 steps at a server that answers at once, which is almost
+// only the cost of planning.
 func BenchmarkPlan(b *testing.B) {
 	for _, after := range []string{"nothing", "the step before"} {
 		b.Run("each waits for "+after, func(b *testing.B) {

@@ -13,7 +13,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Members of a call other than its name and arguments may matter to the server.
+// A call with other members than its name and arguments is not cached, as these may affect the
+// answer.
 func TestStoredOnlyPlain(t *testing.T) {
 	s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"})))
 	c := connect(t, s, handshake)
@@ -32,7 +33,7 @@ func TestStoredOnlyPlain(t *testing.T) {
 	}
 }
 
-// An answer that depended on the client's reply is for that client only.
+// An answer that depends on the client's reply to a question is not cached.
 func TestAskedNotStored(t *testing.T) {
 	for _, theirs := range []string{"handshake", "stateless"} {
 		s := start(t, stored(t, []valuemodel.Rule{reading("one/ask", time.Hour)}, child(t, mcptest.Options{Name: "one", Era: theirs})))
@@ -58,8 +59,8 @@ func TestCancelledByAll(t *testing.T) {
 	held.Gone()
 }
 
-// After a 429, by status or in the text of a failed tool, a host gets no prefetches for a while.
-// Calls continue.
+// After a 429, as a status or in the text of a failed tool, a host gets no prefetches for a while,
+// and calls continue.
 func TestTooManyRequests(t *testing.T) {
 	for name, refuse := range map[string]string{
 		"by status": `{"name":"status","arguments":{"status":429,"retryAfter":"7","body":"slow down"}}`,
@@ -95,7 +96,7 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// Two servers may use the same task ids.
+// Task ids of two servers may be equal.
 func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
 		if tool(m) == "w" {
@@ -119,7 +120,7 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	c.next("notifications/tasks/status")
 	c.call("two__echo", `{}`)
 	if how := disposition(t, c.call("two__echo", `{}`)); how != "fetched" {
-		t.Errorf("two's task still runs, and its domain is served: %s", how)
+		t.Errorf("while the task of two runs: got %s from its domain, want fetched", how)
 	}
 }
 

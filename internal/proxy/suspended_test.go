@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// interviewer asks the questions in a call's arguments: several at once, in rounds, each with
-// a tag of the call's own.
+// interviewer asks the questions in a call's arguments, in rounds and several at a time. Each has
+// a tag of the call.
 func interviewer(v *visit) reply {
 	tag, _ := jsonrpc.String(jsonrpc.Get([]byte(v.arguments), "tag"))
 	var asks, rounds int
@@ -32,30 +32,30 @@ func interviewer(v *visit) reply {
 	return reply{asks: strings.Join(all, ",") + fmt.Sprintf(`],"rounds":%d,"names":[`, rounds)}
 }
 
-// talker is a stateless client that answers some questions and ignores others.
+// talker is a stateless client that answers some questions and leaves others open.
 type talker struct {
 	t     *testing.T
 	name  string
 	r     *rand.Rand
 	seen  *tally
-	alone bool    // no other client shares its session
-	other *talker // of another session; nil if there is none
-	nth   int     // replies so far
-	left  []*talk // abandoned talks, whose calls may ask once more
+	alone bool    // its session has no other client
+	other *talker // a talker with another session, or nil
+	nth   int     // number of replies so far
+	left  []*talk // abandoned talks; their calls may ask once more
 
-	// post makes a request and returns the response; false if it was cancelled after a while (0
-	// means never).
+	// post makes a request and returns its response; false if it was cancelled after the given
+	// time (0 means never).
 	post func(params string, after time.Duration) (jsonrpc.Message, bool)
 }
 
-// talk is one call or plan.
+// talk is a call or a plan with questions.
 type talk struct {
 	params string
-	calls  map[string]string   // step, "" of a call → its tag
-	given  map[string][]string // tag of a question → the replies to it, in order
+	calls  map[string]string   // step ("" for a call) → tag of its questions
+	given  map[string][]string // tag of a question → replies to it, in order
 }
 
-// begins draws a call or plan with questions.
+// begins draws a talk.
 func (c *talker) begins(n int, plan bool) *talk {
 	k := &talk{calls: make(map[string]string), given: make(map[string][]string)}
 	tag := func(step string) string {
@@ -86,7 +86,8 @@ func (k *talk) owns(question string) bool {
 	return false
 }
 
-// wants returns the expected result of a call: each reply once, in the place of its question.
+// wants returns the expected result of a call, with each reply once and at the place of its
+// question.
 func (k *talk) wants(tag string) string {
 	var asks, rounds int
 	fmt.Sscanf(tag[strings.LastIndexByte(tag, ' ')+1:], "%dx%d", &asks, &rounds)
@@ -110,7 +111,7 @@ func (c *talker) replies(k *talk, result []byte) []byte {
 		tag, _ := jsonrpc.String(jsonrpc.At(m.Value, "/params/tag"))
 		if !k.owns(tag) {
 			if !c.alone || !slices.ContainsFunc(c.left, func(k *talk) bool { return k.owns(tag) }) {
-				c.t.Errorf("%s was asked %q in the talk about %v", c.name, tag, k.calls)
+				c.t.Errorf("%s got the question %q in the talk with %v", c.name, tag, k.calls)
 			}
 			c.seen.count("after its call")
 		}
@@ -126,7 +127,7 @@ func (c *talker) replies(k *talk, result []byte) []byte {
 	return out
 }
 
-// refused makes a request whose handle must be refused.
+// refused makes a request with a handle that must be refused.
 func (c *talker) refused(what string, params []byte) {
 	m, _ := c.post(string(params), 0)
 	if code, message := errorOf(c.t, m); code != jsonrpc.CodeInvalidParams || !strings.Contains(message, "requestState") {
@@ -135,7 +136,7 @@ func (c *talker) refused(what string, params []byte) {
 	c.seen.count(what)
 }
 
-// converse runs one talk to its end, or abandons it at a random point.
+// converse runs a talk to its end, or abandons it at a random point.
 func (c *talker) converse(k *talk) {
 	c.left = append(c.left, k)
 	for params := k.params; ; {
@@ -169,7 +170,7 @@ func (c *talker) converse(k *talk) {
 			return
 		case 2:
 			other := jsonrpc.Set(again, "name", []byte(`"list"`))
-			if k.calls[""] == "" && c.r.IntN(2) == 0 { // a plan is identified by its arguments, too
+			if k.calls[""] == "" && c.r.IntN(2) == 0 { // a plan is also identified by its arguments
 				other = jsonrpc.Set(again, "arguments", []byte(`{"steps":[]}`))
 			}
 			c.refused("of another request", other)
@@ -225,7 +226,7 @@ func (d *ordeal) webbed(params string, after time.Duration) (jsonrpc.Message, bo
 	return m, err == nil
 }
 
-// counted tells the record's check that a request which resumes a call is not another call.
+// counted makes the audit of the record expect no new call for a request that resumes one.
 func (d *ordeal) counted(post func(string, time.Duration) (jsonrpc.Message, bool)) func(string, time.Duration) (jsonrpc.Message, bool) {
 	return func(params string, after time.Duration) (jsonrpc.Message, bool) {
 		m, there := post(params, after)
@@ -240,11 +241,10 @@ func (d *ordeal) counted(post func(string, time.Duration) (jsonrpc.Message, bool
 	}
 }
 
-// Stateless clients make concurrent calls and plans that ask questions, before a server that
-// asks with requests, and plans before a server that asks with results. They omit replies,
-// cancel, do not return, return too late, or use a handle with another request or another
-// session. Every question reaches its own client, every reply reaches the call that asked,
-// once and in its place, and nothing is leaked.
+// Stateless clients make concurrent calls and plans that ask questions, at servers that ask with
+// requests and at servers that ask with results. They omit replies, cancel, do not resume, resume
+// too late, or use a handle with another request or session. Every question reaches its own
+// client, every reply reaches its call once and at its place, and nothing is left.
 func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 	t.Parallel()
 	var seen tally
@@ -277,7 +277,7 @@ func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 			all.Wait()
 			time.Sleep(11 * time.Minute)
 			if n, st := d.foe.there(), d.proxy.Stats(); n != 0 || st.Store.Flights != 0 {
-				t.Errorf("seed %d: %d calls are with the server, %d flights are left", seed, n, st.Store.Flights)
+				t.Errorf("seed %d: %d calls are open at the server, %d flights are left", seed, n, st.Store.Flights)
 			}
 			d.leave()
 			d.guests = nil
@@ -299,9 +299,9 @@ func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 	}
 }
 
-// A server asks questions that belong to no call, at any time. They are sent to a stateless
-// client with its next result. Each is asked until it has a reply, and never twice at the same
-// time, however the requests end.
+// A server asks questions that belong to no call. A stateless client gets them with its next
+// result. Each is repeated until it has a reply, but is never open twice at the same time, however
+// the requests end.
 func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	var seen tally
@@ -364,7 +364,7 @@ func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 	}
 }
 
-// strays is a client that receives the questions that belong to no call.
+// strays is a client that gets the questions that belong to no call.
 type strays struct {
 	t       *testing.T
 	seen    *tally
@@ -372,11 +372,11 @@ type strays struct {
 	patient bool // it answers all questions
 
 	mu          sync.Mutex
-	outstanding map[string]bool   // tags of questions for which the client is fetching replies
-	given       map[string]string // tag → reply; "" if there will be none
+	outstanding map[string]bool   // tags of questions that the client has and not yet answered
+	given       map[string]string // tag → reply; "" if the client will not reply
 }
 
-// calls makes a call, and answers or abandons the questions that come with it.
+// calls makes a call, and answers or abandons the questions in its result.
 func (s *strays) calls(r *rand.Rand, first string) {
 	for params := first; ; {
 		after := time.Duration(0)
@@ -398,7 +398,7 @@ func (s *strays) calls(r *rand.Rand, first string) {
 		for q := range jsonrpc.Members(jsonrpc.Get(m.Result, "inputRequests")) {
 			tag, _ := jsonrpc.String(jsonrpc.At(q.Value, "/params/tag"))
 			if _, done := s.given[tag]; done || s.outstanding[tag] {
-				s.t.Errorf("question %s is asked once more", tag)
+				s.t.Errorf("question %s is open twice", tag)
 			}
 			s.outstanding[tag] = true
 			tags = append(tags, tag)

@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Names beyond the bounds are counted together, and in the totals.
+// Names beyond the maximum number are counted together, and in the totals.
 func TestBounds(t *testing.T) {
 	tally := record.NewTally()
 	const n = 10_000
@@ -36,7 +36,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// It does not grow with the number of events.
+// The memory of a tally does not grow with the number of events.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	before := heap()
 	tally := record.NewTally()

@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Candidates of one tool have the names of the arguments that differ, and their values only if
-// arguments are recorded in full, without secrets.
+// Candidates of one tool are recorded with the names of the arguments in which they differ. Values
+// are added only if arguments are recorded in full, and never secrets.
 func TestDiffers(t *testing.T) {
 	for _, c := range []struct {
 		full bool
@@ -28,7 +28,7 @@ func TestDiffers(t *testing.T) {
 			for _, d := range e.Top {
 				got = append(got, d.Differs)
 				if d.RawArguments != nil {
-					t.Error("the arguments go on")
+					t.Error("the arguments are not cut off")
 				}
 			}
 		}})

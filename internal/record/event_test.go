@@ -26,7 +26,7 @@ func line(t interface{ Fatal(...any) }, e record.Event) string {
 	return string(text)
 }
 
-// Every field is written and read again.
+// Every field is written, and read back unchanged.
 func TestEveryField(t *testing.T) {
 	var want record.Event
 	fill(reflect.ValueOf(&want).Elem())
@@ -38,7 +38,7 @@ func TestEveryField(t *testing.T) {
 	}
 }
 
-// What is added to a log is read from it, whatever the texts.
+// Events with any texts are read from a log as they were added.
 func TestWrittenAndRead(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Bounds that tests exceed, and delays that they wait for.
+// Bounds and delays of the package.
 const (
 	MaxLine            = maxLine
 	MaxQueued          = maxQueued
@@ -29,7 +29,7 @@ func Create(path string) (*os.File, error) { return create(path) }
 // SetTimeout sets how long Flush and Close wait for the disk.
 func (l *Log) SetTimeout(d time.Duration) { l.timeout = d }
 
-// Clamp brings an event's numbers and names within the bounds, as reading it does.
+// Clamp limits an event's numbers and names, as reading does.
 func Clamp(e *Event) { e.clamp() }
 
 // Follow returns a function that passes on the lines that were written to the logs of a folder since

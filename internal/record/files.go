@@ -82,7 +82,7 @@ func filesNamed(name string) ([]File, error) {
 }
 
 // removeOld removes logs older than keepAge, the oldest logs beyond keepBytes, and what killed
-// processes left. A process whose log is removed while it runs begins another.
+// processes left. If the log of a running process is removed, the process begins another one.
 func removeOld(dir string, keepBytes int64, keepAge time.Duration) {
 	files, _ := allFiles(dir) // without a list there is nothing to remove
 	slices.SortStableFunc(files, func(a, b File) int { return b.Modified.Compare(a.Modified) })

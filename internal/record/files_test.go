@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Files beyond the age or size limit are removed, the oldest first, and no files of other programs.
+// Files beyond the age or size limit are removed, the oldest first. Files of other programs stay.
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
 	old := func(name string, size int, age time.Duration) string {
@@ -42,9 +42,9 @@ func TestRetention(t *testing.T) {
 		old("20260102T000000-1-000a.001.jsonl", 400, 5*day), old("20260102T000000-2-000a.000.jsonl.gz", 500, 3*day),
 		old("copied.jsonl", 5000, 500*day), old("key", 32, 500*day), old("20260102T000000-1-000a.000.jsonl.bak", 5000, 500*day)}
 	gone := []string{parts[0].Path, parts[1].Path, parts[2].Path,
-		old("20260102T000000-1-000a.000.jsonl", 400, 6*day), // too much
-		old("20260101T000000-3-000a.000.jsonl", 10, 11*day), // too old
-		old("20260101T000000-4-000a.lock", 0, 11*day)}       // of a process that was killed
+		old("20260102T000000-1-000a.000.jsonl", 400, 6*day), // beyond the size limit
+		old("20260101T000000-3-000a.000.jsonl", 10, 11*day), // beyond the age limit
+		old("20260101T000000-4-000a.lock", 0, 11*day)}       // of a killed process
 
 	l := record.Open(record.Options{Dir: dir, KeepBytes: 1000, KeepAge: 10 * day, Status: noStatus})
 	l.Flush()
@@ -64,7 +64,7 @@ func TestRetention(t *testing.T) {
 
 func noStatus() record.Status { return record.Status{} }
 
-// A process that writes much stays within the limits while it runs.
+// A process that writes many events keeps within the limits while it runs.
 func TestRetentionAtRotation(t *testing.T) {
 	dir := t.TempDir()
 	l := record.Open(record.Options{Dir: dir, RotateBytes: 128 << 10, KeepBytes: 512 << 10})

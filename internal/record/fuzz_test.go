@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// FuzzAdd adds arbitrary events: the figures match the schema, and the dispositions add up to
-// the calls.
+// FuzzAdd adds arbitrary events. The figures must match the schema, and the sum of the
+// dispositions must be the number of calls.
 func FuzzAdd(f *testing.F) {
 	for _, seed := range []string{
 		`{"kind":"call","session":"a","upstream":"u","tool":"t","disposition":"hit","use_of":2,"hidden_ms":1e308,"bytes":9223372036854775807,"tokens":1,"seq":1}`,
@@ -36,7 +36,7 @@ func FuzzAdd(f *testing.F) {
 			e.At = time.UnixMicro(at)
 			e.Process = e.Host
 			record.Clamp(&e)
-			for range 3 { // so that sums could overflow
+			for range 3 { // sums could overflow
 				tally.Add(&e)
 				at += at / 70
 			}

@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// written returns an event as it is written.
+// written returns an event as it is in the log.
 func written(t *testing.T, o record.Options, e record.Event) (got record.Event) {
 	o.Dir = t.TempDir()
 	l := record.Open(o)
@@ -47,13 +47,13 @@ func TestArgsHash(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if a, b := argsHash(t, "key", c.a), argsHash(t, "key", c.b); (a == b) != c.same || len(a) != 16 {
-				t.Errorf("got %s and %s, want the same: %v", a, b, c.same)
+				t.Errorf("got %s and %s, want equal hashes: %v", a, b, c.same)
 			}
 			if argsHash(t, "key", c.a) == argsHash(t, "another", c.a) {
-				t.Error("the key makes no difference")
+				t.Error("the hash does not depend on the key")
 			}
 			if one, other := argsHash(t, "", c.a), argsHash(t, "", c.a); one == other {
-				t.Error("without a key two processes have the same hashes: they can be made by others")
+				t.Error("without a key two processes have the same hashes, which others can compute")
 			}
 		})
 	}
@@ -64,7 +64,7 @@ func TestResultHash(t *testing.T) {
 	const want = "03889f66a8810b45"
 	got := written(t, record.Options{Key: []byte("key")}, record.Event{Kind: record.Harm, ResultSum: 0x0102030405060708, RawArguments: []byte("{}")})
 	if got.ResultHash != want || got.ArgsHash != "" {
-		t.Errorf("got %q and %q, want %s, and no arguments of what is no call", got.ResultHash, got.ArgsHash, want)
+		t.Errorf("got %q and %q, want %s, and no arguments of an event that is not a call", got.ResultHash, got.ArgsHash, want)
 	}
 }
 
@@ -92,6 +92,6 @@ func TestArgumentsInFull(t *testing.T) {
 		})
 	}
 	if got := written(t, record.Options{}, record.Event{Kind: record.Call, RawArguments: []byte(`{"a":1}`)}); got.Arguments != nil {
-		t.Errorf("got %s, and was not to record it", got.Arguments)
+		t.Errorf("got %s, want it not recorded", got.Arguments)
 	}
 }

@@ -41,7 +41,7 @@ func numbers(all []record.Event) map[string][]int64 {
 	return seqs
 }
 
-// inSequence fails the test unless a session's calls are 1 to n, each once and in order.
+// inSequence fails unless the calls of a session are 1 to n, each once and in order.
 func inSequence(t *testing.T, session string, seqs []int64, n int) {
 	t.Helper()
 	for i, seq := range seqs {
@@ -102,17 +102,17 @@ func TestLog(t *testing.T) {
 	}
 	unwritten := cmpopts.IgnoreFields(record.Event{}, "RawArguments", "ResultSum", "ArgsHash", "ResultHash")
 	if diff := cmp.Diff(told, got, unwritten, cmpopts.EquateApproxTime(time.Microsecond)); diff != "" {
-		t.Errorf("what is read is not what was told (-told +read):\n%s", diff)
+		t.Errorf("events read differ from those passed to Each (-passed +read):\n%s", diff)
 	}
 	if b := got[0]; b.V != record.Version || b.PID != os.Getpid() || b.Program != "1.0" || b.Process != l.Process() || b.At.IsZero() {
-		t.Errorf("got %+v, want a first line that says all of the process", b)
+		t.Errorf("got %+v, want a first line that describes the process", b)
 	}
 	if lost := l.Lost(); lost != 0 {
 		t.Errorf("got %d lines lost", lost)
 	}
 	names := paths(t, dir)
 	if len(names) != 1 {
-		t.Fatalf("got %v, want the record alone", names)
+		t.Fatalf("got %v, want only the log", names)
 	}
 	for name, want := range map[string]fs.FileMode{names[0]: 0o600, ".": 0o700 | fs.ModeDir} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode() != want {
@@ -187,7 +187,7 @@ func TestReconfigure(t *testing.T) {
 	}
 }
 
-// Files rotate at the maximum size, and no line is lost, whether a reader follows or not.
+// Files are rotated at the maximum size, and no line is lost, with or without a reader.
 func TestRotation(t *testing.T) {
 	const sessions, calls, size = 8, 800, 256 << 10
 	dir := t.TempDir()

@@ -12,11 +12,11 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// The test binary also runs as the child processes that write into one folder.
+// The test binary is also the child process that writes into a folder.
 func TestMain(m *testing.M) {
 	child, ok := children[os.Getenv("EVENTS_CHILD")]
 	if !ok {
-		for _, v := range os.Environ() { // a developer's variables must not affect the tests
+		for _, v := range os.Environ() { // the developer's variables must not affect the tests
 			if key, _, _ := strings.Cut(v, "="); strings.HasPrefix(key, "OTEL_") {
 				os.Unsetenv(key)
 			}
@@ -32,7 +32,7 @@ var children = map[string]func(dir string){
 	"alone":   writeAndSay,
 }
 
-// childCalls is how many calls a process of "calls" and "alone" makes in each of two
+// childCalls is the number of calls that a "calls" or "alone" process makes in each of two
 // sessions.
 const childCalls = 1500
 
@@ -64,7 +64,7 @@ func writeCalls(dir string) {
 			l.Add(record.Event{Kind: record.Call, Session: name + strconv.Itoa(os.Getpid()), Seq: seq + 1})
 		}
 		if seq%100 == 0 {
-			time.Sleep(2 * time.Millisecond) // so that they all run at once
+			time.Sleep(2 * time.Millisecond) // so that all run at the same time
 		}
 	}
 	l.Close()

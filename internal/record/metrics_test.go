@@ -13,7 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// One field with its tags adds a metric to all outputs.
+// A metric is added to all outputs by one field with its tags.
 func TestNewMetricIsEverywhere(t *testing.T) {
 	type totals struct {
 		Totals

@@ -15,8 +15,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// TestFiguresOfRandomLines adds random, mostly inconsistent lines, and compares the figures with
-// those of a model that goes over all lines for each figure.
+// TestFiguresOfRandomLines adds random and mostly inconsistent lines, and compares each figure
+// with that of a model that computes it from all lines.
 func TestFiguresOfRandomLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var all lines

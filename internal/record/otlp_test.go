@@ -41,7 +41,7 @@ func traced(o *record.OTLP, traceparent, tracestate, tool string, at time.Time) 
 	return c
 }
 
-// anyCall returns the event of a call whose content does not matter.
+// anyCall returns the event of some call.
 func anyCall() *record.Event { return &record.Event{Kind: record.Call, At: time.Now(), Upstream: "u"} }
 
 // setEnv sets the variables key, value, … for the test.
@@ -108,7 +108,7 @@ func TestOneWarningAMinute(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log logLines
 		tr := record.StartExport(t.Context(), "", log.logger(), failing{"503\n" + strings.Repeat("long page ", 1000)}, nil)
-		for range 59 { // an export every 5 s
+		for range 59 { // one export every 5 s
 			traced(tr, "", "", "x", time.Now()).end(anyCall())
 			time.Sleep(time.Second)
 		}
@@ -119,13 +119,13 @@ func TestOneWarningAMinute(t *testing.T) {
 		traced(tr, "", "", "x", time.Now()).end(anyCall())
 		time.Sleep(10 * time.Second)
 		if log.len() != 2 {
-			t.Errorf("got %d lines: %s, want a second one", log.len(), log.all())
+			t.Errorf("got %d lines: %s, want a second line", log.len(), log.all())
 		}
 		tr.Close(t.Context())
 	})
 }
 
-// A collector that hangs delays no call, and the shutdown by at most two seconds.
+// A collector that hangs does not delay calls, and delays the shutdown by at most two seconds.
 func TestHangingCollector(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log logLines
@@ -135,10 +135,10 @@ func TestHangingCollector(t *testing.T) {
 			traced(tr, "", "", "x", time.Now()).end(&record.Event{Kind: record.Call, At: time.Now()})
 		}
 		if waited := time.Since(begin); waited != 0 {
-			t.Errorf("calls waited %v for the collector, want none of it", waited)
+			t.Errorf("calls waited %v for the collector, want no wait", waited)
 		}
 		cancelled, cancel := context.WithCancel(t.Context())
-		cancel() // as it is after a signal
+		cancel() // the context has ended, as after a signal
 		tr.Close(cancelled)
 		if took := time.Since(begin); took != 2*time.Second {
 			t.Errorf("got %v until the end, want 2s", took)
@@ -172,8 +172,7 @@ func spansOf(t *testing.T, run func(tr *record.OTLP)) tracetest.SpanStubs {
 	return tracetest.SpanStubsFromReadOnlySpans(memory.spans)
 }
 
-// kept is an exporter that keeps the spans in memory; unlike the SDK's own it keeps them after
-// shutdown.
+// kept is an exporter that keeps spans in memory, also after its shutdown, unlike the SDK's own.
 type kept struct {
 	*tracetest.NoopExporter
 	spans []sdktrace.ReadOnlySpan
@@ -212,7 +211,7 @@ func TestCall(t *testing.T) {
 	}
 	s := spans[0]
 	if want := "00-" + clientTrace + "-" + s.SpanContext.SpanID().String() + "-01"; up != want {
-		t.Errorf("the upstream was told %q, want %q", up, want)
+		t.Errorf("the upstream got %q, want %q", up, want)
 	}
 	if s.Parent.SpanID().String() != clientSpan || !s.Parent.IsRemote() {
 		t.Errorf("got parent %v, want the client's", s.Parent)
@@ -229,7 +228,7 @@ func TestCall(t *testing.T) {
 		"mcpschedd.disposition": "joined", "mcpschedd.hidden_ms": 300.0, "mcpschedd.prefetched": true, "mcpschedd.use_of": int64(5),
 		"mcpschedd.bytes": int64(4000), "mcpschedd.turn": int64(3),
 	}
-	if d := cmp.Diff(want, values(s)); d != "" { // nor any secret
+	if d := cmp.Diff(want, values(s)); d != "" { // includes no secret
 		t.Error(d)
 	}
 }
@@ -335,7 +334,7 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// A prefetch whose call has not ended is exported without a link.
+// A prefetch is exported without a link if its call has not ended.
 func TestPrefetchWaitsInVain(t *testing.T) {
 	spans := spansOf(t, func(tr *record.OTLP) {
 		callSpan(tr, "s", 1)
@@ -354,11 +353,11 @@ func TestPrefetchWaitsInVain(t *testing.T) {
 type collector struct {
 	mu       sync.Mutex
 	requests int
-	header   http.Header // of the last one
+	header   http.Header // of the last request
 	resource map[string]string
-	spans    map[string]*traces.Span // name → the last of that name
+	spans    map[string]*traces.Span // name → its last span
 	metrics  map[string]*metrics.Metric
-	bad      []string // requests that could not be read
+	bad      []string // requests that could not be parsed
 }
 
 func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -422,7 +421,7 @@ func collect(t *testing.T, env ...string) (*record.OTLP, *collector) {
 	if err != nil || tr == nil {
 		t.Fatalf("got %v, %v", tr, err)
 	}
-	tr.WaitFor(time.Minute) // however slow the machine is
+	tr.WaitFor(time.Minute) // long enough for any machine
 	return tr, c
 }
 
@@ -457,10 +456,10 @@ func TestCollector(t *testing.T) {
 	}
 	if hex.EncodeToString(server.TraceId) != clientTrace || hex.EncodeToString(server.ParentSpanId) != clientSpan ||
 		up != "00-"+clientTrace+"-"+hex.EncodeToString(server.SpanId)+"-01" {
-		t.Errorf("got %v, upstream was told %s; want the client's trace and parent", server, up)
+		t.Errorf("got %v, the upstream got %s; want the client's trace and parent", server, up)
 	}
 	if hex.EncodeToString(client.TraceId) != clientTrace || string(client.ParentSpanId) != string(server.SpanId) {
-		t.Errorf("got %v, want it under the call that made it likely", client)
+		t.Errorf("got %v, want it as a child of the call that it follows", client)
 	}
 	if server.EndTimeUnixNano-server.StartTimeUnixNano != 2e6 || server.StartTimeUnixNano != uint64(noon.UnixNano()) {
 		t.Errorf("got %d to %d", server.StartTimeUnixNano, server.EndTimeUnixNano)
@@ -498,16 +497,16 @@ func received(t *testing.T, c *collector, name, of string, want float64) {
 	t.Errorf("%s: no %s among %q", name, of, all)
 }
 
-// Traces can be turned off alone. The client's own trace context is then passed on.
+// Traces can be switched off without metrics. Then the client's own trace context is passed on.
 func TestMetricsAlone(t *testing.T) {
 	tr, c := collect(t, "OTEL_TRACES_EXPORTER", "none")
 	if tr.Trace() != nil {
-		t.Error("calls are traced")
+		t.Error("spans are exported")
 	}
 	tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon})
 	tr.Close(t.Context())
 	if len(c.spans) != 0 || c.metrics["mcpschedd_calls_total"] == nil {
-		t.Errorf("got %v, %v; want the metrics alone", c.spans, c.metrics)
+		t.Errorf("got %v, %v; want only metrics", c.spans, c.metrics)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// StartExport is StartOTLP with these exporters.
+// StartExport is StartOTLP with the given exporters.
 func StartExport(ctx context.Context, version string, log *slog.Logger, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
 	return startExport(ctx, version, nil, log, spans, figures)
 }

@@ -14,8 +14,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Events flushed before a process is killed are in the file, and all of the file can be read
-// except a partial last line.
+// Events that were flushed before a process was killed are in its file. All of the file can be
+// read, except a partial last line.
 func TestKilled(t *testing.T) {
 	for round := range 3 {
 		dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestKilled(t *testing.T) {
 		}
 		for _, f := range must(record.Files(dir)) {
 			if f.Running {
-				t.Errorf("%s: said to be written to by a process that was killed", f.Path)
+				t.Errorf("%s: counts as being written to, although its process was killed", f.Path)
 			}
 		}
 		left, _ := filepath.Glob(filepath.Join(dir, "*.lock"))
@@ -68,7 +68,7 @@ func TestKilled(t *testing.T) {
 		l := record.Open(record.Options{Dir: dir, Status: noStatus}) // removes leftovers
 		l.Flush()
 		if got, _ := filepath.Glob(filepath.Join(dir, "*.lock")); len(got) != 1 || got[0] != filepath.Join(dir, l.Process()+".lock") {
-			t.Errorf("got locks %v, want that of the running process alone", got)
+			t.Errorf("got locks %v, want only that of the running process", got)
 		}
 		l.Close()
 	}
@@ -81,7 +81,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// halfLine accepts one problem: the line that the killed process was writing.
+// halfLine accepts one problem: the last line of the killed process.
 func halfLine(t *testing.T) func(record.Problem) {
 	n := 0
 	return func(p record.Problem) {
@@ -142,7 +142,7 @@ func TestManyProcesses(t *testing.T) {
 				ends++
 			}
 			if e.Kind == record.Call && !strings.Contains(e.Process, "-"+e.Session[1:]+"-") {
-				t.Fatalf("%s: session %s is said to be of process %s", what, e.Session, e.Process)
+				t.Fatalf("%s: session %s has process %s", what, e.Session, e.Process)
 			}
 		}
 		if len(sessions) != 16 || begins < 8 || ends != 8 {

@@ -185,7 +185,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Names and types follow Prometheus' conventions.
+// Names and types follow the conventions of Prometheus.
 func TestLint(t *testing.T) {
 	problems, err := promlint.New(scrape(t, scrapedBusy().handler(), "text/plain").Body).Lint()
 	if err != nil {
@@ -232,7 +232,7 @@ func TestOddNames(t *testing.T) {
 		t.Errorf("got %d histograms, want %d", n, len(odd))
 	}
 	if v := value(t, got, "mcpschedd_calls_total", "upstream", "up", "tool", `quote"back\slash`); v != 1 {
-		t.Errorf("got %v, want the name as it is", v)
+		t.Errorf("got %v, want the name unchanged", v)
 	}
 }
 

@@ -157,7 +157,7 @@ func TestReadNames(t *testing.T) {
 	}
 }
 
-// Concatenated logs are read as those of several processes.
+// Concatenated logs are read as the logs of several processes.
 func TestReadStdin(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -185,7 +185,7 @@ func TestReadStdin(t *testing.T) {
 	}
 }
 
-// Fixed: control characters of a file or its name reached the terminal.
+// Control characters in a file or its name do not reach the terminal.
 func TestProblemsAreSafeToPrint(t *testing.T) {
 	dir := t.TempDir()
 	foul := write(t, filepath.Join(dir, "\x1b]0;x\a\u202e\x9b31m.jsonl"), "{\"kind\":\"call\",\"seq\":\"\u009b31m\u2067\"}\n")
@@ -258,14 +258,14 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	add(call(3)[:10])
-	poll("call2") // and not the half
+	poll("call2") // not the partial line
 	if got := read(t, path); len(got) != 3 {
-		t.Errorf("Read: got %d events, want 3, and no problem with the line that is being written", len(got))
+		t.Errorf("Read: got %d events, want 3, and no problem with the partial line", len(got))
 	}
 	add(call(3)[10:])
 	poll("call3")
 	l.Close()
-	later := record.Event{At: time.Now().Add(time.Hour)}         // which puts its file behind the other one
+	later := record.Event{At: time.Now().Add(time.Hour)}         // so that its file is sorted after the other one
 	short := record.Open(record.Options{Dir: dir, Begin: later}) // begins and ends between two polls
 	short.Add(record.Event{Kind: record.Call, Seq: 5})
 	short.Close()

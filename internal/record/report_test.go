@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// busy returns a tally with a little of everything.
+// busy returns a tally with events of all kinds.
 func busy() *record.Tally {
 	pair := use("a", 3, 2)
 	pair[0].HiddenMS, pair[0].LatencyMS = 900, 100

@@ -15,8 +15,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Schema and struct agree: a filled and an empty Stats are valid, every field of the filled one
-// is described, and a document with a field more or less is invalid.
+// Schema and struct agree: a filled and an empty Stats are valid, every field of the filled one is
+// described, and a document with an additional or missing field is invalid.
 func TestSchema(t *testing.T) {
 	schema := compiled(t)
 	var full record.Stats
@@ -34,7 +34,7 @@ func TestSchema(t *testing.T) {
 		v := shown(full)
 		at(v, where)["surprise"] = 1
 		if schema.Validate(v) == nil {
-			t.Errorf("a field more in %q fits", where)
+			t.Errorf("an additional field in %q is valid", where)
 		}
 		for name := range at(shown(full), where) {
 			v := shown(full)
@@ -86,7 +86,7 @@ func at(v map[string]any, path string) map[string]any {
 	return v
 }
 
-// fill sets each field that is in the JSON, and adds an element to each map.
+// fill sets each exported field, and adds an element to each map.
 func fill(v reflect.Value) {
 	if _, is := v.Interface().(time.Time); is {
 		v.Set(reflect.ValueOf(start))
@@ -110,7 +110,7 @@ func fill(v reflect.Value) {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem())
-	case reflect.Interface: // of a field that is not described further
+	case reflect.Interface: // the field is not described in detail
 		v.Set(reflect.ValueOf("text"))
 	case reflect.String:
 		v.SetString("text")
@@ -137,7 +137,7 @@ func TestSchemaFile(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the fields say, %v: go test ./internal/record -run TestSchemaFile -update", file, err)
+		t.Errorf("%s does not match the fields, %v: go test ./internal/record -run TestSchemaFile -update", file, err)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestSchemaDescribes(t *testing.T) {
 			walk(path+"."+name, f)
 		}
 		if object["type"] == "object" && object["additionalProperties"] == nil {
-			t.Errorf("%s: anything may be in it", path)
+			t.Errorf("%s: has no type", path)
 		}
 		if inner, ok := object["additionalProperties"].(map[string]any); ok {
 			walk(path+".*", inner)

@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// method is the name of a span whose tool no upstream has, and the first word of the others.
+// method is the name of a span for an unknown tool, and the first word of the other names.
 const method = "tools/call"
 
 // Trace returns the function that traces calls, or nil if no traces are exported.

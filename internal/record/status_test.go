@@ -38,7 +38,7 @@ func TestStatus(t *testing.T) {
 		}
 		file := filepath.Join(dir, l.Process()+".status.json")
 		if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-			t.Errorf("got %v, %v; want a file for this user alone", info, err)
+			t.Errorf("got %v, %v; want a file for this user only", info, err)
 		}
 		before := asked.Load()
 		for range 100 {
@@ -46,13 +46,13 @@ func TestStatus(t *testing.T) {
 		}
 		memory.Store(2)
 		if s := settle(); s.MemoryKB != 2 || asked.Load() > before+2 {
-			t.Errorf("after many changes: got %+v, asked %d times", s, asked.Load()-before)
+			t.Errorf("after many changes: got %+v with %d calls of Status", s, asked.Load()-before)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
 		l.Changed()
-		settle() // there again
+		settle() // it is written again
 		l.Changed()
 		l.Close()
 		l.Changed()
@@ -78,7 +78,7 @@ func TestStatusOfAKilledProcess(t *testing.T) {
 	}
 	process := must(record.Files(dir))[0].Process
 	file := write(t, filepath.Join(dir, process+".status.json"), `{"process":"`+process+`","pid":1}`)
-	bare := write(t, filepath.Join(dir, "20260101T000000-1-0000abcd.status.json"), `{"process":"20260101T000000-1-0000abcd"}`) // without a lock
+	bare := write(t, filepath.Join(dir, "20260101T000000-1-0000abcd.status.json"), `{"process":"20260101T000000-1-0000abcd"}`) // has no lock
 	if all := record.ReadStatuses(dir); len(all) != 1 || all[0].PID != 1 {
 		t.Errorf("while it runs: got %+v", all)
 	}

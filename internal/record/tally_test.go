@@ -79,8 +79,8 @@ func TestUptime(t *testing.T) {
 	}
 }
 
-// The sessions and lost lines of the running processes are added up; of a host, the lowest level
-// counts.
+// The sessions and lost lines of the running processes are added up. A host has the lowest of its
+// levels.
 func TestStand(t *testing.T) {
 	s := tallied().Stats(time.Time{})
 	s.SetRunning([]record.Status{
@@ -98,7 +98,7 @@ func TestStand(t *testing.T) {
 	}
 }
 
-// The configuration is that of the process that started last, in any order of files.
+// The configuration is that of the process that started last, in any order of the files.
 func TestConfigOfTheLast(t *testing.T) {
 	s := tallied(
 		record.Event{Kind: record.Begin, Process: "a", At: start.Add(time.Hour), Config: "new"}, record.Event{Kind: record.Begin, Process: "b", At: start, Config: "old"},

@@ -19,14 +19,14 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// limitFiles limits the size of this process's files to 100,000 bytes, so that a write is cut in
-// the middle of a line.
+// limitFiles limits the files of this process to 100,000 bytes, so that a write is cut off within
+// a line.
 func limitFiles() {
 	signal.Ignore(syscall.SIGXFSZ)
 	_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100_000, Max: 100_000})
 }
 
-// What fits only in part is removed; written and lost lines add up to all.
+// A line that fits only partly is removed, and the written and lost lines together are all lines.
 func TestDiskFullInTheMiddleOfALine(t *testing.T) {
 	dir := t.TempDir()
 	out, err := startChild(t, "alone", dir).Output()
@@ -40,11 +40,11 @@ func TestDiskFullInTheMiddleOfALine(t *testing.T) {
 	got := numbers(read(t, dir))["s"]
 	inSequence(t, "s", got, len(got))
 	if len(got) == 0 || len(got)+lost != childCalls { // the end of the process is in another file
-		t.Errorf("got %d calls and %d lost, want %d together, and some of both", len(got), lost, childCalls)
+		t.Errorf("got %d calls and %d lost lines, want %d together, and some of both", len(got), lost, childCalls)
 	}
 }
 
-// A full disk causes one warning and a count, and writing goes on when there is room.
+// A full disk causes one warning and is counted. Writing continues when there is space again.
 func TestDiskFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
@@ -78,7 +78,7 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("got calls %v and %d lost, want 2 and 3, and 1", got, l.Lost())
 		}
 		if n := strings.Count(said.String(), "level=WARN"); n != 1 || !strings.Contains(said.String(), "no space left") {
-			t.Errorf("got %d warnings, want one that says why:\n%s", n, &said)
+			t.Errorf("got %d warnings, want one with the reason:\n%s", n, &said)
 		}
 		if names := paths(t, dir); len(names) != 1 {
 			t.Errorf("got %v, want no empty parts", names)
@@ -106,16 +106,16 @@ func TestDiskHangs(t *testing.T) {
 	l := record.Open(o)
 	l.SetTimeout(10 * time.Millisecond)
 	edge := strings.Repeat("x", 400)
-	for seq := range int64(calls) { // ends, though nothing is read
+	for seq := range int64(calls) { // does not block, although nothing is read from the file
 		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq + 1, Edge: edge})
 	}
-	l.Flush() // gives up on the file
+	l.Flush() // gives the file up
 	<-made
 	if told != calls+1 {
 		t.Errorf("OnEvent was given %d, want %d", told, calls+1)
 	}
 	if lost := l.Lost(); lost < calls-2*record.MaxQueued {
-		t.Errorf("got %d lost: so much is not meant to be kept in memory", lost)
+		t.Errorf("got %d lost lines, want more: the queue is too long", lost)
 	}
 
 	reader, err := os.Open(pipe.Name())
@@ -176,11 +176,11 @@ func TestFileInTheFoldersPlace(t *testing.T) {
 		t.Errorf("got %d warnings and %d lost, want 1 and 10:\n%s", n, l.Lost(), &said)
 	}
 	if got, err := os.ReadFile(dir); err != nil || string(got) != "mine" {
-		t.Errorf("got %q, %v, want the file as it was", got, err)
+		t.Errorf("got %q, %v, want the file unchanged", got, err)
 	}
 }
 
-// Fixed: reading blocked forever on a pipe that is named like a log.
+// Reading does not block on a pipe that has the name of a log.
 func TestPipesInTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	l := record.Open(record.Options{Dir: dir})
@@ -220,7 +220,7 @@ func TestPipesInTheFolder(t *testing.T) {
 		t.Errorf("Follow: got %v, %v, want what the running process has written", followed, err)
 	}
 
-	go func() { // a pipe that is named itself, as by a shell's <(…), is read
+	go func() { // a pipe that is named in the arguments, as by a shell's <(…), is read
 		_ = os.WriteFile(pipe, []byte(beginning+call(8)), 0)
 	}()
 	if seqs, problems, err := outcome(t, dir, pipe); len(seqs) != 1 || problems != nil || err != nil {

@@ -68,7 +68,7 @@ func TestAddKeepsNothing(t *testing.T) {
 	}
 }
 
-// Wrong times spoil no figure.
+// Wrong times in events affect no other figure.
 func TestWrongClocks(t *testing.T) {
 	tally := record.NewTally()
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.UnixMicro(-5), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), start} {
@@ -105,7 +105,7 @@ func TestShownFields(t *testing.T) {
 	}
 }
 
-// A session has its client's name and folder, which on stdio is the process's folder.
+// A session has the name and the folder of its client. On stdio that is the folder of the process.
 func TestNamedSessions(t *testing.T) {
 	tally := record.NewTally()
 	for _, e := range []record.Event{

@@ -35,8 +35,8 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// Upstreams of several processes share a line if they are in the same state, each warning is
-// given once, and control characters do not reach the terminal.
+// Upstreams of several processes are on one line if they have the same state. Each warning appears
+// once. Control characters do not reach the terminal.
 func TestStatusText(t *testing.T) {
 	unknown := "its tools are unclassified, so each call counts as a write"
 	github := record.UpstreamStatus{Name: "github", State: "ready", Tools: 41, Cacheable: 38, Prefetchable: 35, MemoryKB: 50 << 10}

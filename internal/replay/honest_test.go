@@ -56,7 +56,7 @@ func history(r *rand.Rand, sessions int) string {
 	return b.String()
 }
 
-// lively returns arms that prefetch a lot.
+// lively returns arms with many prefetches.
 func lively() []replay.Arm {
 	var all []replay.Arm
 	for i, source := range []replay.Source{replay.Forecast, replay.Forecast, replay.Oracle, replay.Nothing} {
@@ -75,7 +75,7 @@ func busy(t testing.TB) replay.Options {
 	return replay.Options{Model: models(t, fresh, leads(t, 0.5)), Learn: true, MaxAge: 10 * time.Second}
 }
 
-// No stale answer is served, and the counts agree with those of the store.
+// No stale answer is served, and the figures agree with the counts of the store.
 func TestHistories(t *testing.T) {
 	used := 0
 	o := busy(t)
@@ -105,14 +105,13 @@ func TestHistories(t *testing.T) {
 		}
 	}
 	if used < 500 {
-		t.Errorf("got %d used: these histories show nothing", used)
+		t.Errorf("got %d used: the test proves nothing", used)
 	}
 }
 
-// If the store does not know the places that an answer depends on, it serves stale answers, and
-// they are counted.
+// If the queries lack the places of answers, the store serves stale answers, and they are counted.
 func TestStaleIsSeen(t *testing.T) {
-	stale := make(map[int]int) // by arm
+	stale := make(map[int]int) // arm → number
 	b := busy(t)
 	for seed := range uint64(20) {
 		p := replay.New(b, lively()...)
@@ -122,9 +121,9 @@ func TestStaleIsSeen(t *testing.T) {
 			stale[i] += r.Stale
 		}
 	}
-	for i := range 4 { // the last arm makes no prefetches, but answers of calls may be stale too
+	for i := range 4 { // the last arm makes no prefetches, but its cached answers may be stale too
 		if stale[i] == 0 {
-			t.Errorf("arm %d: no stale answer was seen", i)
+			t.Errorf("arm %d: no stale answer was counted", i)
 		}
 	}
 	o := replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: 10 * time.Second}
@@ -142,8 +141,8 @@ func TestStaleIsSeen(t *testing.T) {
 	}
 }
 
-// Prefetches do not depend on later calls: they are equal up to the point where two traces
-// diverge.
+// Prefetches do not depend on later calls: in two traces they are equal up to the first difference
+// of the traces.
 func TestNothingLooksAhead(t *testing.T) {
 	type prefetch struct {
 		Session, Turns  int
@@ -190,12 +189,12 @@ func TestNothingLooksAhead(t *testing.T) {
 		}
 	}
 	if made < 300 {
-		t.Errorf("got %d prefetches: these histories show nothing", made)
+		t.Errorf("got %d prefetches: the test proves nothing", made)
 	}
 }
 
-// untimed removes latencies and failures, which only the simulated upstream knows in advance.
-// They decide when the slot of a prefetch is free and whether it is repeated.
+// untimed removes latencies and failures. Only the simulated upstream knows them in advance, and
+// they affect later prefetches: when a slot is free, and whether a failed call is repeated.
 func untimed(history string) string { return outcomes.ReplaceAllString(history, "$1") }
 
 var outcomes = regexp.MustCompile(`([a-z])!?(@\d+)?`)
@@ -220,7 +219,7 @@ func TestSameAgain(t *testing.T) {
 	}
 }
 
-// Without writes and expiry, all prefetches of the oracle are used, and no arm has a higher
+// Without writes and expiry, all prefetches of the oracle are used, and no other arm has a higher
 // coverage.
 func TestOracleIsTheCeiling(t *testing.T) {
 	o := busy(t)

@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// models returns the models of an invented upstream: get_ and list_ tools only read, and set_item
-// changes only the item with its id.
+// models returns models of an upstream: get_ and list_ tools are read-only, and set_item changes
+// only the item with its id.
 func models(t testing.TB, more ...valuemodel.Rule) func(string) *valuemodel.Model {
 	t.Helper()
 	m, problems := valuemodel.Compile(append([]valuemodel.Rule{
@@ -48,7 +48,7 @@ func leads(t testing.TB, probability float64) valuemodel.Rule {
 	}}}
 }
 
-// usual returns an arm with the default configuration.
+// usual returns an arm with the defaults of the configuration.
 func usual(name string, source replay.Source) replay.Arm {
 	return replay.Arm{
 		Name: name, Source: source,
@@ -134,10 +134,10 @@ func TestLearned(t *testing.T) {
 		t.Errorf("got %d sessions, %d calls, %d reads, %d repeats", r.Sessions, r.Calls, r.Reads, r.Repeats)
 	}
 	if r.Used < 25 || r.Used > 40 || r.Accuracy < 0.8 {
-		t.Errorf("got %d used of %d issued: what always follows was not learned", r.Used, r.Issued)
+		t.Errorf("got %d used of %d issued: the calls that always follow were not learned", r.Used, r.Issued)
 	}
 	if want := int64(r.Used * 450); r.Hidden != want {
-		t.Errorf("got %d ms hidden, want %d: a call takes 450 ms as nothing else is known", r.Hidden, want)
+		t.Errorf("got %d ms hidden, want %d, with the default latency of 450 ms", r.Hidden, want)
 	}
 	if r.Coverage != float64(r.Used)/80 {
 		t.Errorf("got a coverage of %v", r.Coverage)
@@ -151,11 +151,11 @@ func TestLearned(t *testing.T) {
 		came += int(d.Observed*float64(d.N) + 0.5)
 	}
 	if came < r.Used || came > 40 || n < 40 {
-		t.Errorf("got %d calls thought of, of which %d came", n, came)
+		t.Errorf("got %d predicted calls, of which %d came", n, came)
 	}
 }
 
-// Train learns from sessions and does not count them.
+// Train learns from sessions, and their calls are not in the figures.
 func TestTrain(t *testing.T) {
 	p := replay.New(replay.Options{Model: models(t), Learn: true, MaxAge: 10 * time.Second}, usual("learned", replay.Forecast))
 	p.Train(replay.Sessions(trace(sessions(40, ""))))
@@ -169,7 +169,7 @@ func TestTrain(t *testing.T) {
 		n += d.N
 	}
 	if n > 40 {
-		t.Errorf("got %d calls in the table of probabilities: those learned from are in it", n)
+		t.Errorf("got %d calls in the table of probabilities, with those of Train", n)
 	}
 }
 
@@ -230,7 +230,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// Arms that only watch, or have a tiny budget, a high minimum probability or a high waste.
+// Arms that only watch, and arms with a small budget, a high minimum probability or a high cost of
+// waste.
 func TestBounds(t *testing.T) {
 	text := "list_items:abc\nget_item:a get_item:b get_item:c\n"
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
@@ -254,7 +255,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A free slot is given to another waiting candidate.
+// A slot that is released is given to a waiting candidate.
 func TestSlotTakenAgain(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	one := usual("one", replay.Forecast)
@@ -275,15 +276,15 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// An early answer makes all that follows early, so that an answer is used that would have expired
+// An earlier answer makes all later events earlier. So an answer is used that would have expired
 // by the recorded times.
 func TestEarlyAnswerMovesTheClock(t *testing.T) {
 	const text = "list_items:ab@10\nget_item:a@10000\nget_item:b@10"
 	o := replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: 14 * time.Second}
 	r := play(t, o, text, usual("on", replay.Forecast), usual("off", replay.Nothing))
-	// a takes 10 s and is called after 3 s: b comes 13 s after the list, not 16 s
+	// a takes 10 s and is called after 3 s, so b is called 13 s after the list instead of 16 s
 	if on, off := r[0], r[1]; on.Used != 2 || on.Hidden != 3010 || off.WaitAfter != off.WaitBefore {
-		t.Errorf("got %d used, %d ms hidden, want 2 and 3010; without prefetches %d of %d ms are waited", on.Used, on.Hidden, off.WaitAfter, off.WaitBefore)
+		t.Errorf("got %d used, %d ms hidden, want 2 and 3010; without prefetches the wait is %d instead of %d ms", on.Used, on.Hidden, off.WaitAfter, off.WaitBefore)
 	}
 }
 
@@ -299,10 +300,10 @@ func TestKeepTurns(t *testing.T) {
 	}
 	o := replay.Options{Model: models(t, leads(t, 0.9)), KeepTurns: 4}
 	if r := play(t, o, "list_items:a\nwrite:x get_item:a\n", arm)[0]; r.Used != 1 {
-		t.Errorf("a read beside a write: got %d used, want 1: reads come first", r.Used)
+		t.Errorf("a read in the turn of a write: got %d used, want 1, as reads come first", r.Used)
 	}
 	if r := play(t, o, "get_item:a\nlist_items:a\nget_item:a\n", arm)[0]; r.Issued != 0 {
-		t.Errorf("got %d issued, want none at what was asked before", r.Issued)
+		t.Errorf("got %d issued, want no prefetch of an earlier call", r.Issued)
 	}
 }
 
@@ -316,7 +317,7 @@ func TestLate(t *testing.T) {
 }
 
 // A call at the same instant as the previous answer comes before the worker handles that answer,
-// so it does not use a prefetch, as in the proxy.
+// so no prefetch is made for it. The proxy does the same.
 func TestCallAtOnceIsNotPrefetched(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	r := play(t, o, "list_items:ab@100\n@@0 get_item:a@500\n@@3 get_item:b@500\n", usual("static", replay.Forecast))[0]
@@ -325,8 +326,8 @@ func TestCallAtOnceIsNotPrefetched(t *testing.T) {
 	}
 }
 
-// A failed prefetch serves no call, and delays a call that joined it. If the call fails too, it
-// is not prefetched again.
+// A failed prefetch serves no call, and delays a call that has joined it. If that call fails too,
+// it is not prefetched again.
 func TestFailedGuess(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	r := play(t, o, "list_items:a@100\n@@5 get_item:a!@100\n", usual("static", replay.Forecast))[0]
@@ -357,11 +358,11 @@ func TestArmsAlone(t *testing.T) {
 	both := play(t, o, text, usual("usual", replay.Forecast), low)
 	for i, alone := range []replay.Arm{usual("usual", replay.Forecast), low} {
 		if diff := cmp.Diff(play(t, o, text, alone)[0], both[i], cmp.AllowUnexported(replay.Figures{})); diff != "" {
-			t.Errorf("%s: alone and beside another: %s", alone.Name, diff)
+			t.Errorf("%s: alone and with another arm: %s", alone.Name, diff)
 		}
 	}
 	if both[0].Issued >= both[1].Issued {
-		t.Errorf("got %d and %d issued: the gate makes no difference", both[0].Issued, both[1].Issued)
+		t.Errorf("got %d and %d issued, want the gate to make a difference", both[0].Issued, both[1].Issued)
 	}
 }
 
@@ -377,7 +378,8 @@ func TestReportForms(t *testing.T) {
 	}
 }
 
-// A call's duration is learned as recorded, although a later call of its turn begins after it ended.
+// The latency of a call is learned as recorded, even if a later call of its turn began after its
+// end.
 func TestDurationBesideALaterCall(t *testing.T) {
 	calls := trace("get_item:a@5 get_other:b@5\n")
 	start, end := *calls[1].Start+2000, *calls[1].End+2000

@@ -26,10 +26,10 @@ func TestReadTrace(t *testing.T) {
 		t.Errorf("arguments: got %s", got)
 	}
 	if got := string(calls[1].Arguments); got != "{}" {
-		t.Errorf("arguments that are null: got %s", got)
+		t.Errorf("null arguments: got %s", got)
 	}
 	if got := calls[1].Bytes; got != 3 {
-		t.Errorf("bytes: got %d, want at least those of the text", got)
+		t.Errorf("bytes: got %d, want at least the length of the text", got)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestReadFile(t *testing.T) {
 		t.Errorf("got %d calls, %v, want an error that names the line in %s", len(calls), err, half)
 	}
 	if _, err := replay.ReadFile(filepath.Join(dir, "none")); err == nil {
-		t.Error("got no error of a file that is not there")
+		t.Error("a missing file: got no error")
 	}
 }
 

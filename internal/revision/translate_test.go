@@ -46,7 +46,7 @@ func TestParams(t *testing.T) {
 func TestResult(t *testing.T) {
 	for _, c := range []struct {
 		name, method, in string
-		from, to         bool // stateless
+		from, to         bool // whether client and server are stateless
 		want             string
 	}{
 		{"handshake to handshake", "tools/call", `{ "content" : [] }`, false, false, `{ "content" : [] }`},
@@ -70,10 +70,10 @@ func TestResult(t *testing.T) {
 func TestError(t *testing.T) {
 	object := []byte(`{"code":-32002,"message":"not found","data":{"uri":"u"}}`)
 	if got := revision.Error(object, "resources/read", false); !bytes.Equal(got, object) {
-		t.Errorf("to the handshake era: got %s, want it untouched", got)
+		t.Errorf("to the handshake era: got %s, want it unchanged", got)
 	}
 	if got := revision.Error(object, "tools/call", true); !bytes.Equal(got, object) {
-		t.Errorf("of another method: got %s, want it untouched", got)
+		t.Errorf("of another method: got %s, want it unchanged", got)
 	}
 	if got, want := string(revision.Error(object, "resources/read", true)), `{"code":-32602,"message":"not found","data":{"uri":"u"}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -91,8 +91,8 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-// FuzzParams checks that Translate copies members that the Change does not name byte for
-// byte, and that its output is valid.
+// FuzzParams checks that Translate copies members that the Change does not name byte for byte, and
+// that its result is valid.
 func FuzzParams(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"name":"a","arguments":{"x":[1,2,{"_meta":1}]},"_meta":{"progressToken":"p","k":1e400}}`, `{"_meta":null,"n\u0061me":"b"}`, `{"a":1,"a":2}`} {
 		f.Add(seed, "t", true, true)
@@ -128,13 +128,13 @@ func FuzzParams(f *testing.F) {
 			t.Errorf("got token %s in %s", next.Token(), out)
 		}
 		if stateless := next.Client() != nil; stateless != hop {
-			t.Errorf("got a hop %v, want %v, in %s", stateless, hop, out)
+			t.Errorf("got keys of the hop: %v, want %v, in %s", stateless, hop, out)
 		}
 	})
 }
 
-// The questions in an input_required result are those it was made of, and the repeated call
-// has the answers and the state.
+// An input_required result has the questions that it was built from. The repeated call has the
+// answers and the state.
 func TestInput(t *testing.T) {
 	questions := []revision.InputRequest{{"q1", "elicitation/create", []byte(`{"message":"?"}`)}, {"q2", "roots/list", nil}}
 	result := revision.InputResult(questions, "handle")

@@ -8,13 +8,13 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// between draws a number, with each power of two as likely as the next.
+// between draws a number from a logarithmic distribution.
 func between(r *rand.Rand, least, most int) int {
 	return int(float64(least) * math.Pow(float64(most+1)/float64(least), r.Float64()))
 }
 
-// randomDAG draws up to four predecessors of each task from a window before it: a narrow window
-// makes a deep DAG, a wide one a flat one.
+// randomDAG draws up to four predecessors of each task from a window of tasks before it. A narrow
+// window makes a deep DAG, a wide one a flat one.
 func randomDAG(r *rand.Rand, n int) []schedule.Task {
 	tasks := make([]schedule.Task, n)
 	window, edges := between(r, 2, n), 1+r.IntN(4)
@@ -39,7 +39,7 @@ func lengthen(r *rand.Rand, tasks []schedule.Task) []schedule.Task {
 	return tasks
 }
 
-// exactly returns durations equal to the expected ones.
+// exactly returns the expected durations.
 func exactly(tasks []schedule.Task) []time.Duration {
 	took := make([]time.Duration, len(tasks))
 	for i := range tasks {
@@ -48,7 +48,7 @@ func exactly(tasks []schedule.Task) []time.Duration {
 	return took
 }
 
-// actual returns the tasks with their real durations as Mean.
+// actual returns the tasks with their actual durations as Mean.
 func actual(tasks []schedule.Task, took []time.Duration) []schedule.Task {
 	known := make([]schedule.Task, len(tasks))
 	for i := range tasks {

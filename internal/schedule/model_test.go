@@ -11,12 +11,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is Queue by its documentation, recomputed each time from all tasks.
+// model implements the documentation of Queue, computing everything from all tasks each time.
 type model struct {
 	tasks   []schedule.Task
 	slots   schedule.Slots
 	lengths []time.Duration
-	holds   []int // task → slots; 0: does not run
+	holds   []int // task → slots that it holds; 0 if it does not run
 	ended   []bool
 }
 
@@ -45,7 +45,7 @@ func (m *model) ready(i int) bool {
 	return !m.ended[i] && m.holds[i] == 0 && !slices.ContainsFunc(m.tasks[i].After, func(k int) bool { return !m.ended[k] })
 }
 
-// slot reports whether one is free for a task.
+// slot reports whether there is a free slot for a task.
 func (m *model) slot(i int) bool {
 	total, host := 0, 0
 	for k, n := range m.holds {
@@ -63,7 +63,7 @@ func (m *model) slot(i int) bool {
 
 func (m *model) fits(i int) bool { return m.ready(i) && m.slot(i) }
 
-// path is the longest one from a task's beginning to the end.
+// path returns the length of the longest path from the start of a task to the end.
 func (m *model) path(i int, known map[int]time.Duration) time.Duration {
 	if d, ok := known[i]; ok {
 		return d
@@ -78,7 +78,7 @@ func (m *model) path(i int, known map[int]time.Duration) time.Duration {
 	return known[i]
 }
 
-// next is the task that must be next; -1 if there is none.
+// next returns the task that Next must return; -1 if there is none.
 func (m *model) next() int {
 	next, known := -1, map[int]time.Duration{}
 	for i := range m.tasks {
@@ -110,25 +110,26 @@ func (m *model) left() (left int) {
 	return left
 }
 
-// drawTasks draws a DAG with few different durations, for many ties, and a few bounded hosts.
+// drawTasks draws a DAG with few different durations, so that there are many ties, and with a few
+// bounded hosts.
 func drawTasks(r *rand.Rand, n int) ([]schedule.Task, schedule.Slots) {
 	tasks := make([]schedule.Task, n)
 	hosts, edges := []string{"", "a", "b", "c"}[:1+r.IntN(4)], r.IntN(4)
-	names := r.Perm(n) // tasks need not stand in an order in which they can run
+	names := r.Perm(n) // the order of tasks is not a possible order of running them
 	for at, i := range names {
 		task := &tasks[i]
 		task.Host = hosts[r.IntN(len(hosts))]
 		task.Mean = time.Duration(r.IntN(6)) * time.Second
 		for range r.IntN(1 + edges) {
 			if at > 0 {
-				task.After = append(task.After, names[r.IntN(at)]) // the same one twice, at times
+				task.After = append(task.After, names[r.IntN(at)]) // may repeat a predecessor
 			}
 		}
 	}
 	return tasks, schedule.Slots{Total: r.IntN(6), Hosts: map[string]int{"a": 1, "b": r.IntN(4), "": 1, "z": 1}}
 }
 
-// history is a run of a queue and its model.
+// history is a queue and its model in a random run.
 type history struct {
 	t  *rapid.T
 	r  *rand.Rand
@@ -137,7 +138,7 @@ type history struct {
 	it counts
 }
 
-// counts are the events of a history, to check that each kind occurred.
+// counts are numbers of events, to check that each kind occurred.
 type counts struct{ next, none, more, refused, less, skipped int }
 
 func (h *history) step() {
@@ -149,7 +150,7 @@ func (h *history) step() {
 	case 5:
 		h.less()
 	case 6:
-		if h.r.IntN(4) == 0 { // one that runs, waits, is ready or has ended
+		if h.r.IntN(4) == 0 { // any task, in whatever state
 			task := h.r.IntN(len(h.m.tasks))
 			if !h.m.ended[task] && h.m.holds[task] == 0 {
 				h.it.skipped++
@@ -163,7 +164,7 @@ func (h *history) step() {
 	}
 }
 
-// one draws a task, mostly a running one.
+// one draws a task, usually a running one.
 func (h *history) one() int {
 	if running := h.m.running(); len(running) > 0 && h.r.IntN(8) > 0 {
 		return running[h.r.IntN(len(running))]
@@ -215,7 +216,7 @@ func (h *history) done(task int) {
 
 // live runs a queue through random operations, and returns what occurred.
 func live(t *rapid.T) counts {
-	n := 30 - rapid.IntRange(0, 29).Draw(t, "fewer") // drawn numbers tend to 0
+	n := 30 - rapid.IntRange(0, 29).Draw(t, "fewer") // rapid draws mostly small numbers
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	tasks, slots := drawTasks(r, n)
 	h := &history{t: t, r: r, m: newModel(tasks, slots), q: schedule.NewQueue(tasks, slots)}
@@ -231,14 +232,14 @@ func live(t *rapid.T) counts {
 	return h.it
 }
 
-// TestQueueAgainstModel: the queue agrees with the model on any sequence of operations, never
-// exceeds the slots or leaves one idle that a ready task fits, and runs everything.
+// TestQueueAgainstModel: for any sequence of operations the queue agrees with the model, stays
+// within the slots, leaves none free that a ready task could take, and runs every task.
 func TestQueueAgainstModel(t *testing.T) {
 	setChecks(t, 400, 50_000)
 	var all counts
 	rapid.Check(t, func(t *rapid.T) { all.add(live(t)) })
 	if slices.Contains([]int{all.next, all.none, all.more, all.refused, all.less, all.skipped}, 0) {
-		t.Errorf("got %+v: the histories prove nothing of one", all)
+		t.Errorf("got %+v: one kind of event never occurred", all)
 	}
 	t.Logf("%+v", all)
 }

@@ -18,9 +18,10 @@ type instance struct {
 }
 
 // drawInstance draws from few integer values and costs, for many ties and exact sums. The numbers
-// come from a seed: rapid draws mostly small ones, for which greedy is mostly optimal.
+// come from a random seed, as rapid itself draws mostly small ones, for which greedy is usually
+// optimal.
 func drawInstance(t *rapid.T) instance {
-	n := rapid.IntRange(0, 12).Draw(t, "fewer") // drawn numbers tend to 0
+	n := rapid.IntRange(0, 12).Draw(t, "fewer") // rapid draws mostly small numbers
 	needy := rapid.IntRange(0, 3).Draw(t, "needs")
 	counted := rapid.Bool().Draw(t, "counted")
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -45,11 +46,11 @@ func drawInstance(t *rapid.T) instance {
 	return in
 }
 
-// feasible reports whether a set of items (one bit each) may be chosen, by the documentation of
-// [schedule.Item], and its value.
+// feasible reports whether a set of items, a bit for each, may be chosen according to
+// [schedule.Item], and returns its value.
 func (in instance) feasible(chosen uint) (value float64, ok bool) {
 	count, cost := 0, 0
-	var ready uint // items whose needs are ready: never those in a cycle
+	var ready uint // items that may be chosen with their needs; never those in a cycle
 	for before := ^uint(0); ready != before; {
 		before = ready
 		for i, it := range in.items {
@@ -72,13 +73,13 @@ func (in instance) feasible(chosen uint) (value float64, ok bool) {
 		value += it.Value
 	}
 	if chosen == 0 {
-		return 0, true // whatever the budget
+		return 0, true // the empty set fits any budget
 	}
 	within := cost <= in.limits.Budget && (in.limits.Count <= 0 || count <= in.limits.Count)
 	return value, within
 }
 
-// optimum tries every set.
+// optimum returns the greatest value of all feasible sets.
 func (in instance) optimum() float64 {
 	most := 0.0
 	for chosen := range uint(1) << len(in.items) {
@@ -89,7 +90,7 @@ func (in instance) optimum() float64 {
 	return most
 }
 
-// closure returns an item with everything that it needs; false if that is infinite.
+// closure returns an item with everything that it needs; false if the item needs itself.
 func (in instance) closure(i int, on []int) (closure uint, ok bool) {
 	if i < 0 || i >= len(in.items) || slices.Contains(on, i) {
 		return 0, false
@@ -105,7 +106,8 @@ func (in instance) closure(i int, on []int) (closure uint, ok bool) {
 	return closure, true
 }
 
-// floor is the guaranteed value of a choice: the better of the best closure and greedy by density.
+// floor returns the guaranteed value of a choice: the better of the best closure and greedy by
+// density.
 func (in instance) floor() float64 {
 	var chosen uint
 	single := 0.0
@@ -141,7 +143,7 @@ func (in instance) cost(chosen uint) int {
 	return cost
 }
 
-// check checks a choice against the problem.
+// check fails if a choice is not feasible or has a wrong value.
 func (in instance) check(t interface{ Fatalf(string, ...any) }, c schedule.Choice) {
 	var chosen uint
 	for _, i := range c.Items {
@@ -154,13 +156,13 @@ func (in instance) check(t interface{ Fatalf(string, ...any) }, c schedule.Choic
 	for i := range in.items {
 		more, ok := in.closure(i, nil)
 		if value, fits := in.feasible(chosen | more); ok && fits && value > c.Value {
-			t.Fatalf("%+v: %+v has room for %d", in, c, i)
+			t.Fatalf("%+v: %+v: item %d would fit too", in, c, i)
 		}
 	}
 }
 
-// TestSelectAgainstEveryChoice: below the cap the choice is optimal; at any cap it is at least the
-// floor.
+// TestSelectAgainstEveryChoice: below the node cap the choice is optimal; at any cap its value is
+// at least the floor.
 func TestSelectAgainstEveryChoice(t *testing.T) {
 	setChecks(t, 1000, 100_000)
 	capped, searched, above := 0, 0, 0
@@ -190,7 +192,7 @@ func TestSelectAgainstEveryChoice(t *testing.T) {
 		}
 	})
 	if capped == 0 || searched == 0 || above == 0 {
-		t.Errorf("got %d capped, %d searched, %d above the floor: the instances prove nothing of one", capped, searched, above)
+		t.Errorf("got %d capped, %d searched, %d above the floor: the test proves nothing about one of them", capped, searched, above)
 	}
 	t.Logf("%d searched, %d above the floor, %d capped", searched, above, capped)
 }

@@ -29,7 +29,7 @@ func setChecks(t *testing.T, n, long int) {
 	}
 }
 
-// valid checks a timeline against the documentation of Task and Slots.
+// valid returns an error if a timeline breaks a rule of Task or Slots.
 func valid(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t schedule.Timeline) error {
 	for i, task := range tasks {
 		if t.Start[i] < 0 || t.End[i] != t.Start[i]+took[i] || t.End[i] > t.Makespan {
@@ -40,7 +40,7 @@ func valid(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t sche
 				return fmt.Errorf("task %d begins at %v, %d ends at %v", i, t.Start[i], k, t.End[k])
 			}
 		}
-		total, host := 0, 0 // that run when it begins
+		total, host := 0, 0 // numbers of tasks that run when it begins
 		for k := range tasks {
 			if t.Start[k] <= t.Start[i] && t.Start[i] < t.End[k] {
 				total++
@@ -56,8 +56,8 @@ func valid(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t sche
 	return nil
 }
 
-// idle looks for a task that could have begun earlier: when its last predecessor ended, or when a
-// slot became free.
+// idle returns an error if a task could have begun earlier: when its last predecessor ended, or
+// when a slot was released.
 func idle(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t schedule.Timeline) error {
 	for i, task := range tasks {
 		from := time.Duration(0)
@@ -83,7 +83,8 @@ func idle(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t sched
 	return nil
 }
 
-// TestSimulateIsValid: a timeline respects all bounds, and leaves no slot idle that a ready task fits.
+// TestSimulateIsValid: a timeline keeps all bounds, and leaves no slot free that a ready task
+// could take.
 func TestSimulateIsValid(t *testing.T) {
 	for seed := range uint64(soak(200, 20_000)) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -105,8 +106,8 @@ func TestSimulateIsValid(t *testing.T) {
 	}
 }
 
-// TestNearTheOptimum: the queue is on average within 5 % of the optimum of instances that can be
-// solved exactly, and within Graham's 2-1/p if only the slots are bounded.
+// TestNearTheOptimum: the makespan is on average within 5 % of the optimum, for instances that can
+// be solved exactly, and within Graham's 2-1/p if only the slots are bounded.
 func TestNearTheOptimum(t *testing.T) {
 	for _, bound := range []bool{false, true} {
 		sum, worst, exact, n := 0.0, 1.0, 0, soak(300, 20_000)
@@ -144,8 +145,8 @@ func TestNearTheOptimum(t *testing.T) {
 // work divided by all slots, or the work of one host divided by its slots. The optimum may be
 // longer.
 func lowerBound(tasks []schedule.Task, s schedule.Slots) time.Duration {
-	bound := schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{}).Makespan // the longest chain
-	work, hosts := time.Duration(0), make(map[string]time.Duration)                        // of all; host → of those against it
+	bound := schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{}).Makespan // longest path
+	work, hosts := time.Duration(0), make(map[string]time.Duration)                        // work of all tasks, and host → work of its tasks
 	for i, length := range schedule.Expected(tasks) {
 		work += length
 		hosts[tasks[i].Host] += length
@@ -158,7 +159,7 @@ func lowerBound(tasks []schedule.Task, s schedule.Slots) time.Duration {
 	return bound
 }
 
-// share is work divided by slots, rounded up to nanoseconds; 0 without a bound.
+// share returns work divided by slots, rounded up to nanoseconds; 0 without a bound.
 func share(work time.Duration, slots int) time.Duration {
 	if slots <= 0 || work == 0 {
 		return 0

@@ -48,13 +48,13 @@ func TestSelect(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if !c.Exact {
-				t.Errorf("got no exact choice after %d nodes", c.Nodes)
+				t.Errorf("not optimal after %d nodes", c.Nodes)
 			}
 		})
 	}
 }
 
-// TestEqualItemsAreNotPermuted: equal items are not tried in every combination.
+// TestEqualItemsAreNotPermuted: the search does not try all combinations of equal items.
 func TestEqualItemsAreNotPermuted(t *testing.T) {
 	items := make([]schedule.Item, 200)
 	for i := range items {
@@ -65,7 +65,8 @@ func TestEqualItemsAreNotPermuted(t *testing.T) {
 	}
 }
 
-// TestSearchIsShort: pruning does not change the result, so only the number of nodes shows its loss.
+// TestSearchIsShort: pruning does not change the result, so only the number of nodes shows that it
+// works.
 func TestSearchIsShort(t *testing.T) {
 	most := map[string]int{"independent": 90, "alike": 40, "prerequisites": 1300, "chains": 290}
 	for _, shape := range shapes {
@@ -80,7 +81,7 @@ func TestSearchIsShort(t *testing.T) {
 	}
 }
 
-// hard returns items whose value is their cost, for which the bound prunes almost nothing.
+// hard returns items with equal densities, for which the bound prunes almost nothing.
 func hard(n int) []schedule.Item {
 	r := rand.New(rand.NewPCG(3, 4))
 	items := make([]schedule.Item, n)
@@ -100,6 +101,6 @@ func TestNodeCap(t *testing.T) {
 		}
 	}
 	if c := schedule.Select(items, schedule.Limits{Budget: 100_001}); c.Nodes != 20_000 {
-		t.Errorf("got %d nodes, want the 20,000 of the default", c.Nodes)
+		t.Errorf("got %d nodes, want the default cap of 20,000", c.Nodes)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// shapes are instances like those of a turn: values in expected hidden milliseconds, costs in
-// tokens.
+// shapes are instances like those after one answer: values in expected hidden milliseconds, costs
+// in tokens.
 var shapes = []struct {
 	name string
 	draw func(r *rand.Rand, n int) []schedule.Item

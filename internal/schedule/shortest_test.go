@@ -7,14 +7,14 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// shortest finds the minimum makespan by trying every choice of tasks to begin whenever a task ends,
-// including none: waiting for a task can be better than filling the slot.
+// shortest returns the minimum makespan. Whenever a task ends it tries each set of tasks to begin,
+// including none, since waiting for a task can be better than filling a slot.
 func shortest(tasks []schedule.Task, s schedule.Slots) time.Duration {
 	m := newModel(tasks, s)
 	f := &finder{m: m, bound: lowerBound(tasks, s), paths: map[int]time.Duration{}, ends: make([]time.Duration, len(tasks))}
 	for i := range tasks {
 		m.path(i, f.paths)
-		f.best += m.lengths[i] // one after the other, and then a little shorter each time
+		f.best += m.lengths[i] // all tasks in sequence, the first bound
 	}
 	f.best++
 	f.begin(0, 0)
@@ -25,7 +25,7 @@ type finder struct {
 	m           *model
 	bound, best time.Duration
 	paths       map[int]time.Duration
-	ends        []time.Duration // of the tasks that run
+	ends        []time.Duration // of the running tasks
 }
 
 // begin decides for each task from an index on whether to begin it now, and then advances to the next

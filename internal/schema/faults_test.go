@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// Reporting one fault at a time cost the client a turn for each.
+// All faults are reported at once. One at a time would cost the client a turn for each.
 func TestFaultsAllAtOnce(t *testing.T) {
 	for _, c := range []struct{ name, schema, arguments, want string }{
 		{"nothing", issues, `{"owner":"o","repo":"r"}`, ""},
@@ -42,7 +42,7 @@ func TestFaultsBounded(t *testing.T) {
 	}
 }
 
-// For any schema, Check returns the first of the faults, and no fault is reported twice.
+// For random schemas, Check returns the first fault of Faults, and no fault is reported twice.
 func TestFaultsAgreeWithCheck(t *testing.T) {
 	wrong, several := 0, 0
 	for seed := range uint64(200) {
@@ -64,13 +64,13 @@ func TestFaultsAgreeWithCheck(t *testing.T) {
 		told := strings.Split(lines(all), "\n")
 		slices.Sort(told)
 		if len(slices.Compact(told)) < len(all) {
-			t.Fatalf("seed %d: %s: one is told twice: %v", seed, arguments, all)
+			t.Fatalf("seed %d: %s: a fault is reported twice: %v", seed, arguments, all)
 		}
 		if len(all) > 1 {
 			several++
 		}
 	}
 	if wrong < 100 || several < 30 {
-		t.Errorf("%d wrong, %d in several places: want more for this to mean anything", wrong, several)
+		t.Errorf("%d wrong, %d in several places: the test proves little", wrong, several)
 	}
 }

@@ -45,8 +45,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A reported fault remains for every value in the open place, and no value of a type outside of
-// TypesAt is valid.
+// A fault that is reported with an open place remains for any value in the place, and no value of
+// a type that TypesAt omits is valid.
 func TestOpenIsCertain(t *testing.T) {
 	values := []string{`null`, `true`, `false`, `0`, `1`, `2.5`, `""`, `"a"`, `"bb"`, `[]`, `["a"]`, `[1,1]`, `{}`, `{"a":1}`, `{"a":"a","b":null}`}
 	seeds := uint64(400)
@@ -81,7 +81,7 @@ func TestOpenIsCertain(t *testing.T) {
 		}
 	}
 	if wrong < 20 || narrow < 20 {
-		t.Errorf("%d were found wrong, %d places want something: want more for this to mean anything", wrong, narrow)
+		t.Errorf("%d with faults, %d places with types: the test proves little", wrong, narrow)
 	}
 }
 
@@ -160,7 +160,7 @@ func (g generator) path() []string {
 	return [][]string{{"a"}, {"a", "a"}, {"a", "0"}, {"b", "1"}, {"a", "b", "a"}}[g.IntN(5)]
 }
 
-// fill returns arguments with a value at a place, otherwise the same for the same path.
+// fill returns arguments with a value at a place. The rest depends only on the path.
 func (g generator) fill(path []string, value string) []byte {
 	for _, name := range slices.Backward(path) {
 		if i, err := strconv.Atoi(name); err == nil {

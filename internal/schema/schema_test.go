@@ -103,7 +103,7 @@ func TestForms(t *testing.T) {
 // The validator reports the location of a sibling that it validates later.
 func TestNameRefusedInAMember(t *testing.T) {
 	s := compiled(t, `{"additionalProperties":{"propertyNames":{"maxLength":2}}}`)
-	for range 50 { // it visits them in any order
+	for range 50 { // the validator visits them in random order
 		check(t, s, `{"a":{"abc":1},"b":{},"c":{},"d":{}}`, `arguments: a member may not be called "abc"`)
 	}
 }
@@ -124,8 +124,8 @@ func TestNoSchema(t *testing.T) {
 	}
 }
 
-// A fault is used in lists and logs: it is one line of bounded length, whatever a server's names,
-// and contains no values.
+// A fault is a line of bounded length without values, whatever names a server uses, as it is shown
+// in lists and logs.
 func TestFaultIsOneLine(t *testing.T) {
 	long := strings.Repeat("ä", 1000)
 	s := compiled(t, fmt.Sprintf(`{"additionalProperties":{"enum":["%s","a\u202eb\n"]}}`, long))

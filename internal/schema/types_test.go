@@ -56,7 +56,7 @@ func TestTypesAtWithoutSchema(t *testing.T) {
 			t.Errorf("got %q, want nothing", got)
 		}
 		if all := s.Faults([]byte(`{"a":1}`), nil); all != nil {
-			t.Errorf("got %v, want nothing wrong", all)
+			t.Errorf("got %v, want no faults", all)
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"mcpschedd/internal/secret"
 )
 
-// TestFind: in arguments and URLs, << and >> enclose what is found, and its name stands before.
+// TestFind: << and >> enclose what Find must return for arguments and URLs, with its name before
+// it.
 func TestFind(t *testing.T) {
 	for _, tt := range []struct{ before, in, names string }{
 		{"", "--token=<<a b c>>", "--token"},

@@ -30,8 +30,8 @@ func draw(r *rand.Rand, from string, n int) string {
 	return string(b)
 }
 
-// checked adds the checksum that GitHub and npm give their tokens: six digits to
-// the base of 62 of the CRC-32 of what stands behind the prefix.
+// checked adds the checksum in tokens of GitHub and npm: the CRC-32 of the text after the prefix,
+// as six digits to the base of 62.
 func checked(prefix, body string) string {
 	sum, out := crc32.ChecksumIEEE([]byte(body)), ""
 	for range 6 {
@@ -50,7 +50,7 @@ func jwt(seed int) string {
 		part(map[string]any{"sub": draw(r, digits, 10), "iat": r.IntN(1e9)}) + "." + draw(r, base62+"-_", 43)
 }
 
-// awsSecret draws what belongs to the id of an AWS key.
+// awsSecret draws the secret part of an AWS key.
 func awsSecret(r *rand.Rand) string {
 	return draw(r, lowerCase, 2) + draw(r, base62+"+/", 36) + draw(r, capits, 2)
 }
@@ -63,8 +63,8 @@ func marshalAny(v any) []byte {
 	return b
 }
 
-// made are secrets as their makers describe them: none was ever given out. Where
-// not all of it is secret, << and >> enclose what is.
+// made are secrets in the formats of their services, which were never issued. If only a part is
+// secret, << and >> enclose it.
 var made = []struct {
 	name string
 	make func(*rand.Rand) string
@@ -146,10 +146,10 @@ var made = []struct {
 	{"quoted", func(r *rand.Rand) string { return `api_key: "<<` + draw(r, base62, 32) + `>>"` }},
 }
 
-// surroundings are what a secret may stand in.
+// surroundings are formats of texts that contain a secret.
 var surroundings = []string{"%s", "a %s b", "(%s)", "`%s`", "x=%s", "%s\nnext: line", "see %s, and then", `say "%s"`, "https://h/%s?x=1"}
 
-// Every secret goes, wherever it stands, and not even eight characters of it stay.
+// Every secret is masked in every text, and not even eight characters of it are left.
 func TestSecretsGo(t *testing.T) {
 	seen := 0
 	for i, m := range made {
@@ -180,7 +180,7 @@ func TestSecretsGo(t *testing.T) {
 	t.Logf("%d texts with secrets of %d kinds", seen, len(made))
 }
 
-// common is the length of the longest part of the secret that is still there.
+// common returns the length of the longest part of the secret that is left in text.
 func common(text, secret string) int {
 	most := 0
 	for from := range secret {
@@ -191,7 +191,7 @@ func common(text, secret string) int {
 	return most
 }
 
-// harmless is what arguments and answers are mostly made of.
+// harmless are typical values in arguments and answers.
 var harmless = []struct {
 	name string
 	make func(*rand.Rand) any
@@ -264,8 +264,8 @@ var harmless = []struct {
 
 func hexes(r *rand.Rand, n int) string { return draw(r, "0123456789abcdef", n) }
 
-// What is harmless stays. There is no telling apart all of it; but what is lost
-// must be rare.
+// Harmless values are not masked, except for a small share that cannot be distinguished from
+// secrets.
 func TestHarmlessStays(t *testing.T) {
 	const most = 0.005
 	seen, lost := 0, 0
@@ -285,8 +285,8 @@ func TestHarmlessStays(t *testing.T) {
 			t.Logf("%s: %d of 200", h.name, mine)
 		}
 	}
-	t.Logf("%d harmless values, %d taken for secrets", seen, lost)
+	t.Logf("%d harmless values, %d masked", seen, lost)
 	if float64(lost) > most*float64(seen) {
-		t.Errorf("got %d of %d taken for secrets, want %v at most", lost, seen, most)
+		t.Errorf("got %d of %d masked, want %v at most", lost, seen, most)
 	}
 }

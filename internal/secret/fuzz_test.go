@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/secret"
 )
 
-// seeds are texts in which rules meet.
+// seeds are texts that several rules match.
 var seeds = []string{
 	`{"password":"hunter2","n":[1,{"token":"abc12345"}],"pin":1234}`,
 	`{"name":"API_TOKEN","value":"abc ghp_abcdefghijklmnopqrstuvwxyz0123456789"}`,
@@ -62,13 +62,13 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("%q became %q, which is no JSON", object, once)
 		}
 		if json.Valid(object) && utf8.Valid(object) && shape(t, object) != shape(t, once) {
-			t.Errorf("%q became %q, which is another shape", object, once)
+			t.Errorf("%q became %q, of another shape", object, once)
 		}
 	})
 }
 
-// shape is a JSON value without what stands in its strings; where a number was
-// replaced, without the number.
+// shape returns a JSON value without the content of its strings, and without numbers that were
+// masked.
 func shape(t *testing.T, value []byte) string {
 	var out strings.Builder
 	for dec := json.NewDecoder(bytes.NewReader(value)); ; {

@@ -50,7 +50,7 @@ func TestMasker(t *testing.T) {
 			t.Errorf("unfinished %q: got %q, want %q", text, got, want)
 		}
 	}
-	long := strings.Repeat("word ", 818) + "correct horse" // which the end of what is read cuts
+	long := strings.Repeat("word ", 818) + "correct horse" // the end of what is read cuts it
 	if got := m.Head([]byte(long), 5000); strings.Contains(got, "correct") || !strings.HasSuffix(got, "word [secret: configured]") {
 		t.Errorf("head: got %q", got)
 	}
@@ -71,7 +71,7 @@ func TestMaskedError(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	if m.Error(io.EOF) != io.EOF || m.Error(nil) != nil {
-		t.Error("an error without secrets is another one now")
+		t.Error("an error without secrets was replaced")
 	}
 }
 
@@ -108,6 +108,6 @@ func TestWhereSecretsAre(t *testing.T) {
 		}
 	}
 	if !secret.Named("GITHUB_TOKEN", "abc123") || secret.Named("HOME", "/home/bob") || secret.Named("PWD", "/home/bob") {
-		t.Error("a variable's name is not understood")
+		t.Error("the name of a variable was not recognised")
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"mcpschedd/internal/secret"
 )
 
-// samples are what stands under names: a word, a number, the key of an issue, an id,
-// something short, something long.
+// samples are typical values of members: a word, a number, the key of an issue, an id, something
+// short, something long.
 var samples = []string{"Enter", "1234", "PROJ-1234", "9f8e7d6c-1a2b-4c3d-8e4f-123456789012", "hunter2", "Ab3dEf6hIj9kLm2nOp5qR"}
 
-// goes returns which of the samples are taken out under a name.
+// goes returns the samples that are masked under a name.
 func goes(name string) (gone []string) {
 	for _, s := range samples {
 		if in := fmt.Sprintf(`{%q:%q}`, name, s); string(secret.JSON([]byte(in))) != in {
@@ -23,14 +23,13 @@ func goes(name string) (gone []string) {
 	return gone
 }
 
-// What the tools of 22 servers call their arguments and fields, as far as a part of
-// it is that of the name of a secret: GitHub, GitLab's and Grafana's, browsers,
-// Notion, git, databases.
+// Names of arguments and fields of 22 servers that resemble the name of a secret: of GitHub,
+// GitLab, Grafana, browsers, Notion, git, databases.
 func TestNamesOfRealTools(t *testing.T) {
 	const (
-		all   = "all"   // nothing stays: it is a secret, or might be
-		token = "token" // what looks like one goes: the name is used for other things too
-		none  = "none"  // ids, counts and switches, which follow-ups are read off
+		all   = "all"   // every value is masked, as it is or may be a secret
+		token = "token" // only values that look like secrets are masked, as the name has other meanings too
+		none  = "none"  // nothing is masked: ids, counts and switches, which follow-ups use
 	)
 	tests := []struct{ name, want, why string }{
 		{"api_key", all, ""},
@@ -52,7 +51,7 @@ func TestNamesOfRealTools(t *testing.T) {
 		{"author", none, ""}, {"keywords", none, ""}, {"assignees", none, ""}, {"signed", none, ""},
 		{"signatureType", none, ""}, {"signingWarning", none, ""}, {"insightSetId", none, ""}, {"user_id", none, ""},
 
-		// Of servers that are not among them.
+		// Names of other servers.
 		{"issueIdOrKey", none, ""}, {"projectKey", none, ""}, {"file_key", none, ""}, {"space_key", none, ""},
 		{"primary_key", none, ""}, {"sort_key", none, ""}, {"partitionKey", none, ""}, {"cache_key", none, ""},
 		{"public_key", none, ""}, {"idempotency_key", none, ""}, {"sort_keys", none, ""},
@@ -77,7 +76,7 @@ func TestNamesOfRealTools(t *testing.T) {
 			got = strings.Join(gone, " ")
 		}
 		if got != tt.want {
-			t.Errorf("%s: got %s, want %s: %v are taken out", tt.name, got, tt.want, gone)
+			t.Errorf("%s: got %s, want %s: %v are masked", tt.name, got, tt.want, gone)
 		}
 	}
 }

@@ -151,7 +151,7 @@ func TestJSON(t *testing.T) {
 func TestJSONIsTheSameSliceIfNothingIsFound(t *testing.T) {
 	in := []byte(`{"a":"b"}`)
 	if out := secret.JSON(in); &out[0] != &in[0] {
-		t.Error("got a copy")
+		t.Error("got a copy, want the same slice")
 	}
 }
 

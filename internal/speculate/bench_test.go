@@ -39,7 +39,7 @@ func BenchmarkObserved(b *testing.B) {
 	var c *speculate.Session
 	up := at1(newShelf(b))
 	for n := 0; b.Loop(); n++ {
-		if n%1000 == 0 { // more at once are not observed
+		if n%1000 == 0 { // a session with more calls in progress is not observed
 			if d != nil {
 				d.Close()
 			}

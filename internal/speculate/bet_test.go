@@ -14,15 +14,15 @@ import (
 
 const host = "api.example.com"
 
-// up is an upstream whose concurrency is not known.
+// up is an upstream of unknown concurrency.
 var up = &speculate.Upstream{Key: "up", Instance: 7}
 
-// bet is a prefetch whose fate the test decides.
+// bet is a prefetch with an outcome that the test decides.
 type bet struct {
 	key   call.Key
 	host  string
 	fate  atomic.Int64
-	claim *speculate.Claim // once it has begun
+	claim *speculate.Claim // nil until it has started
 }
 
 func newBet(i int) *bet { return &bet{key: key(i), host: host} }
@@ -31,7 +31,7 @@ func key(i int) call.Key {
 	return call.Key{Upstream: up.Instance, Scope: "s", Tool: "t", Arguments: fmt.Sprint(i)}
 }
 
-// start begins the bet, or returns why not.
+// start starts the prefetch, or returns the reason why it cannot.
 func (b *bet) start(ctx context.Context, s *speculate.Claims) (refused string) {
 	return s.Start(ctx, up, b.key, b.host, false, func(c *speculate.Claim) (func() call.Fate, string) {
 		b.claim = c
@@ -76,7 +76,7 @@ func known(d *speculate.Scheduler) speculate.Concurrency {
 	return is
 }
 
-// runs are the calls in progress, by the tests' numbers.
+// runs holds the calls in progress, by the tests' numbers.
 var runs sync.Map // runOf → *speculate.Run
 
 type runOf struct {

@@ -16,15 +16,15 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// table is an Environment that allows each candidate unless a test says otherwise. Prefetches end
-// when the test ends them.
+// table is an Environment that allows each candidate unless a test says otherwise. The test ends
+// the prefetches.
 type table struct {
 	session  *speculate.Claims
 	refusal  func(c *predict.Candidate) enrich.Reason // nil: nothing stands in the way
 	now      time.Time
-	begun    []string // arguments
+	begun    []string // arguments of the prefetches that were started
 	claims   []*speculate.Claim
-	declined map[string]enrich.Reason // by arguments
+	declined map[string]enrich.Reason // arguments → reason
 }
 
 func (w *table) key(arguments string) call.Key {
@@ -50,7 +50,7 @@ func (w *table) Declined(c *predict.Candidate, why enrich.Reason) {
 	w.declined[c.Key.Arguments] = why
 }
 
-// laid returns a chooser for an upstream of known concurrency.
+// laid returns a chooser for an upstream of the given concurrency.
 func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *table) {
 	d := speculate.New(speculate.Options{})
 	if is != speculate.Unknown {
@@ -82,15 +82,15 @@ var (
 	thinker = speculate.Situation{Host: host, Think: time.Second}
 )
 
-// budget returns the rules of an offer.
+// budget returns rules with a token budget per answer.
 func budget(tokens int) *speculate.Rules {
 	o := *usual
 	o.Budget = tokens
 	return &o
 }
 
-// TestChooseGoesOn: candidates that lack a slot wait for one, and each is begun once, the likeliest
-// first; unlikely ones are never begun.
+// TestChooseGoesOn: candidates without a slot wait for one. Each is started once, the most
+// probable first. Improbable ones are never started.
 func TestChooseGoesOn(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	all := nth(t, 6)
@@ -110,7 +110,7 @@ func TestChooseGoesOn(t *testing.T) {
 	}
 }
 
-// TestChooseFull: a candidate that finds all slots taken by other prefetches is declined as one too many.
+// TestChooseFull: if other prefetches hold all slots, a candidate is declined with the reason cap.
 func TestChooseFull(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	all := nth(t, 5)
@@ -127,16 +127,17 @@ func TestChooseFull(t *testing.T) {
 // TestChooseBudget: candidates that wait for a slot share the budget of their answer.
 func TestChooseBudget(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
-	c.Offer(w.now, nth(t, 5), budget(350), w) // each takes 150: 100 for its answer
+	c.Offer(w.now, nth(t, 5), budget(350), w) // each takes 150 tokens: 100 for its answer
 	for range 5 {
 		c.Choose(w.now, usual, thinker, w)
 	}
 	if len(w.begun) != 2 {
-		t.Errorf("got %v, want the two that the budget allows", w.begun)
+		t.Errorf("got %v, want two, as many as the budget allows", w.begun)
 	}
 }
 
-// TestChooseTellsWhatWasLacking: a dropped candidate is declined for what it lacked last.
+// TestChooseTellsWhatWasLacking: a candidate that waited and is dropped has the reason for which
+// it last could not start.
 func TestChooseTellsWhatWasLacking(t *testing.T) {
 	for _, tt := range []struct {
 		is        speculate.Concurrency
@@ -146,7 +147,7 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 	}{
 		{speculate.Parallel, 0.5, 30 * time.Second, "", enrich.Cap},
 		{speculate.Serial, 0.9, 30 * time.Second, enrich.Throttled, enrich.Throttled},
-		{speculate.Unknown, 0.31, 30 * time.Second, enrich.Throttled, enrich.Throttled}, // it saves .31 · 2 s, and delays by .5 · .69 · 28 s
+		{speculate.Unknown, 0.31, 30 * time.Second, enrich.Throttled, enrich.Throttled}, // it saves .31 · 2 s, and costs .5 · .69 · 28 s
 		{speculate.Unknown, 0.9, 3 * time.Second, "", enrich.Cap},
 	} {
 		d, c, w := laid(tt.is)
@@ -223,8 +224,8 @@ func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 	}
 }
 
-// TestChooseAtLevelZero: at level 0 only the candidate that level 1 would begin is watched. If the
-// likeliest of five is right in six of ten cases, the level rises again.
+// TestChooseAtLevelZero: at level 0 only the candidate that level 1 would start is watched. If the
+// most probable of five candidates is right in six of ten cases, the level rises again.
 func TestChooseAtLevelZero(t *testing.T) {
 	d, c, w := laid(speculate.Parallel)
 	for range 3 {
@@ -234,7 +235,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 		}
 	}
 	if !w.session.Room(host, up).Watch {
-		t.Fatal("want the level at which nothing is begun")
+		t.Fatal("want level 0")
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for turn := range 120 {
@@ -257,11 +258,11 @@ func TestChooseAtLevelZero(t *testing.T) {
 		w.now = w.now.Add(2 * time.Minute)
 		w.session.Review(w.now)
 	}
-	t.Errorf("nothing was begun again: %+v", d.Stats())
+	t.Errorf("no prefetch was started after that: %+v", d.Stats())
 }
 
-// TestChooseWatchesForAsLongAsItsAnswerServes: a candidate is watched for as long as its answer would
-// be kept.
+// TestChooseWatchesForAsLongAsItsAnswerServes: a watched candidate is right if the call comes
+// while its answer would be served.
 func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	shadow := *usual

@@ -13,8 +13,9 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// TestConcurrency estimates the concurrency of simulated servers from the calls of one agent, or of
-// many. A serial server must not be taken for parallel, as prefetches would delay calls.
+// TestConcurrency estimates the concurrency of simulated servers from the calls of one client, or
+// of many. A serial server must not be estimated as parallel, as prefetches would then delay
+// calls.
 func TestConcurrency(t *testing.T) {
 	const serial, parallel = speculate.Serial, speculate.Parallel
 	for _, tt := range []struct {
@@ -23,8 +24,8 @@ func TestConcurrency(t *testing.T) {
 		agents int
 		noise  float64
 		is     speculate.Concurrency
-		least  float64 // share of the calls after which it is known
-		wrong  float64 // share after which it may be taken for the opposite
+		least  float64 // share of the calls after which the estimate is right, at least
+		wrong  float64 // share of the calls after which the estimate is the opposite, at most
 	}{
 		{"one after the other, exactly", inLine, 1, 0, serial, 0.9, 0},
 		{"one after the other", inLine, 1, 0.25, serial, 0.9, 0.005},
@@ -56,11 +57,11 @@ func TestConcurrency(t *testing.T) {
 			}
 			share := func(l speculate.Concurrency) float64 { return float64(seen[l]) / float64(seen[0]+seen[1]+seen[2]) }
 			if got := share(tt.is); got < tt.least {
-				t.Errorf("known to be %v after %.2f of the calls, want %.2f", tt.is, got, tt.least)
+				t.Errorf("estimated as %v after %.2f of the calls, want %.2f", tt.is, got, tt.least)
 			}
 			opposite := serial + parallel - tt.is
 			if got := share(opposite); got > tt.wrong {
-				t.Errorf("taken to be %v after %.4f of the calls, want at most %.4f", opposite, got, tt.wrong)
+				t.Errorf("estimated as %v after %.4f of the calls, want at most %.4f", opposite, got, tt.wrong)
 			}
 		})
 	}
@@ -77,11 +78,11 @@ func TestConcurrencyNeither(t *testing.T) {
 		watchConcurrency(d, calls, func(*work) { seen[known(d)]++ })
 	}
 	if got := float64(seen[speculate.Parallel]) / float64(seen[0]+seen[1]+seen[2]); got > 0.3 {
-		t.Errorf("taken to be parallel after %.2f of the calls", got)
+		t.Errorf("estimated as parallel after %.2f of the calls", got)
 	}
 }
 
-// TestConcurrencyChanges: after a restart with other workers, the estimate soon changes.
+// TestConcurrencyChanges: after a restart with another concurrency, the estimate soon changes.
 func TestConcurrencyChanges(t *testing.T) {
 	calls := traffic(rand.New(rand.NewPCG(1, 2)), 600, 0.25)
 	third := len(calls) / 3
@@ -100,13 +101,13 @@ func TestConcurrencyChanges(t *testing.T) {
 	})
 }
 
-// overlap is two calls, of which the second is of a tool that takes 100 ms and overlaps the first.
-// Times are in ms.
+// overlap is two overlapping calls, the second one of a tool with a usual latency of 100 ms. Times
+// are in ms.
 type overlap struct{ began2, ended1, ended2 int }
 
 func at(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 
-// alone gives the scheduler a sample of a tool at an idle instance.
+// alone records a call of a tool at an idle instance.
 func alone(d *speculate.Scheduler, tool string, ms int) {
 	for id := range uint64(3) {
 		began(d, 1000+id, tool, nil, at(-60_000))
@@ -114,7 +115,7 @@ func alone(d *speculate.Scheduler, tool string, ms int) {
 	}
 }
 
-// play gives the scheduler the two calls, in the nth minute.
+// play records the two calls, in the nth minute.
 func (o overlap) play(d *speculate.Scheduler, n int, second string) {
 	at := func(ms int) time.Time { return at(60_000*n + ms) }
 	began(d, 1, "any", nil, at(0))
@@ -150,8 +151,8 @@ func TestConcurrencySaysNothing(t *testing.T) {
 	}
 }
 
-// TestAbandoned: the upstream may still run an abandoned call, so that the latencies of later calls
-// are not usable.
+// TestAbandoned: the upstream may still run an abandoned call, so latencies of later calls are not
+// used as usual latencies.
 func TestAbandoned(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	for i := range 10 {
@@ -159,18 +160,18 @@ func TestAbandoned(t *testing.T) {
 		cut(d, 1, at(1000*i+1))
 		ended(d, 1, at(1000*i+1))
 		began(d, 2, "t", nil, at(1000*i+2))
-		ended(d, 2, at(1000*i+190)) // 90 of them for the first
+		ended(d, 2, at(1000*i+190)) // the first 90 ms of it while the abandoned call may have run
 	}
 	for n := range 3 {
-		overlap{10, 190, 200}.play(d, 1+n, "t") // would be parallel, if 190 were usual
+		overlap{10, 190, 200}.play(d, 1+n, "t") // would be evidence of parallel calls, if 190 ms were the usual latency
 	}
 	if got := known(d); got != speculate.Unknown {
 		t.Errorf("got %v", got)
 	}
 }
 
-// TestAbandonedGone: if the usual latency of an abandoned call is known, the upstream is not assumed
-// to run it for longer.
+// TestAbandonedGone: the upstream is assumed to run an abandoned call no longer than its usual
+// latency.
 func TestAbandonedGone(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
@@ -190,7 +191,7 @@ func TestAbandonedGone(t *testing.T) {
 	}
 }
 
-// teach tells the scheduler the concurrency of an upstream.
+// teach sets the scheduler's estimate of an upstream.
 func teach(d *speculate.Scheduler, is speculate.Concurrency) {
 	if is == speculate.Serial {
 		d.PresumeConcurrency(up.Key, predict.Concurrency{Serial: 3})
@@ -199,8 +200,8 @@ func teach(d *speculate.Scheduler, is speculate.Concurrency) {
 	}
 }
 
-// TestPresume: what was learned earlier holds at once unless it is out of range, and evidence overturns
-// it. The usual latencies of tools are a sample each.
+// TestPresume: a stored estimate holds at once unless its values are out of range, and new
+// evidence can overturn it. A stored usual latency counts as one sample.
 func TestPresume(t *testing.T) {
 	parallel, serial := overlap{10, 100, 110}, overlap{10, 100, 200}
 	for _, tt := range []struct {
@@ -248,7 +249,7 @@ func TestConcurrencyNoHarm(t *testing.T) {
 			}
 		}
 		if harmed > 1 {
-			t.Errorf("noise %v: in %d runs of 20 a wait is counted", noise, harmed)
+			t.Errorf("noise %v: harm was counted in %d runs of 20, want none", noise, harmed)
 		}
 	}
 }

@@ -27,11 +27,11 @@ func TestHang(t *testing.T) {
 		if st := d.Stats(); !errors.Is(b.ended(), speculate.ErrDeadline) || st.UnderWay != 0 {
 			t.Errorf("at the deadline: %v, %+v", b.ended(), st)
 		}
-		wantRefused(t, s, newBet(1), "in_flight") // until it has returned
+		wantRefused(t, s, newBet(1), "in_flight") // until the call has returned
 		other := begin(t, s, newBet(2))
 		b.claim.Done()
 		if got := d.Stats().UnderWay; got != 1 {
-			t.Errorf("its late return: got %d under way, want the other one", got)
+			t.Errorf("after its late return: got %d prefetches in progress, want the other one", got)
 		}
 		other.claim.Done()
 		begin(t, s, newBet(1))
@@ -39,8 +39,8 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestOneAtATime: an upstream that is serial or unknown gets one prefetch at a time from all sessions;
-// a serial one gets none beside a call.
+// TestOneAtATime: an upstream that is serial or of unknown concurrency gets one prefetch at a time
+// from all sessions together. A serial one gets none while a call is in progress.
 func TestOneAtATime(t *testing.T) {
 	for _, is := range []speculate.Concurrency{speculate.Unknown, speculate.Serial} {
 		d := speculate.New(speculate.Options{})
@@ -60,7 +60,8 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// TestDropUnless: a prefetch that no longer pays is cancelled, unless a call has joined it.
+// TestDropUnless: a prefetch that is no longer worth its cost is cancelled, unless a call has
+// joined it.
 func TestDropUnless(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 5})
 	s := d.NewClaims("")
@@ -68,12 +69,12 @@ func TestDropUnless(t *testing.T) {
 	s.Called(start, joined.key)
 	s.DropUnless(start, func(k call.Key) bool { return k == good.key })
 	if got := poor.ended(); !errors.Is(got, speculate.ErrDropped) {
-		t.Errorf("what pays no longer: got %v", got)
+		t.Errorf("not worth its cost any more: got %v", got)
 	}
 	if good.ended() != nil || joined.ended() != nil {
 		t.Errorf("got %v and %v", good.ended(), joined.ended())
 	}
 	if st := d.Stats(); st.UnderWay != 3 {
-		t.Errorf("got %+v", st) // the slot is free when the call has returned
+		t.Errorf("got %+v", st) // the slot is released when the call returns
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Throttle drives a throttle by itself.
+// Throttle is a throttle without a scheduler.
 type Throttle struct{ t throttle }
 
 func NewThrottle() *Throttle                       { return &Throttle{throttle{level: normal}} }
@@ -22,7 +22,7 @@ func (d *Scheduler) Followed(up *Upstream) int {
 	return len(d.instanceLocked(up).calls)
 }
 
-// Anonymous returns the claim of a prefetch of no session in particular.
+// Anonymous returns the claim of a prefetch without a session.
 func (d *Scheduler) Anonymous() *Claim {
 	s := d.NewClaims("")
 	d.mu.Lock()
@@ -30,8 +30,8 @@ func (d *Scheduler) Anonymous() *Claim {
 	return &Claim{claims: s, host: d.hostLocked("anywhere")}
 }
 
-// Harmed returns how often prefetches have done harm of a kind, and how long calls waited, according to
-// the events that are not yet read.
+// Harmed returns the number of harms of a kind, and how long calls waited, from the events that
+// have not been read yet.
 func (d *Scheduler) Harmed(what Harm) (n int64, waitMS float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,18 +17,18 @@ func TestHarm(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.NewClaims("")
 	d.Harm(host, nil, speculate.ForegroundWait, 999*time.Microsecond)
-	wantRoom(t, s, host, "3 1 false") // too short to matter
+	wantRoom(t, s, host, "3 1 false") // too short to count
 	d.Harm(host, nil, speculate.RateLimited, 0)
 	wantRoom(t, s, host, "1 2 false")
 	wantRoom(t, s, "elsewhere", "3 1 false")
 	d.Harm(host, s, speculate.ForegroundWait, 1500*time.Microsecond)
-	wantRoom(t, s, host, "1 2 false") // the host has lost a level already, the session not
+	wantRoom(t, s, host, "1 2 false") // only the session loses a level, as the host has lost one already
 	wantRoom(t, s, "elsewhere", "1 2 false")
 	begin(t, s, newBet(1)).claim.Done()
 	d.Harm(host, s, speculate.Eviction, 0)
 	wantRoom(t, s, host, "1 4 false")
 	begin(t, s, newBet(2)).claim.Done()
-	d.Harm(host, s, speculate.Question, 0) // the session's level alone
+	d.Harm(host, s, speculate.Question, 0) // does not count against the host
 	wantRoom(t, s, host, "1 4 true")
 	wantRefused(t, s, newBet(3), "throttled")
 	wantRoom(t, d.NewClaims(""), host, "1 4 false")
@@ -49,8 +49,8 @@ func TestHarm(t *testing.T) {
 	}
 }
 
-// TestLimited: a host that answers 429 to a call loses a level if a prefetch was sent there within the
-// last minute, once for each prefetch. If it answered another replica, only that one counts the 429.
+// TestLimited: if a host answers a call with 429 within a minute after a prefetch, it loses a
+// level, once per prefetch. A 429 that another replica got counts at that replica only.
 func TestLimited(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
 		d := newScheduler(speculate.Options{})
@@ -72,7 +72,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// TestHarmOfWaiting: at a serial upstream, the wait of a call for a prefetch is harm.
+// TestHarmOfWaiting: if a call at a serial upstream has to wait for a prefetch, that is harm.
 func TestHarmOfWaiting(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, speculate.Serial)
@@ -92,8 +92,8 @@ func TestHarmOfWaiting(t *testing.T) {
 	wantRoom(t, b, host, "1 2 false")
 }
 
-// TestHarmOfGivenUp: a serial upstream may still run an abandoned prefetch, so what the next call takes
-// beyond its usual latency is harm.
+// TestHarmOfGivenUp: a serial upstream may still run an abandoned prefetch, so the time that the
+// next call takes beyond its usual latency is harm.
 func TestHarmOfGivenUp(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		for _, over := range []bool{false, true} {
@@ -102,8 +102,8 @@ func TestHarmOfGivenUp(t *testing.T) {
 	}
 }
 
-// givenUp makes such a call before or after the prefetch is abandoned, and ends the prefetch before or
-// after that.
+// givenUp makes such a call before the prefetch is abandoned or, if sent is false, after it. over
+// says that the prefetch's fate is known by then.
 func givenUp(t *testing.T, sent, over bool) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
@@ -119,7 +119,7 @@ func givenUp(t *testing.T, sent, over bool) {
 		t.Fatalf("got %v", g.ended())
 	}
 	if over {
-		cut(d, 1, at(13)) // it has ended for us
+		cut(d, 1, at(13)) // abandoned; the server may still run it
 	}
 	if !sent {
 		began(d, 2, "t", nil, at(12))
@@ -133,14 +133,15 @@ func givenUp(t *testing.T, sent, over bool) {
 	}
 }
 
-// TestNoHarmOfCut: a wait for an abandoned call is not a prefetch's harm.
+// TestNoHarmOfCut: a call that waits for another call that was abandoned is not harmed by a
+// prefetch.
 func TestNoHarmOfCut(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	teach(d, speculate.Serial)
 	s := d.NewClaims("")
 	g := begin(t, s, newBet(1))
-	s.Called(at(0), key(1)) // as good as real
+	s.Called(at(0), key(1)) // the client's call joins the prefetch
 	for id, claim := range []*speculate.Claim{nil, g.claim} {
 		began(d, uint64(id), "t", claim, at(0))
 		began(d, 2, "t", nil, at(10))
@@ -153,12 +154,12 @@ func TestNoHarmOfCut(t *testing.T) {
 	}
 }
 
-// TestHarmOfGivenUpUnclear: after an abandoned prefetch a slightly longer latency is not harm, nor is
-// the wait of another prefetch.
+// TestHarmOfGivenUpUnclear: after an abandoned prefetch, a latency that is only slightly longer is
+// not harm. Neither is the wait of another prefetch.
 func TestHarmOfGivenUpUnclear(t *testing.T) {
 	for _, prefetch := range []bool{false, true} {
 		d := speculate.New(speculate.Options{})
-		for i, ms := range []int{70, 100, 140, 70, 100, 140} { // now a little less and now a little more
+		for i, ms := range []int{70, 100, 140, 70, 100, 140} { // latencies that vary
 			began(d, 1, "t", nil, at(1000*i-10_000))
 			ended(d, 1, at(1000*i-10_000+ms))
 		}
@@ -184,7 +185,8 @@ func TestHarmOfGivenUpUnclear(t *testing.T) {
 	}
 }
 
-// TestNoHarmOfJoined: a call that waits for a joined prefetch waits for a call.
+// TestNoHarmOfJoined: a call that waits for a prefetch which another call has joined is not
+// harmed, as it would have waited for that call.
 func TestNoHarmOfJoined(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, speculate.Serial)

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// TestConcurrencyHarm: the counted waits for prefetches at a serial upstream match the simulation.
+// TestConcurrencyHarm: the counted waits at a serial upstream match those of the simulation.
 func TestConcurrencyHarm(t *testing.T) {
 	for _, noise := range []float64{0, 0.5} {
 		calls := traffic(rand.New(rand.NewPCG(3, 4)), 500, noise)
@@ -32,7 +32,7 @@ func TestConcurrencyHarm(t *testing.T) {
 				if want > 0 {
 					harmed++
 				}
-			case got == 0: // it looked as if they had been side by side
+			case got == 0: // the calls seemed to run in parallel
 				missed++
 			default:
 				wrong++
@@ -41,16 +41,16 @@ func TestConcurrencyHarm(t *testing.T) {
 			serial = known(d) == speculate.Serial
 		})
 		if harmed < 20 || noise == 0 && missed > 0 || missed > harmed/10 || wrong > 0 {
-			t.Errorf("noise %v: %d waits were counted, %d were not, and %d not as they were", noise, harmed, missed, wrong)
+			t.Errorf("noise %v: %d waits were counted, %d were missed, and %d had a wrong length", noise, harmed, missed, wrong)
 		}
 	}
 }
 
-// FuzzConcurrency records calls out of order, as times are taken on other goroutines before they are
-// recorded.
+// FuzzConcurrency records calls out of order, as happens when goroutines record times that they
+// took earlier.
 func FuzzConcurrency(f *testing.F) {
 	f.Add([]byte("\x00\x10\x40\x10\x80\x50\x40\x60"))
-	// A call given up, one long after, and one noted late.
+	// A call that is abandoned, one long after it, and one that is recorded late.
 	f.Add([]byte("\x00\x10\x81\x00\x40\x20\x00\xff\x40\xff\x00\x20\x40\x30"))
 	f.Fuzz(func(t *testing.T, story []byte) {
 		d := speculate.New(speculate.Options{})
@@ -75,14 +75,14 @@ func FuzzConcurrency(f *testing.F) {
 			default:
 				d.Answered(run, now)
 				if alone := run.Unloaded(); alone < 0 || alone > max(run.Took(), 1) {
-					t.Fatalf("a call of %v would have taken %v alone", run.Took(), alone)
+					t.Fatalf("a call of %v: got an unloaded latency of %v", run.Took(), alone)
 				}
 			}
 			if slots := s.Room(host, up).Slots; slots < 0 || slots > 3 {
-				t.Fatalf("got room for %d", slots)
+				t.Fatalf("got room for %d prefetches", slots)
 			}
 			if got := d.Followed(up); got > 64 {
-				t.Fatalf("%d calls are followed", got)
+				t.Fatalf("%d calls are tracked", got)
 			}
 		}
 		if _, got := d.Harmed(speculate.ForegroundWait); got < 0 {

@@ -17,8 +17,8 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// modelScheduler is the scheduler by its rules, computed from lists of all events (levelAfter). Its
-// upstream is parallel.
+// modelScheduler computes the scheduler's state from the lists of all its events (see levelAfter).
+// Its upstream is parallel.
 type modelScheduler struct {
 	scheduler *speculate.Scheduler
 	opt       speculate.Options
@@ -44,7 +44,7 @@ type modelSession struct {
 
 type modelPrefetch struct {
 	*bet
-	holds, out, asked, dropped, overdue, settled bool // out: its call has not returned
+	holds, out, asked, dropped, overdue, settled bool // out: the call has not returned
 	until                                        time.Time
 	hostEra, era                                 int
 }
@@ -70,7 +70,7 @@ func (d *modelScheduler) underWay() (n int) {
 	return n
 }
 
-// holding counts the slots of prefetches to a host; "" for any.
+// holding returns the number of slots that the session holds at a host; "" for any host.
 func (s *modelSession) holding(host string) (n int) {
 	for _, g := range s.prefetches {
 		if g.holds && (host == "" || g.host == host) {
@@ -80,7 +80,7 @@ func (s *modelSession) holding(host string) (n int) {
 	return n
 }
 
-// room is Room by the rules.
+// room computes what Room must return.
 func (d *modelScheduler) room(s *modelSession, host string) (slots int, watch bool) {
 	share := func(level int) int {
 		switch level {
@@ -147,7 +147,7 @@ func (d *modelScheduler) label(s *modelSession, host string, hostEra, era int, k
 	}
 }
 
-// settle counts fates; with last, also pending ones.
+// settle counts known fates; with last, also pending ones.
 func (d *modelScheduler) settle(s *modelSession, last bool) {
 	for _, g := range s.prefetches {
 		fate := call.Fate(g.fate.Load())
@@ -170,7 +170,7 @@ func (d *modelScheduler) settle(s *modelSession, last bool) {
 	}
 }
 
-// lose counts lost watched claims as wasted.
+// lose counts the lost watched claims as wasted.
 func (d *modelScheduler) lose(s *modelSession, lost func(*modelWatch) bool) {
 	s.watched = slices.DeleteFunc(s.watched, func(w *modelWatch) bool {
 		if lost(w) {
@@ -197,10 +197,10 @@ func (d *modelScheduler) expire(s *modelSession) {
 // op is an operation on a scheduler.
 type op struct {
 	what    string
-	session int // counted from the one that began last
+	session int // 0 is the session that began last
 	key     int
 	host    string
-	n       int // what else there is to say
+	n       int // parameter of the operation
 }
 
 func drawOp(t *rapid.T) op {
@@ -324,7 +324,7 @@ func (d *modelScheduler) end(s *modelSession) {
 	}
 }
 
-// check compares everything observable.
+// check compares the model with everything that the scheduler reports.
 func (d *modelScheduler) check() {
 	st := d.scheduler.Stats()
 	if want := d.underWay(); st.UnderWay != want {
@@ -373,7 +373,7 @@ func (d *modelScheduler) play(history []op) {
 	if n := d.underWay(); n != 0 {
 		d.fail("%d slots are left", n)
 	}
-	time.Sleep(time.Minute) // a deadline that was not stopped would count
+	time.Sleep(time.Minute) // a deadline that was not stopped would now change the counts
 	synctest.Wait()
 	d.check()
 }
@@ -404,7 +404,7 @@ func TestModel(t *testing.T) {
 		"host level 0", "host level 1", "host level 2", "host level 3",
 	} {
 		if seen[what] == 0 && !t.Failed() {
-			t.Errorf("%q was never seen: the histories prove nothing of it", what)
+			t.Errorf("no history had %q: the test proves nothing about it", what)
 		}
 	}
 	t.Log(seen)

@@ -14,16 +14,17 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// crowd is many concurrent sessions, at upstreams of their own and at three shared ones, with calls
-// that return at any time or never.
+// crowd is a test with many concurrent sessions, each at an upstream of its own and at three
+// shared ones. Calls return at any time or never.
 type crowd struct {
 	scheduler *speculate.Scheduler
 	calls     sync.WaitGroup // begun by prefetches
 	begun     atomic.Int64   // of them
 }
 
-// TestManySessions runs 200 sessions with a goroutine each. Calls return on other goroutines, hang
-// until they are abandoned, or are refused, and harm and reloads come at any time. Nothing may be left.
+// TestManySessions runs 200 sessions, each with a goroutine. Calls return on other goroutines,
+// hang until they are cancelled, or are refused. Harm and reloads happen at any time. At the end
+// no prefetch may be left.
 func TestManySessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{scheduler: speculate.New(speculate.Options{Deadline: time.Second})}
@@ -46,7 +47,7 @@ func TestManySessions(t *testing.T) {
 	})
 }
 
-// meddle causes events that may come at any time.
+// meddle causes harm and reloads at random times.
 func (c *crowd) meddle(stop chan struct{}) {
 	for i := 0; ; i++ {
 		select {
@@ -71,7 +72,7 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 	for range 60 {
 		time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
 		k := key(r.IntN(20))
-		k.Upstream = []uint64{uint64(r.IntN(3)), uint64(10 + i), uint64(10 + i)}[r.IntN(3)] // shared, or its own
+		k.Upstream = []uint64{uint64(r.IntN(3)), uint64(10 + i), uint64(10 + i)}[r.IntN(3)] // shared, or only of this session
 		now := time.Now()
 		c.real(s, k, r)
 		s.Review(now)
@@ -119,7 +120,7 @@ func (c *crowd) prefetch(ctx context.Context, s *speculate.Claims, k call.Key, h
 		s.Start(ctx, upstreamOf(k), k, host, false, notBegun)
 		return
 	case 1:
-		takes = time.Hour // hangs, and minds its context
+		takes = time.Hour // hangs until its context ends
 	}
 	s.Start(ctx, upstreamOf(k), k, host, false, func(claim *speculate.Claim) (func() call.Fate, string) {
 		c.begun.Add(1)
@@ -131,7 +132,7 @@ func (c *crowd) prefetch(ctx context.Context, s *speculate.Claims, k call.Key, h
 			case <-time.After(takes):
 				fate.Store(int64(good))
 			case <-claim.Context.Done():
-				time.Sleep(2 * time.Second) // it takes its time to give up
+				time.Sleep(2 * time.Second) // returns only some time after the cancellation
 				fate.Store(int64(call.Wasted))
 			}
 			c.scheduler.Answered(run, time.Now())

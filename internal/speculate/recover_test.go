@@ -7,8 +7,8 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// walk labels a throttle at random, with a share of right prefetches, and calls each after every label
-// with their number.
+// walk adds random labels to a throttle, of which the share right are hits, and calls each with
+// the number of labels so far.
 func walk(t *speculate.Throttle, r *rand.Rand, right float64, labels int, each func(n int)) {
 	for n := range labels {
 		t.Started()
@@ -17,7 +17,7 @@ func walk(t *speculate.Throttle, r *rand.Rand, right float64, labels int, each f
 	}
 }
 
-// shaken returns a throttle after a random history.
+// shaken returns a throttle with a random history.
 func shaken(r *rand.Rand) *speculate.Throttle {
 	t := speculate.NewThrottle()
 	for range r.IntN(6) {
@@ -30,15 +30,15 @@ func shaken(r *rand.Rand) *speculate.Throttle {
 	return t
 }
 
-// TestRecovers: from any state, a throttle without further harm recovers if half of the prefetches are
-// right, and does not if a fifth is.
+// TestRecovers: from any state and without further harm, a throttle recovers if half of the
+// prefetches are right, and does not if only a fifth is.
 func TestRecovers(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		right float64
 		goal  func(level int) bool
-		most  int     // labels until then, in the longest of the walks
-		share float64 // of the time after the first 500 that it is there
+		most  int     // number of labels until it has recovered, at most
+		share float64 // share of the time after the first 500 labels for which it has recovered, at least
 	}{
 		{"half right: what is configured", 0.5, func(level int) bool { return level >= 3 }, 300, 0.99},
 		{"a fifth right: one at a time at most", 0.2, func(level int) bool { return level <= 1 }, 300, 0.99},
@@ -66,9 +66,9 @@ func TestRecovers(t *testing.T) {
 				longest = max(longest, first)
 			}
 			share := float64(there) / (walks * (labels - 500))
-			t.Logf("there %.3f of the time, first after %d labels at most", share, longest)
+			t.Logf("recovered %.3f of the time, first after %d labels at most", share, longest)
 			if longest > tt.most || share < tt.share {
-				t.Errorf("got there after %d labels and %.3f of the time, want %d and %.3f", longest, share, tt.most, tt.share)
+				t.Errorf("recovered after %d labels and for %.3f of the time, want %d and %.3f", longest, share, tt.most, tt.share)
 			}
 		})
 	}

@@ -11,16 +11,16 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// work is a call at a simulated upstream.
+// work is a call at a simulated server.
 type work struct {
 	tool     string
 	prefetch bool
-	arrives  float64 // seconds
-	takes    float64 // on its own
+	arrives  float64 // in seconds
+	takes    float64 // service time in seconds
 	ends     float64
 }
 
-// server sets the ends of calls from their arrivals and durations.
+// server computes when each call ends.
 type server func(calls []*work)
 
 func inLine(calls []*work) {
@@ -31,7 +31,7 @@ func inLine(calls []*work) {
 	}
 }
 
-// lastFirst handles one call at a time, the latest first.
+// lastFirst handles one call at a time, the newest first.
 func lastFirst(calls []*work) {
 	var waiting []*work
 	now := 0.0
@@ -65,7 +65,7 @@ func two(calls []*work) {
 	}
 }
 
-// shared handles all calls at once, slower the more there are.
+// shared handles all calls at once, more slowly the more there are.
 func shared(calls []*work) {
 	left := make(map[*work]float64)
 	for now := 0.0; len(calls) > 0 || len(left) > 0; {
@@ -94,8 +94,8 @@ func shared(calls []*work) {
 	}
 }
 
-// traffic is the calls of an agent: one or a few at a time with noisy durations (noise is the standard
-// deviation of the logarithm), and then a pause with or without a prefetch.
+// traffic returns the calls of a client: one or a few at a time, with noisy service times (noise
+// is the standard deviation of the logarithm), and then a pause with or without a prefetch.
 func traffic(r *rand.Rand, turns int, noise float64) []*work {
 	tools := []float64{0.01, 0.08, 0.3, 1.2}
 	var all []*work
@@ -117,7 +117,7 @@ func traffic(r *rand.Rand, turns int, noise float64) []*work {
 	return all
 }
 
-// sharedBy is the calls of several agents, each with pauses of 7 s.
+// sharedBy returns the calls of several clients, each with pauses of 7 s.
 func sharedBy(r *rand.Rand, agents, calls int, noise float64) []*work {
 	var all []*work
 	now := 0.0
@@ -136,7 +136,7 @@ type moment struct {
 	ends bool
 }
 
-// watchConcurrency gives a scheduler the calls of a server, and calls each after every end.
+// watchConcurrency records the calls at a scheduler, and calls each after every end.
 func watchConcurrency(d *speculate.Scheduler, calls []*work, each func(end *work)) {
 	var all []moment
 	for i, c := range calls {

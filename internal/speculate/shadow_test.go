@@ -11,8 +11,9 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// shadowed is the calls of an agent with prefetches in its pauses. A pause is shorter than a prefetch,
-// so every call but the first finds one in progress. The ends are set.
+// shadowed returns the calls of a client with a prefetch in each pause. A pause is shorter than a
+// prefetch, so each call but the first arrives while one is in progress. The ends are computed for
+// a serial or a parallel server.
 func shadowed(r *rand.Rand, tools []float64, noise float64, serial bool) []*work {
 	var all []*work
 	var prefetch *work
@@ -30,7 +31,7 @@ func shadowed(r *rand.Rand, tools []float64, noise float64, serial bool) []*work
 	for range 60 {
 		i := r.IntN(len(tools))
 		c := put(fmt.Sprint(i), false, now, tools[i])
-		if prefetch == nil || prefetch.ends <= c.ends { // one at a time
+		if prefetch == nil || prefetch.ends <= c.ends { // there is one prefetch at a time
 			prefetch = put("prefetch", true, c.ends+0.001, 1)
 		}
 		now = c.ends + 0.3*math.Exp(noise*r.NormFloat64())
@@ -39,7 +40,7 @@ func shadowed(r *rand.Rand, tools []float64, noise float64, serial bool) []*work
 	return all
 }
 
-// waits is how long c has waited for prefetches at a serial server, in ms.
+// waits returns how long c has waited for prefetches at a serial server, in ms.
 func waits(c *work, calls []*work) (ms float64) {
 	for _, g := range calls {
 		if g.prefetch && !c.prefetch && g.ends < c.ends {
@@ -49,17 +50,17 @@ func waits(c *work, calls []*work) (ms float64) {
 	return ms
 }
 
-// TestConcurrencyShadowed: an upstream at which calls always find a prefetch in progress is never idle,
-// so no usual latency is known. It is still found to be serial, and the waits are counted; at a
-// parallel one few are.
+// TestConcurrencyShadowed: if each call arrives while a prefetch is in progress, the upstream is
+// never idle and no usual latency is known. A serial server is recognised all the same, and the
+// waits are counted. At a parallel server few waits are counted.
 func TestConcurrencyShadowed(t *testing.T) {
 	quick, slow := []float64{0.05, 0.2, 0.1, 0.4}, []float64{0.9, 0.5, 1.5, 0.7}
 	for _, tt := range []struct {
 		name    string
 		tools   []float64
 		noise   float64
-		counted float64 // share of the waits at a serial server, at least
-		false   float64 // of 60 calls side by side are said to have waited, at most
+		counted float64 // share of the waits at a serial server that is counted, at least
+		false   float64 // waits counted at a parallel server in 60 calls, at most
 	}{
 		{"one quick tool, exactly", quick[:1], 0, 0.95, 0},
 		{"one quick tool", quick[:1], 0.25, 0.95, 0.25},
@@ -94,15 +95,15 @@ func TestConcurrencyShadowed(t *testing.T) {
 					})
 				}
 			}
-			t.Logf("%.3f of the waits counted; %.2f in vain; taken to be parallel after %d of %d calls", counted/really, accused/runs, wrong, after)
+			t.Logf("%.3f of the waits counted; %.2f wrongly; estimated as parallel after %d of %d calls", counted/really, accused/runs, wrong, after)
 			if got := counted / really; got < tt.counted || got > 1.01 {
 				t.Errorf("got %.3f of the waits, want %.2f", got, tt.counted)
 			}
 			if got := accused / runs; got > tt.false {
-				t.Errorf("side by side: got %.2f waits of 60 calls, want at most %.2f", got, tt.false)
+				t.Errorf("parallel: got %.2f waits of 60 calls, want at most %.2f", got, tt.false)
 			}
 			if wrong > after*3/100 {
-				t.Errorf("a serial one is taken to be parallel after %d of %d calls", wrong, after)
+				t.Errorf("a serial server is estimated as parallel after %d of %d calls", wrong, after)
 			}
 		})
 	}

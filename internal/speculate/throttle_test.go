@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// play applies a story to a throttle, a letter for each event: (u)sed, (l)ate, (w)asted, (s)tarted,
+// play applies events to a throttle, a letter for each: (u)sed, (l)ate, (w)asted, (s)tarted,
 // (h)arm.
 func play(t *speculate.Throttle, story string) {
 	for _, what := range story {
@@ -29,16 +29,16 @@ func play(t *speculate.Throttle, story string) {
 
 // event is an event of a throttle.
 type event struct {
-	kind rune // as in play
-	era  int  // of a label
+	kind rune // a letter of play
+	era  int  // for a label: the era in which its prefetch was started
 }
 
 // levelAfter computes the level and the number of labels at it by the rules, from all events so far.
 func levelAfter(all []event) (level, era, labelled int) {
 	level = 3
-	var labels []event // of this era
+	var labels []event // labels of the current era
 	sinceHarm := math.MaxInt
-	fresh := true // something was started since the last harm
+	fresh := true // a prefetch was started since the last harm
 	move := func(by int) {
 		if to := level + by; to >= 0 && to <= 4 {
 			level, era, labels = to, era+1, nil
@@ -118,7 +118,7 @@ func TestThrottleModel(t *testing.T) {
 			level = want
 		}
 	}
-	walk(t.Fatalf, func(yield func(rune, bool) bool) { // to the bottom, the top and the bottom: chance seldom gets there
+	walk(t.Fatalf, func(yield func(rune, bool) bool) { // to the lowest level, the highest, and the lowest again, which random walks seldom reach
 		for _, kind := range strings.Repeat("w", 200) + strings.Repeat("ul", 200) + strings.Repeat("w", 200) {
 			if !yield(kind, false) {
 				return
@@ -142,7 +142,7 @@ func TestThrottleModel(t *testing.T) {
 	})
 	for _, move := range []string{"0→1", "1→2", "2→3", "3→4", "4→3", "3→2", "2→1", "1→0"} {
 		if reached[move] == 0 && !t.Failed() {
-			t.Errorf("no walk went %s: the walks prove nothing of it", move)
+			t.Errorf("no walk went %s: the test proves nothing about it", move)
 		}
 	}
 	t.Log(reached)

@@ -26,7 +26,7 @@ type Worker struct {
 	tools tools
 
 	// Used only by the worker's goroutine.
-	current  *Session // session whose event is being handled; nil if it belongs to none
+	current  *Session // session of the event that is being handled; nil if it belongs to none
 	sessions map[*Session]*sessionState
 	learned  map[string]*learned // by Upstream.Key
 }

@@ -23,14 +23,14 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// shelf is an upstream with a list and items; after each list the first item is likely.
+// shelf is an upstream with a list and items. After each list the first item is likely.
 type shelf struct {
 	models map[string]*valuemodel.Model
-	hold   chan struct{} // nil: the worker is not held up when it asks for a tool
+	hold   chan struct{} // if not nil, Tool blocks until it is closed
 	takes  time.Duration
 	begun  atomic.Int64
 
-	untrusted bool // that its tools only read is known from their annotations alone
+	untrusted bool // only annotations declare its tools read-only
 }
 
 func newShelf(t testing.TB) *shelf {
@@ -77,12 +77,12 @@ func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (func() call.Fate, 
 	return func() call.Fate { return call.Pending }, ""
 }
 
-// fixture is a worker with its decisions.
+// fixture is a worker and its decisions.
 type fixture struct {
 	*speculate.Worker
 	rules     speculate.Rules
 	decisions []record.Event
-	waited    time.Duration // by what the limits say
+	waited    time.Duration // returned by Setup.Waited
 	calls     int
 }
 
@@ -111,7 +111,7 @@ func at1(s *shelf) *speculate.Upstream {
 	return &speculate.Upstream{Name: "up", Key: "up", Instance: 1, Remote: true, Offered: s}
 }
 
-// asks makes a call and its answer.
+// asks makes a call and gives its answer.
 func (d *fixture) asks(c *speculate.Session, up *speculate.Upstream, tool, arguments string) {
 	d.calls++
 	one := &speculate.Call{Session: c, Upstream: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
@@ -174,7 +174,7 @@ func TestWorkerLearnsAfterTheEnd(t *testing.T) {
 		d.asks(c, up, "list", `{}`)
 		d.Save()
 		if got := string(kept.Server); !strings.Contains(got, "\x03get") || strings.Contains(got, "\x04list") {
-			t.Errorf("learned: got %q, want get alone", got)
+			t.Errorf("learned from %q, want only get", got)
 		}
 		if d.Called(&d.rules, &speculate.Call{Session: c, Upstream: up, At: time.Now(), Tool: "get"}) {
 			t.Error("the session is still observed")
@@ -183,8 +183,8 @@ func TestWorkerLearnsAfterTheEnd(t *testing.T) {
 	})
 }
 
-// TestWorkerDecidesOfAllBeforeItReports: a decision is reported once none of its candidates waits for a slot, so that
-// each of its candidates is counted, and nothing changes what was reported.
+// TestWorkerDecidesOfAllBeforeItReports: a decision is reported only when none of its candidates
+// waits for a slot any more, so that the event counts each candidate and never changes.
 func TestWorkerDecidesOfAllBeforeItReports(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newShelf(t)
@@ -203,7 +203,7 @@ func TestWorkerDecidesOfAllBeforeItReports(t *testing.T) {
 		for range 3 {
 			d.asks(c, up, "list", `{"page":1,"also0":2,"also1":3,"also2":4}`)
 			synctest.Wait()
-			time.Sleep(2 * time.Hour) // longer than any answer may be served
+			time.Sleep(2 * time.Hour) // longer than any answer is served
 		}
 		d.SessionEnded(c, func() {})
 		d.Close()
@@ -216,13 +216,14 @@ func TestWorkerDecidesOfAllBeforeItReports(t *testing.T) {
 				decided += n
 			}
 			if decided != e.Candidates {
-				t.Errorf("%d of %d candidates were decided on when that was reported", decided, e.Candidates)
+				t.Errorf("%d of %d candidates had been decided when the decision was reported", decided, e.Candidates)
 			}
 		}
 	})
 }
 
-// TestWorkerHearsOfEveryWrite: a write that is not observed also makes predictions stale.
+// TestWorkerHearsOfEveryWrite: a write that is not observed, because the queue is full, makes
+// predictions stale as well.
 func TestWorkerHearsOfEveryWrite(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -257,19 +258,19 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 }
 
 // TestWorkerBlamesTheHost: waits for prefetches at a host count against the host, not against the
-// session that decides next.
+// session with the next decision.
 func TestWorkerBlamesTheHost(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d, s := newFixture(), newShelf(t)
 		ran, other, up := d.client(t, "ran"), d.client(t, "other"), at1(s)
-		d.asks(other, up, "get", `{"n":7}`) // nothing follows
+		d.asks(other, up, "get", `{"n":7}`) // no candidates follow
 		synctest.Wait()
 		time.Sleep(time.Second)
 		d.asks(ran, up, "list", `{"page":1}`)
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		if s.begun.Load() != 1 {
-			t.Fatalf("%d prefetches were begun, want one", s.begun.Load())
+			t.Fatalf("%d prefetches were started, want one", s.begun.Load())
 		}
 		d.waited = time.Second
 		d.asks(other, up, "get", `{"n":8}`)
@@ -291,8 +292,8 @@ func TestWorkerBlamesTheHost(t *testing.T) {
 	})
 }
 
-// TestWorkerKeepsConcurrency: the concurrency of a server is stored for the next process, so that its
-// first prefetches need not find it out.
+// TestWorkerKeepsConcurrency: the concurrency of a server is stored, so that the next process need
+// not estimate it again.
 func TestWorkerKeepsConcurrency(t *testing.T) {
 	for _, is := range []speculate.Concurrency{speculate.Serial, speculate.Parallel} {
 		bubble.Test(t, func(t *testing.T) {
@@ -323,8 +324,8 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 	}
 }
 
-// TestWorkerLearnsWhatCallsTakeAlone: waits at a serial server do not count as latency of a tool, as
-// prefetches of it would seem to delay calls for longer.
+// TestWorkerLearnsWhatCallsTakeAlone: the learned latency of a tool excludes waits at a serial
+// server. Otherwise its prefetches would seem to delay calls for longer than they do.
 func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 	for is, want := range map[speculate.Concurrency]time.Duration{speculate.Serial: time.Second, speculate.Parallel: 3 * time.Second} {
 		bubble.Test(t, func(t *testing.T) {
@@ -348,8 +349,8 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 	}
 }
 
-// TestWorkerLearnsWhileItKeeps: the worker observes and decides during a save. Nothing learned then is
-// lost, and a tool barred then is saved again.
+// TestWorkerLearnsWhileItKeeps: the worker observes and decides while it saves. What it learns
+// meanwhile is not lost, and a tool that is barred meanwhile is saved again.
 func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newShelf(t)
@@ -367,16 +368,16 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		}
 		c := d.client(t, "one")
 		d.asks(c, up, "get", `{"n":7}`)
-		time.Sleep(10 * time.Minute) // now it is kept, and that does not end
+		time.Sleep(10 * time.Minute) // the next save has started, and does not end
 		synctest.Wait()
 		if writes != 2 {
-			t.Fatalf("%d times it was to be kept, want twice", writes)
+			t.Fatalf("%d saves were started, want two", writes)
 		}
 		d.asks(c, up, "list", `{"page":1}`)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if s.begun.Load() != 1 {
-			t.Errorf("%d prefetches while it was being kept, want one", s.begun.Load())
+			t.Errorf("%d prefetches during the save, want one", s.begun.Load())
 		}
 		differs := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
 		d.Called(&d.rules, differs)
@@ -389,23 +390,23 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		model := predict.New(predict.Options{Tool: func(string) predict.Tool { return predict.Tool{UntrustedHint: true} }})
 		model.Merge(kept)
 		if writes != 3 || model.Barred("get") == "" {
-			t.Errorf("it was kept %d times, want three; barred: %q", writes, model.Barred("get"))
+			t.Errorf("saved %d times, want three; barred: %q", writes, model.Barred("get"))
 		}
 		d.SessionEnded(c, func() {})
 		d.Close()
 		model.Merge(kept)
 		if !slices.Contains(model.ObservedTools(), "list") {
-			t.Errorf("kept of %v, want of list too", model.ObservedTools())
+			t.Errorf("saved the tools %v, want list too", model.ObservedTools())
 		}
 	})
 }
 
-// TestWorkersShareTrials: concurrent processes need not repeat each other's comparisons: each is saved
-// when it ends, and read with the next save.
+// TestWorkersShareTrials: concurrent processes need not repeat each other's comparisons, as each
+// comparison is saved at once and read with the next save.
 func TestWorkersShareTrials(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var kept speculate.State
-		var locked sync.Mutex // as a file is
+		var locked sync.Mutex // simulates the lock of a file
 		type process struct {
 			*fixture
 			up *speculate.Upstream
@@ -423,7 +424,7 @@ func TestWorkersShareTrials(t *testing.T) {
 				return err
 			}
 			p.c = p.client(t, "one")
-			for _, page := range []string{"1", "2"} { // the first candidate is only watched
+			for _, page := range []string{"1", "2"} { // the first candidate is only observed
 				p.asks(p.c, p.up, "list", `{"page":`+page+`}`)
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -436,7 +437,7 @@ func TestWorkersShareTrials(t *testing.T) {
 		}
 		one, other := begin(), begin()
 		if one.Tool("up", "get").Proven || other.Tool("up", "get").Proven {
-			t.Fatal("it is proven before it was tried")
+			t.Fatal("the tool counts as read-only before a comparison")
 		}
 		tried := &speculate.Call{Session: one.c, Upstream: one.up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
 		one.Called(&one.rules, tried)
@@ -447,7 +448,7 @@ func TestWorkersShareTrials(t *testing.T) {
 		synctest.Wait()
 		for name, p := range map[string]process{"that tried it": one, "beside it": other} {
 			if !p.Tool("up", "get").Proven {
-				t.Errorf("the process %s does not know that it is proven", name)
+				t.Errorf("in process %s the tool does not count as read-only", name)
 			}
 			p.SessionEnded(p.c, func() {})
 			p.Close()

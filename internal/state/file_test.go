@@ -88,7 +88,7 @@ func TestFileWriteFollowsALink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := state.OpenFile(link); err == nil {
-		t.Error("a link to nowhere: no error")
+		t.Error("a dangling link: got no error")
 	}
 }
 

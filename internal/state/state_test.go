@@ -16,7 +16,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := dir.Read("offers/a.json"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("before: got %v, want that there is none", err)
+		t.Errorf("before: got %v, want an error that it does not exist", err)
 	}
 	for _, want := range []string{"first, and longer", "second"} {
 		if err := dir.Write("offers/a.json", []byte(want)); err != nil {
@@ -28,7 +28,7 @@ func TestWrite(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir.Path("offers"))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("got %v, %v, want the file alone", entries, err)
+		t.Errorf("got %v, %v, want only the file", entries, err)
 	}
 	for name, want := range map[string]fs.FileMode{"offers/a.json": 0o600, "offers": 0o700 | fs.ModeDir, "": 0o700 | fs.ModeDir} {
 		info, err := os.Stat(dir.Path(name))
@@ -55,6 +55,6 @@ func TestWriteFails(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir.Path("."))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("got %v, %v, want the folder alone", entries, err)
+		t.Errorf("got %v, %v, want only the folder", entries, err)
 	}
 }

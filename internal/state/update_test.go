@@ -21,7 +21,7 @@ func TestUpdate(t *testing.T) {
 	}
 	const writers, times = 8, 25
 	increment := func(old []byte) ([]byte, error) {
-		n, _ := strconv.Atoi(string(old)) // nothing counts as 0
+		n, _ := strconv.Atoi(string(old)) // no text counts as 0
 		return []byte(strconv.Itoa(n + 1)), nil
 	}
 	var all sync.WaitGroup
@@ -29,7 +29,7 @@ func TestUpdate(t *testing.T) {
 		all.Go(func() {
 			for range times {
 				err := dir.Update("sub/n", increment)
-				for errors.Is(err, context.DeadlineExceeded) { // on a slow machine the others hold the lock for too long
+				for errors.Is(err, context.DeadlineExceeded) { // on a slow machine the others may hold the lock for too long
 					err = dir.Update("sub/n", increment)
 				}
 				if err != nil {
@@ -69,9 +69,9 @@ func TestUpdateRefused(t *testing.T) {
 	called := false
 	err = dir.Update("n", func([]byte) ([]byte, error) { called = true; return nil, nil })
 	if err == nil || !strings.Contains(err.Error(), "another process holds it") || called {
-		t.Errorf("got %v, called %v, want an error that says who is in the way", err, called)
+		t.Errorf("got %v, called %v, want an error about the lock", err, called)
 	}
 	if got, err := dir.Read("n"); err != nil || string(got) != "as it was" {
-		t.Errorf("got %q, %v, want the file as it was", got, err)
+		t.Errorf("got %q, %v, want the file unchanged", got, err)
 	}
 }

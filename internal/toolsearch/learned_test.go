@@ -25,23 +25,23 @@ func first(x *toolsearch.Index, query string, s *toolsearch.Session) string {
 	return ""
 }
 
-// Words that no tool has find the tool that was called after they were searched for.
+// Words that no tool contains find the tool that was called after earlier searches for them.
 func TestLearnedWords(t *testing.T) {
 	x, l := toolsearch.New(tools()), toolsearch.NewLearned()
 	if got := first(x, "triage the backlog", l.Begin()); got != "" {
-		t.Fatalf("before anything was learned: got %q, want nothing", got)
+		t.Fatalf("before learning: got %q, want nothing", got)
 	}
 	use(x, l, "triage the backlog", "tracker/close_issue")
 	use(x, l, "read the notes", "files/read_file")
 	if got := first(x, "triage a backlog", l.Begin()); got != "tracker/close_issue" {
-		t.Errorf("got %q, want what was called for it", got)
+		t.Errorf("got %q, want the tool that was called", got)
 	}
 	if got := first(x, "write a file", l.Begin()); got != "files/write_file" {
-		t.Errorf("what was not learned: got %q, want files/write_file", got)
+		t.Errorf("a query without learned words: got %q, want files/write_file", got)
 	}
 }
 
-// A tool ranks higher in sessions that have called the tools it was used with before.
+// A tool ranks higher in sessions that have called tools with which it was used before.
 func TestLearnedTogether(t *testing.T) {
 	x, l := toolsearch.New(tools()), toolsearch.NewLearned()
 	for range 5 {
@@ -57,7 +57,7 @@ func TestLearnedTogether(t *testing.T) {
 	}
 }
 
-// Merge adds what two processes have learned, and the stored state has no word of a query.
+// Merge adds what two processes have learned, and the stored state contains no word of a query.
 func TestLearnedMerge(t *testing.T) {
 	x := toolsearch.New(tools())
 	one, two := toolsearch.NewLearned(), toolsearch.NewLearned()
@@ -85,7 +85,7 @@ func TestLearnedMerge(t *testing.T) {
 		}
 	}
 	if again, err := next.Merge(state); err != nil || string(again) != string(state) || next.Dirty() {
-		t.Errorf("merged again without news: got %s, %v, want it as it was", again, err)
+		t.Errorf("merged again without changes: got %s, %v, want it unchanged", again, err)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestLearnedForgets(t *testing.T) {
 		t.Errorf("lately: got %q, want tracker/close_issue", got)
 	}
 	if len(state) > 100_000 {
-		t.Errorf("got %d bytes, want the old to go", len(state))
+		t.Errorf("got %d bytes, want old counts dropped", len(state))
 	}
 }
 
@@ -150,7 +150,7 @@ func TestPins(t *testing.T) {
 	}
 	got := l.Pins(5)
 	if want := (toolsearch.Pin{Key: "files/read_file", Sessions: 6, Of: 6}); len(got) != 1 || got[0] != want {
-		t.Errorf("got %v, want only %v: half of the sessions are not most", got, want)
+		t.Errorf("got %v, want only %v, as half of the sessions are not most", got, want)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A query with several requests finds a tool for each.
+// A query with several requests finds a tool for each of them.
 func TestSearchSeveral(t *testing.T) {
 	got := keys(toolsearch.New(tools()).Search("Read a file, close the issue, and open a pull request.", 4, nil))
 	for _, want := range []string{"files/read_file", "tracker/close_issue", "tracker/createPullRequest"} {
@@ -112,7 +112,7 @@ func TestSearchAnything(t *testing.T) {
 			query := rapid.String().Draw(t, "query")
 			hits := x.Search(query, 3, s)
 			if !slices.IsSortedFunc(hits, func(a, b toolsearch.Hit) int { return int(1e6 * (b.Score - a.Score)) }) {
-				t.Errorf("got %v, want the best first", hits)
+				t.Errorf("got %v, want the best hit first", hits)
 			}
 			s.Searched(query, keys(hits))
 			for _, h := range hits {
@@ -122,8 +122,8 @@ func TestSearchAnything(t *testing.T) {
 	})
 }
 
-// A description that repeats words or contains many gains little, since the length of a field
-// reduces its weight, and instructions to select the tool count as ordinary words.
+// A description that repeats words or has many gains little, as the length of a field reduces its
+// weight. Instructions to select the tool count as ordinary words.
 func TestSearchStuffing(t *testing.T) {
 	query := "delete a directory"
 	score := func(all []toolsearch.Tool, key string) float64 {
@@ -160,7 +160,7 @@ func TestSearchStuffing(t *testing.T) {
 	}
 }
 
-// Tools that differ only in their server have adjacent ranks, in the order of the index.
+// Tools that differ only in their server are adjacent in the result, in the order of the index.
 func TestSearchDuplicates(t *testing.T) {
 	var all []toolsearch.Tool
 	for i := range 20 {

@@ -17,7 +17,7 @@ import (
 	"mcpschedd/internal/tune"
 )
 
-// logs returns a reader for the session logs of two upstreams.
+// logs returns a reader of the session logs for two upstreams.
 func logs(t testing.TB, files map[string]string) (dir string, l *tune.ClaudeLogs, calls *[]replay.Call, bad *[]string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -54,7 +54,7 @@ func result(session, id, content, at string, failed bool) string {
 		session, "r-"+id, at, id, content, failed)
 }
 
-// short formats a call.
+// short returns a line for each call.
 func short(calls []replay.Call) []string {
 	var all []string
 	for _, c := range calls {
@@ -259,7 +259,7 @@ func TestClaudeFolder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := l.Read(ctx, dir); !errors.Is(err, context.Canceled) {
-		t.Errorf("after its context has ended: %v", err)
+		t.Errorf("after the end of ctx: %v", err)
 	}
 }
 

@@ -43,7 +43,7 @@ func options(t testing.TB, rules ...valuemodel.Rule) tune.Options {
 	}
 }
 
-// read returns an answered call of hub/get at a second.
+// read returns the event of a call of hub/get.
 func read(second, args, result int) record.Event {
 	return record.Event{
 		Kind: record.Call, Disposition: record.Fetched, At: began.Add(time.Duration(second) * time.Second), Session: "s",
@@ -92,7 +92,7 @@ func TestFigures(t *testing.T) {
 		events []record.Event
 		want   []string // texts in tuned.toml
 		advice string   // text of the advice
-		never  string   // text in neither
+		never  string   // text that must be in neither
 	}{
 		{"costs", known, times(20, func(i int) record.Event { return read(i, i, i) }), []string{"cost_model.typical_kb = 10 # median of 20 answers", "latency_ms_p50 = 900", "max_kb = 10"}, "", "speculate"},
 		{"too few", known, times(9, func(i int) record.Event { return read(i, i, i) }), nil, "", "get"},
@@ -133,7 +133,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// again fails unless the proposal can be read as tuned.toml.
+// again fails unless the proposal is a valid tuned.toml.
 func again(t *testing.T, p tune.Proposal) {
 	t.Helper()
 	path := t.TempDir() + "/c.toml"
@@ -175,7 +175,7 @@ func TestAnyEvents(t *testing.T) {
 	})
 }
 
-// play trains a learner that the first item of a list is read next.
+// play returns the state of a learner that has learned to read the first item of a list next.
 func play(t *testing.T) predict.State {
 	known := map[string]predict.Tool{
 		"list": {Model: &valuemodel.Model{Upstream: "hub", Tool: "list"}},
@@ -235,7 +235,7 @@ func TestLearned(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := tuner.AddLearned("hub", predict.State{Server: []byte("junk")}); err == nil {
-				t.Error("junk is taken for a state")
+				t.Error("an invalid state: got no error")
 			}
 			p := tuner.Propose()
 			if got := strings.Contains(string(p.TOML()), firstOfTheList); got != test.want {
@@ -259,7 +259,7 @@ func TestCallsWarmTheLearner(t *testing.T) {
 	}
 	for i := range 20 {
 		add(i, 1, "hub/list", fmt.Sprintf(`{"owner" : "o%d"}`, i), fmt.Sprintf(`{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i))
-		add(i, 2, "other/list", `{}`, `{}`) // another upstream, whose calls are not turns of this one
+		add(i, 2, "other/list", `{}`, `{}`) // another upstream; its calls are not turns of this one
 		add(i, 3, "hub/get", fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), "x")
 	}
 	tuner := tune.New(options(t, rule("*/*", reads)))
@@ -279,6 +279,6 @@ func TestUnclassified(t *testing.T) {
 	}
 	e.IsError = true
 	if got := proposed(options(t), []record.Event{e}).Unclassified; got != nil {
-		t.Errorf("of errors alone: got %q", got)
+		t.Errorf("from errors only: got %q", got)
 	}
 }

@@ -33,8 +33,8 @@ func visit(u *Upstream, name string) guest {
 	return g
 }
 
-// speak makes the server send a notification that names no request, and a request. It returns the
-// name of the session that answered.
+// speak makes the server send a notification and a request that name no request of the proxy. It
+// returns the name of the session that answered.
 func speak(p *mcptest.Puppet) string {
 	p.Log("info", "something")
 	p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
@@ -42,8 +42,9 @@ func speak(p *mcptest.Puppet) string {
 	return jsonrpc.Text((<-p.Replies).Result, "who")
 }
 
-// Another session receives no messages that may be about a request of a session that has ended: one
-// in flight, or one that was given up or failed, until the time for unfinished requests has passed.
+// A message that may be about a request of an ended session reaches no other session. The request
+// may be in flight, or may have been given up or have failed, until the time for unfinished
+// requests has passed.
 func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 	const settle = 10 * time.Minute
 	for _, test := range []struct {
@@ -60,7 +61,7 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 		{"cancelled, after it has ended", false, func(p *mcptest.Puppet, l *Lease, cancel func()) {
 			<-p.Calls
 			l.Close()
-			time.Sleep(time.Hour) // in flight all the time
+			time.Sleep(time.Hour) // the request stays in flight
 			cancel()
 		}, settle},
 		{"cancelled", true, func(p *mcptest.Puppet, l *Lease, cancel func()) {
@@ -103,7 +104,7 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 				b.heard.want(t)
 				time.Sleep(test.until - time.Since(ended))
 				if who := speak(p); who != "b" {
-					t.Errorf("after %v: got an answer of %q", test.until, who)
+					t.Errorf("after %v: got an answer from %q", test.until, who)
 				}
 				b.heard.want(t, "heard something", "asked")
 				a.heard.want(t)
@@ -113,7 +114,7 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 	}
 }
 
-// The timeout of a request is suspended while its server waits for the client, because a person
+// The timeout of a request is suspended while its server waits for the client's reply, as a user
 // may take any time.
 func TestQuestionStopsTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -155,7 +156,7 @@ func TestQuestionStopsTimeout(t *testing.T) {
 	})
 }
 
-// A reply that a server does not accept is dropped after a while, to make room for others.
+// A reply that a server does not accept is dropped after a while, so that others can be sent.
 func TestRepliesThatAreNotTaken(t *testing.T) {
 	for _, sse := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {

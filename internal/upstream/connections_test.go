@@ -15,8 +15,8 @@ import (
 )
 
 // A request never uses a connection that has carried an exchange without a response body: a
-// notification, the GET of the server's own stream, or a DELETE. net/http may reuse a connection
-// before it has noticed that the previous request was cancelled.
+// notification, the GET of the server's own stream, or a DELETE. net/http may reuse such a
+// connection before it has noticed that the earlier request was cancelled.
 func TestRequestsHaveConnectionsOfTheirOwn(t *testing.T) {
 	var mu sync.Mutex
 	carried := make(map[string]map[string]bool) // address of a client's connection → kinds of requests on it
@@ -52,7 +52,7 @@ func TestRequestsHaveConnectionsOfTheirOwn(t *testing.T) {
 	}))
 	defer site.Close()
 	u := upstream.New(upstream.Spec{Name: "web", URL: site.URL, StartTimeout: time.Minute}, upstream.Options{})
-	for range 3 { // one session after the other
+	for range 3 { // in sequence
 		l := u.Attach(revision.Client{}, upstream.Listener{})
 		for range 5 {
 			if _, err := l.Call(t.Context(), l.Turn(), &upstream.Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}); err != nil {

@@ -124,11 +124,11 @@ func TestEventStreamEndsAtWhatIsTooLong(t *testing.T) {
 		}
 	}
 	if got, _ := allEvents(strings.NewReader("data: "+long[1:]+"\n\n"), max); len(got) != 1 || len(got[0].Data) != max {
-		t.Errorf("data of just the limit: got %d events", len(got))
+		t.Errorf("data of exactly the limit: got %d events", len(got))
 	}
 }
 
-// The memory of returned data is not reused.
+// Data stay valid after the next event has been read.
 func TestEventStreamDataIsTheReceivers(t *testing.T) {
 	var in strings.Builder
 	var want []string
@@ -228,7 +228,7 @@ func FuzzEventStream(f *testing.F) {
 			if len(want.Data) > 8 {
 				want = block{Kind: "too long"}
 			} else if len(in) > 4<<10 {
-				return // the fields may also be too long
+				return // fields may exceed the limit too
 			}
 			if i >= len(limited) || limited[i] != want {
 				t.Fatalf("limited: got %v, want event %d to be %v", limited, i, want)

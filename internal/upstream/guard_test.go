@@ -128,7 +128,7 @@ func TestGuardRunsOnceStarted(t *testing.T) {
 	}
 }
 
-// A killed guard is replaced by one that is told the groups and ignores signals.
+// A killed guard is replaced. The new one gets the process groups, and ignores signals.
 func TestGuardIsReplaced(t *testing.T) {
 	proxy, family := startProxy(t)
 	first := guardOf(t, proxy.Pid, 0)
@@ -145,7 +145,7 @@ func TestGuardIsReplaced(t *testing.T) {
 	wantGone(t, append(family, second)...)
 }
 
-// A guard that was killed twice starts again with the next server.
+// After the guard was killed twice, a new one starts with the next server.
 func TestGuardStartsWithAServer(t *testing.T) {
 	g := NewGuard(slog.New(slog.DiscardHandler))
 	defer g.Close()
@@ -164,8 +164,8 @@ func TestGuardStartsWithAServer(t *testing.T) {
 	guardOf(t, os.Getpid(), killed)
 }
 
-// A guard that was killed twice starts again although no other server does: the last one may have
-// started while the second guard exited.
+// After the guard was killed twice, a new one starts even without a new server, as the last one
+// may have started just as the second guard exited.
 func TestGuardStartsByItself(t *testing.T) {
 	proxy, family := startProxy(t)
 	killed := 0
@@ -178,7 +178,7 @@ func TestGuardStartsByItself(t *testing.T) {
 	wantGone(t, append(family, third)...)
 }
 
-// The guard is told of each process, and of its end.
+// The guard gets the group of each process that starts, and each end.
 func TestGuardIsToldTheGroups(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -40,7 +40,7 @@ type Guard struct {
 	groups map[int]struct{} // process group ids
 }
 
-// NewGuard returns a Guard whose process has not started yet.
+// NewGuard returns a Guard without a running process.
 func NewGuard(log *slog.Logger) *Guard { return &Guard{log: log, groups: make(map[int]struct{})} }
 
 // Close ends the guard process, which kills all groups that are still guarded.

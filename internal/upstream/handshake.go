@@ -18,8 +18,8 @@ import (
 // noCapabilities are the capabilities of a client that accepts no requests.
 var noCapabilities = json.RawMessage("{}")
 
-// forServer returns the client's description with what the server is told: it sees the client
-// and not the proxy.
+// forServer returns the description of the client that the server gets: the client's own, not the
+// proxy's.
 func (s *Spec) forServer(c revision.Client) revision.Client {
 	if c.Info == nil {
 		c.Info = json.RawMessage(`{"name":"mcpschedd","version":"0"}`)

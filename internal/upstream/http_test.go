@@ -77,7 +77,7 @@ func TestAnswers(t *testing.T) {
 		{"status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "text/plain", "out of\n  order") },
 			"status 500 Internal Server Error: out of order", nil},
 		{"status 500 without end", func(w http.ResponseWriter, id string) {
-			emit(w, "") // so that only the content type arrives too late
+			emit(w, "") // sends the head of an event stream
 			hijack(w, "")
 		}, "stream broke before its answer: unexpected EOF", []string{"gap"}},
 		{"status 502 with HTML", func(w http.ResponseWriter, id string) { reply(w, 502, "text/html", strings.Repeat("é", 1000)) },
@@ -145,7 +145,7 @@ func TestErrorBodyWithoutEnd(t *testing.T) {
 func TestNothingOvertakesInitialized(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		handler, held := mcptest.New(mcptest.Options{Name: "web"}).Handler(), make(chan struct{})
-		var came atomic.Int32 // after it
+		var came atomic.Int32 // requests after it
 		v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {
 				m := readMessage(t, r)
@@ -162,7 +162,7 @@ func TestNothingOvertakesInitialized(t *testing.T) {
 		v.Send(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)}, func(_ Answer, err error) { answered <- err })
 		synctest.Wait()
 		if n := came.Load(); n > 0 {
-			t.Errorf("%d requests were sent before initialized was taken", n)
+			t.Errorf("%d requests were sent before initialized was accepted", n)
 		}
 		close(held)
 		if err := <-answered; err != nil || came.Load() == 0 {
@@ -181,7 +181,7 @@ func TestInitializedThatIsSlow(t *testing.T) {
 		"before its status": {func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(20 * time.Second)
 			if err := r.Context().Err(); err != nil {
-				t.Error("the notification was withdrawn")
+				t.Error("the notification was cancelled")
 			}
 			w.WriteHeader(202)
 		}, initializedWait},
@@ -252,7 +252,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// Errors contain no secret that the proxy sends, whatever the server echoes.
+// Errors contain no secret that the proxy sends, even if the server repeats it in its response.
 func TestSecretsAreNotInErrors(t *testing.T) {
 	const token, key, query = "tok-1234567890", "key+/=xyz", "q%20secret"
 	long := strings.Repeat("L", 3000) // such a token must be masked before the text is truncated
@@ -261,7 +261,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 		for _, sse := range []bool{false, true} {
 			bubble.Test(t, func(t *testing.T) {
 				var serve http.Handler
-				if status != 0 { // else nothing listens
+				if status != 0 { // with status 0 there is no listener
 					serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						all := fmt.Sprintln(r.Header.Get("X-Long"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL, r.URL.Query(), r.Header)
 						w.Header().Set("WWW-Authenticate", `Bearer error="`+r.Header.Get("Authorization")+`"`)
@@ -318,7 +318,7 @@ func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
 	})
 }
 
-// Rejected credentials are not retried before the configuration changes.
+// Requests with rejected credentials are not repeated until the configuration changes.
 func TestAuthRequired(t *testing.T) {
 	for _, status := range []int{401, 403} {
 		bubble.Test(t, func(t *testing.T) {
@@ -352,7 +352,7 @@ func TestForbiddenLater(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := len(s.requests()); n != 5 { // with one handshake and one GET for its own stream
+		if n := len(s.requests()); n != 5 { // includes one handshake, and one GET for the server's own stream
 			t.Errorf("got %d requests", n)
 		}
 	})
@@ -404,8 +404,8 @@ func TestSessionHeaders(t *testing.T) {
 	})
 }
 
-// A session that the server no longer knows is reopened, and the call, which certainly did not
-// run, is retried.
+// If the server no longer knows the session, a new one is opened, and the call, which certainly
+// did not run, is sent again.
 func TestSessionLost(t *testing.T) {
 	for name, forget := range map[string]func(w http.ResponseWriter){
 		"404": func(w http.ResponseWriter) { w.WriteHeader(404) },
@@ -439,7 +439,7 @@ func TestSessionLost(t *testing.T) {
 	}
 }
 
-// The end of the caller's context closes the response stream.
+// When the caller's context ends, the response stream is closed.
 func TestCancelDropsTheStream(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		dropped := make(chan struct{})
@@ -457,8 +457,8 @@ func TestCancelDropsTheStream(t *testing.T) {
 	})
 }
 
-// A caller's context usually ends as soon as the answer arrives. The connection must be reused
-// all the same, or each call would open a new one.
+// A caller's context usually ends as soon as the answer has arrived. The connection must be reused
+// nevertheless; otherwise each call would open a new one.
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter, id string){
 		"JSON": func(w http.ResponseWriter, id string) { replyJSON(w, result(id)) },
@@ -481,15 +481,15 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 					time.Sleep(streamLinger)
 				}
 				if n := len(dials()); n > 3 {
-					t.Errorf("got %d connections for 20 calls one after another", n)
+					t.Errorf("got %d connections for 20 sequential calls", n)
 				}
 			})
 		})
 	}
 }
 
-// Independent server implementations: tools that send notifications and requests before they
-// answer, and one that does not end.
+// Servers of other implementations: with tools that send notifications and requests before they
+// answer, and a tool that does not end.
 func TestRealServers(t *testing.T) {
 	s := server.NewMCPServer("talker", "1", server.WithToolCapabilities(true), server.WithLogging())
 	s.EnableSampling()
@@ -521,7 +521,7 @@ func TestRealServers(t *testing.T) {
 			l := u.Attach(test.client, Listener{})
 			l.AwaitOffer(t.Context())
 			if _, ok := l.Offer().Find(Tools, "notes"); !ok {
-				t.Error("the list of tools lacks one")
+				t.Error("the list of tools is incomplete")
 			}
 			answer, err := l.Call(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"notes"}`), Client: &test.client})
 			if err != nil || !bytes.Contains(answer.Result, []byte("done")) {
@@ -529,13 +529,13 @@ func TestRealServers(t *testing.T) {
 			}
 			answer, err = l.Call(t.Context(), l.Turn(), &Request{Method: "no/such", Client: &test.client})
 			if err != nil || string(jsonrpc.Get(answer.Error, "code")) != "-32601" {
-				t.Errorf("got %s, %s, %v, want that there is no such method", answer.Result, answer.Error, err)
+				t.Errorf("got %s, %s, %v, want an unknown method", answer.Result, answer.Error, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			outcome := make(chan error, 1)
 			l.Send(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"waits"}`), Client: &test.client}, func(_ Answer, err error) { outcome <- err })
 			cancel()
-			if err := <-outcome; !errors.Is(err, context.Canceled) { // an unsentError if there was no connection yet
+			if err := <-outcome; !errors.Is(err, context.Canceled) { // an unsentError, if there was no connection yet
 				t.Errorf("got %v", err)
 			}
 		})

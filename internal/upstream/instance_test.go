@@ -23,14 +23,14 @@ func TestRestartsBackOff(t *testing.T) {
 		defer l.Close()
 		synctest.Wait()
 		if got := dials(); len(got) != 2 || got[1] != 0 {
-			t.Errorf("got starts at %v, want two at once", got)
+			t.Errorf("got starts at %v, want two starts without a pause", got)
 		}
 		for range 100 {
 			began := time.Now()
 			_, err := callEcho(t.Context(), l)
 			var away *Unavailable
 			if !errors.As(err, &away) || !strings.Contains(err.Error(), "connection refused") {
-				t.Fatalf("got %v, want the reason", err)
+				t.Fatalf("got %v, want the reason of the failure", err)
 			}
 			if took := time.Since(began); took > 0 {
 				t.Fatalf("the answer took %v", took)
@@ -49,8 +49,8 @@ func TestRestartsBackOff(t *testing.T) {
 	})
 }
 
-// A server that keeps exiting is restarted at once if it has answered a client since the last
-// start, and with backoff otherwise, whatever internal requests it has answered.
+// A server that keeps exiting is restarted at once if it has answered a client since its last
+// start, and with backoff if it has not, even if it answers internal requests.
 func TestRestartsAtOnceWhatAnswers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web"})
@@ -105,7 +105,7 @@ func TestCallsWaitForTheStartTogether(t *testing.T) {
 			all.Go(func() {
 				_, err := l.Call(t.Context(), turn, &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)})
 				if !errors.Is(err, errStarting) {
-					t.Errorf("got %v, want that it is still starting", err)
+					t.Errorf("got %v, want an error that it is still starting", err)
 				}
 			})
 		}
@@ -126,7 +126,7 @@ func TestCallsWaitForTheStartTogether(t *testing.T) {
 	})
 }
 
-// Any number of list_changed notifications in a short time causes a single read.
+// Many list_changed notifications in a short time cause a single read of the lists.
 func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web", Tools: []string{`{"name":"one"}`}})
@@ -158,11 +158,11 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if got := reads() - readsBefore; got < 1 || got > 3 {
-			t.Errorf("read %d times, want once and at most twice again", got)
+			t.Errorf("got %d reads, want 1 to 3", got)
 		}
 		mu.Lock()
 		if changed != changedBefore {
-			t.Errorf("told %d times of the same bytes", changed-changedBefore)
+			t.Errorf("%d notifications of unchanged lists", changed-changedBefore)
 		}
 		mu.Unlock()
 		server.SetTools(`{"name":"two"}`)
@@ -171,16 +171,16 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if changed != changedBefore+1 {
-			t.Errorf("told %d times of a change, want once", changed-changedBefore)
+			t.Errorf("%d notifications of a change, want 1", changed-changedBefore)
 		}
 		if _, ok := l.Offer().Find(Tools, "two"); !ok {
-			t.Error("the offer is the old one")
+			t.Error("the offer did not change")
 		}
 	})
 }
 
 // Rejected credentials end the connection. Its listen request, which never gets an answer, must
-// not keep the next call from the next connection.
+// not delay the next connection.
 func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless"})
@@ -193,7 +193,7 @@ func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
 		call := &Request{Method: "tools/call", Params: []byte(`{"name":"status","arguments":{"status":401}}`)}
 		for range 2 {
 			if _, err := l.Call(t.Context(), l.Turn(), call); !statusOf(err).denied {
-				t.Errorf("got %v, want that the server wants other credentials", err)
+				t.Errorf("got %v, want an error about the credentials", err)
 			}
 		}
 		if took := time.Since(began); took > 0 {

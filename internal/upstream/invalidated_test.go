@@ -47,8 +47,8 @@ func (d *diary) want(t *testing.T, lines ...string) {
 	}
 }
 
-// A server that has received no request has no answers to invalidate, neither when it starts nor
-// when its tools change meanwhile. Its resources may concern another server too.
+// Until its first request a server has no cached answers, so neither its start nor a change of its
+// tools invalidates any. A change of its resources may concern another server too.
 func TestInvalidatesNothingBeforeTheFirstRequest(t *testing.T) {
 	for _, version := range []string{"", "2026-07-28"} {
 		bubble.Test(t, func(t *testing.T) {
@@ -70,8 +70,8 @@ func TestInvalidatesNothingBeforeTheFirstRequest(t *testing.T) {
 	}
 }
 
-// A change reported by a server invalidates before its sessions receive the notification, whether
-// they subscribed or not and whether the lists differ or not.
+// If a server reports a change, answers are invalidated before its sessions get the notification,
+// whether they subscribed or not, and whether the lists differ or not.
 func TestNotificationsInvalidate(t *testing.T) {
 	for _, era := range []string{"handshake", "stateless"} {
 		t.Run(era, func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestNotificationsInvalidate(t *testing.T) {
 	}
 }
 
-// A restarted server does not know the session. The loss invalidates before the call that found
-// it continues, and before a session can observe the new server.
+// A restarted server does not know the session. Answers are invalidated before the call that
+// noticed it continues, and before a session can observe the new server.
 func TestLostSessionInvalidates(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var lease atomic.Pointer[Lease]
@@ -144,7 +144,8 @@ func TestLostSessionInvalidates(t *testing.T) {
 	})
 }
 
-// The loss also invalidates before an answer in flight, not only at the end of the link.
+// A lost session invalidates before an answer in flight arrives, not only when the connection
+// ends.
 func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var heard diary
@@ -181,7 +182,7 @@ func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// The end of a listen request is a gap that lasts until the next request is acknowledged.
+// Changes may be missed from the end of a listen request until the next one is acknowledged.
 func TestEndedListenRequestInvalidates(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var heard diary
@@ -208,7 +209,7 @@ func TestEndedListenRequestInvalidates(t *testing.T) {
 		heard.want(t, "gap") // at its end
 		time.Sleep(time.Minute)
 		if got := heard.turn(); len(got) < 2 || slices.ContainsFunc(got, func(s string) bool { return s != "gap" }) {
-			t.Errorf("got %q, want gaps until the next one is heard", got)
+			t.Errorf("got %q, want gaps until the next one is acknowledged", got)
 		}
 	})
 }

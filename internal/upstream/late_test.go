@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Late is called once for the answer to a cancelled request, however it was cancelled and
-// whatever the answer is.
+// Late is called once for the answer to a cancelled request, however it was cancelled and whatever
+// the answer is.
 func TestLate(t *testing.T) {
 	givenUp := map[string]func(ctx context.Context, cancel func(), req *Request) (why error){
 		"its context ended": func(_ context.Context, cancel func(), _ *Request) error {
@@ -91,7 +91,7 @@ func TestAnswerInTime(t *testing.T) {
 			cancel()
 			synctest.Wait()
 			if err := <-outcome; err != nil || len(outcome) > 0 {
-				t.Fatalf("got %v and %d more, want the answer that had come", err, len(outcome))
+				t.Fatalf("got %v and %d more, want the answer that had arrived", err, len(outcome))
 			}
 		}
 		if n := len(p.Ended); n > 0 {
@@ -113,12 +113,12 @@ func TestAbandonedRequestsAreBounded(t *testing.T) {
 	}
 	for id := range int64(maxLater + 1) {
 		if r.lateAnswer(id + 1); late[id+1] == (id == 0) {
-			t.Fatalf("of request %d: called late: %v, want that the oldest is forgotten", id+1, late[id+1])
+			t.Fatalf("of request %d: called late: %v, want only the oldest forgotten", id+1, late[id+1])
 		}
 	}
 }
 
-// The end of a connection invalidates before its requests fail.
+// When a connection ends, answers are invalidated before its requests fail.
 func TestEndIsKnownFirst(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()

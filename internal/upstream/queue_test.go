@@ -18,8 +18,7 @@ import (
 	"mcpschedd/internal/limit"
 )
 
-// journal is the server end of a session's successive connections. It records the order of
-// requests.
+// journal is the server's end of the connections of a session. It records the order of requests.
 type journal struct {
 	lease *Lease
 
@@ -64,7 +63,7 @@ func (k *journalLink) send(_ context.Context, out outgoing) error {
 		return err
 	}
 	k.work.Go(func() {
-		time.Sleep(time.Second + time.Duration(number)*12347*time.Nanosecond) // no two end at the same time
+		time.Sleep(time.Second + time.Duration(number)*12347*time.Nanosecond) // so that no two requests end at the same time
 		select {
 		case <-k.dead:
 		default:
@@ -81,7 +80,7 @@ func (k *journalLink) close() {
 	})
 }
 
-// lives connects, and closes the connection after each of the times, with a pause in between.
+// lives connects, and ends each connection after a random time, with pauses in between.
 func (j *journal) lives(r *rand.Rand, lives int) {
 	in := j.lease.in
 	for range lives {
@@ -205,14 +204,14 @@ func TestOrderOfSending(t *testing.T) {
 }
 
 // A read that joins another request keeps its place until that one was sent. If it must be sent
-// itself after all, it uses its own place if it still has it.
+// itself, it uses its own place if it still has one.
 func TestReclaim(t *testing.T) {
 	var q queue
 	first, second := q.take(), q.take()
 	again := first.Reclaim()
-	first.Release() // the request it joined is sent too late
+	first.Release() // the request that it joined is sent later
 	if again != first || second.ready() == nil || again.ready() != nil {
-		t.Error("it has lost its place")
+		t.Error("the first one has lost its place")
 	}
 	next := second.ready()
 	again.release(true)
@@ -220,7 +219,7 @@ func TestReclaim(t *testing.T) {
 	second.Release()
 	behind := q.take()
 	if again = second.Reclaim(); again == second || behind.ready() != nil || again.ready() == nil {
-		t.Error("what has left its place is not the last in line")
+		t.Error("a request that had left its place is not the last in the queue")
 	}
 	if none := (*Turn)(nil); none.Reclaim() != nil || none.ready() != nil {
 		t.Error("what stands in no line has a place")

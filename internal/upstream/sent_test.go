@@ -23,7 +23,7 @@ import (
 type sending struct {
 	ctx   context.Context
 	lease *Lease
-	away  atomic.Bool // no connection can be made
+	away  atomic.Bool // connections fail
 	req   *Request
 }
 
@@ -96,7 +96,7 @@ func TestSent(t *testing.T) {
 				time.Sleep(time.Minute) // the connections are idle
 				tt.prepare(s)
 				answer, err := s.lease.Call(s.ctx, s.lease.Turn(), s.req)
-				time.Sleep(time.Hour) // requests that wait for a turn fail too
+				time.Sleep(time.Hour) // requests that wait for their turn fail too
 				if (err != nil) != tt.fails || answer.Sent != tt.want {
 					t.Errorf("got sent %v beside %v, want %v", answer.Sent, err, tt.want)
 				}
@@ -136,7 +136,7 @@ func TestNeverThereIsNotSent(t *testing.T) {
 		u, _ := bubbled(t, nil, time.Second)
 		l := u.Attach(revision.Client{}, Listener{})
 		defer l.Close()
-		for range 2 { // down and restarting
+		for range 2 { // the server is down, and restarting
 			if answer, err := callEcho(t.Context(), l); err == nil || answer.Sent {
 				t.Errorf("got sent %v beside %v", answer.Sent, err)
 			}
@@ -241,12 +241,12 @@ func TestInstance(t *testing.T) {
 				t.Errorf("shared %v: got %d and %d", one.Shared(), one.Instance(), other.Instance())
 			}
 			if seen[one.Instance()] || seen[other.Instance()] || one.Instance() == 0 {
-				t.Errorf("%d or %d was given before", one.Instance(), other.Instance())
+				t.Errorf("instance id %d or %d is not unique", one.Instance(), other.Instance())
 			}
 			seen[one.Instance()], seen[other.Instance()] = true, true
 			u.Prepare()
 			if n := len(u.instances); shared && n != 1 || !shared && n != 3 {
-				t.Errorf("shared %v: got %d instances, the next session's among them", shared, n)
+				t.Errorf("shared %v: got %d instances of two sessions", shared, n)
 			}
 			one.Close()
 			other.Close()

@@ -92,7 +92,7 @@ func TestSSE(t *testing.T) {
 		}
 	}
 	const cannot = "its answer cannot be read: "
-	question := "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"\t\"}" // unreadable like an answer, but not one
+	question := "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"\t\"}" // it cannot be parsed, like an answer, but is a question
 	bad := "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":\"\t\"}"
 	for _, tt := range []struct {
 		name  string
@@ -119,7 +119,7 @@ func TestSSE(t *testing.T) {
 				if got := v.work(t.Context()); !strings.HasSuffix(got, tt.want) {
 					t.Errorf("got  %s\nwant %s", got, tt.want)
 				}
-				if !strings.Contains(tt.want, "credentials") && !strings.Contains(tt.want, "stream") { // or the connection has ended
+				if !strings.Contains(tt.want, "credentials") && !strings.Contains(tt.want, "stream") { // the connection may have ended
 					v.heard.want(t, tt.heard...)
 				}
 			})

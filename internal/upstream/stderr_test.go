@@ -59,17 +59,16 @@ func TestTail(t *testing.T) {
 			}
 			io.Copy(&bytewise, iotest.OneByteReader(strings.NewReader(test.text)))
 			if diff := cmp.Diff(test.want, bytewise.list()); diff != "" {
-				t.Errorf("read by bytes: want -, got +:\n%s", diff)
+				t.Errorf("read byte by byte: want -, got +:\n%s", diff)
 			}
 		})
 	}
 }
 
-// No known secret is left in the lines, whatever a process writes and in whatever pieces it is
-// read.
+// No known secret is in the lines, whatever a process writes, and in whatever pieces it is read.
 func TestTailKeepsNoSecret(t *testing.T) {
 	digit := rapid.SampledFrom([]rune("0123456789"))
-	// No brackets: the result of a mark next to other text is not specified.
+	// Without brackets: a mark next to other text may be masked in more than one way.
 	letter := rapid.SampledFrom([]rune("abcXYZ019 +/=%&\"'\\:@-_.,;é€😀\t<>"))
 	value := rapid.Custom(func(t *rapid.T) string {
 		runes := append(rapid.SliceOfN(letter, 7, 40).Draw(t, "runes"), digit.Draw(t, "digit"))
@@ -105,7 +104,7 @@ func TestTailKeepsNoSecret(t *testing.T) {
 	})
 }
 
-// An argument that follows a secret option is masked, whatever a shell would take for its end.
+// The argument after a secret option is masked, even if a shell would split it.
 func TestArgumentsAreMasked(t *testing.T) {
 	spec := Spec{Command: Command{Args: []string{"serve", "--password", "a=b1;c&d<e>f", "--root", "/srv/data"}}}
 	got := spec.masker().Text("cannot sign in with a=b1;c&d<e>f at /srv/data")

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// roles are servers with one fault each. Each exits within a minute.
+// roles are servers with one fault each. Each one exits within a minute.
 var roles = map[string]func(){
 	"echo": func() { serveRole(func(string) {}) },
 	"crash": func() {
@@ -151,7 +151,7 @@ func serveRole(fault func(id string)) {
 
 func linger() { time.Sleep(time.Minute) }
 
-// leave exits at the first call and leaves a child with its stdout and stderr.
+// leave exits at the first call, and leaves a child with its stdout and stderr.
 func leave(attr *syscall.SysProcAttr) {
 	serveRole(func(string) {
 		child := exec.Command(os.Args[0])
@@ -242,7 +242,7 @@ func TestProcessEnds(t *testing.T) {
 	} {
 		t.Run(role, func(t *testing.T) {
 			command := roleCommand(role)
-			if role == "mute" { // wait for the others, on a slow machine too
+			if role == "mute" { // it does not exit; the others get the full grace period, for slow machines
 				command.grace = 50 * time.Millisecond
 			}
 			v := run(t, command, Options{})
@@ -308,7 +308,7 @@ func TestProcessThatDoesNotEnd(t *testing.T) {
 
 func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
 	command := roleCommand("deaf")
-	command.grace = 10 * time.Millisecond // it ignores every request to exit
+	command.grace = 10 * time.Millisecond // it ignores all requests to exit
 	v := run(t, command, Options{})
 	v.process(t)
 	params := []byte(`{"name":"work","arguments":{"text":"` + strings.Repeat("x", 8<<20) + `"}}`)
@@ -386,7 +386,7 @@ func wantGone(t *testing.T, pids ...int) {
 	}
 }
 
-// A process that exits may have run the requests it had received, and no others.
+// A process that exits may have run the requests that it had received, and no others.
 func TestSentToAProcess(t *testing.T) {
 	v := run(t, Command{Path: os.Args[0], Env: []string{mcptest.Options{}.Env()}}, Options{})
 	v.heard.turn()

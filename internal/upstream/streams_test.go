@@ -56,7 +56,7 @@ func TestResumeHasAnEnd(t *testing.T) {
 		get   func(w http.ResponseWriter)
 		want  string
 		tries int32
-		ends  bool // the connection
+		ends  bool // whether the connection ends
 	}{
 		{"unknown event", func(w http.ResponseWriter) { w.WriteHeader(400) }, "was not resumed: status 400", 1, false},
 		{"no stream", func(w http.ResponseWriter) { replyJSON(w, "{}") }, "was not resumed: status 200", 1, false},
@@ -82,7 +82,7 @@ func TestResumeHasAnEnd(t *testing.T) {
 				if got := v.work(t.Context()); !strings.Contains(got, tt.want) {
 					t.Errorf("got %s, want %q", got, tt.want)
 				}
-				if tries.Load() != tt.tries || calls.Load() != 1 { // it may have run
+				if tries.Load() != tt.tries || calls.Load() != 1 { // one call, as it may have run
 					t.Errorf("got %d tries after %d calls, want %d after one", tries.Load(), calls.Load(), tt.tries)
 				}
 				time.Sleep(time.Minute)
@@ -111,7 +111,7 @@ func TestCancelEndsResuming(t *testing.T) {
 	})
 }
 
-// The server's own stream is kept open, and a possible loss of events is a gap.
+// The server's own stream is kept open. If events may have been lost, that is reported as a gap.
 func TestListen(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var gets int
@@ -127,7 +127,7 @@ func TestListen(t *testing.T) {
 				t.Errorf("request %d asks for what follows %q, want %q", gets, got, want[gets-1])
 			}
 			switch gets {
-			case 1: // ends before the first id: events may be missed
+			case 1: // the stream ends before the first id, so events may be missed
 				emit(w, "retry: 1\n\ndata: "+changed+"\n\ndata: rubbish\n\n")
 			case 2:
 				emit(w, "id: x\ndata: "+note+"\n\n")
@@ -161,7 +161,7 @@ func TestListenWhereThereIsNoStream(t *testing.T) {
 				t.Errorf("%d: got %s", status, got)
 			}
 			if n := len(s.requests()); n != 4 {
-				t.Errorf("%d: got %d requests, want the handshake, one look for a stream and a call", status, n)
+				t.Errorf("%d: got %d requests, want the handshake, one GET and a call", status, n)
 			}
 			v.heard.want(t)
 		})

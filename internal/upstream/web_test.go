@@ -48,7 +48,7 @@ func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Ups
 		select {
 		case ln.conns <- far:
 			return near, nil
-		case <-ln.closed: // the test is over
+		case <-ln.closed: // the test has ended
 			return nil, net.ErrClosed
 		}
 	}

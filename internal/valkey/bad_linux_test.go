@@ -89,10 +89,10 @@ func TestBadServer(t *testing.T) {
 			}()
 			waitUntil(t, "the log says "+tt.says, func() bool { return strings.Contains(log.String(), tt.says) })
 			if _, err := s.Lookup(t.Context(), []call.Place{{Domain: "host"}}); err == nil {
-				t.Error("it is looked at")
+				t.Error("a lookup on it succeeded")
 			}
 			if _, err := s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {}); err == nil {
-				t.Error("a write is announced there")
+				t.Error("a write was announced on it")
 			}
 			if strings.Contains(log.String(), "wrong@") {
 				t.Errorf("the log has the password: %s", log)
@@ -175,24 +175,24 @@ func TestBadValues(t *testing.T) {
 	}
 	waitUntil(t, "the answer", func() bool { k := kept(); return k != nil && bytes.Equal(k.Body, body) })
 	if found, keep := s.Lead(t.Context(), "key", []string{"another"}, func() {}); found != nil {
-		t.Error("an answer is found under other tokens")
+		t.Error("an answer was found with other tokens")
 	} else {
 		keep(nil)
 	}
 	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:a:*')) do redis.call('SETRANGE', k, 100, 'xxxx') end return 1", "0")
 	if kept() != nil {
-		t.Error("an answer that was overwritten is found")
+		t.Error("an overwritten answer was found")
 	}
 	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:a:*')) do redis.call('SET', k, string.sub(redis.call('GET', k), 1, 60)) end return 1", "0")
 	if kept() != nil {
-		t.Error("an answer that was cut short is found")
+		t.Error("a truncated answer was found")
 	}
 	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:p:*')) do redis.call('DEL', k) redis.call('SET', k, 'other') end return 1", "0")
 	if tokens, err := s.Lookup(t.Context(), places); err == nil {
-		t.Errorf("a place that another program has overwritten: got tokens %q", tokens)
+		t.Errorf("a place overwritten by another program: got tokens %q", tokens)
 	}
 	at.command(t, "FLUSHALL")
 	if tokens, err := s.Lookup(context.Background(), places); err == nil {
-		t.Errorf("a server that was emptied: got tokens %q", tokens)
+		t.Errorf("after the server was emptied: got tokens %q", tokens)
 	}
 }

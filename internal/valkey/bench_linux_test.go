@@ -37,7 +37,7 @@ func (s *store) info(b *testing.B, field string) float64 {
 	return n
 }
 
-// costs runs calls, and reports the server's work for each.
+// costs runs calls, and reports the CPU time and the commands of the server per call.
 func (s *store) costs(b *testing.B, run func()) {
 	fields := []string{"used_cpu_user", "used_cpu_sys", "total_commands_processed"}
 	var before [3]float64
@@ -114,8 +114,8 @@ func BenchmarkHitLeast(b *testing.B) {
 	})
 }
 
-// BenchmarkHit measures hits of 1 KB in a store that shares and in one that does not: by one
-// caller, and by 32 at once.
+// BenchmarkHit measures hits of 1 KB in a store that shares and in one that does not, with one
+// goroutine and with 32.
 func BenchmarkHit(b *testing.B) {
 	stores(b, func(b *testing.B, shared bool, at *store, do func(string) dedup.Disposition) {
 		b.Run(fmt.Sprintf("shared=%v/callers=1", shared), func(b *testing.B) {
@@ -129,7 +129,7 @@ func BenchmarkHit(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("shared=%v/callers=32", shared), func(b *testing.B) {
 			at.costs(b, func() {
-				b.SetParallelism(16) // of two processors
+				b.SetParallelism(16) // for each of two processors
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
 						do("{}")
@@ -140,7 +140,7 @@ func BenchmarkHit(b *testing.B) {
 	})
 }
 
-// BenchmarkPace measures calls to a host with a shared rate, by one caller and by 32 at once.
+// BenchmarkPace measures calls to a host with a shared rate, with one goroutine and with 32.
 func BenchmarkPace(b *testing.B) {
 	at := startServer(b)
 	s, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: 2 * time.Second})
@@ -162,7 +162,7 @@ func BenchmarkPace(b *testing.B) {
 	b.Run("callers=1", func(b *testing.B) { at.costs(b, func() { median(b, call) }) })
 	b.Run("callers=32", func(b *testing.B) {
 		at.costs(b, func() {
-			b.SetParallelism(16) // of two processors
+			b.SetParallelism(16) // for each of two processors
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					call()

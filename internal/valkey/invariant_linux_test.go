@@ -22,7 +22,7 @@ import (
 const (
 	lease  = time.Second
 	settle = 300 * time.Millisecond
-	young  = lease + settle + 1200*time.Millisecond // longer than a new history is not relied on
+	young  = lease + settle + 1200*time.Millisecond // longer than a new history is not trusted
 )
 
 // register is one value that is read and written. Each write raises version when it lands.
@@ -31,13 +31,13 @@ type register struct {
 	version atomic.Int64
 }
 
-// replica is one store, its connection to the server and the cable between.
+// replica is a store and its connection to the server.
 type replica struct {
-	mu    sync.RWMutex // held for writing while it dies
+	mu    sync.RWMutex // held for writing while the replica is replaced
 	peers *valkey.Store
 	store *dedup.Store
-	url   string // of what it shares
-	cable *cable // to that; nil: it is not cut
+	url   string // of its server or Sentinel
+	cable *cable // to the server; nil if it cannot be cut
 }
 
 func (r *replica) live(t *testing.T) {
@@ -49,7 +49,7 @@ func (r *replica) live(t *testing.T) {
 	r.store = dedup.New(dedup.Options{MaxBytes: 1 << 20, WriteSettle: settle, Peers: peers})
 }
 
-// die stops it like a crash: its pending writes do not end.
+// die stops the replica as a crash does: its pending writes are not ended.
 func (r *replica) die() {
 	r.peers.Close()
 	r.store.Close()
@@ -59,8 +59,8 @@ func (r *replica) die() {
 type arena struct {
 	t        *testing.T
 	servers  group
-	byHand   bool          // a server takes another's place by the test's hand
-	rest     time.Duration // between two troubles, beside what a new history takes
+	byHand   bool          // the test promotes standbys, without Sentinel
+	rest     time.Duration // pause between two faults, in addition to young
 	think    int           // longest pause of a worker after an operation, in milliseconds
 	replicas []*replica
 	world    []*register
@@ -154,7 +154,7 @@ func (a *arena) write(r *replica, reg *register) {
 	case <-time.After(takes):
 	}
 	reg.version.Add(1)
-	switch { // until its answer is there
+	switch { // the answer is still on its way
 	case takes > lease:
 		pause(50)
 	case rand.IntN(4) == 0:
@@ -194,10 +194,10 @@ func (a *arena) trouble() {
 		server.signal(syscall.SIGSTOP)
 		pause(1500)
 		server.signal(syscall.SIGCONT)
-	case 2: // the server dies, and another one comes
+	case 2: // the server is restarted
 		a.counts[cuts].Add(1)
 		a.restart(server)
-	case 3: // the same, while a replica is cut off that has an answer from before a write
+	case 3: // the same, while a replica is partitioned that has cached an answer from before a write
 		if r.cable == nil {
 			return
 		}
@@ -211,12 +211,12 @@ func (a *arena) trouble() {
 		look()
 		r.cable.setCut(true)
 		a.write(a.replicas[(nth+1)%len(a.replicas)], a.world[seldom])
-		time.Sleep(settle) // the server knows of its end, which would else be told its successor
+		time.Sleep(settle) // the write has ended for this server; otherwise the writer would announce it to the next one
 		a.restart(server)
 		r.cable.setCut(false)
 		time.Sleep(young)
 		look()
-	case 4, 5: // a replica dies, and another one comes
+	case 4, 5: // a replica is replaced
 		a.counts[deaths].Add(1)
 		r.mu.Lock()
 		r.die()
@@ -232,14 +232,13 @@ func (a *arena) restart(server *store) {
 	server.start()
 }
 
-// TestInvariant checks that no call of three replicas gets an answer whose fetch was sent before a
-// write landed that had begun before the call, whatever happens to replicas, connections and the
-// server.
+// TestInvariant checks that every answer was fetched after all writes that landed before the call,
+// in spite of faults of replicas, connections and the server.
 func TestInvariant(t *testing.T) {
 	t.Parallel()
 	for name, persistence := range map[string][]string{
 		"emptied by a restart":  nil,
-		"set back by a restart": {"--save", "1 1"}, // to what it held up to a second before
+		"set back by a restart": {"--save", "1 1"}, // with the data of up to a second before
 		"ten minutes ahead":     nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,7 +260,7 @@ func TestInvariant(t *testing.T) {
 			a.prove()
 		})
 	}
-	t.Run("standbys take over", func(t *testing.T) { // each replica learns of it at another time, or not at all
+	t.Run("standbys take over", func(t *testing.T) { // each replica connects to the new primary at another time, or never
 		t.Parallel()
 		a := &arena{t: t, servers: startGroup(t), byHand: true}
 		for range 3 {
@@ -281,7 +280,7 @@ func TestInvariant(t *testing.T) {
 	})
 }
 
-// prove plays, and checks that enough happened.
+// prove plays the history, and checks that each kind of event happened often enough.
 func (a *arena) prove() {
 	t := a.t
 	for i := range 9 {
@@ -292,12 +291,12 @@ func (a *arena) prove() {
 		r.live(t)
 	}
 	goal, troubles := int64(10_000), 2
-	a.think = 10 // else it takes a processor for as long as the troubles last
+	a.think = 10 // otherwise the workers use a whole processor until the last fault is repaired
 	if len(a.servers) > 1 {
 		troubles = 1
 	}
 	if os.Getenv("MCPSCHEDD_SOAK") != "" {
-		goal, troubles, a.think = 500_000, 100, 0 // about eight minutes, whatever the machine: troubles take their time
+		goal, troubles, a.think = 500_000, 100, 0 // about eight minutes on any machine, as the faults take that long
 	}
 	a.play(goal, troubles)
 	for _, r := range a.replicas {
@@ -312,11 +311,11 @@ func (a *arena) prove() {
 		return
 	}
 	if few := a.few(goal); few != "" {
-		t.Errorf("this proves little: %s", few)
+		t.Errorf("the test proves little: %s", few)
 	}
 }
 
-// few returns which event was too rare for so many operations, or "".
+// few returns a message about a kind of event that was too rare, or "".
 func (a *arena) few(goal int64) string {
 	for i, least := range map[int]int64{hits: goal / 50, joins: goal / 2000, fetches: goal / 50, writes: goal / 100} {
 		if got := a.counts[i].Load(); got < least {
@@ -326,7 +325,8 @@ func (a *arena) few(goal int64) string {
 	return ""
 }
 
-// play runs workers that read and write until the goal is reached and all faults were caused.
+// play runs workers that read and write until there were enough operations and all faults were
+// caused.
 func (a *arena) play(goal int64, troubles int) {
 	var operations atomic.Int64
 	var trouble sync.WaitGroup
@@ -348,7 +348,7 @@ func (a *arena) play(goal int64, troubles int) {
 			r := a.replicas[i%len(a.replicas)]
 			for a.stale.Load() == 0 && (!over.Load() || operations.Load() < goal || a.few(goal) != "" && operations.Load() < 20*goal) {
 				operations.Add(1)
-				nth := rand.IntN(len(a.world) - 1) // the last is a trouble's alone
+				nth := rand.IntN(len(a.world) - 1) // the last register is only used by trouble
 				if rand.IntN(30) == 0 {
 					a.write(r, a.world[nth])
 				} else {

@@ -12,19 +12,19 @@ import (
 	"mcpschedd/internal/valkey"
 )
 
-// pacer is the limits of a host at one replica.
+// pacer has the limits of hosts at one replica.
 type pacer struct {
 	*limit.Hosts
 	cable *cable
 	apart atomic.Bool
-	known atomic.Int64 // replicas
+	known atomic.Int64 // number of replicas
 
-	began atomic.Int64 // calls
+	began atomic.Int64 // number of calls
 }
 
 const limitedHost = "api.example.com"
 
-// pacers starts n replicas under a rule, each with a cable of its own.
+// pacers starts n replicas with a rule, each with its own cable.
 func pacers(t *testing.T, n int, at *store, rule limit.Rule) []*pacer {
 	var all []*pacer
 	for range n {
@@ -42,13 +42,13 @@ func pacers(t *testing.T, n int, at *store, rule limit.Rule) []*pacer {
 		})
 		all = append(all, p)
 	}
-	for _, p := range all { // one that is cut off takes its part of those it knows
+	for _, p := range all { // each must know the others, as a partitioned replica divides the rate by their number
 		waitUntil(t, "each knows all", func() bool { return p.known.Load() >= int64(n) })
 	}
 	return all
 }
 
-// saturate keeps more calls waiting than can begin, until ctx ends.
+// saturate keeps 30 calls waiting, more than can begin, until ctx ends.
 func (p *pacer) saturate(ctx context.Context, calls *sync.WaitGroup) {
 	for range 30 {
 		calls.Go(func() {
@@ -105,8 +105,8 @@ func TestPaceOfAll(t *testing.T) {
 	time.Sleep(500 * time.Millisecond)
 	cancel()
 	calls.Wait()
-	// A call begins no earlier than its token comes, however busy the machine is. One that is back
-	// goes on with its part until it hears so.
+	// A token may be granted MaxAhead before its time. A replica that is connected again uses its
+	// part of the rate until it has noticed.
 	const hears = 500 * time.Millisecond
 	most := float64(rule.Burst) + rule.Rate*(time.Since(start)+limit.MaxAhead+2*hears/3).Seconds()
 	total := all[0].began.Load() + all[1].began.Load() + all[2].began.Load()
@@ -114,16 +114,16 @@ func TestPaceOfAll(t *testing.T) {
 		t.Errorf("too many have begun: %d calls, want at most %v", total, most)
 	}
 	if float64(total) < most/2 {
-		t.Errorf("%d calls have begun of %v", total, most)
+		t.Errorf("%d calls began, want at least half of %v", total, most)
 	}
 }
 
-// cutOff is how many calls a partitioned replica begins: its part of the rate in 1.5 s, which is
-// less than the others leave to it.
+// cutOff is how many calls a partitioned replica has to begin: its part of the rate in 1.5 s. The
+// other replicas leave at least that much to it.
 const cutOff = 100
 
-// TestQuotaOfAll: all replicas together make as many prefetches as may begin in an hour, also after
-// all have been restarted.
+// TestQuotaOfAll: all replicas together make exactly as many prefetches as the quota allows, also
+// after all were restarted.
 func TestQuotaOfAll(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)
@@ -149,8 +149,8 @@ func TestQuotaOfAll(t *testing.T) {
 	}
 }
 
-// TestEmptyBucket: a bucket is empty after its server has restarted, and after a replica has come
-// back that used its part of the rate meanwhile.
+// TestEmptyBucket: a bucket is empty after the server was restarted, and after a replica was
+// connected again that has used its part of the rate while it was partitioned.
 func TestEmptyBucket(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)

@@ -13,7 +13,7 @@ var mutants = []mutant.Mutant{
 	{Name: "told before it is sent", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.announce", Under: []string{"Store.Announce"}, Becomes: "*s.history.Load(), error(nil)"},
 	}},
-	{Name: "tokens are read from the primary", Cuts: []mutant.Cut{ // a tracked copy of them will not do
+	{Name: "tokens are read from the primary", Cuts: []mutant.Cut{ // not from a tracked copy
 		{In: "valkey", Call: "clientOption", Under: []string{"New"}, Becomes: `func() (client rueidis.ClientOption, n int, err error) { client, n, err = $&; client.DisableCache = false; return }()`},
 		{In: "valkey", Call: "Store.roundTrip", Under: []string{"Store.Lookup"}, Except: []string{"Store.runOnPlace", "Store.deleteOldHistories"}, Becomes: `func() (out reply, err error) {
 			if s.conn.Load() == nil {
@@ -85,7 +85,7 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {
 			m.Test, m.Says = cmp.Or(m.Test, "TestInvariant/emptied_by_a_restart"), cmp.Or(m.Says, "stale answer")
-			m.Env = []string{"MCPSCHEDD_SOAK=1"} // it ends at the first fault
+			m.Env = []string{"MCPSCHEDD_SOAK=1"} // the first fault ends the test
 			m.Check(t)
 		})
 	}

@@ -35,12 +35,11 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Settings of replicas in processes of their own. The delay that a loaded machine adds to a write
-// must stay well below processSettle.
+// Settings of the replicas. The delays of a loaded machine must stay well below processSettle.
 const (
 	processLease  = 500 * time.Millisecond
 	processSettle = 2 * time.Second
-	landing       = processSettle / 4 // a write lands within it, once it is alone
+	landing       = processSettle / 4 // longest time from the end of its request until a write lands
 	keeps         = processLease + processSettle
 )
 
@@ -59,9 +58,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// principals are the credentials of the replicas at the service, each for an upstream with rules of
-// its own: a write of the first invalidates the answers with the same n, one of the second all
-// answers. So the answers of both depend on the same places, and differ only in the principal.
+// principals are the credentials that the replicas use at the service, each for an upstream with
+// its own rules: a write of the first invalidates the answers with the same n, a write of the
+// second all answers. Keys and places of both are equal, so only the principal separates their
+// answers.
 var principals = []string{"alpha", "beta"}
 
 func serveReplica(which string) error {
@@ -101,8 +101,8 @@ func serveReplica(which string) error {
 	return http.Serve(listener, s.HTTP())
 }
 
-// stopping wraps the shared state, and stops this process at the last moment before a write is sent,
-// once after each SIGUSR1.
+// stopping wraps the shared state. After each SIGUSR1 it stops the process once, just before a
+// write is sent.
 type stopping struct {
 	*valkey.Store
 	asked chan os.Signal
@@ -121,7 +121,7 @@ type stoppingWrite struct {
 func (w stoppingWrite) Fence() error {
 	select {
 	case <-w.asked:
-		runtime.LockOSThread() // the thread that sends is the one that stops first
+		runtime.LockOSThread() // the stop takes effect first on the thread that would send
 		_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
 		runtime.UnlockOSThread()
 	default:
@@ -133,16 +133,17 @@ func (w stoppingWrite) Fence() error {
 type value struct {
 	principal string
 	n         int
-	version   atomic.Int64 // rises with each write's effect
+	version   atomic.Int64 // raised when a write lands
 }
 
 // put is a write, by its id.
 type put struct {
 	came, landed atomic.Int64
-	said         string // to its client: "done", "not sent", or "" where that is not known
+	said         string // what the client was told: "done", "not sent", or "" if its outcome is unknown
 }
 
-// processes are replicas in processes of their own, their service and store, and what happened.
+// processes are replicas that run in other processes, their service and server, and counts of what
+// happened.
 type processes struct {
 	t        *testing.T
 	store    *store
@@ -159,11 +160,11 @@ type processes struct {
 
 // process is one replica.
 type process struct {
-	listener *os.File // stays open when it dies
+	listener *os.File // stays open when the process is killed
 	url      string
 	cable    *cable
 
-	stops sync.RWMutex // held for writing while it may be stopped: a write that takes longer than a stop leaves is not covered
+	stops sync.RWMutex // held for writing while the process may be stopped; slow writes hold it, as one sent before a stop may land after its mark has expired
 	mu    sync.Mutex
 	cmd   *exec.Cmd
 }
@@ -271,9 +272,9 @@ func (p *processes) serve() string {
 		w := p.puts[r.GetInt("id", 0)]
 		p.mu.Unlock()
 		if w.came.Add(1) > 1 {
-			p.t.Errorf("write %d came a second time", r.GetInt("id", 0))
+			p.t.Errorf("write %d was received twice", r.GetInt("id", 0))
 		}
-		alone := ctx.Done() // its replica has gone, or has given it up
+		alone := ctx.Done() // closed when the replica has gone or has given the request up
 		if r.GetBool("slow", false) {
 			select {
 			case <-alone:
@@ -287,7 +288,7 @@ func (p *processes) serve() string {
 		}
 		p.at(who(ctx), r.GetInt("n", 0)).version.Add(1)
 		w.landed.Add(1)
-		if rand.IntN(4) == 0 { // until the answer is there
+		if rand.IntN(4) == 0 { // the answer is still on its way
 			pause(200)
 		}
 		return mcp.NewToolResultText("done"), nil
@@ -296,7 +297,7 @@ func (p *processes) serve() string {
 		return context.WithValue(ctx, as{}, r.Header.Get("Authorization"))
 	})))
 	p.t.Cleanup(web.Close)
-	p.t.Cleanup(web.CloseClientConnections) // before that: processes that were killed have left streams
+	p.t.Cleanup(web.CloseClientConnections) // runs before web.Close, which waits for the open streams of killed processes
 	return web.URL + "/mcp"
 }
 
@@ -389,7 +390,7 @@ func (p *processes) write(r *process, v *value) {
 	}
 }
 
-// look reads a value through all other replicas, often enough for them to store its answer.
+// look reads a value through the other replicas, often enough for them to store its answer.
 func (p *processes) look(but *process, v *value) {
 	for range 10 {
 		for _, r := range p.replicas {
@@ -401,7 +402,7 @@ func (p *processes) look(but *process, v *value) {
 	}
 }
 
-// troubles are the faults that the test causes, each at one replica or the store.
+// troubles are the faults that the test causes, at one replica or at the server.
 var troubles = []struct {
 	name string
 	make func(p *processes, r *process)
@@ -412,13 +413,13 @@ var troubles = []struct {
 		v := p.values[rand.IntN(len(p.values))]
 		r.signal(syscall.SIGUSR1)
 		var writes sync.WaitGroup
-		for !r.stopped() { // a write that the store could not be told of is not sent
+		for !r.stopped() { // repeated, as the process only stops at a write that could be announced
 			writes.Go(func() { p.write(r, v) })
 			time.Sleep(processLease / 5)
 		}
-		r.cable.setCut(true) // else it tells the others again at once, which may be in time
+		r.cable.setCut(true) // otherwise it could renew the mark when it continues
 		time.Sleep(keeps)
-		p.look(r, v) // and the others have an answer from before it
+		p.look(r, v) // so that the other replicas have cached answers from before the write
 		r.signal(syscall.SIGCONT)
 		writes.Wait()
 		p.look(r, v)
@@ -449,9 +450,9 @@ var troubles = []struct {
 	}},
 }
 
-// TestProcesses kills, stops and partitions replicas in processes of their own, and the store. No
-// answer may be from before its call or of another principal; a write may land at most once, and
-// its client must be told the truth about it.
+// TestProcesses kills, stops and partitions replicas in other processes, and their server. No
+// answer may be from before its call or of another principal. A write may land at most once, and
+// its client must get the right outcome.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	p := startProcesses(t, 3)
@@ -480,7 +481,7 @@ func TestProcesses(t *testing.T) {
 			if p.stale.Load()+p.foreign.Load() > 0 {
 				break
 			}
-			time.Sleep(rand.N(keeps + 2*time.Second)) // in a new history nothing is stored at first
+			time.Sleep(rand.N(keeps + 2*time.Second)) // includes the time in which a new history is not trusted
 			troubles[nth].make(p, p.replicas[rand.IntN(len(p.replicas))])
 			made++
 		}
@@ -488,7 +489,7 @@ func TestProcesses(t *testing.T) {
 	time.Sleep(keeps + 2*time.Second)
 	over.Store(true)
 	workers.Wait()
-	time.Sleep(landing) // a write that was given up may land yet
+	time.Sleep(landing) // longest time in which a write that was given up may land
 	p.judge(made)
 }
 
@@ -498,12 +499,12 @@ func (p *processes) judge(made int) {
 	for id, w := range p.puts {
 		came, landed := w.came.Load(), w.landed.Load()
 		if w.said == "done" && landed != 1 || w.said == "not sent" && came != 0 {
-			t.Errorf("write %d: its client was told %q: it came %d times, and landed %d times", id, w.said, came, landed)
+			t.Errorf("write %d: its client got %q: it was received %d times, and landed %d times", id, w.said, came, landed)
 		}
 	}
 	t.Logf("%d troubles: %d reads (%d by the service), %d stale, %d of another principal; %d writes answered, %d not sent, %d of unknown outcome; %d reads not answered",
 		made, p.reads.Load(), p.gets.Load(), p.stale.Load(), p.foreign.Load(), p.writes.Load(), p.notSent.Load(), p.unknown.Load(), p.failed.Load())
 	if p.gets.Load() >= p.reads.Load() || p.writes.Load() == 0 {
-		t.Error("this proves little")
+		t.Error("the test proves little")
 	}
 }

@@ -29,9 +29,9 @@ type service struct {
 	value atomic.Int64
 	gets  atomic.Int64
 	puts  atomic.Int64
-	gate  atomic.Pointer[chan struct{}] // get waits for its end; nil: it does not
+	gate  atomic.Pointer[chan struct{}] // get blocks until it is closed; nil: get does not block
 
-	putting func() // is called in put; nil: nothing is
+	putting func() // called by put, if not nil
 }
 
 func newService(t *testing.T) *service {
@@ -64,7 +64,7 @@ func newService(t *testing.T) *service {
 const (
 	shortLease  = 500 * time.Millisecond
 	shortSettle = 100 * time.Millisecond
-	patience    = time.Minute // after a stall of two seconds a Sentinel does nothing for 30 s
+	patience    = time.Minute // a Sentinel that was stalled for two seconds does nothing for 30 s
 )
 
 // gateway is one replica of the proxy with a client.
@@ -155,7 +155,7 @@ func (g *gateway) mustCall(tool string, n int) string {
 	return text
 }
 
-// sharing returns when the gateway serves from its store.
+// sharing returns when the gateway serves a call from its cache.
 func (g *gateway) sharing(v *service) {
 	g.t.Helper()
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
@@ -165,7 +165,7 @@ func (g *gateway) sharing(v *service) {
 			return
 		}
 	}
-	g.t.Fatal("nothing is served from the store")
+	g.t.Fatal("no call was served from the cache")
 }
 
 func TestProxies(t *testing.T) {
@@ -187,7 +187,7 @@ func TestProxies(t *testing.T) {
 	b.mustCall("get", 1)
 	c.mustCall("get", 1)
 	if got := v.gets.Load(); got != asked {
-		t.Errorf("asked %d times more for what a replica has", got-asked)
+		t.Errorf("the service got %d more requests, want none", got-asked)
 	}
 
 	c.mustCall("put", 0)
@@ -203,7 +203,7 @@ func TestProxies(t *testing.T) {
 		t.Errorf("a replica that is cut off: read %s, want 1", got)
 	}
 	if _, err := b.call("put", 0); err == nil || !strings.Contains(err.Error(), "other replicas") {
-		t.Errorf("a write of a replica that is cut off: got %v, want that the others cannot be told", err)
+		t.Errorf("a write of a replica that is cut off: got %v, want an error that it cannot be announced", err)
 	}
 	if got := v.puts.Load(); got != puts {
 		t.Errorf("the service got %d writes of a replica that is cut off", got-puts)
@@ -233,7 +233,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// TestOneFetch: if several replicas need an answer, one fetches it.
+// TestOneFetch: if several replicas need the same answer, one of them fetches it for all.
 func TestOneFetch(t *testing.T) {
 	t.Parallel()
 	store, v := startServer(t), newService(t)
@@ -254,13 +254,13 @@ func TestOneFetch(t *testing.T) {
 			}
 		})
 	}
-	waitUntil(t, "one asks", func() bool { return v.gets.Load() == before+1 })
-	time.Sleep(100 * time.Millisecond) // for the others to ask as well, if they did
+	waitUntil(t, "a replica fetches", func() bool { return v.gets.Load() == before+1 })
+	time.Sleep(100 * time.Millisecond) // time for the other replicas to send requests, which they must not
 	v.gate.Store(nil)
 	close(gate)
 	calls.Wait()
 	if got := v.gets.Load() - before; got != 1 {
-		t.Errorf("the service was asked %d times, want once", got)
+		t.Errorf("the service got %d requests, want 1", got)
 	}
 }
 
@@ -284,8 +284,8 @@ func (g *gateway) post(ctx context.Context, session, text string) (status int, a
 }
 
 // TestAnotherReplica: behind a load balancer without sticky sessions, a replica refuses a session
-// of another one, so that the client starts a new one; a read repeated there after a broken
-// connection joins the first one; and a write is sent once, whatever happens to its client.
+// of another one, so that the client starts a new one. A read that is repeated there after its
+// connection broke joins the first one. A write is sent once, even if its client disconnects.
 func TestAnotherReplica(t *testing.T) {
 	t.Parallel()
 	store, v := startServer(t), newService(t)
@@ -305,10 +305,10 @@ func TestAnotherReplica(t *testing.T) {
 	go func() {
 		defer close(ended)
 		if _, answer, err := a.post(broken, session, `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"get","arguments":{"n":9}}}`); err == nil {
-			t.Errorf("it was answered before its connection broke: %s", answer)
+			t.Errorf("answered before the connection broke: %s", answer)
 		}
 	}()
-	waitUntil(t, "one asks", func() bool { return v.gets.Load() == before+1 })
+	waitUntil(t, "a replica fetches", func() bool { return v.gets.Load() == before+1 })
 	breaks()
 	<-ended
 	again := make(chan string)
@@ -316,14 +316,14 @@ func TestAnotherReplica(t *testing.T) {
 		text, err := b.call("get", 9)
 		again <- fmt.Sprint(text, err)
 	}()
-	time.Sleep(200 * time.Millisecond) // for the other replica to ask as well, if it did
+	time.Sleep(200 * time.Millisecond) // time for the other replica to send a request, which it must not
 	v.gate.Store(nil)
 	close(gate)
 	if got := <-again; got != "0<nil>" {
 		t.Errorf("asked again: got %s", got)
 	}
 	if got := v.gets.Load() - before; got != 1 {
-		t.Errorf("the service was asked %d times, want once", got)
+		t.Errorf("the service got %d requests, want 1", got)
 	}
 
 	puts := v.puts.Load()
@@ -331,10 +331,10 @@ func TestAnotherReplica(t *testing.T) {
 	v.putting = breaks
 	_, _, _ = a.post(broken, session, `{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"put"}}`)
 	if got := b.mustCall("get", 9); got != "1" {
-		t.Errorf("after a write whose client has gone: read %s, want 1", got)
+		t.Errorf("after a write of a client that has disconnected: read %s, want 1", got)
 	}
 	if got := v.puts.Load() - puts; got != 1 {
-		t.Errorf("the service got it %d times, want once", got)
+		t.Errorf("the service got %d writes, want 1", got)
 	}
 }
 
@@ -368,7 +368,7 @@ func TestCount(t *testing.T) {
 	all[1].Close()
 	time.Sleep(2 * shortLease)
 	if got := counts[0].Load(); got != 2 {
-		t.Errorf("cut off: %d replicas, want the last number, 2", got)
+		t.Errorf("partitioned: %d replicas, want the last number, 2", got)
 	}
 	all[0].Close()
 }

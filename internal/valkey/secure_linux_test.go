@@ -59,11 +59,11 @@ func use(t *testing.T, s *valkey.Store) {
 	})
 	_, keep := s.Lead(t.Context(), "key", tokens, func() {})
 	if keep == nil {
-		t.Fatal("nothing may be kept")
+		t.Fatal("Update failed")
 	}
 	keep(nil)
 	if err := s.Update(t.Context(), "n", func([]byte) ([]byte, error) { return []byte("1"), nil }); err != nil {
-		t.Errorf("what is kept together: %v", err)
+		t.Errorf("Update: %v", err)
 	}
 	counted := make(chan int, 10)
 	s.WatchCount(func(n int, _ bool) { counted <- n })
@@ -161,7 +161,7 @@ func startTLS(t *testing.T, more ...string) *store {
 // the primary and its successor.
 func TestSentinelSecure(t *testing.T) {
 	authority, issue := certificates(t)
-	t.Setenv("SSL_CERT_FILE", authority) // read once, at the first connection over TLS of these tests
+	t.Setenv("SSL_CERT_FILE", authority) // Go reads it once, at the first TLS connection
 	name, acl := documentedUser(t, "s3cret")
 	quick := append(append(issue("127.0.0.1"), acl...), "--requirepass", "admin", "--masterauth", "admin", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 	g := group{startTLS(t, quick...)}
@@ -172,7 +172,7 @@ func TestSentinelSecure(t *testing.T) {
 
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	addr, own := freePort(t)
-	cert := issue("localhost") // by which the replicas know it
+	cert := issue("localhost") // the name by which the replicas connect to the Sentinel
 	text := "bind 127.0.0.1\nport 0\ntls-port " + own + "\nuser default off\nuser watch on >w4tch ~* &* +@all\n" +
 		"sentinel monitor group 127.0.0.1 " + port + " 1\nsentinel auth-pass group admin\n" +
 		"sentinel down-after-milliseconds group 2000\nsentinel failover-timeout group 4000\n"

@@ -19,7 +19,7 @@ import (
 type store struct {
 	t    testing.TB
 	args []string
-	env  []string // beside the test's own
+	env  []string // in addition to the environment of the test
 	addr string
 
 	mu  sync.Mutex
@@ -36,7 +36,7 @@ func startServer(t testing.TB, more ...string) *store {
 	return s
 }
 
-// ahead sets the server's clock ten minutes ahead from its next start on.
+// ahead sets the server's clock ten minutes ahead, from its next start on.
 func (s *store) ahead() {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -53,7 +53,7 @@ int gettimeofday(struct timeval *restrict t, void *restrict zone) {
 	if err := os.WriteFile(code, []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", lib, code).CombinedOutput(); err != nil { // the race detector needs it as well
+	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", lib, code).CombinedOutput(); err != nil { // cc is also needed by the race detector
 		s.t.Fatalf("%v: %s", err, out)
 	}
 	s.env = []string{"LD_PRELOAD=" + lib}
@@ -274,8 +274,8 @@ func (g group) startSentinel(t testing.TB) (url string) {
 	return "valkey://" + addr + "?master_set=group&servers=3"
 }
 
-// promote promotes a server without any coordination: the other servers and the cables follow at
-// some time, or not at all.
+// promote promotes a standby without coordination: the other servers and the cables follow after a
+// random time, or not at all.
 func (g group) promote(cables []*cable) {
 	next := g[rand.IntN(len(g))]
 	host, port, _ := net.SplitHostPort(next.addr)

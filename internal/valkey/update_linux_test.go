@@ -25,7 +25,7 @@ func shared(t *testing.T, url string) *valkey.Store {
 	return s
 }
 
-// relied returns when the history of a store is trusted.
+// relied returns when the store trusts its history.
 func relied(t *testing.T, s *valkey.Store) {
 	t.Helper()
 	waitUntil(t, "a token", func() bool {
@@ -48,7 +48,7 @@ func TestUpdate(t *testing.T) {
 	var wait sync.WaitGroup
 	for _, s := range []*valkey.Store{a, b} {
 		wait.Go(func() {
-			for done := 0; done < each; { // what fails because the other one is always faster is tried again
+			for done := 0; done < each; { // an update fails if another replica was faster each time; then it is repeated
 				if s.Update(t.Context(), "n", add) == nil {
 					done++
 				}
@@ -63,13 +63,13 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("got %q (%v), want %d", got, err, 2*each)
 	}
 	if err := a.Update(t.Context(), "n", func(old []byte) ([]byte, error) { got = string(old); return make([]byte, 20<<20), nil }); err == nil || got == "lost" {
-		t.Errorf("what is too long: got %v, after %q", err, got)
+		t.Errorf("a text that is too long: got %v, after %q", err, got)
 	}
 	cable.setCut(true)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := b.Update(ctx, "n", add); err == nil {
-		t.Error("a replica that is cut off: it is kept")
+		t.Error("a partitioned replica: got no error")
 	}
 }
 
@@ -89,10 +89,10 @@ func TestRefusedAtOne(t *testing.T) {
 		return false
 	}
 	if cools(a) || cools(b) {
-		t.Fatal("a host is left alone before it refused anything")
+		t.Fatal("prefetches are declined before a 429")
 	}
 	if _, err := a.call("busy", 0); err == nil {
-		t.Fatal("it was not refused")
+		t.Fatal("got no 429")
 	}
 	waitUntil(t, "both leave the host alone", func() bool { return cools(a) && cools(b) })
 	var times int64
@@ -102,7 +102,7 @@ func TestRefusedAtOne(t *testing.T) {
 		}
 	}
 	if times != 1 {
-		t.Errorf("it is counted %d times, want once", times)
+		t.Errorf("the 429 is counted %d times, want once", times)
 	}
 }
 
@@ -133,6 +133,6 @@ func TestOldHistories(t *testing.T) {
 	}
 	time.Sleep(shortLease)
 	if !exists("mcpschedd:*:p:host") {
-		t.Error("what stands under the history that is current is gone")
+		t.Error("a key of the current history was deleted")
 	}
 }

@@ -73,7 +73,7 @@ func TestClassOfACall(t *testing.T) {
 	}
 }
 
-// The operator's class is about every call; his way to tell them apart is too.
+// The operator's class applies to all calls of a tool, and so does the operator's classify.
 func TestWhoTellsCallsApart(t *testing.T) {
 	bash := valuemodel.Upstream{Name: "up", Provider: "claude-code"}
 	const ls, rm = `{"command":"ls"}`, `{"command":"rm x"}`
@@ -136,11 +136,11 @@ func TestFile(t *testing.T) {
 	far := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code", URL: "https://a.example"}, "Read", valuemodel.Hints{},
 		rule("*", "c:1", valuemodel.Layer{Validate: valuemodel.Validate{File: "path"}}))
 	if far.Validate.File != "" {
-		t.Errorf("a file of another machine: got validate %q", far.Validate.File)
+		t.Errorf("for a server on another machine: got validate %q", far.Validate.File)
 	}
 }
 
-// What asks for no argument is not given any: the answers must not depend on it.
+// UsesArguments reports false for a model that needs no argument. The caller then passes none.
 func TestAsks(t *testing.T) {
 	tests := []struct {
 		name string

@@ -30,7 +30,7 @@ func TestParseBinding(t *testing.T) {
 	tests := []struct {
 		value any
 		want  valuemodel.Binding
-		text  string // if the value is none
+		text  string // set if the value is not a text
 	}{
 		{"$args.owner", args(step{Name: "owner"}), ""},
 		{"$args.a.b[0]", args(step{Name: "a"}, step{Name: "b"}, step{Index: 0}), ""},

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// In a glob * stands for slashes too, but only the first slash divides a name.
+// In a glob * matches slashes too, but only the first slash separates upstream and tool.
 func TestPatterns(t *testing.T) {
 	tests := []struct {
 		pattern, upstream, tool string

@@ -62,7 +62,7 @@ follow_up.get               probability 0.4, lit = $$args, n = $result.items[*].
 invalidates.get             same id                                                                      c.toml:3
 invalidates.see             all                                                                          c.toml:3
 `
-	squeeze := func(s string) string { // widths are not what this is about
+	squeeze := func(s string) string { // column widths do not matter here
 		var lines []string
 		for line := range strings.Lines(s) {
 			lines = append(lines, strings.Join(strings.Fields(line), " "))
@@ -75,10 +75,10 @@ invalidates.see             all                                                 
 	column := strings.Index(strings.Split(b.String(), "\n")[0], "tuned")
 	for line := range strings.SplitSeq(strings.TrimSpace(b.String()), "\n") {
 		if strings.HasPrefix(line, "field_groups.") {
-			break // the long ones have columns of their own
+			break // long keys have their own columns
 		}
 		if len(line) <= column || line[column-1] != ' ' || line[column] == ' ' {
-			t.Errorf("not in line: %q", line)
+			t.Errorf("column not aligned: %q", line)
 		}
 	}
 }

@@ -125,7 +125,8 @@ func TestDomains(t *testing.T) {
 	}
 }
 
-// What is read elsewhere may be prefetched, and changes show late: explain says by which word.
+// Reads at a remote service may be prefetched, and its writes settle late. The source of remote is
+// the setting that decided.
 func TestRemote(t *testing.T) {
 	tickets := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
 	tests := []struct {
@@ -155,7 +156,7 @@ func TestRemote(t *testing.T) {
 			t.Errorf("%s: got %v by %q, want %v by %q", tt.name, m.Remote, m.Sources["remote"], tt.want, tt.source)
 		}
 		if m.Remote && !m.Writes(nil).Remote {
-			t.Errorf("%s: a write is taken to show at once", tt.name)
+			t.Errorf("%s: a write is not remote", tt.name)
 		}
 	}
 }
@@ -172,7 +173,7 @@ func TestInferHost(t *testing.T) {
 		name string
 		args []string
 		env  map[string]string
-		want string // host, and where it is named
+		want string // host, and the setting that names it
 	}{
 		{"nothing", []string{"-y", "@acme/tickets"}, env("TOKEN", "x"), ""},
 		{"an address", nil, env("TICKETS_URL", "https://user:secret@Tickets.example/api"), "tickets.example TICKETS_URL"},
@@ -202,8 +203,8 @@ func TestInferHost(t *testing.T) {
 	}
 }
 
-// A host is told only of http urls, is in lower case, holds no user's name,
-// and is told again of a url made of it.
+// HostOf returns a host only for http URLs, in lower case and without user name, and returns the
+// same for a URL of that host.
 func FuzzHostOf(f *testing.F) {
 	for _, seed := range []string{"https://u:p@A.example:443/", "http://[::1]:80", "http://[fe80::1%25eth0]/", "https://a:b:c", "http://@", "https://ä.example"} {
 		f.Add(seed)
@@ -221,10 +222,10 @@ func FuzzHostOf(f *testing.F) {
 		}
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" {
-			t.Fatalf("%q: got %q of no http url", text, got)
+			t.Fatalf("%q: got %q, although it is no http URL", text, got)
 		}
 		if again := host((&url.URL{Scheme: u.Scheme, Host: got}).String()); again != got {
-			t.Fatalf("%q: got %q, and %q of it again", text, got, again)
+			t.Fatalf("%q: got %q, and %q for a URL of that host", text, got, again)
 		}
 	})
 }

@@ -17,6 +17,6 @@ func TestIntentNames(t *testing.T) {
 		}
 	}
 	if valuemodel.NewIntent(nil).Matches(valuemodel.FieldGroup{Fields: []string{"dom"}}) {
-		t.Error("nothing said: got a name, want none")
+		t.Error("without an intent: a name matched")
 	}
 }

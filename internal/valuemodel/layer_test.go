@@ -12,11 +12,11 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// field is one field of a layer, with two values that are not its default.
+// field is a field of a layer, with two values that differ from its default.
 type field struct {
-	key      string // as Sources names it
+	key      string // key in Sources
 	a, b     any
-	provided bool // a provider sets it somewhere
+	provided bool // whether a provider's table sets it
 }
 
 var fields = map[string]field{
@@ -38,7 +38,7 @@ var fields = map[string]field{
 	"Cost.Freshness":  {key: "cost_model.freshness_ttl_s", a: time.Second, b: time.Minute, provided: true},
 }
 
-// merged are the fields whose values add up; tests of their own.
+// merged are the fields that add up over layers. They have tests of their own.
 var merged = []string{"Invalidates", "FieldGroups", "FollowUps"}
 
 func (f field) layer(name string, value any) valuemodel.Layer {
@@ -55,8 +55,8 @@ func at(l *valuemodel.Layer, name string) reflect.Value {
 	return v
 }
 
-// reading makes the tool one that may be prefetched, so that speculate is
-// not settled by the class, and gives it an edge where that is asked for.
+// reading returns rules that make the field matter: they make the tool read-only, so that
+// speculate does not depend on the class, or give it an edge.
 func (f field) reading(name string) []valuemodel.Rule {
 	switch name {
 	case "Class", "Classify":
@@ -94,13 +94,13 @@ func TestEveryFieldHasACase(t *testing.T) {
 	walk("", reflect.TypeFor[valuemodel.Layer]())
 }
 
-// Of the operator's rules a full name wins over a bare one, that over globs, the
-// glob that spells out more over one that spells out less, the later over the
-// earlier, and all over "*", wherever they stand.
+// Among the operator's rules a full name has priority over a bare one, a bare one over globs, a
+// glob with more literal characters over one with fewer, a later rule over an earlier one, and all
+// over "*", in whatever order they are.
 func TestRulesGiveWayInOrder(t *testing.T) {
 	ladder := []string{"*", "?*", "up/*", "up/get_*", "*get_thing", "get_thing", "up/get_thing"}
 	for name, f := range fields {
-		if name == "Speculate" { // has an order of its own
+		if name == "Speculate" { // its priority differs
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -120,10 +120,10 @@ func TestRulesGiveWayInOrder(t *testing.T) {
 	}
 }
 
-// provided finds a tool of which a provider says something in the field.
+// provided returns a tool for which a provider's table sets the field.
 func provided(name string) (provider, tool string, value any) {
 	for _, p := range allProviders() {
-		if p.Stateful || p.Name == "claude-code" { // a layer of another name
+		if p.Stateful || p.Name == "claude-code" { // its layer has another source
 			continue
 		}
 		for tool, l := range p.Tools {
@@ -176,7 +176,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Only the operator's number makes a stored answer stand in for the next.
+// Only with the operator's fail_fast_after_n a cached answer may replace the next one.
 func TestBackOffIsTheOperators(t *testing.T) {
 	reads := rule("*", "r", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	five := valuemodel.Layer{FailFastAfter: 5}
@@ -214,7 +214,7 @@ func TestEdgesOnlyAdd(t *testing.T) {
 		rule("up/*", "a:1", layer(edge("mine"))))
 	own := providerNamed(t, "filesystem").Tools["write_file"].Invalidates
 	if got, want := len(declared.Invalidates), len(own)+1; got != want {
-		t.Errorf("got %d edges, want the provider's %d and one", got, len(own))
+		t.Errorf("got %d edges, want one more than the provider's %d", got, len(own))
 	}
 }
 
@@ -246,11 +246,11 @@ func TestFollowUpsMerge(t *testing.T) {
 		t.Errorf("got sources %v", m.Sources)
 	}
 	if lowest.FollowUps[0].Probability != 0.2 {
-		t.Error("a layer was written to")
+		t.Error("a layer was modified")
 	}
 }
 
-// What was measured gives way to what the operator says, be it ever so general.
+// A tuned value has less priority than any rule of the operator, even a more general one.
 func TestTunedGivesWay(t *testing.T) {
 	models, problems := valuemodel.Compile([]valuemodel.Rule{
 		{Pattern: "hub/*", Source: "c.toml:1", Layer: valuemodel.Layer{Cost: valuemodel.Cost{TypicalKB: 7}}},
@@ -264,6 +264,6 @@ func TestTunedGivesWay(t *testing.T) {
 		t.Errorf("got %+v by %v", m.Cost, m.Sources)
 	}
 	if other := models.Resolve(valuemodel.Upstream{Name: "other"}, "get", valuemodel.Hints{}); other.Cost.MaxKB == 90 {
-		t.Error("it counts for another upstream")
+		t.Error("it applies to another upstream")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// resolve makes the model of a tool under rules that are all well.
+// resolve compiles rules, which must be valid, and resolves a tool.
 func resolve(t testing.TB, u valuemodel.Upstream, tool string, h valuemodel.Hints, rules ...valuemodel.Rule) *valuemodel.Model {
 	t.Helper()
 	m, problems := valuemodel.Compile(rules)
@@ -23,14 +23,14 @@ func rule(pattern, source string, l valuemodel.Layer) valuemodel.Rule {
 	return valuemodel.Rule{Pattern: pattern, Source: source, Layer: l}
 }
 
-// arguments are those of an object; of "" none.
+// arguments returns the arguments in an object; none for "".
 func arguments(t testing.TB, object string) valuemodel.Arguments {
 	t.Helper()
 	all := members(t, object)
 	return func(name string) []byte { return all[name] }
 }
 
-// memberNames are the names of an object's members.
+// memberNames returns the names of an object's members.
 func memberNames(t testing.TB, object string) iter.Seq[string] {
 	t.Helper()
 	return maps.Keys(members(t, object))

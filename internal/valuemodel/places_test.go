@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// narrow makes write change only what its edges name.
+// narrow returns a rule by which the tool write changes only what its edges name.
 func narrow(edges ...valuemodel.Edge) []valuemodel.Rule {
 	return []valuemodel.Rule{rule("write", "c:1", valuemodel.Layer{Class: valuemodel.MutatesExternal, Invalidates: edges, InvalidatesOnly: yes})}
 }
@@ -48,13 +48,13 @@ func TestWritesHitTheReadersTheyMust(t *testing.T) {
 		models, _ := valuemodel.Compile(narrow(valuemodel.Edge{Tool: "up/re?d", Match: tt.match}))
 		u := valuemodel.Upstream{Name: "up"}
 		effect := models.Resolve(u, "write", valuemodel.Hints{}).Writes(arguments(t, tt.write))
-		u.Domain = "there.example" // so that nothing but the edge leads to it
+		u.Domain = "there.example" // so that the two tools have only the edge in common
 		reads := models.Resolve(u, "read", valuemodel.Hints{}).Reads(arguments(t, tt.read))
 		if got := hits(effect, reads); got != tt.want {
-			t.Errorf("%s: got a hit: %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: invalidated: got %v, want %v", tt.name, got, tt.want)
 		}
 		if other := models.Resolve(valuemodel.Upstream{Name: "other", Domain: "there.example"}, "read", valuemodel.Hints{}); hits(effect, other.Reads(arguments(t, tt.read))) {
-			t.Errorf("%s: a tool of another upstream was hit", tt.name)
+			t.Errorf("%s: a tool of another upstream was invalidated", tt.name)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestSpellingsOfOneValue(t *testing.T) {
 		for _, a := range group {
 			for _, b := range group {
 				if !alike(a, b) {
-					t.Errorf("%s and %s: taken for two values", a, b)
+					t.Errorf("%s and %s: got two values, want one", a, b)
 				}
 			}
 		}
@@ -96,13 +96,13 @@ func TestSpellingsOfOneValue(t *testing.T) {
 	for i, a := range apart {
 		for _, b := range apart[i+1:] {
 			if alike(a, b) {
-				t.Errorf("%s and %s: taken for one value", a, b)
+				t.Errorf("%s and %s: got one value, want two", a, b)
 			}
 		}
 	}
 }
 
-// spellings are ways to write one value.
+// spellings draws one of the ways to write a value.
 func spellings(t *rapid.T, value string, label string) string {
 	switch rapid.IntRange(0, 9).Draw(t, label) {
 	case 0:
@@ -120,7 +120,7 @@ func spellings(t *rapid.T, value string, label string) string {
 	case 7:
 		value = "\u200b" + value
 	case 8:
-		value = string(rune(value[0])+0xfee0) + value[1:] // as wide as a Chinese letter
+		value = string(rune(value[0])+0xfee0) + value[1:] // a full-width character
 	case 4:
 		if strings.Trim(value, "0123456789") == "" {
 			return strings.TrimLeft(value, "0") + "0e-1"
@@ -133,9 +133,9 @@ func spellings(t *rapid.T, value string, label string) string {
 	return string(raw)
 }
 
-// A write through edges hits the answers to the same values in any spelling,
-// or did not say which; and where it does not say itself, everyone of its domain
-// and everyone that its edges name.
+// A write with matching edges invalidates exactly the answers with equal values, in any spelling,
+// or with values that are not known. If the write's own values are not known, it invalidates its
+// whole domain and all answers of the tools that its edges name.
 func TestPlacesAreSound(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	value := rapid.StringMatching(`[1-9][0-9]{0,2}|[a-c]{1,2}`)
@@ -146,7 +146,7 @@ func TestPlacesAreSound(t *testing.T) {
 			rule("noise", "c:2", valuemodel.Layer{Invalidates: []valuemodel.Edge{{Tool: "read", Match: []string{"a"}}, {Tool: "other"}}})))
 		u := valuemodel.Upstream{Name: "up"}
 		write := models.Resolve(u, "write", valuemodel.Hints{})
-		u.Domain = "there.example" // so that nothing but the edge leads to it
+		u.Domain = "there.example" // so that the two tools have only the edge in common
 		read := models.Resolve(u, "read", valuemodel.Hints{})
 
 		theirs, ours := map[string]string{}, map[string]string{} // name → raw
@@ -176,7 +176,7 @@ func TestPlacesAreSound(t *testing.T) {
 		}
 		effect, reads := write.Writes(args(theirs)), read.Reads(args(ours))
 		if got, want := hits(effect, reads), equal || !wKnown || !rKnown; got != want {
-			t.Fatalf("got a hit: %v, want %v: write %v, read %v, edge %s %v", got, want, theirs, ours, pattern, match)
+			t.Fatalf("invalidated: got %v, want %v: write %v, read %v, edge %s %v", got, want, theirs, ours, pattern, match)
 		}
 		domain := slices.Contains(effect.Places, call.Place{Domain: "local"})
 		if domain == wKnown {
@@ -204,15 +204,15 @@ func TestWritesChangeTheirDomainsUnlessNarrowed(t *testing.T) {
 		t.Errorf("narrowed: got %+v", e)
 	}
 	if e := resolve(t, remote, "", valuemodel.Hints{}, narrowed).Writes(nil); !slices.Contains(e.Places, call.Place{Domain: "a.example"}) {
-		t.Errorf("of the upstream itself: got %+v", e)
+		t.Errorf("other requests of the upstream: got %+v", e)
 	}
 	if e := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}).Writes(nil); e.Remote || len(e.Places) != 1 {
-		t.Errorf("of a process: got %+v", e)
+		t.Errorf("a process: got %+v", e)
 	}
 }
 
-// A write by one server is seen by the readers of another, of which no provider
-// is named: their edges are those of every provider.
+// A write at one server invalidates reads at another server without a known provider, as the edges
+// of all providers apply to it.
 func TestEdgesOfEveryProviderAreCarried(t *testing.T) {
 	models, _ := valuemodel.Compile(nil)
 	write := models.Resolve(valuemodel.Upstream{Name: "a", Provider: "filesystem", Domain: "here"}, "move_file", valuemodel.Hints{})
@@ -222,7 +222,7 @@ func TestEdgesOfEveryProviderAreCarried(t *testing.T) {
 	}
 }
 
-// A read whose tool no edge names costs no allocation.
+// Reads does not allocate if no edge leads to the tool.
 func TestReadsOfAToolNobodyNamesAllocatesNothing(t *testing.T) {
 	m := resolve(t, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{})
 	args := arguments(t, `{"id":1}`)

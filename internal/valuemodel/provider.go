@@ -86,7 +86,7 @@ func (p Provider) doubt(tool string, h Hints) string {
 	return ""
 }
 
-// Sharing lists the packages of a table whose servers keep no session state: their
+// Sharing lists the packages of a table with servers that keep no session state: their
 // results depend only on the call, the command line and external data.
 type Sharing struct {
 	Packages []string

@@ -11,11 +11,11 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// toolList is what a real server answered to tools/list, cut down to what its
-// classes rest on, and beside each tool the class that was given to it by hand.
+// toolList is a recorded response of a real server to tools/list, reduced to what its classes
+// depend on. Each tool has the class that it must get.
 type toolList struct {
-	Provider string       // the value model it is for
-	Server   string       // what it calls itself; "" not known
+	Provider string       // name of the provider's table
+	Server   string       // name in the server's handshake; "" if not known
 	Tools    []listedTool //
 }
 
@@ -74,7 +74,7 @@ func providerNamed(t *testing.T, name string) valuemodel.Provider {
 func TestEveryListedToolHasItsClass(t *testing.T) {
 	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
 		if list.Server != "" && !slices.Contains(p.Servers, strings.ToLower(list.Server)) {
-			t.Errorf("provider %s does not know its server as %q", p.Name, list.Server)
+			t.Errorf("provider %s does not have the server name %q", p.Name, list.Server)
 		}
 		for _, tool := range list.Tools {
 			switch got := p.Tools[tool.Name].Class; {
@@ -89,7 +89,7 @@ func TestEveryListedToolHasItsClass(t *testing.T) {
 	})
 }
 
-// A class that the table has counts where the operator names the provider.
+// If the operator names the provider, each tool has the class in the provider's table.
 func TestListedToolsResolveToTheirClass(t *testing.T) {
 	models, _ := valuemodel.Compile(nil)
 	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
@@ -102,7 +102,7 @@ func TestListedToolsResolveToTheirClass(t *testing.T) {
 	})
 }
 
-// Where the operator's words name the server, that takes no trust: but a hint that denies
+// A server that was recognised by its command line needs no trust, but a hint that a tool writes
 // counts.
 func TestListedToolsAreKnownByTheWords(t *testing.T) {
 	models, _ := valuemodel.Compile(nil)
@@ -120,13 +120,13 @@ func TestListedToolsAreKnownByTheWords(t *testing.T) {
 				t.Errorf("%s: got class %s, want %s", tool.Name, m.Class, want)
 			}
 			if says := p.Tools[tool.Name].Classify; says != m.Classify && !denied {
-				t.Errorf("%s: its calls are not told apart by %s", tool.Name, says)
+				t.Errorf("%s: its calls are not classified by %s", tool.Name, says)
 			}
 		}
 	})
 }
 
-// Within one generation of a server an edge is matched by what both sides have.
+// An edge only matches arguments that both tools in the same list have.
 func TestMatchedArgumentsAreOfBothSides(t *testing.T) {
 	matched := 0
 	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
@@ -146,12 +146,12 @@ func TestMatchedArgumentsAreOfBothSides(t *testing.T) {
 		}
 	})
 	if matched == 0 {
-		t.Error("no edge is matched: nothing was tested")
+		t.Error("no edge matches arguments: the test proves nothing")
 	}
 }
 
-// A follow-up may be written once for each generation of a server: one of those
-// to the same tool must fit the list at hand.
+// A table may have follow-ups for several versions of a server. One of those between two tools
+// must fit each list.
 func TestFollowUpsFitTheirTools(t *testing.T) {
 	fitted := 0
 	eachList(t, func(t *testing.T, list toolList, p valuemodel.Provider) {
@@ -177,7 +177,7 @@ func TestFollowUpsFitTheirTools(t *testing.T) {
 		}
 	})
 	if fitted == 0 {
-		t.Error("no follow-up is in any list: nothing was tested")
+		t.Error("no list has a follow-up: the test proves nothing")
 	}
 }
 

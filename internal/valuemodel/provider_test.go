@@ -80,11 +80,11 @@ func TestStatefulProvidersOfferNothingToStore(t *testing.T) {
 		}
 	})
 	if stateful == 0 {
-		t.Error("no provider is stateful: nothing was tested")
+		t.Error("no provider is stateful: the test proves nothing")
 	}
 }
 
-// readable reports whether an answer of the tool could ever be stored.
+// readable reports whether an answer of the tool may ever be cached.
 func readable(l valuemodel.Layer) bool { return l.Class.Reads() || l.Classify != "" }
 
 func TestEdgesNameToolsThatRead(t *testing.T) {
@@ -99,7 +99,7 @@ func TestEdgesNameToolsThatRead(t *testing.T) {
 			target, own := p.Tools[edge.Tool]
 			switch {
 			case own && !readable(target):
-				t.Errorf("%s -> %s: has no answers to end", tool, edge.Tool)
+				t.Errorf("%s -> %s: the target's answers are never cached", tool, edge.Tool)
 			case !own && !anywhere[edge.Tool]:
 				t.Errorf("%s -> %s: no such tool", tool, edge.Tool)
 			case !own && edge.Match != nil:
@@ -112,7 +112,8 @@ func TestEdgesNameToolsThatRead(t *testing.T) {
 	})
 }
 
-// Where the operator narrows a write to its edges, one without any ends nothing.
+// A write without edges would change nothing if the operator set invalidates_only, so only listed
+// tools may have none.
 func TestWritesSayWhatTheyMakeStale(t *testing.T) {
 	nothing := []string{
 		"AgentOutputTool", "AskUserQuestion", "BashOutput", "confirm_cost", "EnterPlanMode", "ScheduleWakeup", "TaskOutput",
@@ -123,13 +124,13 @@ func TestWritesSayWhatTheyMakeStale(t *testing.T) {
 	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
 		writes := !p.Stateful && !l.Class.Reads()
 		if none := len(l.Invalidates) == 0; writes && none != slices.Contains(nothing, tool) {
-			t.Errorf("%s: got %d edges, and it is expected to change nothing: %v", tool, len(l.Invalidates), !none)
+			t.Errorf("%s: got %d edges, want none: %v", tool, len(l.Invalidates), !none)
 		}
 	})
 }
 
-// Whatever reads a file of this machine is stale after any tool writes one, and
-// whatever reads a repository elsewhere after any that may push there.
+// Reads of local files have edges from all tools that write local files. Reads of hosted
+// repositories have edges from all tools that may push to them.
 func TestWritesReachTheReadersOfOtherServers(t *testing.T) {
 	tests := []struct{ provider, writer, reader string }{
 		{"filesystem", "write_file", "read_text_file"},
@@ -145,7 +146,7 @@ func TestWritesReachTheReadersOfOtherServers(t *testing.T) {
 		{"gitlab", "download_job_artifacts", "list_directory"},
 		{"ripgrep", "advanced-search", "Read"},
 
-		// What is hosted elsewhere, and seen through several servers.
+		// Services that several servers access.
 		{"claude-code", "Bash", "pull_request_read"},
 		{"claude-code", "Bash", "get_merge_request"},
 		{"claude-code", "Agent", "list_issues"},
@@ -191,8 +192,7 @@ func TestFollowUpsLeadToReads(t *testing.T) {
 	})
 }
 
-// A stamp stands for an answer only where the file is on this machine and the
-// call reads; with one, no time need be given.
+// Tools with validate read local files, and need no freshness.
 func TestValidatedToolsReadLocalFiles(t *testing.T) {
 	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
 		if l.Validate.File == "" {
@@ -204,8 +204,8 @@ func TestValidatedToolsReadLocalFiles(t *testing.T) {
 	})
 }
 
-// Documentation sites and what a linter fetches are no part of the server, and a
-// page has no freshness: what writes to the site it is of does not name it.
+// Tools that fetch from documentation sites or other third parties disclose their arguments to
+// them. A fetched page has no freshness, as no write invalidates it.
 func TestToolsThatAskThirdParties(t *testing.T) {
 	tests := map[string][]string{ // provider → tools
 		"grafana":     {"search_docs", "search_plugin_information", "get_doc"},

@@ -9,7 +9,7 @@ import (
 )
 
 func TestRecognise(t *testing.T) {
-	tests := []struct{ line, want string }{ // NAME=value in front is of the environment
+	tests := []struct{ line, want string }{ // NAME=value at the beginning is an environment variable
 		{"npx -y @modelcontextprotocol/server-filesystem /srv", "filesystem npm package @modelcontextprotocol/server-filesystem"},
 		{"npx @modelcontextprotocol/server-filesystem@2026.8.31 /srv", "filesystem npm package @modelcontextprotocol/server-filesystem"},
 		{"npx -y @modelcontextprotocol/server-filesystem@^1 /srv", "filesystem npm package @modelcontextprotocol/server-filesystem"},
@@ -59,7 +59,7 @@ func TestRecognise(t *testing.T) {
 		{"docker exec box mcp/filesystem", ""},
 
 		{"go run github.com/github/github-mcp-server/cmd/github-mcp-server@latest stdio", "github Go package github.com/github/github-mcp-server/cmd/github-mcp-server"},
-		{"go run github.com/github/github-mcp-server/cmd/github-mcp-server stdio", ""}, // of the folder's own module
+		{"go run github.com/github/github-mcp-server/cmd/github-mcp-server stdio", ""}, // of the module in the working directory
 		{"go run ./cmd/github-mcp-server", ""},
 		{"go run -C /srv github.com/github/github-mcp-server/cmd/github-mcp-server@latest", ""},
 
@@ -114,8 +114,9 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
-// The operator's words let the provider's table hold without trust, for tools whose
-// arguments are as it knows them, and never against the server's own no.
+// If a server was recognised by its command line, its provider's table applies without trust to
+// the tools that have only known arguments, unless the server's own annotations are more
+// restrictive.
 func TestWhatARecognisedServerMayDo(t *testing.T) {
 	files := valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/srv"}})
 	base := valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: []string{"-y", "@bytebase/dbhub"}})
@@ -197,8 +198,8 @@ func TestReadOnlyDatabase(t *testing.T) {
 	}
 }
 
-// Every reference of a table is what Recognise makes of a command line, and each tool of a
-// recognised server that reads says with which arguments it is known.
+// Each reference in a table is recognised from a command line or URL with it, and a table has
+// arguments only for its own tools.
 func TestReferencesAreReachable(t *testing.T) {
 	lines := map[string]string{"npm": "npx %s", "pypi": "uvx %s", "docker": "docker run %s", "go": "go run %s@latest", "program": "%s", "bin": "/x/node_modules/.bin/%s"}
 	for _, p := range allProviders() {
@@ -215,7 +216,7 @@ func TestReferencesAreReachable(t *testing.T) {
 		}
 		for tool := range p.Arguments {
 			if _, there := p.Tools[tool]; !there {
-				t.Errorf("%s: arguments of %s, which is no tool", p.Name, tool)
+				t.Errorf("%s: arguments of the unknown tool %s", p.Name, tool)
 			}
 		}
 	}

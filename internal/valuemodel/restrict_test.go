@@ -76,13 +76,13 @@ func TestClassOfATool(t *testing.T) {
 			t.Errorf("%s: got %s by %q, want %s by %q", tt.name, m.Class, m.Sources["side_effect_class"], tt.want, tt.source)
 		}
 		if servers := tt.source == "annotation" || tt.source == named; m.Class.Reads() && m.Vouched == servers {
-			t.Errorf("%s: vouched for is %v, where %q says that it reads", tt.name, m.Vouched, tt.source)
+			t.Errorf("%s: got vouched %v for a read-only class from %q", tt.name, m.Vouched, tt.source)
 		}
 	}
 }
 
-// What a server's own name, not trusted, says of a tool counts where it costs or
-// denies, never where it would let an answer be kept or a call be prefetched.
+// The table that an untrusted server's own name selects may only restrict or add costs. It never
+// makes answers cacheable or calls prefetchable.
 func TestAnUnvouchedNameLoosensNothing(t *testing.T) {
 	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	files := valuemodel.Upstream{Name: "up", Server: "secure-filesystem-server"}
@@ -117,8 +117,8 @@ func TestAnUnvouchedNameLoosensNothing(t *testing.T) {
 	}
 }
 
-// Neither a name nor annotations, whatever they are, make a tool readable or
-// guessable without the operator.
+// Without the operator, no name and no annotations of a server make a tool read-only or
+// prefetchable.
 func TestOnlyTheOperatorLoosens(t *testing.T) {
 	var servers, names []string
 	for _, p := range allProviders() {
@@ -147,7 +147,7 @@ func TestOnlyTheOperatorLoosens(t *testing.T) {
 	})
 }
 
-// With trust, a hint and a provider each may deny what the other allows.
+// For a trusted server the most restrictive of annotation and provider's table counts.
 func TestTheMostRestrictiveCounts(t *testing.T) {
 	rank := map[valuemodel.Class]int{
 		valuemodel.Pure: 1, valuemodel.ReadOnly: 2, valuemodel.Indeterminate: 3,
@@ -156,7 +156,7 @@ func TestTheMostRestrictiveCounts(t *testing.T) {
 	models, _ := valuemodel.Compile(nil)
 	for _, p := range allProviders() {
 		for _, server := range p.Servers {
-			seen := map[string]bool{} // one tool of each kind will do
+			seen := map[string]bool{} // test one tool of each kind
 			for tool, said := range p.Tools {
 				kind := fmt.Sprint(said.Class, said.Speculate != nil, said.Disclosure, said.Volatile != nil)
 				if seen[kind] {
@@ -187,7 +187,7 @@ func TestTheMostRestrictiveCounts(t *testing.T) {
 	}
 }
 
-// A layer that says no is overruled by the operator alone.
+// Only the operator can override a layer that forbids prefetching.
 func TestSpeculate(t *testing.T) {
 	reads := valuemodel.Layer{Class: valuemodel.ReadOnly}
 	tests := []struct {
@@ -217,8 +217,8 @@ func TestSpeculate(t *testing.T) {
 	}
 }
 
-// No stands against every rule that names the tool no more exactly, wherever
-// either stands.
+// A rule that forbids prefetching has priority over every rule that does not name the tool more
+// exactly, in whatever order they are.
 func TestNoToGuessingIsKept(t *testing.T) {
 	reads := rule("*", "r", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	tests := []struct {
@@ -241,7 +241,8 @@ func TestNoToGuessingIsKept(t *testing.T) {
 	}
 }
 
-// An answer's freshness and the limits that count are for a provider that the operator vouches for.
+// The freshness, host and url argument in a provider's table apply only if the operator selected
+// the provider or trusts the server.
 func TestAClaimedProviderSetsNoFreshnessNorHost(t *testing.T) {
 	reads := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly})
 	for _, url := range []string{"", "https://a.example"} {

@@ -7,8 +7,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A process is shared only of a server that is known, by its package, to hold nothing of a
-// session, and only as it is started here.
+// A process can be shared only if its server is known by its package to keep no session state, and
+// is started with known options.
 func TestShareable(t *testing.T) {
 	for _, test := range []struct {
 		line string
@@ -19,7 +19,7 @@ func TestShareable(t *testing.T) {
 		{"uvx mcp-server-time --local-timezone=Europe/Berlin", "", true},
 		{"npx -y @modelcontextprotocol/server-postgres postgresql://localhost/db", "", true},
 		{"npx -y @modelcontextprotocol/server-filesystem /srv", "", true},
-		{"npx -y @modelcontextprotocol/server-filesystem", "", false}, // it asks its client
+		{"npx -y @modelcontextprotocol/server-filesystem", "", false}, // it asks its client for the roots
 		{"npx -y @modelcontextprotocol/server-filesystem --verbose", "", false},
 		{"docker run -i --rm -v /srv:/srv mcp/filesystem /srv", "", true},
 		{"docker run -i --rm -v /srv:/srv mcp/filesystem", "", false},
@@ -28,7 +28,7 @@ func TestShareable(t *testing.T) {
 		{"docker run -i -e GITHUB_DYNAMIC_TOOLSETS=1 ghcr.io/github/github-mcp-server", "", false},
 		{"docker run -i ghcr.io/github/github-mcp-server", "GITHUB_DYNAMIC_TOOLSETS", false},
 		{"node /srv/node_modules/mcp-ripgrep/dist/index.js", "", true},
-		{"mcp-server-fetch", "", false}, // any program may be called so
+		{"mcp-server-fetch", "", false}, // any program may have this name
 		{"npx -y @modelcontextprotocol/server-memory", "", false},
 		{"npx -y @modelcontextprotocol/server-sequential-thinking", "", false},
 		{"npx -y @playwright/mcp", "", false},

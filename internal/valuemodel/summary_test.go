@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write summary.json anew")
 
-// The summary says what the tables say. An edge that it lacks would leave a stale answer.
+// The summary matches the tables. If it lacked an edge, stale answers would be served.
 func TestSummary(t *testing.T) {
 	servers, references := make(map[string]string), make(map[string]string)
 	requires, shareable := make(map[string][]string), make(map[string]valuemodel.Sharing)

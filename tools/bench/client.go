@@ -10,9 +10,8 @@ const (
 	// lineBuffer holds the longest message: a buffered reader then hands out
 	// each line without a copy.
 	lineBuffer = 4 << 20
-	// patience is how long anything may take before it counts as stuck. The
-	// known stalls of a Go runtime last one or two minutes and are to be seen,
-	// not cut short.
+	// patience is the time after which anything counts as stuck. The known stalls of a Go runtime
+	// last one or two minutes, and must be measured rather than cut short.
 	patience = 150 * time.Second
 
 	clientRevision = "2025-11-25"
@@ -25,22 +24,22 @@ type client interface {
 	ask(r template) ([]byte, error)
 	// tell sends one notification.
 	tell(method string) error
-	// drive makes calls as l says and times each.
+	// drive makes the calls of l and measures each.
 	drive(l load) (sample, error)
 	// close ends the client's connections.
 	close() error
 }
 
-// load is a number of calls in a row.
+// load is a number of consecutive calls.
 type load struct {
 	call   template
 	window int           // calls in flight
-	span   time.Duration // no call begins later than this after the start; 0 is no bound
-	count  int           // calls; 0 is no bound
-	length int           // bytes of each answer; 0 is not checked
+	span   time.Duration // no call begins later than this after the start; 0 means no bound
+	count  int           // number of calls; 0 means no bound
+	length int           // bytes of each answer; 0 means that it is not checked
 }
 
-// done says whether no further call is to begin.
+// done reports whether no further call must begin.
 func (l load) done(begun int, elapsed time.Duration) bool {
 	return l.count > 0 && begun >= l.count || l.span > 0 && elapsed >= l.span
 }
@@ -52,16 +51,16 @@ func (l load) check(answer []byte) error {
 	return nil
 }
 
-// sample is what a load measured.
+// sample is the result of a load.
 type sample struct {
 	latencies []time.Duration // of each call
 	timely    int             // calls answered while others still began
-	elapsed   time.Duration   // from the start to the last of those
-	whole     time.Duration   // to the last answer
+	elapsed   time.Duration   // from the start to the last timely answer
+	whole     time.Duration   // from the start to the last answer
 }
 
-// add counts one answer. The answers after the last call began are not timely:
-// fewer calls were in flight then.
+// add counts an answer. Answers after the last call has begun are not timely, as fewer calls are
+// in flight then.
 func (s *sample) add(latency, at time.Duration, late bool) {
 	s.latencies = append(s.latencies, latency)
 	s.whole = at
@@ -71,8 +70,8 @@ func (s *sample) add(latency, at time.Duration, late bool) {
 	}
 }
 
-// rate is calls per second while the window was full; if it was never full for
-// long enough to see an answer, over the whole load.
+// rate returns the calls per second while the window was full, or of the whole load if there was
+// no answer in that time.
 func (s sample) rate() float64 {
 	if s.timely == 0 {
 		return rate(len(s.latencies), s.whole)
@@ -80,7 +79,7 @@ func (s sample) rate() float64 {
 	return rate(s.timely, s.elapsed)
 }
 
-// tools are the names under which a server lists the upstream's tools.
+// tools are the names under which a server lists the tools of the upstream.
 type tools struct{ blob, sleep, span string }
 
 // handshake makes c ready for calls.
@@ -109,8 +108,8 @@ func initialize(c client) error {
 	return nil
 }
 
-// toolNames finds the upstream's tools in an answer to tools/list, whether a
-// proxy has put its name before them or not.
+// toolNames returns the names of the upstream's tools in an answer to tools/list, with or without
+// a proxy's prefix.
 func toolNames(answer []byte) (tools, error) {
 	raw, err := resultOf(answer)
 	if err != nil {
@@ -137,9 +136,8 @@ func toolNames(answer []byte) (tools, error) {
 	return t, nil
 }
 
-// prove makes one call, decodes its answer in full and compares the text with
-// what the upstream must have sent. It returns the answer's length, which the
-// timed calls are held to.
+// prove makes one call, decodes its whole answer, and checks that the text is the one that the
+// upstream sends. It returns the length of the answer, which each timed answer must have.
 func prove(c client, call template) (int, error) {
 	answer, err := c.ask(call)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // pipeClient returns a client of serve, which runs until the test ends.
 func pipeClient(t *testing.T, serve func(in io.Reader, out io.Writer) error) *stdioClient {
 	t.Helper()
-	// Pipes of the system, because they hold more than one message: a client
-	// that fills its window does not read meanwhile.
+	// Pipes of the system, as they hold more than one message: a client does not read while it
+	// fills its window.
 	in, to, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func pipeClient(t *testing.T, serve func(in io.Reader, out io.Writer) error) *st
 	return c
 }
 
-// answer writes s with each ID replaced by that of the request line.
+// answer writes s, with the request's id in place of each ID.
 func answer(out io.Writer, line, s string) {
 	id, _ := idOf([]byte(line))
 	fmt.Fprintf(out, "%s\n", strings.ReplaceAll(s, "ID", fmt.Sprint(id)))
@@ -73,7 +73,7 @@ func TestStdioClientDrivesTheUpstream(t *testing.T) {
 			t.Errorf("%d in flight: got %d answers, %d timely, want 100 and %d", window, len(s.latencies), s.timely, 100-window)
 		}
 		if sum := total(s.latencies); window == 1 && sum > s.whole {
-			t.Errorf("got calls one after the other that took %s of %s, want no more than all", sum, s.whole)
+			t.Errorf("got sequential calls that took %s of %s, want no more than the whole", sum, s.whole)
 		}
 	}
 }
@@ -86,8 +86,7 @@ func total(latencies []time.Duration) time.Duration {
 	return sum
 }
 
-// An answer counts for its own call, in whatever order they come, and what is
-// no answer counts for none.
+// Each answer counts for its own call, in any order of the answers. Other messages count for none.
 func TestStdioClientTakesAnswersInAnyOrder(t *testing.T) {
 	const batch = 8
 	c := pipeClient(t, func(in io.Reader, out io.Writer) error {
@@ -110,9 +109,9 @@ func TestStdioClientTakesAnswersInAnyOrder(t *testing.T) {
 	if err != nil || len(s.latencies) != batch {
 		t.Fatalf("got %d answers, %v, want %d", len(s.latencies), err, batch)
 	}
-	// Sent in order and answered in reverse: each waited longer than the last.
+	// The calls are answered in reverse order, so each waits longer than the one after it.
 	if !slices.IsSorted(s.latencies) {
-		t.Errorf("got %v, want the first answer to be the youngest call's", s.latencies)
+		t.Errorf("got %v, want the first answer for the last call", s.latencies)
 	}
 }
 
@@ -144,8 +143,7 @@ func TestStdioClientNoticesWrongAnswers(t *testing.T) {
 	}
 }
 
-// A proxy may answer with an event stream, name a session and put its own name
-// before the tools'.
+// A proxy may answer with an event stream, create a session, and prefix the names of tools.
 func TestHTTPClientReadsEventsAndKeepsTheSession(t *testing.T) {
 	result := map[string]string{
 		"initialize": `{}`,
@@ -201,7 +199,7 @@ func TestHTTPClientReadsEventsAndKeepsTheSession(t *testing.T) {
 	}
 	one, err := c.drive(load{call: call, window: 1, count: 9})
 	if sum := total(one.latencies); err != nil || sum == 0 || sum > one.whole {
-		t.Errorf("got %v, calls one after the other that took %s of %s, want no more than all", err, sum, one.whole)
+		t.Errorf("got %v, sequential calls that took %s of %s, want no more than the whole", err, sum, one.whole)
 	}
 	c.session = "other"
 	if _, err := c.drive(load{call: call, window: 1, count: 1}); err == nil || !strings.Contains(err.Error(), "404") {

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// What mode connect measures, all in front of the same kind of server.
+// Targets of mode connect, all in front of the same kind of server.
 const (
 	served      = "serve"       // mcpschedd serve
-	relayServed = "relay+serve" // one bare hop more
+	relayServed = "relay+serve" // serve, with a bare relay before it
 	connected   = "connect"     // mcpschedd-small connect, and the daemon behind it
 )
 
-// brief has the daemon go when the run is over.
+// brief is a configuration with which the daemon ends soon after the run.
 const brief = nothing + "[daemon]\nidle = \"1s\"\n"
 
-// connect measures calls of 1 KB through connect beside serve, and beside serve with a bare
-// relay before it: connect may add what that hop adds.
+// connect measures calls of 1 KB through connect, through serve, and through serve with a bare
+// relay before it: connect may add as much as that relay.
 func connect(ctx context.Context, l *lab) error {
 	serve, err := l.proxy("connect", brief, l.command(sdkUpstream))
 	if err != nil {
@@ -50,11 +50,11 @@ func connect(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// edit is what Claude Code gives its hook before it edits a file.
+// edit is the input that Claude Code gives to its hook before it edits a file.
 const edit = `{"hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{},"tool_use_id":"1","session_id":"bench"}`
 
-// hook measures the process of a client's hook from its start to its end, without a daemon and
-// with one, and beside it the small program when it does nothing at all.
+// hook measures the time of a hook's process, without a daemon and with one, and also of the small
+// program when it does nothing.
 func hook(ctx context.Context, l *lab) error {
 	serve, err := l.proxy("hook", brief, l.command(sdkUpstream))
 	if err != nil {
@@ -65,7 +65,7 @@ func hook(ctx context.Context, l *lab) error {
 	if err := l.timeHook(ctx, "without a daemon", idle, report, 5); err != nil {
 		return err
 	}
-	t, err := l.startStdio(ctx, connected, append([]string{idle[0], "connect"}, serve[2:]...)) // which starts a daemon
+	t, err := l.startStdio(ctx, connected, append([]string{idle[0], "connect"}, serve[2:]...)) // starts a daemon
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func hook(ctx context.Context, l *lab) error {
 	return l.timeHook(ctx, "with a daemon", idle, report, 20)
 }
 
-// timeHook runs two commands in turns, and holds the second one against its target (ms).
+// timeHook runs two commands alternately, and compares the second one with its target, in ms.
 func (l *lab) timeHook(ctx context.Context, where string, idle, report []string, most float64) error {
 	took := make(map[string][]float64)
 	for range pick(l, 1000, 100) {
@@ -81,7 +81,7 @@ func (l *lab) timeHook(ctx context.Context, where string, idle, report []string,
 			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 			cmd.Stdin = bytes.NewReader([]byte(edit))
 			began := time.Now()
-			err := cmd.Run() // without arguments it is a usage error
+			err := cmd.Run() // exits with a usage error, as it has no arguments
 			took[name] = append(took[name], float64(time.Since(began))/float64(time.Millisecond))
 			if name == "hook" && err != nil {
 				return fmt.Errorf("%q: %w", command, err)

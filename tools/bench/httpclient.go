@@ -14,10 +14,9 @@ import (
 	"time"
 )
 
-// httpClient drives a streamable HTTP server, each call in flight on a
-// connection of its own. It writes the requests itself: net/http's client hands
-// every call through two further goroutines, which would hide part of what is
-// to be compared.
+// httpClient drives a streamable HTTP server, with a connection for each call in flight. It writes
+// the requests itself, as net/http's client passes each call through two more goroutines, which
+// would hide a part of the measured difference.
 type httpClient struct {
 	addr    string
 	path    string
@@ -41,7 +40,7 @@ func newHTTPClient(addr, path string) *httpClient {
 	return c
 }
 
-// connect makes at least n connections ready.
+// connect opens connections until there are at least n.
 func (c *httpClient) connect(n int) error {
 	for len(c.conns) < n {
 		conn, err := net.DialTimeout("tcp", c.addr, 5*time.Second)
@@ -74,7 +73,7 @@ func (c *httpClient) tell(method string) error {
 	return err
 }
 
-// call sends one request and returns the message that answers it.
+// call sends a request, and returns the message that answers it.
 func (c *httpClient) call(conn *httpConn, r template) ([]byte, error) {
 	id := c.next.Add(1)
 	conn.body = r.append(conn.body[:0], id)
@@ -89,13 +88,12 @@ func (c *httpClient) call(conn *httpConn, r template) ([]byte, error) {
 	return answer, nil
 }
 
-// messageIn returns the message in a body, which is the body itself or the
-// data of its only event.
+// messageIn returns the message in a body: the body itself, or the data of its only event.
 func messageIn(body []byte) []byte {
 	return bytes.TrimSpace(body[max(0, bytes.IndexByte(body, '{')):])
 }
 
-// post sends conn.body and reads the response into it.
+// post sends conn.body, and reads the response into it.
 func (c *httpClient) post(conn *httpConn) ([]byte, error) {
 	conn.SetDeadline(time.Now().Add(patience))
 	h := fmt.Appendf(conn.head[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMCP-Protocol-Version: %s\r\n", c.path, c.addr, clientRevision)
@@ -123,8 +121,7 @@ func (c *httpClient) post(conn *httpConn) ([]byte, error) {
 	return conn.body, nil
 }
 
-// readInto reads r to its end into b, which grows once if need be and is then
-// used again.
+// readInto reads r to its end into b. b grows at most once and is then reused.
 func readInto(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {

@@ -12,8 +12,8 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// httpRelayMain serves the command in args[1:] on the address args[0] until
-// its standard input ends, so that it never outlives the run.
+// httpRelayMain serves the command in args[1:] on the address args[0] until its standard input
+// ends, so that it does not outlive the run.
 func httpRelayMain(args []string) error {
 	if len(args) < 2 {
 		return errors.New("want an address and a command")
@@ -39,17 +39,16 @@ func httpRelayMain(args []string) error {
 	return errors.Join(err, child.cmd.Wait())
 }
 
-// httpRelay is the least that can stand behind HTTP and before a stdio server:
-// the body goes to the server as it is, the answer comes back as it is. It
-// takes the id from the ends of the message and trusts that no two clients use
-// the same, which holds for this program's own.
+// httpRelay is a minimal HTTP front of a stdio server: it passes on the body of a request and the
+// answer as they are. It takes the id from the ends of a message, and assumes that no two clients
+// use the same id, which holds for the clients of this program.
 type httpRelay struct {
 	bodies  sync.Pool // *bytes.Buffer, for requests and answers
 	writing sync.Mutex
 	to      io.Writer // the server's input, one message at a time
 
 	mu      sync.Mutex
-	waiting map[int64]chan *bytes.Buffer // id → where its answer is waited for
+	waiting map[int64]chan *bytes.Buffer // id → receives the answer
 }
 
 func newHTTPRelay(to io.Writer) *httpRelay {
@@ -93,7 +92,7 @@ func (h *httpRelay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read hands the server's answers to the requests that wait, until from ends.
+// read passes the server's answers to the waiting requests, until from ends.
 func (h *httpRelay) read(from io.Reader) error {
 	lines := bufio.NewReaderSize(from, lineBuffer)
 	for {

@@ -11,37 +11,37 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// What is measured, in the order in which it is shown.
+// Targets of measurements, in the order of the report.
 const (
 	direct  = "direct"
 	relayed = "relay"
 	proxied = "proxy"
 
-	switchedOff = "off" // the proxy, with nothing but passing through
-	switchedOn  = "on"  // the proxy as it is delivered, and the tools known to it
+	switchedOff = "off" // the proxy with all features off
+	switchedOn  = "on"  // the proxy with its defaults, and with known tools
 
 	older = "old" // the proxy of -old
-	newer = "new" // the proxy of -bin, beside it
+	newer = "new" // the proxy of -bin, for comparison with it
 )
 
-// The upstreams, which are roles of this program too.
+// The upstreams, which are also roles of this program.
 const (
-	rawUpstream = "raw" // answers from memory, faster than any server in the field
-	sdkUpstream = "sdk" // on mcp-go's server: the one the targets were stated with
+	rawUpstream = "raw" // answers from memory, faster than any real server
+	sdkUpstream = "sdk" // a server with mcp-go, for which the targets are defined
 )
 
-// What the client speaks through.
+// Transports of the client.
 const (
 	stdio    = "stdio"
 	overHTTP = "http"
 )
 
-// lab is the folder, the programs and the report of one run.
+// lab has the folder, the programs and the report of a run.
 type lab struct {
 	options
 	self     string    // this program, which is also upstream and relay
 	dir      string    // configurations, state and logs; removed at the end
-	progress io.Writer // a line now and then, as a run takes minutes
+	progress io.Writer // gets a line from time to time, as a run takes minutes
 	report   *report
 }
 
@@ -64,7 +64,7 @@ func (l *lab) say(format string, args ...any) {
 	fmt.Fprintf(l.progress, format+"\n", args...)
 }
 
-// pick is the full amount, or the one of -quick.
+// pick returns full, or quick with -quick.
 func pick[T any](l *lab, full, quick T) T {
 	if l.quick {
 		return quick
@@ -72,29 +72,29 @@ func pick[T any](l *lab, full, quick T) T {
 	return full
 }
 
-// command is the command line of one of this program's roles.
+// command returns the command line of one of this program's roles.
 func (l *lab) command(role string, args ...string) []string {
 	return append([]string{l.self, role}, args...)
 }
 
-// relay is the command line of the stdio relay in front of an upstream.
+// relay returns the command line of the stdio relay in front of an upstream.
 func (l *lab) relay(upstream string) []string {
 	return l.command("relay", l.command(upstream)...)
 }
 
-// nothing is the configuration with everything off that is not passing through.
+// nothing is a configuration in which everything but passing messages through is off.
 const nothing = `[telemetry]
 events = "off"
 [enrichment]
 mode = "off"
 `
 
-// recording is the same with the event log on.
+// recording is like nothing, but with the event log on.
 const recording = `[enrichment]
 mode = "off"
 `
 
-// everything is one under which every call is looked up, foreseen and learned from.
+// everything is a configuration in which each call is looked up, predicted and learned from.
 const everything = `[telemetry]
 events = "off"
 [enrichment]
@@ -109,9 +109,8 @@ args = { size = "$args.size", n = "$result..n" }
 exclusive = true
 `
 
-// proxy is the command line of the proxy in front of the upstream command. name is
-// the folder of its state: what is started twice under one name finds what it kept
-// there.
+// proxy returns the command line of the proxy in front of the upstream. name is the name of its
+// state folder: a proxy that is started twice with the same name finds its earlier state.
 func (l *lab) proxy(name, what string, upstream []string, flags ...string) ([]string, error) {
 	dir := filepath.Join(l.dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -140,8 +139,8 @@ args = [%s]
 	return append([]string{bin, "serve", "--config", file}, flags...), nil
 }
 
-// compared are the names of what is measured behind a front. Over HTTP nothing is
-// direct: the upstream speaks stdio only.
+// compared returns the names of the targets behind a front. Over HTTP there is no direct one, as
+// the upstream only speaks stdio.
 func (l *lab) compared(front string) []string {
 	names := []string{direct, relayed, proxied}
 	if front == overHTTP {
@@ -158,8 +157,7 @@ func (l *lab) compared(front string) []string {
 	return names
 }
 
-// startAll starts everything that is measured between this front and this
-// upstream, ready for calls.
+// startAll starts all targets for this front and upstream, and makes them ready for calls.
 func (l *lab) startAll(ctx context.Context, front, upstream string) ([]*target, error) {
 	var all []*target
 	for _, name := range l.compared(front) {

@@ -1,18 +1,17 @@
-// Command bench measures a built mcpschedd from outside, as a process, the way
-// a client meets it.
+// Command bench measures a built mcpschedd from outside, as a process, in the way that a client
+// uses it.
 //
-// Its one idea: a time alone says little on a shared machine, so every figure
-// of the proxy stands beside two others taken in the same run on the same
-// upstream, in turns of a fraction of a second: the upstream reached directly,
-// and through a bare relay that only copies bytes. What counts is the ratio to
-// the relay, round by round.
+// A time alone says little on a shared machine. So each figure of the proxy is compared with two
+// others that are measured in the same run with the same upstream, in turns of a fraction of a
+// second: for the upstream reached directly, and for a bare relay that only copies bytes. Targets
+// apply to the ratio to the relay, round by round.
 //
 //	go run -C tools ./bench -quick
 //	go run -C tools ./bench -only stdio/1KB
 //	go run -C tools ./bench -mode stall -check
 //
-// It leaves out what the proxy is for, what it saves: it measures only what
-// standing in between costs, with everything switched off or on. Upstream, relay and HTTP relay are this same program, started again.
+// It does not measure what the proxy saves, only what passing through it costs, with all features
+// off or on. Upstream, relay and HTTP relay are roles of this program.
 package main
 
 import (
@@ -47,12 +46,12 @@ const usage = `usage: bench [flags]
 // options are the flags of one run.
 type options struct {
 	mode  string // one of modes
-	bin   string // the proxy's file; "" leaves it out
-	old   string // of an earlier build of it, for versions
-	only  string // part of the names of the cells to measure; "" is all
+	bin   string // file of the proxy; "" leaves it out
+	old   string // file of an earlier build, for mode versions
+	only  string // part of the names of the cells to measure; "" means all
 	kind  string // of the upstream: raw, sdk or both
-	quick bool   // shorter, with wider spreads
-	check bool   // a missed target is exit code 1
+	quick bool   // shorter, and less precise
+	check bool   // exit code 1 if a target is missed
 }
 
 var errMissed = errors.New("a target is missed")
@@ -85,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// roles are the processes that a run starts out of this same program.
+// roles are the processes that a run starts from this program.
 var roles = map[string]func(args []string) error{
 	rawUpstream: upstreamMain,
 	sdkUpstream: sdkMain,
@@ -120,7 +119,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// upstreams are the kinds to measure; nil if there is no such kind.
+// upstreams returns the kinds to measure; nil if the flag names none.
 func (o options) upstreams() []string {
 	switch o.kind {
 	case "both":
@@ -143,7 +142,7 @@ var modes = map[string]func(context.Context, *lab) error{
 	"plan":     plan,
 }
 
-// measure runs one mode in a folder of its own and returns its report.
+// measure runs one mode in a folder of its own, and returns its report.
 func measure(ctx context.Context, o options, progress io.Writer) (*report, error) {
 	dir, err := os.MkdirTemp("", "mcpschedd-bench-")
 	if err != nil {

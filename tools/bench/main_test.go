@@ -17,9 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestMain makes the test binary every process that a run starts: the roles of
-// this program, a cat, and a stand-in for the proxy that only relays, which
-// makes a run compare the relay with itself.
+// TestMain makes the test binary every process that a run starts: the roles of this program, cat,
+// and a stand-in for the proxy that only relays, so that a run compares the relay with itself.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -33,7 +32,7 @@ func TestMain(m *testing.M) {
 			os.Exit(serve(os.Args[2:]))
 		}
 	}
-	// The race detector would make every process wait a second at its end.
+	// With the race detector every process would otherwise wait for a second at its end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }
@@ -62,7 +61,7 @@ func serve(args []string) int {
 	return 0
 }
 
-// testLab has the test binary in the proxy's place.
+// testLab returns a lab with the test binary as the proxy.
 func testLab(t *testing.T) *lab {
 	t.Helper()
 	self, err := os.Executable()
@@ -109,7 +108,7 @@ func TestEveryTargetAnswersBehindEveryFront(t *testing.T) {
 				t.Errorf("got ratio %+v, want one round", row.Latency)
 			}
 			for _, col := range row.Columns {
-				if col.Calls < 1 { // how many more there is time for is the machine's business
+				if col.Calls < 1 { // how many more there are depends on the machine
 					t.Errorf("%s: got no calls", col.Name)
 				}
 			}
@@ -126,7 +125,7 @@ func TestStopEndsTheProcess(t *testing.T) {
 		}
 		target.stop()
 		if target.cmd.ProcessState == nil {
-			t.Errorf("%s: got a running process, want it waited for", front)
+			t.Errorf("%s: got a running process, want an ended one", front)
 		}
 	}
 }
@@ -198,24 +197,24 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// A run that leaves the proxy out must not pass for one that met its targets.
+// A run without the proxy must not count as one that met its targets.
 func TestCheckNeedsTheProxy(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if err := run(t.Context(), []string{"-mode", "stall", "-quick", "-check", "-bin", ""}, &stdout, &stderr); err != errMissed {
 		t.Errorf("got %v, want %v; stderr:\n%s", err, errMissed, &stderr)
 	}
 	if !strings.Contains(stdout.String(), "relay, worst call") || strings.Contains(stdout.String(), "MISSED") {
-		t.Errorf("got %s, want the relay's calls alone", &stdout)
+		t.Errorf("got %s, want only the relay's calls", &stdout)
 	}
 }
 
 func TestProcessFigures(t *testing.T) {
 	if _, ok := cpuTime(os.Getpid()); !ok {
-		t.Skip("not told by this system")
+		t.Skip("not available on this system")
 	}
 	for start, _ := cpuTime(os.Getpid()); ; {
 		if now, ok := cpuTime(os.Getpid()); !ok || now > start {
-			break // the time that this loop uses is seen
+			break // the time that this loop uses is visible
 		}
 	}
 	now, peak, ok := resident(os.Getpid())
@@ -223,9 +222,9 @@ func TestProcessFigures(t *testing.T) {
 		t.Errorf("got resident %d, peak %d, %t, want both and peak the higher", now, peak, ok)
 	}
 	if _, ok := cpuTime(-1); ok {
-		t.Error("got the time of a process that is not, want none")
+		t.Error("got the time of a process that does not exist")
 	}
 	if _, _, ok := resident(-1); ok {
-		t.Error("got the memory of a process that is not, want none")
+		t.Error("got the memory of a process that does not exist")
 	}
 }

@@ -9,19 +9,17 @@ import (
 	"strings"
 )
 
-// firstID begins the ids of a client. All have ten digits, so that the answers
-// to calls of one kind are equally long and a damaged one is noticed by its
-// length.
+// firstID is the first id of a client. All ids have ten digits, so that answers to calls of one
+// kind have the same length, and a damaged one is noticed by its length.
 const firstID int64 = 1_000_000_000
 
-// idWindow is how far from either end of a message its id is looked for.
+// idWindow is the distance from either end of a message in which its id is searched for.
 const idWindow = 64
 
 var idKey = []byte(`"id":`)
 
-// idOf returns the number that is the id of message. It reads only the ends:
-// every known server writes the id before or after the result, and the results
-// that this program asks for hold no such key.
+// idOf returns the id of a message, if it is a number. It reads only the ends: every known server
+// writes the id before or after the result, and the results here contain no such key.
 func idOf(message []byte) (int64, bool) {
 	at := bytes.Index(message[:min(len(message), idWindow)], idKey)
 	if at < 0 {
@@ -42,21 +40,21 @@ func idOf(message []byte) (int64, bool) {
 	return n, len(digits) > 0
 }
 
-// template is a request without its id. A tool call has a number in its arguments that
-// stands in no other call and follows from none (scattered): no call can be answered with
-// the result of another, or with one that was fetched ahead.
+// template is a request without its id. A tool call has a number in its arguments that occurs in
+// no other call and cannot be derived from one (see scattered), so no call can be answered with
+// another's result or with a prefetched one.
 type template struct {
 	middle string // after the id
-	end    string // after the number; "" where there is none
-	text   string // what the answer's text must be, as it stands in JSON; "" is not checked
+	end    string // after the number; "" for a request without one
+	text   string // expected text of the answer, as in JSON; "" means that it is not checked
 }
 
-// ask is a request for something other than a tool call.
+// ask returns a request that is not a tool call.
 func ask(method, params string) template {
 	return template{middle: fmt.Sprintf(`,"method":%q,"params":%s}`+"\n", method, params)}
 }
 
-// blobCall asks for a text of size bytes.
+// blobCall returns a call for a text of size bytes.
 func blobCall(tool string, size int) template {
 	return template{
 		middle: fmt.Sprintf(`,"method":"tools/call","params":{"name":%q,"arguments":{"size":%d,"n":`, tool, size),
@@ -65,7 +63,7 @@ func blobCall(tool string, size int) template {
 	}
 }
 
-// sleepCall asks for an answer after ms milliseconds.
+// sleepCall returns a call that is answered after ms milliseconds.
 func sleepCall(tool string, ms int) template {
 	return template{
 		middle: fmt.Sprintf(`,"method":"tools/call","params":{"name":%q,"arguments":{"ms":%d,"n":`, tool, ms),
@@ -73,7 +71,7 @@ func sleepCall(tool string, ms int) template {
 	}
 }
 
-// append adds the request with this id to b, line end included.
+// append appends the request with this id to b, with a line end.
 func (t template) append(b []byte, id int64) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendInt(b, id, 10)
@@ -85,21 +83,21 @@ func (t template) append(b []byte, id int64) []byte {
 	return append(b, t.end...)
 }
 
-// scattered is a number of ten digits, another one for each of 2^30 ids in a row. A number
-// that counted up would be foreseen: the proxy takes the sum of two arguments for the
-// offset of the next page, and size calls later the sum of size and n is asked for.
+// scattered returns a number of ten digits, a different one for each of 2^30 consecutive ids.
+// Increasing numbers would be predicted: the proxy takes the sum of two arguments as the offset of
+// the next page, and after size calls the sum of size and n would occur.
 func scattered(id int64) int64 {
 	const bits = 30
 	const mask = 1<<bits - 1
 	x := uint64(id) & mask
-	for range 2 { // each line is one to one
+	for range 2 { // each line is a bijection
 		x ^= x >> (bits / 2)
 		x = x * 0x2c1b3c6d & mask
 	}
 	return firstID + int64(x^x>>(bits/2))
 }
 
-// verify decodes one answer in full and compares its text.
+// verify decodes a whole answer, and compares its text.
 func (t template) verify(answer []byte) error {
 	var result struct {
 		Content []struct{ Text string }
@@ -125,7 +123,7 @@ func (t template) verify(answer []byte) error {
 	return nil
 }
 
-// resultOf returns the result of an answer, or its error as one.
+// resultOf returns the result of an answer, or an error with its error.
 func resultOf(answer []byte) (json.RawMessage, error) {
 	var m struct {
 		Result json.RawMessage
@@ -140,11 +138,11 @@ func resultOf(answer []byte) (json.RawMessage, error) {
 	return m.Result, nil
 }
 
-// sourceLine is what a search tool answers with; its escapes cost a JSON
-// scanner what real answers cost it, which a run of one letter would not.
+// sourceLine is a line as search tools return it. Its escapes cost a JSON scanner as much as those
+// of real answers, unlike a run of one letter.
 const sourceLine = `internal/proxy/call.go:42:\tif err := s.limit.Wait(ctx, host); err != nil { return fmt.Errorf(\"%s: %w\", host, err) }\n`
 
-// text returns size bytes for the inside of a JSON string.
+// text returns size bytes for the content of a JSON string.
 func text(size int) string {
 	lines := strings.Repeat(sourceLine, size/len(sourceLine))
 	return lines + strings.Repeat("x", size-len(lines))

@@ -47,7 +47,7 @@ func FuzzIDOf(f *testing.F) {
 	})
 }
 
-// No two calls may be equal, or a store or a flight could answer for the
+// No two calls may be equal; otherwise a cache or a joined flight could answer one for the
 // upstream.
 func TestCallsAreValidAndDiffer(t *testing.T) {
 	arguments := func(id int64) (string, string) {
@@ -78,8 +78,8 @@ func TestCallsAreValidAndDiffer(t *testing.T) {
 	}
 }
 
-// A number that follows from an earlier call's arguments is fetched ahead by a proxy that
-// has everything on: its answer is not as long as the others, and took no time.
+// If a number could be derived from an earlier call's arguments, a proxy with all features on
+// would prefetch the call.
 func TestNumbersOfCallsFollowFromNoOther(t *testing.T) {
 	const calls = 1 << 15
 	seen := make(map[int64]bool)
@@ -98,7 +98,7 @@ func TestNumbersOfCallsFollowFromNoOther(t *testing.T) {
 			}
 		}
 		if guessed > calls/100 {
-			t.Errorf("got %d of %d numbers that are an earlier one and %d, want next to none", guessed, calls, size)
+			t.Errorf("%d of %d numbers are the sum of an earlier one and %d, want almost none", guessed, calls, size)
 		}
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// planSlots is how many calls are under way at once: the default of the proxy's
-// [plan].max_parallel, and what the client keeps to.
+// planSlots is the number of concurrent calls: the default of the proxy's [plan].max_parallel, and
+// the limit of the client.
 const planSlots = 8
 
-// planning is a configuration under which plans may run, and nothing else than
-// calls is under way. The tools only read, so that no step waits for another's sake.
+// planning is a configuration that allows plans and nothing else. The tools only read, so that no
+// step waits because of another step's write.
 const planning = `[telemetry]
 events = "off"
 [enrichment]
@@ -25,8 +25,8 @@ side_effect_class = "read_only"
 
 var shapes = []shape{{chains: 10, length: 10, ms: 20}, {chains: 100, length: 1, ms: 20}}
 
-// plan measures what a plan costs: its time beside that of a client that makes the
-// same calls in the best order.
+// plan measures the cost of a plan: its time compared with that of a client that makes the same
+// calls in the best order.
 func plan(ctx context.Context, l *lab) error {
 	if l.bin == "" {
 		return errors.New("-mode plan: there is no plan without a proxy")
@@ -44,11 +44,11 @@ type scheduled struct {
 	name string
 	on   *target
 	run  func(*stdioClient, tools, shape) (time.Duration, error)
-	took []float64 // milliseconds, per round, as the client sees it
-	span []float64 // as the server does
+	took []float64 // milliseconds per round, as measured by the client
+	span []float64 // as measured by the server
 }
 
-// makespans times every shape in rounds, in which all ways take their turn.
+// makespans measures every shape in rounds. In each round all ways take turns.
 func (l *lab) makespans(ctx context.Context, upstream string) error {
 	bare, err := l.startOne(ctx, stdio, upstream, direct)
 	if err != nil {
@@ -64,7 +64,7 @@ func (l *lab) makespans(ctx context.Context, upstream string) error {
 		return err
 	}
 	defer proxy.stop()
-	// For the first plan of a process the tokenizer's vocabulary is loaded.
+	// The first plan of a process loads the vocabulary of the tokenizer.
 	took, err := proxy.client.(*stdioClient).runPlan(proxy.tools, shape{chains: 1, length: 1})
 	if err != nil {
 		return proxy.fail(err)
@@ -90,7 +90,7 @@ func (l *lab) timeWays(ctx context.Context, s shape, ways []*scheduled) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			w := ways[(round+i)%len(ways)] // another one is first each time
+			w := ways[(round+i)%len(ways)] // a different one is first in each round
 			c := w.on.client.(*stdioClient)
 			took, err := w.run(c, w.on.tools, s)
 			if err != nil {
@@ -106,8 +106,8 @@ func (l *lab) timeWays(ctx context.Context, s shape, ways []*scheduled) error {
 	return nil
 }
 
-// addMakespans reports the ways' makespans, and holds the plan to the client that
-// goes through the same proxy: what standing in between costs is not the plan's.
+// addMakespans reports the makespans, and compares the plan with the client that uses the same
+// proxy, so that the cost of the proxy itself does not count.
 func (l *lab) addMakespans(upstream string, s shape, ways []*scheduled) {
 	name := fmt.Sprintf("%s, %s over %d slots", upstream, s, planSlots)
 	l.report.addFact(name+", lower bound", s.bound().Seconds()*1e3, "ms")
@@ -126,7 +126,7 @@ func (l *lab) addMakespans(upstream string, s shape, ways []*scheduled) {
 	l.report.atMost(name+", the same between the first call's arrival and the last one's end", spans.Median, 2, "ms")
 }
 
-// differences subtracts round by round, as ratios divides.
+// differences subtracts round by round, like ratios divides.
 func differences(from, less []float64) []float64 {
 	var d []float64
 	for i := range min(len(from), len(less)) {

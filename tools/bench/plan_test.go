@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A server that answers nothing before as many calls are in flight as may be sees
-// so many at once, and never more.
+// A server that answers nothing until the maximum number of calls is in flight gets that many
+// calls, and never more.
 func TestFollowKeepsTheOrderAndTheSlots(t *testing.T) {
 	for _, tc := range []struct {
 		s    shape
-		most int // in flight
+		most int // maximum number of calls in flight
 	}{
 		{shape{chains: 10, length: 10}, 8},
 		{shape{chains: 3, length: 5}, 3},
@@ -69,7 +69,7 @@ func TestChainsBeginWithTheLongest(t *testing.T) {
 	for _, tc := range []struct {
 		left []int
 		busy []bool
-		want int // -1: none begins
+		want int // -1: no call begins
 	}{
 		{[]int{2, 3, 3}, []bool{false, false, false}, 1},
 		{[]int{2, 3, 3}, []bool{false, true, true}, 0},
@@ -83,12 +83,12 @@ func TestChainsBeginWithTheLongest(t *testing.T) {
 			t.Errorf("%v, busy %v: got %t and in flight %v, want chain %d", tc.left, tc.busy, began, c.running, tc.want)
 		}
 		if c.end(8) || c.end(7) != began || c.end(7) {
-			t.Errorf("%v, busy %v: got the end of a call that was not in flight, want only that of 7, once", tc.left, tc.busy)
+			t.Errorf("%v, busy %v: got the end of a call that was not in flight, want only the end of call 7, once", tc.left, tc.busy)
 		}
 	}
 }
 
-// The bound is the longest chain, or the work over the slots where that is more.
+// The bound is the longest chain, or the work divided by the slots if that is more.
 func TestShapeBound(t *testing.T) {
 	for _, tc := range []struct {
 		s    shape
@@ -104,8 +104,8 @@ func TestShapeBound(t *testing.T) {
 	}
 }
 
-// What the plan says of order is what the client keeps to: a step is handed the
-// result of the one before it in its chain, and no two have the same arguments.
+// The plan has the order that the client keeps: each step uses the result of the previous one in
+// its chain. No two steps have the same arguments.
 func TestShapeAsAPlan(t *testing.T) {
 	s := shape{chains: 3, length: 4, ms: 20}
 	call, err := s.plan("sleep", 7000)
@@ -158,7 +158,7 @@ func TestShapeAsAPlan(t *testing.T) {
 	}
 }
 
-// Nothing but a plan of which every step ran counts as one.
+// A plan counts only if every step ran.
 func TestPlansThatDidNotRun(t *testing.T) {
 	result := func(structured string) string {
 		return `{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":` + structured + `}}`

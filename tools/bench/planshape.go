@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// shape is the work that a plan and a client are both given: chains of calls, each
-// of which waits for the one before it in its chain.
+// shape is the work of both plan and client: chains of calls, in each of which a call waits for
+// the previous one.
 type shape struct {
 	chains int
-	length int // calls of a chain
-	ms     int // milliseconds that a call takes
+	length int // number of calls of a chain
+	ms     int // latency of a call in milliseconds
 }
 
 func (s shape) String() string {
@@ -26,16 +26,15 @@ func (s shape) String() string {
 
 func (s shape) calls() int { return s.chains * s.length }
 
-// bound is what no schedule over planSlots slots can do better than.
+// bound returns the minimum makespan of any schedule over planSlots slots.
 func (s shape) bound() time.Duration {
 	rounds := max(s.length, (s.calls()+planSlots-1)/planSlots)
 	return time.Duration(rounds*s.ms) * time.Millisecond
 }
 
-// follow makes the calls of a shape over planSlots slots, always the next of the
-// chain of which most is left: the best order for chains of equal calls, which a
-// plan has to find from its steps. It returns the time from the first request to
-// the last answer.
+// follow makes the calls of a shape over planSlots slots, always the next call of the chain with
+// the most remaining ones. That is the best order for chains of equal calls, which a plan has to
+// find from its steps. It returns the time from the first request to the last answer.
 func (c *stdioClient) follow(names tools, s shape) (time.Duration, error) {
 	call := sleepCall(names.sleep, s.ms)
 	open := newChains(s)
@@ -65,10 +64,10 @@ func (c *stdioClient) follow(names tools, s shape) (time.Duration, error) {
 	}
 }
 
-// chains is how far the chains of a shape are.
+// chains is the progress of the chains of a shape.
 type chains struct {
 	left    []int         // chain → calls that have not begun
-	busy    []bool        // chain → one of its calls is in flight
+	busy    []bool        // chain → whether one of its calls is in flight
 	running map[int64]int // id of a call in flight → chain
 }
 
@@ -76,8 +75,8 @@ func newChains(s shape) *chains {
 	return &chains{left: slices.Repeat([]int{s.length}, s.chains), busy: make([]bool, s.chains), running: make(map[int64]int)}
 }
 
-// begin gives the id to the next call of the chain of which most is left among those
-// that wait for no answer, the first of several; false if there is none.
+// begin assigns the id to the next call of a chain that has no call in flight: the first chain
+// with the most remaining calls. It returns false if there is none.
 func (c *chains) begin(id int64) bool {
 	longest := -1
 	for i, n := range c.left {
@@ -94,7 +93,7 @@ func (c *chains) begin(id int64) bool {
 	return true
 }
 
-// end takes a call as answered; false if it was not in flight.
+// end records that a call was answered; false if it was not in flight.
 func (c *chains) end(id int64) bool {
 	chain, known := c.running[id]
 	if known {
@@ -104,16 +103,16 @@ func (c *chains) end(id int64) bool {
 	return known
 }
 
-// step is one step of a plan, as execute_tool_plan takes it.
+// step is a step in the arguments of execute_tool_plan.
 type step struct {
 	ID        string         `json:"id"`
 	Tool      string         `json:"tool"`
 	Arguments map[string]any `json:"arguments"`
 }
 
-// plan is the request that runs the shape as a plan of a tool that sleeps. Each call
-// has a number of its own, from the given one on, and is handed the result it waits
-// for, as a plan of any use would have it.
+// plan returns the request that runs the shape as a plan of a tool that sleeps. Each call has a
+// number of its own, starting with from, and gets the result of the call that it waits for, as in
+// a real plan.
 func (s shape) plan(tool string, from int64) (template, error) {
 	var all []step
 	for i := range s.calls() {
@@ -131,7 +130,7 @@ func (s shape) plan(tool string, from int64) (template, error) {
 	return ask("tools/call", string(params)), err
 }
 
-// planned is what a plan answers.
+// planned is the result of a plan.
 type planned struct {
 	Steps []struct {
 		ID, Status, Reason, Source string
@@ -139,8 +138,8 @@ type planned struct {
 	Outputs map[string]json.RawMessage
 }
 
-// readPlanned decodes the answer to a plan. An answer without the plan's own form,
-// such as that to a plan with mistakes, is an error with what it says.
+// readPlanned decodes the result of a plan. A result without the structure of one, such as for a
+// plan with defects, is returned as an error.
 func readPlanned(answer []byte) (*planned, error) {
 	raw, err := resultOf(answer)
 	if err != nil {
@@ -159,8 +158,8 @@ func readPlanned(answer []byte) (*planned, error) {
 	return result.StructuredContent, nil
 }
 
-// ran returns an error unless all of so many steps ran and were answered by the upstream. The
-// source of a step may be missing if there are many.
+// ran returns an error unless that many steps ran and were answered by the upstream. The source of
+// a step may be missing if there are many steps.
 func (p *planned) ran(steps int) error {
 	if len(p.Steps) != steps {
 		return fmt.Errorf("a plan of %d steps, want %d", len(p.Steps), steps)
@@ -173,8 +172,7 @@ func (p *planned) ran(steps int) error {
 	return nil
 }
 
-// runPlan runs the shape as one plan and returns the time from the request to its
-// answer.
+// runPlan runs the shape as one plan, and returns the time from the request to the response.
 func (c *stdioClient) runPlan(names tools, s shape) (time.Duration, error) {
 	first := c.next // numbers that no other call has
 	c.next += int64(s.calls())

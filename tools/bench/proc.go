@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/guard"
 )
 
-// cpuTime returns the processor time that the process pid has used itself, its
-// children not counted. ok is false where it cannot be told: without /proc.
+// cpuTime returns the processor time of the process pid, without its children. ok is false if it
+// is not available, as without /proc.
 func cpuTime(pid int) (used time.Duration, ok bool) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -19,8 +19,7 @@ func cpuTime(pid int) (used time.Duration, ok bool) {
 	return time.Duration(stat.CPUTime() * float64(time.Second)), err == nil
 }
 
-// resident returns the resident memory of the process pid and its highest
-// value so far, in bytes.
+// resident returns the resident memory of the process pid and its maximum so far, in bytes.
 func resident(pid int) (now, peak uint64, ok bool) {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -30,8 +29,7 @@ func resident(pid int) (now, peak uint64, ok bool) {
 	return status.VmRSS, status.VmHWM, err == nil
 }
 
-// guardOf returns the process that a proxy has started as its guard; 0: none is
-// there.
+// guardOf returns the process that a proxy has started as its guard; 0 for none.
 func guardOf(pid int) int {
 	all, err := procfs.AllProcs()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// copyBuffer is as much as a Linux pipe holds, so one read empties a full one.
+// copyBuffer is the capacity of a Linux pipe, so that one read empties a full pipe.
 const copyBuffer = 64 << 10
 
 func relayMain(args []string) error {
@@ -20,16 +20,15 @@ func relayMain(args []string) error {
 	return relay(in, out, args)
 }
 
-// relay starts command and copies in to it and its output to out. It knows
-// nothing of messages: no process between two pipes can cost less, so it is
-// the floor that the proxy is measured against.
+// relay starts a command, and copies in to its input and its output to out. It does not parse
+// messages. No process between two pipes can cost less, so the proxy is compared with it.
 func relay(in io.Reader, out io.Writer, command []string) error {
 	child, err := startChild(command)
 	if err != nil {
 		return err
 	}
-	// Not waited for: if the child ends first, this still waits in a read that
-	// only the process's end can break off.
+	// This goroutine is not waited for: if the child ends first, it still blocks in a read that
+	// only the end of the process interrupts.
 	go func() {
 		pump(child.stdin, in)
 		child.stdin.Close()
@@ -38,8 +37,8 @@ func relay(in io.Reader, out io.Writer, command []string) error {
 	return errors.Join(err, child.cmd.Wait())
 }
 
-// pump copies until from ends. io.Copy would choose among the kernel's ways of
-// copying by file type; the floor should be the same everywhere.
+// pump copies until from ends. io.Copy would choose a system call by the type of the files, but
+// the relay should be the same everywhere.
 func pump(to io.Writer, from io.Reader) error {
 	buf := make([]byte, copyBuffer)
 	for {

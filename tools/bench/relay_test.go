@@ -14,7 +14,7 @@ import (
 	"testing/iotest"
 )
 
-// noise is bytes of every value, line ends and zeros among them.
+// noise returns bytes of all values, including line ends and zeros.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{1}).Read(b)
@@ -60,7 +60,7 @@ func TestPump(t *testing.T) {
 	}
 }
 
-// The relay and the server behind it end with their input.
+// The relay and the server behind it end when their input ends.
 func TestRelayEndsWithItsInput(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -76,7 +76,7 @@ func TestRelayEndsWithItsInput(t *testing.T) {
 	}
 }
 
-// serveHTTPRelay returns the address of an HTTP relay before an upstream.
+// serveHTTPRelay returns the address of an HTTP relay in front of an upstream.
 func serveHTTPRelay(t *testing.T) string {
 	t.Helper()
 	in, to := io.Pipe()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// report is what a run found.
+// report is the result of a run.
 type report struct {
 	Mode     string
 	Quick    bool
@@ -28,7 +28,7 @@ type report struct {
 	Complete bool // the proxy was measured
 }
 
-// row is one cell.
+// row is the result of a cell.
 type row struct {
 	Cell       string
 	Upstream   string
@@ -47,24 +47,24 @@ type column struct {
 	P99   float64
 	Max   float64
 	Rate  float64  // median of the rounds
-	CPU   *float64 // of the process in the middle; absent where unknown
+	CPU   *float64 // of the process in the middle; nil if unknown
 	Calls int
 }
 
-// fact is one figure that is no part of a cell.
+// fact is a figure that belongs to no cell.
 type fact struct {
 	Name  string
 	Value float64
 	Unit  string
 }
 
-// check is one target: what was to be reached and what was.
+// check is a target and the figure that was reached.
 type check struct {
 	Name string
 	Got  float64
 	Want float64
 	Unit string
-	Min  bool // want is a lower bound, else an upper one
+	Min  bool // the target is a minimum, otherwise a maximum
 	OK   bool
 }
 
@@ -75,7 +75,7 @@ func newReport(o options) *report {
 	}
 }
 
-// bases says what each column that is judged is held against.
+// bases maps each judged column to the column that it is compared with.
 var bases = map[string]string{proxied: relayed, switchedOn: switchedOff, newer: older, connected: relayServed}
 
 func newRow(c cell, runners []*runner) row {
@@ -107,7 +107,7 @@ func newRow(c cell, runners []*runner) row {
 	return r
 }
 
-// brief is the row on one line while the run goes on.
+// brief formats the row as a line for the progress of a run.
 func (r row) brief() string {
 	var s strings.Builder
 	for _, c := range r.Columns {
@@ -121,7 +121,7 @@ func (r row) brief() string {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// duration writes microseconds for people.
+// duration formats microseconds for people.
 func duration(us float64) string {
 	switch {
 	case us < 1000:
@@ -144,15 +144,14 @@ func (r *report) atLeast(name string, got, want float64, unit string) {
 	r.Targets = append(r.Targets, check{Name: name, Got: got, Want: want, Unit: unit, Min: true, OK: got >= want})
 }
 
-// addCell adds a row and holds it against its target, if it has one. The targets
-// were stated with the SDK's upstream: what a tenth of a millisecond is to one
-// that needs no time itself, is only told.
+// addCell adds a row, and compares it with its target, if it has one. The targets apply to the
+// SDK's upstream; for an upstream that takes almost no time, the ratio is only reported.
 func (r *report) addCell(c row) {
 	r.Cells = append(r.Cells, c)
 	if c.Latency == nil || r.Mode == "speed" && c.Upstream != sdkUpstream {
 		return
 	}
-	slowest, least, what := 0.0, 0.0, "" // 0: no target
+	slowest, least, what := 0.0, 0.0, "" // 0 means no target
 	switch r.Mode {
 	case "enrich":
 		slowest, what = 1.15, "on / off"
@@ -173,7 +172,7 @@ func (r *report) addCell(c row) {
 	}
 }
 
-// passed says whether the proxy was measured and reached every target.
+// passed reports whether the proxy was measured and reached every target.
 func (r *report) passed() bool {
 	return r.Complete && !slices.ContainsFunc(r.Targets, func(c check) bool { return !c.OK })
 }
@@ -229,12 +228,12 @@ func (r *report) write(w io.Writer) error {
 	return t.Flush()
 }
 
-// number writes v with at most three decimals and no exponent.
+// number formats v with at most three decimals and no exponent.
 func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
 }
 
-// String is the median and the quartiles.
+// String returns the median and the quartiles.
 func (s spread) String() string {
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.Median, s.Low, s.High)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func sdkMain([]string) error {
-	// Blocking, the SDK's own way of reading may stop for minutes (Go 1.26).
+	// With blocking descriptors the SDK's reads may stop for minutes (Go 1.26).
 	in, out, err := launch.Stdio()
 	if err != nil {
 		return err
@@ -22,7 +22,8 @@ func sdkMain([]string) error {
 	return serveSDK(context.Background(), in, out)
 }
 
-// serveSDK is the upstream's tools on mcp-go's server. It takes about the time that an answer takes a server in the field.
+// serveSDK serves the upstream's tools with mcp-go. It takes about as long for an answer as a real
+// server.
 func serveSDK(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := server.NewMCPServer("bench", "1", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("blob", mcp.WithNumber("size", mcp.Required())), blobTool())
@@ -34,10 +35,9 @@ func serveSDK(ctx context.Context, in io.Reader, out io.Writer) error {
 	return launch.Serve(ctx, s, in, out)
 }
 
-// blobTool answers with texts that are made once: making them is no part of
-// what a server does for a call.
+// blobTool answers with texts that are created once, as that is not part of the cost of a call.
 func blobTool() server.ToolHandlerFunc {
-	texts := make(map[int]string) // size → text, read only from here on
+	texts := make(map[int]string) // size → text; only read from here on
 	for _, size := range sizes {
 		texts[size] = unquoted(text(size))
 	}
@@ -50,7 +50,7 @@ func blobTool() server.ToolHandlerFunc {
 	}
 }
 
-// unquoted is the string whose inside is s in JSON.
+// unquoted returns the content of the JSON string for s.
 func unquoted(s string) string {
 	var plain string
 	if err := json.NewDecoder(strings.NewReader(`"` + s + `"`)).Decode(&plain); err != nil {

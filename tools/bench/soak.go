@@ -9,11 +9,10 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// soakSize is the answer of the long runs, the size of a large file.
+// soakSize is the size of an answer in long runs, that of a large file.
 const soakSize = 100 << 10
 
-// startMeasured starts the proxy over stdio, or the relay where there is no proxy to
-// measure.
+// startMeasured starts the proxy over stdio, or the relay if there is no proxy to measure.
 func (l *lab) startMeasured(ctx context.Context) (*target, error) {
 	if l.bin == "" {
 		return l.startOne(ctx, stdio, rawUpstream, relayed)
@@ -21,9 +20,8 @@ func (l *lab) startMeasured(ctx context.Context) (*target, error) {
 	return l.startOne(ctx, stdio, rawUpstream, proxied)
 }
 
-// stall makes many calls, one after the other, and looks only at the worst. A
-// Go server that reads blocking pipes may stop for one or two minutes, about
-// once in 25,000 calls.
+// stall makes many sequential calls, and reports the slowest. A Go server that reads blocking
+// pipes may stop for one or two minutes, about once in 25,000 calls.
 func stall(ctx context.Context, l *lab) error {
 	t, err := l.startMeasured(ctx)
 	if err != nil {
@@ -51,14 +49,14 @@ func stall(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// Targets of memory (MiB), of the proxy together with its guard.
+// Targets of the memory (MiB) of the proxy and its guard together.
 const (
 	mostIdle = 22
 	mostUsed = 34
 )
 
-// memory measures the resident memory of the process in the middle, and of its
-// guard if it has one, without asking for a collection.
+// memory measures the resident memory of the process in the middle, and of its guard if it has
+// one, without forcing a garbage collection.
 func memory(ctx context.Context, l *lab) error {
 	t, err := l.startMeasured(ctx)
 	if err != nil {
@@ -66,7 +64,7 @@ func memory(ctx context.Context, l *lab) error {
 	}
 	defer t.stop()
 	pid := t.cmd.Process.Pid
-	// What starting took may be given back to the system first.
+	// Memory that was only needed for the start may be returned to the system first.
 	if err := launch.Pause(ctx, 2*time.Second); err != nil {
 		return err
 	}
@@ -96,7 +94,7 @@ func memory(ctx context.Context, l *lab) error {
 
 func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
 
-// soak makes calls of soakSize in ten parts and hands each part's sample on.
+// soak makes calls of soakSize in ten parts, and passes the sample of each part to each.
 func (l *lab) soak(ctx context.Context, t *target, window, calls int, each func(sample)) error {
 	call := blobCall(t.tools.blob, soakSize)
 	length, err := prove(t.client, call)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// span is the makespan of the sleeps that an upstream was asked for: from when the
-// first arrived to when the last was over. It is the server's view of a schedule,
-// without what it takes to send a plan and to read its answer.
+// span measures the makespan of the sleeps of an upstream: from the arrival of the first call to
+// the end of the last sleep. It is the schedule as the server sees it, without the time to send a
+// plan and to read its result.
 type span struct {
 	mu          sync.Mutex
 	first, last time.Time
@@ -31,7 +31,7 @@ func (s *span) end() {
 	s.last = time.Now()
 }
 
-// take returns the span in microseconds, and begins anew.
+// take returns the span in microseconds, and starts a new one.
 func (s *span) take() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (s *span) take() string {
 	return strconv.FormatInt(took, 10)
 }
 
-// span asks the upstream for the makespan of the sleeps since it was last asked.
+// span returns the makespan of the upstream's sleeps since the last call of span.
 func (c *stdioClient) span(names tools) (time.Duration, error) {
 	answer, err := c.ask(ask("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{}}`, names.span)))
 	if err != nil {

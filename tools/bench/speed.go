@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cell is one kind of call that is timed.
+// cell is a kind of call to measure.
 type cell struct {
 	upstream string
 	front    string
@@ -31,8 +31,8 @@ var (
 	windows = []int{1, 32}
 )
 
-// speed measures every cell in rounds: in each, all targets take their turn,
-// so that whatever else the machine does falls on all of them alike.
+// speed measures every cell in rounds. In each round all targets take turns, so that other load on
+// the machine affects all of them equally.
 func speed(ctx context.Context, l *lab) error {
 	measured := false
 	for _, upstream := range l.upstreams() {
@@ -72,7 +72,7 @@ func (l *lab) cells(upstream, front string) []cell {
 	return cells
 }
 
-// measureFront measures cells, which all have the targets' upstream and front.
+// measureFront measures cells with the upstream and front of the targets.
 func (l *lab) measureFront(ctx context.Context, cells []cell, targets []*target) error {
 	for _, c := range cells {
 		row, err := l.measureCell(ctx, c, targets)
@@ -85,16 +85,16 @@ func (l *lab) measureFront(ctx context.Context, cells []cell, targets []*target)
 	return nil
 }
 
-// runner is what a cell has seen of one target so far.
+// runner has the measurements of one target in a cell.
 type runner struct {
 	*target
 	load      load
-	warm      time.Duration   // the median when it was warmed up
+	warm      time.Duration   // median of the warm-up
 	latencies []time.Duration // of all rounds
 	medians   []float64       // per round, in seconds
 	rates     []float64       // per round, calls per second
 	cpu       time.Duration   // of the process in the middle
-	cpuKnown  bool            // cpu holds every round
+	cpuKnown  bool            // cpu includes every round
 }
 
 func (l *lab) measureCell(ctx context.Context, c cell, targets []*target) (row, error) {
@@ -113,8 +113,8 @@ func (l *lab) measureCell(ctx context.Context, c cell, targets []*target) (row, 
 			if err := ctx.Err(); err != nil {
 				return row{}, err
 			}
-			// Another one is first each time: what follows the proxy may
-			// find the machine in another state than what follows the relay.
+			// A different one is first in each round, as the state of the machine may depend on
+			// which target was measured before.
 			r := runners[(round+i)%len(runners)]
 			if err := r.turn(slice); err != nil {
 				return row{}, r.fail(err)
@@ -124,13 +124,13 @@ func (l *lab) measureCell(ctx context.Context, c cell, targets []*target) (row, 
 	return newRow(c, runners), nil
 }
 
-// fewestRounds is of how many a cell has at least.
+// fewestRounds is the minimum number of rounds of a cell.
 const fewestRounds = 8
 
-// turns returns how long a target's turn takes, and how many rounds of turns there are.
-// Many short rounds tell more than few long ones: where the kernel puts the processes
-// changes within a second and moves a median by half. But a turn must be long enough for
-// several calls after each other, or its rate is that of the first and the last ones.
+// turns returns the length of a target's turn, and the number of rounds. Many short rounds are
+// better than few long ones, as the kernel's placement of processes changes within a second and
+// affects a median by half. But a turn must be long enough for several sequential calls; otherwise
+// its rate depends on the first and the last ones.
 func turns(usual time.Duration, rounds int, runners []*runner) (time.Duration, int) {
 	slice := usual
 	for _, r := range runners {
@@ -139,7 +139,7 @@ func turns(usual time.Duration, rounds int, runners []*runner) (time.Duration, i
 	return slice, max(int(time.Duration(rounds)*usual/slice), min(rounds, fewestRounds))
 }
 
-// newRunner proves one answer and warms t up.
+// newRunner checks one answer, and warms t up.
 func newRunner(c cell, t *target, warm time.Duration) (*runner, error) {
 	call := blobCall(t.tools.blob, c.size)
 	length, err := prove(t.client, call)
@@ -155,7 +155,7 @@ func newRunner(c cell, t *target, warm time.Duration) (*runner, error) {
 	return r, nil
 }
 
-// turn drives the target for one slice of time.
+// turn drives the target for one turn.
 func (r *runner) turn(slice time.Duration) error {
 	r.load.span = slice
 	before, ok1 := cpuTime(r.cmd.Process.Pid)

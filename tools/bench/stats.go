@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// percentile returns the smallest of the values that at least p percent of
-// them do not exceed (nearest rank), 0 for none. It sorts values.
+// percentile returns the smallest value that at least p percent of the values do not exceed
+// (nearest rank); 0 for no values. It sorts values.
 func percentile[T cmp.Ordered](values []T, p float64) T {
 	var zero T
 	if len(values) == 0 {
@@ -21,7 +21,7 @@ func percentile[T cmp.Ordered](values []T, p float64) T {
 	return values[min(max(rank, 1), len(values))-1]
 }
 
-// spread says how a figure varied over the rounds of a run.
+// spread is the variation of a figure over the rounds of a run.
 type spread struct {
 	Median float64
 	Low    float64 // first quartile
@@ -47,15 +47,15 @@ func spreadOf(values []float64) spread {
 	}
 }
 
-// middle returns the median of sorted values: of an even number the mean of
-// the middle two, because a run has few rounds.
+// middle returns the median of sorted values. For an even number it is the mean of the middle two,
+// as a run has few rounds.
 func middle(sorted []float64) float64 {
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// ratios divides round by round: each quotient is of two figures taken within
-// a second of each other, so a machine that is slow for a while slows both.
+// ratios divides round by round: the two figures of a quotient were measured within a second, so a
+// slow machine affects both.
 func ratios(over, under []float64) []float64 {
 	var q []float64
 	for i := range min(len(over), len(under)) {
@@ -66,7 +66,7 @@ func ratios(over, under []float64) []float64 {
 	return q
 }
 
-// rate is n per second.
+// rate returns n per second.
 func rate(n int, in time.Duration) float64 {
 	if in <= 0 {
 		return 0

@@ -53,7 +53,7 @@ func TestSpread(t *testing.T) {
 }
 
 func TestRatiosAreTakenRoundByRound(t *testing.T) {
-	// The second round was twice as slow for both; the third has no figure.
+	// In the second round both were twice as slow; in the third one figure is missing.
 	got := ratios([]float64{11, 24, 5, 9}, []float64{10, 20, 0})
 	if d := cmp.Diff([]float64{1.1, 1.2}, got); d != "" {
 		t.Errorf("ratios (-want +got):\n%s", d)
@@ -74,12 +74,12 @@ func TestRateLeavesTheTailOut(t *testing.T) {
 	late := sample{}
 	late.add(0, 500*time.Millisecond, true)
 	if got := late.rate(); got != 2 {
-		t.Errorf("got %g calls/s of late answers alone, want 2", got)
+		t.Errorf("got %g calls/s from late answers only, want 2", got)
 	}
 }
 
-// run of one round each; the proxy takes over times the relay's 100 µs and
-// makes rate times its 1000 calls per second.
+// ratioRow returns the row of a run with one round, in which the proxy takes over times the
+// relay's 100 µs, and makes rates times its 1000 calls per second.
 func ratioRow(c cell, over, rates float64) row {
 	relay := &runner{target: &target{name: relayed}, latencies: []time.Duration{100 * time.Microsecond},
 		medians: []float64{100e-6}, rates: []float64{1000}, cpu: 50 * time.Microsecond, cpuKnown: true}

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// slots is how many ids may pass while one call is still in flight.
+// slots is the maximum number of ids that may be used while one call is in flight.
 const slots = 1 << 12
 
-// stdioClient drives a server over its pipes from a single goroutine: it reads
-// an answer, notes the time and sends the next request, so what it costs
-// itself is small and the same whatever is measured.
+// stdioClient drives a server over its pipes from one goroutine: it reads an answer, records the
+// time and sends the next request. So its own cost is small, and the same for every target.
 type stdioClient struct {
 	to    io.WriteCloser
 	from  *os.File
@@ -24,10 +23,10 @@ type stdioClient struct {
 	sent  [slots]flight // by id modulo slots
 }
 
-// flight is a call that has begun; its id is 0 once it is answered.
+// flight is a call in flight; its id is 0 after it was answered.
 type flight struct {
 	id int64
-	at time.Duration // since the load's start
+	at time.Duration // time since the start of the load
 }
 
 func newStdioClient(to io.WriteCloser, from *os.File) *stdioClient {
@@ -87,7 +86,7 @@ func (c *stdioClient) drive(l load) (sample, error) {
 		now := time.Since(start)
 		id, ok := idOf(line)
 		if !ok || id < firstID {
-			continue // a notification, or a question of the server's own
+			continue // a notification, or a question of the server
 		}
 		f := &c.sent[id%slots]
 		if f.id != id {

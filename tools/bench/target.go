@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// grace is how long a process may take to end by itself; the proxy waits up to
-// five seconds for its upstreams.
+// grace is the time that a process may take to end; the proxy waits for its upstreams for up to
+// five seconds.
 const grace = 8 * time.Second
 
 // target is one started program and the client that drives it.
@@ -20,22 +20,22 @@ type target struct {
 	name   string
 	cmd    *exec.Cmd
 	began  time.Time     // just before it was started
-	output *os.File      // our end of its stdout
-	log    string        // file with what it wrote to stderr
+	output *os.File      // this process's end of its stdout
+	log    string        // file with its stderr
 	done   chan struct{} // closed when it has ended
 	client client
 	tools  tools // their names in its list
 	http   bool  // it does not end with its standard input
 }
 
-// start runs command with a client on its pipes, which has not spoken yet.
+// start runs a command with a client on its pipes, before the handshake.
 func (l *lab) start(ctx context.Context, name string, command []string) (*target, error) {
 	log, err := os.CreateTemp(l.dir, name+"-*.log")
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	// Not StdoutPipe: Wait would close it while the client still reads.
+	// Not StdoutPipe, as Wait would close it while the client still reads.
 	output, stdout, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (l *lab) start(ctx context.Context, name string, command []string) (*target
 	return t, nil
 }
 
-// startStdio starts command and makes it ready for calls.
+// startStdio starts a command, and makes it ready for calls.
 func (l *lab) startStdio(ctx context.Context, name string, command []string) (*target, error) {
 	t, err := l.start(ctx, name, command)
 	if err != nil {
@@ -71,8 +71,7 @@ func (l *lab) startStdio(ctx context.Context, name string, command []string) (*t
 	return t.ready()
 }
 
-// startHTTP starts command, which will listen on addr, and makes it ready for
-// calls at path.
+// startHTTP starts a command that listens on addr, and makes it ready for calls at path.
 func (l *lab) startHTTP(ctx context.Context, name string, command []string, addr, path string) (*target, error) {
 	t, err := l.start(ctx, name, command)
 	if err != nil {
@@ -97,7 +96,7 @@ func (l *lab) startHTTP(ctx context.Context, name string, command []string, addr
 	}
 }
 
-// attached is the HTTP client of a process whose standard input it holds open.
+// attached is the HTTP client of a process. It keeps the standard input of the process open.
 type attached struct {
 	*httpClient
 	process client
@@ -113,7 +112,7 @@ func (t *target) ready() (*target, error) {
 	return t, nil
 }
 
-// fail ends t and returns err with what t last wrote to stderr.
+// fail ends t, and returns err with the last lines of t's stderr.
 func (t *target) fail(err error) error {
 	t.stop()
 	log, _ := os.ReadFile(t.log)
@@ -124,14 +123,14 @@ func (t *target) fail(err error) error {
 	return fmt.Errorf("%s: %w; its last words:\n%s", t.name, err, log)
 }
 
-// stop ends t by the end of its input, which ends its upstream too, else by
-// signal, at last by force.
+// stop ends t: by closing its input, which ends its upstream too, else by a signal, and finally by
+// force.
 func (t *target) stop() {
 	defer t.output.Close()
 	t.client.close()
 	terminate := func() {
 		if t.cmd.Process.Signal(syscall.SIGTERM) != nil {
-			t.cmd.Process.Kill() // ended already, or a system without signals
+			t.cmd.Process.Kill() // it has ended already, or the system has no signals
 		}
 	}
 	if t.http {

@@ -19,9 +19,9 @@ const (
 	blobHead   = `,"result":{"content":[{"type":"text","text":"`
 	blobEnd    = `"}]}}` + "\n"
 
-	// idRoom is how long an id the prepared answers have room for.
+	// idRoom is the maximum length of an id in the prepared answers.
 	idRoom = 128
-	// maxBlob bounds what one call may make the upstream prepare.
+	// maxBlob bounds the memory of the answer to one call.
 	maxBlob = 64 << 20
 
 	toolList = `{"tools":[` +
@@ -41,18 +41,17 @@ func upstreamMain([]string) error {
 	return serveUpstream(in, out)
 }
 
-// upstream is an MCP server that costs as little as one can, so that what
-// stands before it is what is measured: a blob is never copied, only the id is
-// put before the prepared rest.
+// upstream is an MCP server with minimal cost, so that measurements show the cost of what is in
+// front of it: a blob is never copied; only the id is written before the prepared rest.
 type upstream struct {
 	span span
 
-	mu    sync.Mutex     // also keeps answers apart on out
+	mu    sync.Mutex     // also serializes answers on out
 	out   io.Writer      // one answer per write
 	blobs map[int][]byte // size → room for head and id, then the rest of the answer
 }
 
-// request is what the upstream reads of a message.
+// request is the part of a message that the upstream reads.
 type request struct {
 	ID     json.RawMessage
 	Method string
@@ -63,7 +62,7 @@ type request struct {
 	}
 }
 
-// serveUpstream answers until in ends; what still sleeps then is dropped.
+// serveUpstream answers until in ends; calls that still sleep then are dropped.
 func serveUpstream(in io.Reader, out io.Writer) error {
 	u := &upstream{out: out, blobs: make(map[int][]byte)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,7 +83,7 @@ func serveUpstream(in io.Reader, out io.Writer) error {
 			return fmt.Errorf("request %.100q: %w", line, err)
 		}
 		if len(r.ID) == 0 || r.Method == "" {
-			continue // a notification, or an answer to a question never asked
+			continue // a notification, or a response without a question
 		}
 		if r.Method == "tools/call" && r.Params.Name == "sleep" {
 			u.span.begin()
@@ -132,7 +131,7 @@ func (u *upstream) answer(r request) error {
 	return u.write(r.ID, "error", `{"code":-32601,"message":"method not found"}`)
 }
 
-// write sends one short answer; member is result or error.
+// write sends a short answer; member is result or error.
 func (u *upstream) write(id json.RawMessage, member, value string) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -140,8 +139,8 @@ func (u *upstream) write(id json.RawMessage, member, value string) error {
 	return err
 }
 
-// writeBlob sends the prepared answer of this size, its head written so that
-// it ends where the prepared rest begins.
+// writeBlob sends the prepared answer of this size, with a head that ends where the prepared rest
+// begins.
 func (u *upstream) writeBlob(id json.RawMessage, size int) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()

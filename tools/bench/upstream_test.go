@@ -11,12 +11,12 @@ import (
 	"mcpschedd/internal/bubble"
 )
 
-// talk gives lines to an upstream at once and returns what it writes until its
-// input ends after wait.
+// talk sends lines to an upstream at once, and returns what it writes until its input ends after
+// wait.
 func talk(t *testing.T, wait time.Duration, lines ...string) []string {
 	t.Helper()
 	in, feed := io.Pipe()
-	var out bytes.Buffer // written by the upstream alone, read after its end
+	var out bytes.Buffer // only written by the upstream, and read after its end
 	ended := make(chan error)
 	go func() { ended <- serveUpstream(in, &out) }()
 	for _, line := range lines {
@@ -60,8 +60,7 @@ func TestUpstreamAnswers(t *testing.T) {
 	}
 }
 
-// The prepared answer is used again: an id shorter than the one before must
-// not leave its rest behind.
+// A prepared answer is reused: no part of a longer id may be left before a shorter one.
 func TestUpstreamSplicesIDsOfAnyLength(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ids := []string{`1000000000`, `7`, `"` + strings.Repeat("k", idRoom-2) + `"`, `22`}
@@ -87,7 +86,7 @@ func TestUpstreamSleepsConcurrently(t *testing.T) {
 		if got := talk(t, 300*time.Millisecond+1, lines...); len(got) != 16 {
 			t.Errorf("got %d answers after 300 ms, want 16", len(got))
 		}
-		// The end of the input drops what still sleeps.
+		// When the input ends, calls that still sleep are dropped.
 		if got := talk(t, 299*time.Millisecond, lines...); len(got) != 1 || got[0] != "" {
 			t.Errorf("got %q after 299 ms, want none", got)
 		}

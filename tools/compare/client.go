@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// process is what to start, and how to be its client.
+// process is a process to start, and the settings of its client.
 type process struct {
 	name    string // for errors
 	command []string
-	env     map[string]string // added to ours
-	dir     string            // its working directory; default: ours
+	env     map[string]string // added to the environment of this process
+	dir     string            // its working directory; default: that of this process
 	roots   json.RawMessage   // the answer to roots/list
 	options
 }
@@ -33,7 +33,7 @@ type client struct {
 	next   int          // the last id
 }
 
-// message is any line of JSON-RPC, its values as written.
+// message is a JSON-RPC message with raw values.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -42,11 +42,11 @@ type message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// answer is what came back for one request.
+// answer is the response to a request.
 type answer struct {
 	Result   json.RawMessage   `json:"result,omitempty"`
 	Error    json.RawMessage   `json:"error,omitempty"`
-	Progress []json.RawMessage `json:"progress,omitempty"` // params of the progress told before it
+	Progress []json.RawMessage `json:"progress,omitempty"` // params of the progress notifications before it
 }
 
 func start(ctx context.Context, p process) (*client, error) {
@@ -72,17 +72,16 @@ func start(ctx context.Context, p process) (*client, error) {
 	return c, nil
 }
 
-// close ends the process as a client would: by the end of its input, and by
-// force if that is not enough.
+// close ends the process as a client would: by closing its input, and by force if it does not end.
 func (c *client) close() {
 	c.in.Close()
 	kill := time.AfterFunc(10*time.Second, func() { c.cmd.Process.Kill() })
 	defer kill.Stop()
 	io.Copy(io.Discard, c.out)
-	c.cmd.Wait() // how it ended says nothing about its answers
+	c.cmd.Wait() // the exit status does not matter
 }
 
-// ask sends a request and serves what the server asks until its answer comes.
+// ask sends a request, and answers the server's questions until the response arrives.
 func (c *client) ask(method string, params json.RawMessage) (answer, error) {
 	c.next++
 	id := c.next
@@ -108,7 +107,7 @@ func (c *client) ask(method string, params json.RawMessage) (answer, error) {
 			}
 		case m.Method == "notifications/progress":
 			a.Progress = append(a.Progress, m.Params)
-		case m.Method != "": // logs and list changes come when they like
+		case m.Method != "": // logs and list changes may come at any time
 		case string(m.ID) == fmt.Sprint(id):
 			a.Result, a.Error = m.Result, m.Error
 			return a, nil
@@ -118,7 +117,7 @@ func (c *client) ask(method string, params json.RawMessage) (answer, error) {
 	}
 }
 
-// serve answers what the server asks of its client, always the same.
+// serve answers a question of the server, always in the same way.
 func (c *client) serve(m message) error {
 	reply := map[string]any{"jsonrpc": "2.0", "id": m.ID}
 	switch m.Method {
@@ -140,8 +139,8 @@ func (c *client) tell(method string) error {
 	return c.send(map[string]any{"jsonrpc": "2.0", "method": method})
 }
 
-// send writes a message. Its raw values go through the encoder unharmed: it
-// only takes white space out of them.
+// send writes a message. The encoder leaves raw values unchanged, except that it removes white
+// space.
 func (c *client) send(m map[string]any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -153,7 +152,7 @@ func (c *client) send(m map[string]any) error {
 	return err
 }
 
-// fail ends the process, and says what it wrote to stderr.
+// fail ends the process, and returns an error with its stderr.
 func (c *client) fail(method string, err error) error {
 	c.close()
 	if errors.Is(err, io.EOF) {

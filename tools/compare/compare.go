@@ -14,20 +14,20 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// report is the outcome of a run, a row for each server.
+// report is the result of a run, with a row for each server.
 type report struct{ rows []*row }
 
-// row is what was found out about one server.
+// row is the result for one server.
 type row struct {
 	server server
 	direct *facts
-	again  *facts   // direct too, from a second start: what is not the same there says nothing of the proxy
-	varies []string // what that is
-	alone  []string // differences through the proxy for this server alone, at its first start and its second
-	joined []string // differences through the proxy for all
+	again  *facts   // directly, from a second start: differences between the two starts do not count
+	varies []string // those differences
+	alone  []string // differences through a proxy for this server only, at its first and second start
+	joined []string // differences through a proxy for all servers
 }
 
-// compare asks every server, one after the other, then all of them at once.
+// compare queries the servers one by one, and then all of them through one proxy.
 func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*report, error) {
 	dir := o.keep
 	if dir == "" {
@@ -64,8 +64,8 @@ func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*repo
 		if err != nil {
 			return nil, err
 		}
-		// The proxy's first answer to initialize waits for no server: of one that no earlier
-		// start has left in its state it cannot say what that declares.
+		// The proxy's first answer to initialize does not wait for servers, so for a server
+		// without stored state it cannot have the declared capabilities.
 		first.Capabilities, first.Instructions = x.direct.Capabilities, x.direct.Instructions
 		got, err := survey(ctx, alone, s.Calls)
 		if err != nil {
@@ -89,14 +89,13 @@ func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*repo
 	return r, r.split(all, func(x *row, prefix string) ([]answer, error) { return askAll(c, x.server.Calls, prefix) })
 }
 
-// own is how the URIs begin under which the proxy tells of itself.
+// own is the prefix of the URIs of the proxy's own resources.
 const own = "mcpschedd://"
 
-// split gives each server its part of what the joined view said, and compares.
-// The lists are those of the servers one after the other, less the resources
-// that an earlier one has.
+// split assigns each server its part of the joined answers, and compares. The joined lists are
+// those of the servers in sequence, without resources that an earlier one has.
 func (r *report) split(all *facts, answers func(x *row, prefix string) ([]answer, error)) error {
-	for i := range all.Lists { // what is the proxy's own has no counterpart
+	for i := range all.Lists { // the proxy's own items have no counterpart
 		all.Lists[i] = slices.DeleteFunc(all.Lists[i], func(item json.RawMessage) bool { return strings.HasPrefix(key(i, item), own) })
 	}
 	seen := make(map[string]bool)
@@ -138,7 +137,7 @@ func (r *report) split(all *facts, answers func(x *row, prefix string) ([]answer
 	return nil
 }
 
-// differences holds what got says against the server itself.
+// differences returns the differences between got and the direct answers.
 func (x *row) differences(got *facts, prefix string) []string {
 	var out []string
 	add := func(what, d string) {
@@ -192,7 +191,7 @@ func (x *row) differences(got *facts, prefix string) []string {
 	return out
 }
 
-// shuffled says whether the server itself gives a list in any order.
+// shuffled reports whether the server itself varies the order of a list.
 func (x *row) shuffled(list int) bool {
 	if x.direct.Shuffled[list] || x.again.Shuffled[list] {
 		return true
@@ -201,7 +200,7 @@ func (x *row) shuffled(list int) bool {
 		slices.EqualFunc(byKey(list, x.direct.Lists[list]), byKey(list, x.again.Lists[list]), sameBytes)
 }
 
-// unsteady says whether the server itself answers this differently each time.
+// unsteady reports whether the server itself varies this answer.
 func (x *row) unsteady(method string, i int) bool {
 	what := fmt.Sprintf("%s/%d ", method, i)
 	return slices.ContainsFunc(x.varies, func(v string) bool { return strings.HasPrefix(v, what) })
@@ -211,7 +210,7 @@ func (r *report) equal() bool {
 	return !slices.ContainsFunc(r.rows, func(x *row) bool { return len(x.alone)+len(x.joined) > 0 })
 }
 
-// write prints a line for each server, and below what differs.
+// write prints a line for each server, and its differences below.
 func (r *report) write(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "server\ttools\tprompts\tresources\ttemplates\tcalls\tbytes\talone\tjoined")
@@ -255,7 +254,7 @@ func verdict(differences []string) string {
 	return fmt.Sprintf("%d differ", len(differences))
 }
 
-// quoted and encoded write what JSON can hold, which is all that came as JSON.
+// quoted and encoded marshal values that cannot fail, as they were parsed from JSON.
 func quoted(s string) []byte { b, _ := json.Marshal(s); return b }
 
 func encoded(a answer) []byte { b, _ := json.Marshal(a); return b }
@@ -271,7 +270,7 @@ func rootsResult(uris []string) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"roots": roots})
 }
 
-// proxySettings are the same servers in the proxy's own words.
+// proxySettings returns the same servers as a configuration of the proxy.
 func proxySettings(p *plan, dir string) launch.Table {
 	literal := func(s string) string { return strings.ReplaceAll(s, "${", "$${") }
 	upstreams := make(launch.Table)

@@ -1,12 +1,10 @@
-// Command compare asks real MCP servers the same questions three times: direct,
-// through "mcpschedd serve --only NAME", and through one proxy that joins them
-// all.
+// Command compare sends the same requests to real MCP servers three times: directly, through
+// "mcpschedd serve --only NAME", and through one proxy that joins all servers.
 //
-// Its one idea: what passes the proxy must be the same JSON value, with the
-// order of its members, fields of no specification and every digit of its
-// numbers. So answers are compared token by token, never as decoded values, and
-// the client that asks uses no MCP library. Behind the joined view the names of
-// tools and prompts carry their server's name in front; nothing else may differ.
+// A value that passes the proxy must stay the same JSON value, with the order of its members, its
+// unspecified fields and every digit of its numbers. So answers are compared token by token rather
+// than as decoded values, and the client uses no MCP library. In the joined view the names of tools
+// and prompts have their server's name as a prefix; nothing else may differ.
 //
 //	go run -C tools ./compare -config servers.json    exit code 1 if any answer differs
 //
@@ -16,9 +14,8 @@
 //	 "servers": [{"name": "files", "command": "mcp-server-filesystem", "args": ["/srv/project"],
 //	   "calls": [{"method": "tools/call", "params": {"name": "list_allowed_directories"}}]}]}
 //
-// It leaves out the time a call takes (that is bench), HTTP, and the stateless
-// revision. What a server answers differently from one start to the next is
-// named, and not compared.
+// It does not measure the time of calls (bench does), nor does it test HTTP and the stateless
+// revision. Answers that the server itself varies between two starts are listed and not compared.
 package main
 
 import (
@@ -40,30 +37,30 @@ import (
 
 // options are the flags of one run.
 type options struct {
-	config  string        // the file that lists the servers
+	config  string        // the file with the servers
 	bin     string        // the proxy's file
-	keep    string        // the folder for the proxy's configuration and state; "" is one that is removed
+	keep    string        // folder for the proxy's configuration and state; "" means a temporary one
 	timeout time.Duration // for one answer
-	settle  time.Duration // how long lists must stay the same
+	settle  time.Duration // time for which lists must not change
 }
 
-// plan is what the configuration file holds.
+// plan is the content of the configuration file.
 type plan struct {
-	Roots   []string `json:"roots"` // URIs given to a server that asks for them
+	Roots   []string `json:"roots"` // URIs for servers that ask for them
 	Servers []server `json:"servers"`
 }
 
-// server is one program to compare, and what to ask it beside its lists.
+// server is a program to compare, and the requests to send to it in addition to its lists.
 type server struct {
 	Name    string            `json:"name"`
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
-	Env     map[string]string `json:"env"` // added to ours
-	Cwd     string            `json:"cwd"` // default: ours
+	Env     map[string]string `json:"env"` // added to the environment of this process
+	Cwd     string            `json:"cwd"` // default: that of this process
 	Calls   []call            `json:"calls"`
 }
 
-// call is one request; a tool or prompt it names is the server's own name.
+// call is a request. The name of a tool or prompt in it is the server's own.
 type call struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
@@ -111,8 +108,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// upstreamName is what the proxy takes for a name, less the separator of its
-// joined names.
+// upstreamName matches the names that the proxy accepts, except those with the separator of joined
+// names.
 var upstreamName = regexp.MustCompile(`^[A-Za-z0-9]+([-_][A-Za-z0-9]+)*$`)
 
 func readPlan(file string) (*plan, error) {
@@ -132,7 +129,7 @@ func readPlan(file string) (*plan, error) {
 			return nil, fmt.Errorf("%s: servers[%d]: want a name of letters and digits, and a command; have %q and %q", file, i, s.Name, s.Command)
 		}
 	}
-	// As the proxy's configuration has them, and joins their lists.
+	// In the order of the proxy's configuration, and so of its joined lists.
 	slices.SortFunc(p.Servers, func(a, b server) int { return strings.Compare(a.Name, b.Name) })
 	return &p, nil
 }

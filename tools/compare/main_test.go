@@ -16,8 +16,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// TestMain makes the test binary every process that a run starts: an odd MCP
-// server, and a stand-in for the proxy that relays, changing what it is told to.
+// TestMain makes the test binary every process that a run starts: an odd MCP server, and a
+// stand-in for the proxy that relays and makes the changes that it is told to make.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -29,14 +29,13 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	// The race detector would make every process wait a second at its end.
+	// With the race detector every process would otherwise wait for a second at its end.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }
 
-// odd is a server whose answers hold what is easily lost on the way. With
-// "shuffle" its tools come in another order each time; with "vary" one of its
-// answers depends on the process.
+// odd is a server with answers that are easily changed on the way. With "shuffle" the order of its
+// tools varies; with "vary" one of its answers depends on the process.
 func odd(args []string) {
 	shuffle, vary := slices.Contains(args, "shuffle"), slices.Contains(args, "vary")
 	tools := []string{
@@ -88,8 +87,8 @@ func odd(args []string) {
 	}
 }
 
-// relay takes the proxy's command line and puts itself before its only
-// upstream, replacing one text by another in all it says.
+// relay takes the proxy's command line and relays to its only upstream, replacing one text by
+// another in all messages of the upstream.
 func relay(args []string) {
 	var config struct {
 		Upstreams map[string]struct {
@@ -117,8 +116,8 @@ func relay(args []string) {
 	}
 }
 
-// runWith compares odd servers, one for each name, and returns whether they are equal
-// and what was printed.
+// runWith compares odd servers with the given names. It returns whether they are equal, and the
+// output.
 func runWith(t *testing.T, bin string, serverArgs []string, names ...string) (equal bool, out string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -183,7 +182,7 @@ func TestTheProxyLosesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(root, "bin", "test", "mcpschedd") // linked again only when the program has changed
+	bin := filepath.Join(root, "bin", "test", "mcpschedd") // linked again only if the program has changed
 	if out, err := exec.Command("go", "build", "-C", root, "-o", bin, "./cmd/mcpschedd").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -10,16 +10,15 @@ import (
 	"strings"
 )
 
-// firstDifference compares two JSON values token by token, the members of an
-// object in their order and numbers as they are written. It returns "" if they
-// are the same, else a JSON pointer and what stands there. If prefix is not "",
-// the value at /name must have it in front, and nothing else.
+// firstDifference compares two JSON values token by token, with the members of objects in order
+// and numbers as written. It returns "" if they are the same, else a JSON pointer and the two
+// tokens there. If prefix is not "", the value at /name must differ by exactly this prefix.
 func firstDifference(want, got []byte, prefix string) string {
 	c := comparison{tokens(want), tokens(got), prefix}
 	if d := c.value(""); d != "" {
 		return d
 	}
-	if a, b := c.next(); a != b { // one of them goes on
+	if a, b := c.next(); a != b { // one of them continues
 		return difference("", a, b)
 	}
 	return ""
@@ -31,13 +30,13 @@ func tokens(b []byte) *json.Decoder {
 	return d
 }
 
-// comparison reads two values side by side.
+// comparison reads two values in parallel.
 type comparison struct {
 	want, got *json.Decoder
 	prefix    string
 }
 
-// end stands for a token where there is none.
+// end stands for a missing token.
 type end string
 
 func (c *comparison) next() (want, got json.Token) {
@@ -54,7 +53,7 @@ func (c *comparison) next() (want, got json.Token) {
 	return read(c.want), read(c.got)
 }
 
-// value compares the values that come next, which stand at a pointer.
+// value compares the next values, which are at a pointer.
 func (c *comparison) value(at string) string {
 	a, b := c.next()
 	if s, ok := a.(string); ok && c.prefix != "" && at == "/name" {
@@ -108,12 +107,12 @@ func (c *comparison) elements(at string) string {
 	}
 }
 
-// difference says what stands at a pointer.
+// difference describes a difference at a pointer.
 func difference(at string, want, got json.Token) string {
 	return fmt.Sprintf("%s: got %s, want %s", at, shown(got), shown(want))
 }
 
-// shown writes a token for a person.
+// shown formats a token for people.
 func shown(t json.Token) string {
 	switch t := t.(type) {
 	case string:
@@ -124,8 +123,8 @@ func shown(t json.Token) string {
 	return fmt.Sprint(t)
 }
 
-// missing says what of the capabilities want is not in got, as a JSON pointer,
-// or "": a proxy may offer more than a server does, never less.
+// missing returns the JSON pointer of a capability in want that is not in got, or "": a proxy may
+// offer more than a server, but not less.
 func missing(want, got any, path string) string {
 	w, ok := want.(map[string]any)
 	if !ok {

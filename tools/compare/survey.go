@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lists are the requests that every survey begins with, and the member of the
-// result that holds the items.
+// lists are the requests that every survey begins with, and the members of their results that have
+// the items.
 var lists = []struct{ method, member string }{
 	{"tools/list", "tools"},
 	{"prompts/list", "prompts"},
@@ -18,22 +18,22 @@ var lists = []struct{ method, member string }{
 	{"resources/templates/list", "resourceTemplates"},
 }
 
-// named says whether the items of a list bear names that a joined view changes.
+// named reports whether a joined view prefixes the names of the list's items.
 func named(list int) bool { return list < 2 }
 
-// facts are what a server says of itself and answers.
+// facts are the declarations, lists and answers of a server.
 type facts struct {
 	Capabilities json.RawMessage
 	Instructions string
 	Lists        [][]json.RawMessage // as in lists
-	Shuffled     []bool              // lists that came in another order when they were read again
-	Answers      []answer            // to the server's calls, in their order
+	Shuffled     []bool              // lists with another order when they were read again
+	Answers      []answer            // to the calls of the server, in order
 }
 
-// patience is how often lists are read until they are steady.
+// patience is how often lists are read until they stop changing.
 const patience = 20
 
-// survey starts a process, reads all it has and makes the calls.
+// survey starts a process, reads all its lists, and makes the calls.
 func survey(ctx context.Context, p process, calls []call) (*facts, error) {
 	c, err := start(ctx, p)
 	if err != nil {
@@ -48,7 +48,7 @@ func survey(ctx context.Context, p process, calls []call) (*facts, error) {
 	return f, err
 }
 
-// greet shakes hands and reads all lists.
+// greet makes the handshake, and reads all lists.
 func greet(c *client) (*facts, error) {
 	a, err := c.ask("initialize", json.RawMessage(`{"protocolVersion":"2025-11-25",`+
 		`"capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}},`+
@@ -88,22 +88,21 @@ func greet(c *client) (*facts, error) {
 
 func sameBytes(a, b json.RawMessage) bool { return string(a) == string(b) }
 
-// key is what tells an item from the others of its list.
+// key returns the member that identifies an item in its list.
 func key(list int, item json.RawMessage) string {
 	var k struct{ Name, URI, URITemplate string }
-	json.Unmarshal(item, &k) // an item without any is told by nothing
+	json.Unmarshal(item, &k) // an item without such a member has the key ""
 	return []string{k.Name, k.Name, k.URI, k.URITemplate}[list]
 }
 
-// byKey returns the items of a list in the order of their keys.
+// byKey returns the items of a list sorted by key.
 func byKey(list int, items []json.RawMessage) []json.RawMessage {
 	return slices.SortedStableFunc(slices.Values(items), func(a, b json.RawMessage) int {
 		return strings.Compare(key(list, a), key(list, b))
 	})
 }
 
-// readLists reads every list to its last page. A server without one has an
-// empty one.
+// readLists reads all pages of every list. A list that a server does not have is empty.
 func readLists(c *client) ([][]json.RawMessage, error) {
 	all := make([][]json.RawMessage, len(lists))
 	for i, l := range lists {
@@ -138,7 +137,7 @@ func readLists(c *client) ([][]json.RawMessage, error) {
 	return all, nil
 }
 
-// askAll makes the calls of a server; prefix stands before its names.
+// askAll makes the calls of a server, with the prefix before names.
 func askAll(c *client, calls []call, prefix string) ([]answer, error) {
 	answers := make([]answer, len(calls))
 	for i, q := range calls {
@@ -153,8 +152,7 @@ func askAll(c *client, calls []call, prefix string) ([]answer, error) {
 	return answers, nil
 }
 
-// prefixed returns the params of a call with the name in them as a joined view
-// shows it.
+// prefixed returns the params of a call with the prefixed name.
 func prefixed(q call, prefix string) (json.RawMessage, error) {
 	if prefix == "" || len(q.Params) == 0 {
 		return q.Params, nil

@@ -26,7 +26,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browser is the one that all tests share; its tabs are made from the context.
+// browser returns the context of the browser that all tests share. Tabs are created from it.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	ctx, err := started()
@@ -36,7 +36,7 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// stops end what was started, the last first.
+// stops are functions that end what was started, in reverse order.
 var stops []func()
 
 func TestMain(m *testing.M) {
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// started starts the browser when it is first asked for.
+// started starts the browser at its first use.
 var started = sync.OnceValues(func() (context.Context, error) {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -72,18 +72,18 @@ var started = sync.OnceValues(func() (context.Context, error) {
 	return ctx, chromedp.Do(ctx)
 })
 
-// tab is a page that is looked at.
+// tab is an open page.
 type tab struct {
 	t      *testing.T
 	ctx    context.Context
 	origin string
 
 	mu       sync.Mutex
-	wrong    []string // what its console complained of, and requests to elsewhere
-	tolerant bool     // that a request fails is no complaint
+	wrong    []string // errors in its console, and requests to other origins
+	tolerant bool     // failed requests are not errors
 }
 
-// look opens an address of a handler in a window of a size and a colour scheme.
+// look opens an address of a handler, in a window of the given size and colour scheme.
 func look(t *testing.T, browser context.Context, srv *httptest.Server, path string, wide, high int64, scheme string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
@@ -111,7 +111,7 @@ func look(t *testing.T, browser context.Context, srv *httptest.Server, path stri
 	return p
 }
 
-// hear collects what must not happen.
+// hear records errors.
 func (p *tab) hear(ev any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +131,7 @@ func (p *tab) hear(ev any) {
 	}
 }
 
-// quiet fails the test if anything was complained of.
+// quiet fails the test if there were errors.
 func (p *tab) quiet() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -151,7 +151,7 @@ func ask[T any](p *tab, expression string) T {
 	return out
 }
 
-// until waits for an expression to become true, in this page or in the next.
+// until waits until an expression is true, in this page or in the next one.
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -167,7 +167,7 @@ func (p *tab) until(expression string) {
 
 const isLive = `document.getElementById("status")?.dataset.state === "live"`
 
-// found is what a check of the page brings: one text for each fault.
+// found returns the faults that a script finds in the page, a text for each.
 func (p *tab) found(script string) []string {
 	p.t.Helper()
 	var out []string

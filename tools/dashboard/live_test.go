@@ -26,7 +26,7 @@ func containsAny(text string, words ...string) bool {
 	return false
 }
 
-// The figures on the page are those of the view.
+// The page shows the figures of the view.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -54,7 +54,7 @@ func TestFigures(t *testing.T) {
 	}
 	wrong := ask[[][]string](p, `Array.from(document.querySelectorAll("#wrong li"), (li) => Array.from(li.children, (c) => c.textContent))`)
 	if len(wrong) != 1 || len(wrong[0]) != 2 || wrong[0][0] != v.Stats.Warnings()[0].Message || wrong[0][1] != v.Stats.Warnings()[0].Fix {
-		t.Errorf("got %q, want what is wrong and what mends it: %q", wrong, v.Stats.Warnings())
+		t.Errorf("got %q, want the warning and the fix: %q", wrong, v.Stats.Warnings())
 	}
 	servers := ask[[]string](p, `Array.from(document.querySelectorAll("#servers tbody tr"), (tr) => tr.textContent)`)
 	if len(servers) != 4 || !strings.HasPrefix(servers[1], "filesready since ") || !strings.Contains(servers[1], ", 1 restart14") || !strings.Contains(servers[1], "exclusive = true in [upstreams.files]") {
@@ -76,7 +76,8 @@ func TestFigures(t *testing.T) {
 	p.quiet()
 }
 
-// Call sequences are counted by turns; what followed once is in the table and not in the picture.
+// Sequences of calls are counted by turns. A pair that occurred once is in the table, but not in
+// the graph.
 func TestSequences(t *testing.T) {
 	t.Parallel()
 	tally, seq := record.NewTally(), int64(0)
@@ -93,7 +94,7 @@ func TestSequences(t *testing.T) {
 	tally.Add(&record.Event{Kind: record.Prefetch, At: time.Now(), Session: "s", Seq: 100, After: 7, Upstream: "a", Tool: "get", Fate: record.Used, UsedBy: 8})
 	p := look(t, browser(t), serve(t, dashboard.Handler(func() record.View { return tally.View(time.Now()) }, "")), "/dashboard", 1280, 900, "light")
 	p.until(isLive)
-	p.until(`document.querySelectorAll("#graph > #graph-table tbody tr").length === 2`) // two pairs are nothing to draw
+	p.until(`document.querySelectorAll("#graph > #graph-table tbody tr").length === 2`) // two pairs are not enough for a graph
 	rows := ask[[][]string](p, `Array.from(document.querySelectorAll("#graph-table tbody tr"), (tr) => Array.from(tr.children, (c) => c.textContent))`)
 	if got := fmt.Sprint(rows); got != "[[a/list a/get 100 % 4 1 1 100 %] [a/get a/list 100 % 3 0 0 –]]" {
 		t.Errorf("got %s", got)
@@ -149,14 +150,14 @@ func span(ms float64) string {
 	}
 }
 
-// hostile are names as an enemy would give them.
+// hostile are malicious names.
 var hostile = []string{
 	`<img src=x onerror="window.pwned=1">`, `</script><script>window.pwned=1</script>`, `"><svg onload=window.pwned=1>`, `javascript:window.pwned=1`,
 	"\u202egnp.exe\u202d\u2066\u2067", "a\u200fb\u061c", strings.Repeat("long-", 2000), strings.Repeat("W", 10_000), "\x00\x07\x1b[31m\r\n\t\x7f", "z" + strings.Repeat("\u0335\u0353\u0338", 300),
 	"__proto__", "constructor", "toString", "hasOwnProperty", "\ufdfd\ufdfd\ufdfd\ufdfd", strings.Repeat("שלום", 40), "{{title}}", "", " ", "\xff\xfe", "&lt;b&gt;", "\u2028\u2029",
 }
 
-// enemies is a view in which everything that has a name has one of those.
+// enemies returns a view in which every name is hostile.
 func enemies(now time.Time) record.View {
 	t := record.NewTally()
 	playSessions(2, now.Add(-10*time.Minute), now, 5, t.Add)
@@ -202,7 +203,7 @@ func enemies(now time.Time) record.View {
 	return v
 }
 
-// Names are text, whatever is in them, and they do not break what is around them.
+// Names are shown as text, whatever they contain, and do not affect the layout around them.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	v := enemies(time.Now())
@@ -238,8 +239,8 @@ func TestHostileNames(t *testing.T) {
 	})
 }
 
-// When the proxy goes, the page says so and keeps the last picture; when it comes
-// back, so does the page.
+// When the proxy ends, the page says so and keeps the last figures. When it is back, the page
+// continues.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	tally := busy(time.Now())
@@ -254,7 +255,7 @@ func TestGone(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
-	p.tolerant = true // the browser tells its console of every request that fails
+	p.tolerant = true // the browser reports every failed request in its console
 	p.until(isLive)
 	before := ask[string](p, `document.getElementById("tools").innerText`)
 	gone.Store(true)
@@ -263,7 +264,7 @@ func TestGone(t *testing.T) {
 		t.Errorf("got status %q", got)
 	}
 	if got := ask[string](p, `document.getElementById("tools").innerText`); got != before || got == "" {
-		t.Errorf("the last picture is gone: got %q, want %q", got, before)
+		t.Errorf("the last figures are gone: got %q, want %q", got, before)
 	}
 	p.until(`document.getElementById("retry").textContent.includes("in 4 s")`)
 	gone.Store(false)
@@ -274,7 +275,7 @@ func TestGone(t *testing.T) {
 	p.quiet()
 }
 
-// A pause stops the picture, and the asking; what is open stays open when it goes on.
+// A pause stops the updates and the requests. Open details stay open when it ends.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	tally := busy(time.Now())
@@ -289,28 +290,27 @@ func TestPause(t *testing.T) {
 	}
 	p.until(`document.getElementById("status").dataset.state === "paused" && document.getElementById("pause").getAttribute("aria-pressed") === "true"`)
 	calls := ask[string](p, `document.querySelector("#fact-requests .note").textContent`)
-	time.Sleep(100 * time.Millisecond) // what was asked for before may still be on its way
+	time.Sleep(100 * time.Millisecond) // an earlier request may still be in flight
 	n := asked.Load()
 	oneSession(3, "fresh", time.Now().Add(-time.Minute), time.Now(), tally.Add)
 	time.Sleep(1500 * time.Millisecond)
 	if m := asked.Load(); m != n {
-		t.Errorf("asked %d times in a pause", m-n)
+		t.Errorf("%d requests in a pause", m-n)
 	}
 	if got := ask[string](p, `document.querySelector("#fact-requests .note").textContent`); got != calls {
-		t.Errorf("the picture went on in a pause: got %q, want %q", got, calls)
+		t.Errorf("the figures changed in a pause: got %q, want %q", got, calls)
 	}
 	if err := chromedp.Do(p.ctx, chromedp.KeyEvent(" ")); err != nil {
 		t.Fatal(err)
 	}
 	p.until(isLive + ` && document.querySelector("#fact-requests .note").textContent !== ` + strconv.Quote(calls))
 	if !ask[bool](p, `document.querySelector("details").open && document.activeElement.id === "pause"`) {
-		t.Error("what was open, or where the focus was, is lost")
+		t.Error("open details or the focus were lost")
 	}
 	p.quiet()
 }
 
-// A browser gets in by the address with a code, once, and the code does not stay in the
-// address.
+// An address with a code lets a browser in, once, and the code is removed from the address.
 func TestNoticeInBrowser(t *testing.T) {
 	t.Parallel()
 	const token = "a-token-of-26-letters-or-so"
@@ -326,7 +326,7 @@ func TestNoticeInBrowser(t *testing.T) {
 		}
 		p := look(t, ctx, srv, "/dashboard", wide, 900, scheme)
 		p.mu.Lock()
-		p.wrong = nil // the browser tells its console of the status 401
+		p.wrong = nil // the browser reports the status 401 in its console
 		p.mu.Unlock()
 		p.until(`document.querySelector(".notice h1") !== null`)
 		p.shoot("notice-" + name)
@@ -336,7 +336,7 @@ func TestNoticeInBrowser(t *testing.T) {
 			}
 		}
 		address := srv.URL + h.Address()
-		for range 2 { // the second time the browser is let in by its cookie
+		for range 2 { // the second time the cookie lets the browser in
 			if err := chromedp.Do(p.ctx, chromedp.Navigate(address)); err != nil {
 				t.Fatal(err)
 			}

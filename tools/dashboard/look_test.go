@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// shoot keeps a picture of the whole page where $MCPSCHEDD_SHOTS says, if it does.
+// shoot saves a picture of the whole page in $MCPSCHEDD_SHOTS, if that is set.
 func (p *tab) shoot(name string) {
 	p.t.Helper()
 	dir := os.Getenv("MCPSCHEDD_SHOTS")
@@ -34,7 +34,7 @@ func (p *tab) shoot(name string) {
 	}
 }
 
-// looks are the windows in which the page must be fine.
+// looks calls f for each window in which the page is tested.
 func looks(f func(name, scheme string, wide int64)) {
 	for _, scheme := range []string{"light", "dark"} {
 		for _, wide := range []int64{1280, 400} {
@@ -43,7 +43,7 @@ func looks(f func(name, scheme string, wide int64)) {
 	}
 }
 
-// scenes are what the page is looked at with.
+// scenes returns the views with which the page is tested.
 func scenes(now time.Time) map[string]func() record.View {
 	view := func(tally *record.Tally, processes []record.Status) func() record.View {
 		return func() record.View {
@@ -89,7 +89,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// Durations of the headline, which the program writes, have the form of all others on the page.
+// Durations in the headline, which the program formats, have the same form as those that the page
+// formats.
 func TestDurations(t *testing.T) {
 	t.Parallel()
 	words, err := os.ReadFile("../../internal/dashboard/page/words.js")

@@ -2,7 +2,7 @@
 
 package dashboard_test
 
-// What a busy proxy would have told of itself: made-up sessions.
+// Made-up events of a busy proxy.
 
 import (
 	"cmp"
@@ -14,16 +14,15 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// lively is a small world of agents at work: it calls the tools of four upstreams in
-// chains that a proxy could learn, prefetches what comes next, and tells what happened
-// as the proxy would.
+// lively generates the events of sessions that call the tools of four upstreams in learnable
+// chains, with prefetches of the next calls, as the proxy would record them.
 type lively struct {
 	rand *rand.Rand
 	tell func(*record.Event)
 	ends time.Time
 }
 
-// habit is what a tool is like, and what follows it.
+// habit describes a tool, and the tools that follow it.
 type habit struct {
 	upstream, tool, class, host string
 	ms                          float64
@@ -32,7 +31,7 @@ type habit struct {
 }
 
 type step struct {
-	to int // of habits
+	to int // index in habits
 	p  float64
 }
 
@@ -51,14 +50,14 @@ var habits = []habit{
 	{"wiki", "get_page", "read_only", "wiki.example", 510, 15000, []step{{10, .2}, {11, .18}, {0, .25}}},
 }
 
-// busy is a tally of the half hour before now.
+// busy returns a tally of the half hour before now.
 func busy(now time.Time) *record.Tally {
 	t := record.NewTally()
 	playSessions(1, now.Add(-34*time.Minute), now, 14, t.Add)
 	return t
 }
 
-// oneTool is a tally of a session that only ever called one tool.
+// oneTool returns a tally of a session with calls of one tool only.
 func oneTool(now time.Time) *record.Tally {
 	t := record.NewTally()
 	begin := now.Add(-9 * time.Minute)
@@ -90,12 +89,13 @@ func oneTool(now time.Time) *record.Tally {
 	return t
 }
 
-// playSessions tells what n sessions did from begin to end; equal seeds tell the same.
+// playSessions generates the events of n sessions from begin to end. Equal seeds give equal
+// events.
 func playSessions(seed uint64, begin, end time.Time, n int, tell func(*record.Event)) {
 	newLively(seed, end, tell).play(begin, n)
 }
 
-// oneSession tells what one session, still open, did from begin to end.
+// oneSession generates the events of one open session from begin to end.
 func oneSession(seed uint64, name string, begin, end time.Time, tell func(*record.Event)) {
 	newLively(seed, end, tell).session(name, begin, true)
 }
@@ -104,7 +104,7 @@ func newLively(seed uint64, ends time.Time, tell func(*record.Event)) *lively {
 	return &lively{rand: rand.New(rand.NewPCG(seed, 7)), tell: tell, ends: ends}
 }
 
-// play is what n sessions did since begin.
+// play generates the events of n sessions since begin.
 func (l *lively) play(begin time.Time, n int) {
 	l.tell(&record.Event{Kind: record.Begin, At: begin, Process: "20260102T080000-4711-beef", V: record.Version, PID: 4711, Program: "dev", Mode: "on", Transport: "stdio", Dir: "/home/ada/work/api", Config: "/home/ada/.config/mcpschedd/pipeline_config.toml", Upstreams: []string{"github", "files", "db", "wiki"}})
 	for i := range n {
@@ -114,7 +114,7 @@ func (l *lively) play(begin time.Time, n int) {
 	l.limits()
 }
 
-// limits are two changes of level, and what harm there was.
+// limits generates two changes of level, and harm.
 func (l *lively) limits() {
 	at := func(s int) time.Time { return l.ends.Add(time.Duration(-s) * time.Second) }
 	for _, e := range []record.Event{
@@ -129,7 +129,7 @@ func (l *lively) limits() {
 	}
 }
 
-// session is one agent: calls in chains, with thinking between them.
+// session generates the events of one session: chains of calls with pauses.
 func (l *lively) session(name string, at time.Time, open bool) {
 	s := &agent{l: l, name: name, at: at}
 	s.tell(record.Event{Kind: record.Session, At: at, Client: "claude-code 2.1"})
@@ -149,14 +149,14 @@ func (l *lively) session(name string, at time.Time, open bool) {
 	}
 }
 
-// agent is a session that is being played.
+// agent is a session that is being generated.
 type agent struct {
 	l     *lively
 	name  string
 	at    time.Time
 	seq   int64
 	turn  int
-	early map[int]*record.Event // tool → the prefetch under way for it
+	early map[int]*record.Event // tool → the prefetch in flight for it
 	was   int64                 // the last call
 }
 
@@ -165,7 +165,7 @@ func (s *agent) tell(e record.Event) {
 	s.l.tell(&e)
 }
 
-// call makes one call, thinks about what follows, and returns what will.
+// call makes one call, makes prefetches, and returns the tool of the next call.
 func (s *agent) call(tool int) (next int) {
 	h, r := habits[tool], s.l.rand
 	s.seq++
@@ -199,7 +199,7 @@ func (s *agent) call(tool int) (next int) {
 	return next
 }
 
-// use answers a call by the prefetch that was right.
+// use answers a call with its prefetch.
 func (s *agent) use(e, early *record.Event) {
 	have := float64(s.at.Sub(early.At)) / 1e6
 	e.Disposition, e.Prefetched, e.UseOf, e.Sent, e.UpstreamMS = record.Hit, true, early.Seq, 0, 0
@@ -238,7 +238,7 @@ func (s *agent) follows(h habit) int {
 	return s.l.rand.IntN(len(habits))
 }
 
-// think weighs what may follow, and tells of the choice.
+// think makes a choice among the tools that may follow, and records it.
 func (s *agent) think(h habit, next int) {
 	r := s.l.rand
 	c := record.Event{Kind: record.Decision, At: s.at, After: s.was, Upstream: h.upstream, Tool: h.tool, Declined: map[string]int{}}
@@ -258,7 +258,7 @@ func (s *agent) think(h habit, next int) {
 		case r.Float64() < .06:
 			d.Reason = []string{"budget", "cap", "stored", "shadow", "origin"}[r.IntN(5)]
 		}
-		if to.tool == "get_issue" || to.tool == "get_page" { // one of several on a list
+		if to.tool == "get_issue" || to.tool == "get_page" { // one of several items of a list
 			d.Differs = map[string]string{"get_issue": "issue_number", "get_page": "path"}[to.tool]
 			for i := range 3 {
 				other := d
@@ -284,7 +284,7 @@ func (s *agent) think(h habit, next int) {
 	s.tell(c)
 }
 
-// begin begins a early.
+// begin begins a prefetch.
 func (s *agent) begin(tool int, p float64) {
 	h := habits[tool]
 	s.seq++
@@ -295,8 +295,8 @@ func (s *agent) begin(tool int, p float64) {
 	}
 }
 
-// running is how processes stand that did what [busy] tells: two clients in two folders, and
-// servers in every state. down is the server that is.
+// running returns the statuses of the processes of [busy]: two clients in two folders, and servers
+// in every state, of which down is unavailable.
 func running(now time.Time) []record.Status {
 	at := func(minutes int) time.Time { return now.Add(time.Duration(-minutes) * time.Minute) }
 	return []record.Status{{

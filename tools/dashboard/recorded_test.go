@@ -22,7 +22,7 @@ import (
 
 const isRecorded = `document.getElementById("status")?.dataset.state === "recorded"`
 
-// What is recorded is no live picture: it says from when it is, and is not asked for again.
+// A page of recorded events shows their time, and does not request updates.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	to := time.Date(2026, 1, 2, 9, 0, 0, 0, time.Local)
@@ -42,10 +42,10 @@ func TestRecorded(t *testing.T) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
 	if ask[bool](p, `document.getElementById("pause").checkVisibility()`) {
-		t.Error("what stands still can be paused")
+		t.Error("a recorded page can be paused")
 	}
 	if got := ask[string](p, `document.getElementById("line").textContent`); strings.HasSuffix(got, "now") || strings.Contains(got, "nowTime") {
-		t.Errorf("its last call is said to be now: %s", got)
+		t.Errorf("its last call is shown as now: %s", got)
 	}
 	ask[bool](p, `document.dispatchEvent(new Event("visibilitychange")), dispatchEvent(new Event("resize")), true`)
 	time.Sleep(2500 * time.Millisecond)
@@ -55,7 +55,7 @@ func TestRecorded(t *testing.T) {
 	p.sound()
 }
 
-// Reads were answered and nothing was fetched ahead: the page says why, and what to set.
+// If there were reads but no prefetches, the page shows why, and which setting to change.
 func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	t.Parallel()
 	tally := record.NewTally()
@@ -79,11 +79,11 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	open.Store(1)
 	p.until(`!document.getElementById("wrong").innerText.includes("Nothing was prefetched")`)
 	if got := ask[string](p, `document.querySelector("#fact-used .note").textContent`); got != "0 of 0, 1 in flight" {
-		t.Errorf("a prefetch has begun: got %q", got)
+		t.Errorf("got a prefetch: %q", got)
 	}
 }
 
-// The program's own demo, recorded, as the command shows it.
+// The recorded demo of the program, as the command shows it.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%s: got %q, want the 20 calls of the demo", name, got)
 		}
 		if n := ask[int](p, `document.querySelectorAll("#line .m-ahead").length`); n == 0 {
-			t.Errorf("%s: no call of the demo was answered ahead", name)
+			t.Errorf("%s: no call of the demo was answered by a prefetch", name)
 		}
 	})
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// sound checks what every picture of the page must be like.
+// sound checks what must hold for the page with any view.
 func (p *tab) sound() {
 	p.t.Helper()
-	ask[bool](p, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), new Promise((then) => setTimeout(then, 200, true))`) // what was folded is drawn then
+	ask[bool](p, `document.querySelectorAll("details").forEach((d) => { d.open = true; }), new Promise((then) => setTimeout(then, 200, true))`) // folded parts are drawn then
 	for name, script := range map[string]string{"overflow": overflow, "contrast": contrast, "structure": structure, "labels": labels} {
 		for _, fault := range p.found(script) {
 			p.t.Errorf("%s: %s", name, fault)
@@ -23,7 +23,7 @@ func (p *tab) sound() {
 	p.quiet()
 }
 
-// overflow: the page is as wide as its window, and what is wider can be scrolled.
+// overflow: the page is as wide as its window, and wider parts can be scrolled.
 const overflow = `
 	const out = [], wide = document.documentElement.clientWidth;
 	if (document.documentElement.scrollWidth > wide) out.push("the page is " + document.documentElement.scrollWidth + " wide, its window " + wide);
@@ -53,7 +53,7 @@ const labels = `
 	if (all.length < 0.8 * edges) out.push("only " + all.length + " of " + edges + " edges have a label");
 	return out;`
 
-// contrast of every text with what is really behind it, as WCAG 2.2 computes it.
+// contrast of every text with its actual background, computed as in WCAG 2.2.
 const contrast = `
 	const parse = (c) => { const m = c.match(/[\d.]+/g).map(Number); return [m[0], m[1], m[2], m.length > 3 ? m[3] : 1]; };
 	const over = (a, b) => [0, 1, 2].map((i) => a[i] * a[3] + b[i] * (1 - a[3])).concat(1);
@@ -146,8 +146,8 @@ func (p *tab) named() {
 	}
 }
 
-// tabbed goes through the page by Tab, and checks that all controls are reached and
-// that each shows it.
+// tabbed moves through the page with Tab, and checks that all controls are reached and that each
+// one shows the focus.
 func (p *tab) tabbed() {
 	p.t.Helper()
 	ask[bool](p, `document.querySelectorAll("details.fold").forEach((d) => { d.open = true; }), window.seen = new Set(), new Promise((then) => setTimeout(then, 200, true))`)

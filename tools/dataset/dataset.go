@@ -1,4 +1,4 @@
-// Package dataset reads the files that tools measure with: recorded sessions and the classes of
+// Package dataset reads the files with which tools measure: recorded sessions and the classes of
 // their tools, JSON lines, and LiveMCPBench.
 package dataset
 
@@ -18,8 +18,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Classes reads what is known of the tools of recorded sessions, as a file of [tools.*] blocks
-// says it to `mcpschedd replay --config`.
+// Classes reads the models of the tools in recorded sessions, from a file of [tools.*] blocks as
+// for `mcpschedd replay --config`.
 func Classes(name string) (func(tool string) *valuemodel.Model, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -29,7 +29,7 @@ func Classes(name string) (func(tool string) *valuemodel.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The one upstream that has all recorded tools.
+	// One upstream has all recorded tools.
 	upstream := valuemodel.Upstream{Name: "trace", Provider: "claude-code", Domain: "trace"}
 	return func(tool string) *valuemodel.Model {
 		return c.Models.Resolve(upstream, tool, valuemodel.Hints{})
@@ -50,7 +50,7 @@ func BySession(calls []replay.Call) [][]replay.Call {
 	return all
 }
 
-// Open opens a file, and unpacks it if its name ends in .gz.
+// Open opens a file, and decompresses it if its name ends in .gz.
 func Open(name string) (io.ReadCloser, error) {
 	f, err := os.Open(name)
 	if err != nil || !strings.HasSuffix(name, ".gz") {
@@ -67,7 +67,7 @@ func Open(name string) (io.ReadCloser, error) {
 	}{z, f}, nil
 }
 
-// JSON reads a file of one value, plain or packed.
+// JSON reads a file with one value, plain or compressed.
 func JSON(name string, into any) error {
 	f, err := Open(name)
 	if err != nil {
@@ -80,7 +80,7 @@ func JSON(name string, into any) error {
 	return nil
 }
 
-// LinesOf reads a file of JSON lines, plain or packed.
+// LinesOf reads a file of JSON lines, plain or compressed.
 func LinesOf[T any](name string) ([]T, error) {
 	f, err := Open(name)
 	if err != nil {
@@ -91,8 +91,8 @@ func LinesOf[T any](name string) ([]T, error) {
 	return all, err
 }
 
-// Lines reads JSON lines, and says how many bytes the whole ones have: the last may have
-// been cut short, and is left out then.
+// Lines reads JSON lines, and returns how many bytes the complete ones have. An incomplete last
+// line is left out.
 func Lines[T any](r io.Reader, name string) (all []T, whole int64, err error) {
 	lines := bufio.NewReader(r)
 	for n := 1; ; n++ {
@@ -119,15 +119,16 @@ func Lines[T any](r io.Reader, name string) (all []T, whole int64, err error) {
 	}
 }
 
-// Task is a task of LiveMCPBench with what its annotators found. Which step feeds which is not
-// said there, nor what was called: only the name of each step's tool, if there are as many.
+// Task is a task of LiveMCPBench with its annotations. They do not say which step depends on
+// which, nor the arguments of calls, but the tool of each step if there are as many tools as
+// steps.
 type Task struct {
 	ID           string
 	Question     string
 	Steps, Tools []string
 }
 
-// LiveMCPBench reads the annotations of its tasks.
+// LiveMCPBench reads the annotations of the tasks.
 func LiveMCPBench(name string) ([]Task, error) {
 	var all []struct {
 		ID        string `json:"task_id"`
@@ -146,7 +147,7 @@ func LiveMCPBench(name string) ([]Task, error) {
 
 var item = regexp.MustCompile(`(?m)^\s*\d+[.)]\s*`)
 
-// numbered are the items of a numbered list.
+// numbered returns the items of a numbered list.
 func numbered(text string) (out []string) {
 	for _, part := range item.Split(text, -1)[1:] {
 		out = append(out, strings.TrimSpace(part))

@@ -28,7 +28,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// Program is the absolute path of a program that was built before.
+// Program returns the absolute path of a program that must have been built.
 func Program(name string) (string, error) {
 	path, err := filepath.Abs(name)
 	if err == nil {
@@ -43,7 +43,7 @@ func Program(name string) (string, error) {
 // Table is a table of a TOML file.
 type Table = map[string]any
 
-// Configure writes a configuration of mcpschedd. In none of its texts stands a reference to the
+// Configure writes a configuration of mcpschedd. Its texts must not contain references to the
 // environment.
 func Configure(file string, settings Table) error {
 	text, err := toml.Marshal(settings)
@@ -53,7 +53,7 @@ func Configure(file string, settings Table) error {
 	return os.WriteFile(file, text, 0o600)
 }
 
-// FreeAddress is a loopback address that nothing listens on.
+// FreeAddress returns an unused loopback address.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -73,7 +73,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Stdio are the standard streams of this process as files that the Go runtime polls.
+// Stdio returns the standard streams of this process as files that the Go runtime polls.
 func Stdio() (in, out *os.File, err error) {
 	if in, err = polled(os.Stdin); err != nil {
 		return nil, nil, err
@@ -82,8 +82,8 @@ func Stdio() (in, out *os.File, err error) {
 	return in, out, err
 }
 
-// Serve serves on two pipes until the input or ctx ends. A hundred calls run at once: mcp-go's
-// five would queue those of an eager client.
+// Serve serves on two pipes until the input or ctx ends. It handles a hundred concurrent calls, as
+// mcp-go's default of five would queue calls.
 func Serve(ctx context.Context, s *server.MCPServer, in io.Reader, out io.Writer) error {
 	stdio := server.NewStdioServer(s)
 	server.WithWorkerPoolSize(100)(stdio)
@@ -95,8 +95,8 @@ func Serve(ctx context.Context, s *server.MCPServer, in io.Reader, out io.Writer
 	return nil
 }
 
-// Client starts a program, shakes hands with it, and returns its client. The process outlives
-// ctx: Close ends it in order. What it writes to stderr goes to the file log.
+// Client starts a program, makes the handshake, and returns its client. The process outlives ctx;
+// Close ends it. Its stderr goes to the file log.
 func Client(ctx context.Context, command []string, dir, log string, o ...client.ClientOption) (*client.Client, error) {
 	stderr, err := os.Create(log)
 	if err != nil {
@@ -120,7 +120,7 @@ func Client(ctx context.Context, command []string, dir, log string, o ...client.
 	return c, nil
 }
 
-// Hello shakes hands.
+// Hello makes the handshake.
 func Hello(ctx context.Context, c *client.Client) error {
 	hello := mcp.InitializeRequest{}
 	hello.Params.ClientInfo = mcp.Implementation{Name: "tools", Version: "1"}
@@ -128,8 +128,8 @@ func Hello(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// Main runs a tool until it has ended or is interrupted. An error is printed, and the exit code
-// is 1 then. A second signal ends the process at once: not every tool heeds ctx.
+// Main runs a tool until it has ended or is interrupted. An error is printed, with exit code 1. A
+// second signal ends the process at once, as not every tool observes ctx.
 func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -14,7 +14,7 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// TestSecondSignal: a tool that does not heed its context is ended by a second signal.
+// TestSecondSignal: a second signal ends a tool that ignores its context.
 func TestSecondSignal(t *testing.T) {
 	if os.Getenv("LAUNCH_DEAF") != "" {
 		launch.Main("deaf", func(context.Context, []string, io.Writer, io.Writer) error {

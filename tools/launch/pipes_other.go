@@ -4,5 +4,5 @@ package launch
 
 import "os"
 
-// polled returns f itself: these systems have no such pipes.
+// polled returns f, as these systems have no such pipes.
 func polled(f *os.File) (*os.File, error) { return f, nil }

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Census is all that was counted.
+// Census has all counts.
 type Census struct {
-	Product []*Package // sorted by name, as all lists here
+	Product []*Package // sorted by name, as are all lists here
 	Total   *Package   // of the product
-	Page    []File     // what a browser is given
+	Page    []File     // files that a browser gets
 	Tables  []File     // other files that are part of the binary
 	Data    []Folder
 	Tools   []*Package // of the module in tools/
@@ -44,27 +44,27 @@ type Package struct {
 	text text
 }
 
-// Wide is a type that is more than one thing.
+// Wide is a type with many fields or methods.
 type Wide struct {
 	Name    string
 	Fields  int
 	Methods int
 }
 
-// File is one that is not Go.
+// File is a file that is not Go.
 type File struct {
 	Name  string
 	Lines int
 }
 
-// Folder is the testdata of one package.
+// Folder is the testdata folder of a package.
 type Folder struct {
 	Name  string
 	Files int
 	Lines int
 }
 
-// take counts the program in dir, and its tools if it has them.
+// take counts the program in dir, and its tools if there are any.
 func take(dir string) (*Census, error) {
 	c := &Census{Total: &Package{Name: "product"}}
 	dir, err := filepath.Abs(dir)
@@ -144,8 +144,8 @@ func (c *Census) countTools(dir, tools string) error {
 	})
 }
 
-// load reads the packages of the module in dir as Linux sees them, so that every system
-// counts the same types.
+// load reads the packages of the module in dir for Linux, so that every system counts the same
+// types.
 func load(dir string) ([]*packages.Package, error) {
 	loaded, err := packages.Load(&packages.Config{
 		Dir: dir,
@@ -172,8 +172,7 @@ func load(dir string) ([]*packages.Package, error) {
 	return loaded, nil
 }
 
-// count counts one package: its text in the files of all systems, its types in those of
-// Linux.
+// count counts a package: its text in the files for all systems, its types in those for Linux.
 func count(from *packages.Package) (*Package, error) {
 	p := &Package{Name: cmp.Or(strings.TrimPrefix(strings.TrimPrefix(from.PkgPath, from.Module.Path), "/"), "."), Wide: []Wide{}}
 	entries, err := os.ReadDir(from.Dir)
@@ -208,7 +207,7 @@ func count(from *packages.Package) (*Package, error) {
 	return p, nil
 }
 
-// add adds a package to a total. The shares and percentiles of the total are those of all text.
+// add adds a package to a total. Shares and percentiles of the total are those of the whole text.
 func (p *Package) add(q *Package) {
 	p.Files += q.Files
 	p.Lines += q.Lines
@@ -221,7 +220,7 @@ func (p *Package) add(q *Package) {
 	p.text.add(&q.text)
 }
 
-// mutexes is how many fields and variables of a package are one.
+// mutexes returns the number of fields and variables of a package that are mutexes.
 func mutexes(p *packages.Package) int {
 	n := 0
 	for _, file := range p.Syntax {
@@ -256,7 +255,7 @@ func testdata(root, dir string) (Folder, error) {
 	return f, err
 }
 
-// fileOf counts a file that is named from the root.
+// fileOf counts a file with a path relative to the root.
 func fileOf(root, name string) (File, error) {
 	text, err := os.ReadFile(name)
 	return File{relative(root, name), lines(text)}, err
@@ -266,7 +265,7 @@ func relative(root, name string) string {
 	return filepath.ToSlash(strings.TrimPrefix(name, root+string(filepath.Separator)))
 }
 
-// lines is how many a text has; the last need not be ended.
+// lines returns the number of lines of a text, including an incomplete last one.
 func lines(text []byte) int {
 	n := bytes.Count(text, []byte("\n"))
 	if len(text) > 0 && text[len(text)-1] != '\n' {

@@ -1,11 +1,11 @@
-// Command lines counts what a checkout of the program holds: its Go by package, what of
-// it is hard to read (long lines, long functions, wide types, mutexes), and beside it
-// what is not its Go: tests, the page, tables and tools.
+// Command lines counts the contents of a checkout of the program: its Go by package, with figures
+// of code that is hard to read (long lines, long functions, wide types, mutexes), and the rest:
+// tests, the page, tables and tools.
 //
 //	go run -C tools ./lines
 //
-// The product is every Go file of the program's module that is not a test, the packages
-// that serve only tests included. Two checkouts with the same files print the same.
+// The product is every Go file of the program's module that is not a test, including the packages
+// that only tests use. Two checkouts with equal files give equal output.
 package main
 
 import (

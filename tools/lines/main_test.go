@@ -39,7 +39,7 @@ func TestCensus(t *testing.T) {
 func TestPrint(t *testing.T) {
 	text, again := printed(t, house), printed(t, house)
 	if text != again {
-		t.Errorf("the second time it printed\n%s, the first\n%s", again, text)
+		t.Errorf("the second run printed\n%s, the first\n%s", again, text)
 	}
 	for _, want := range []string{"files  lines", "100", "product", "16 fields    6 methods  internal/wide.Wide", "page.html", "words.toml", "gauge.sh"} {
 		if !strings.Contains(text, want) {

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// print writes the tables that are to be read.
+// print writes the tables for people.
 func (c *Census) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	head := func(of string) {

@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// text is what the source of a package looks like.
+// text has the figures of the source of a package.
 type text struct {
 	comments int   // lines that hold only a comment
 	lengths  []int // of each line that is not blank, in characters
 	funcs    []int // lines of each function and method
 }
 
-// read takes in one file.
+// read adds a file.
 func (t *text) read(name string, source []byte) error {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
@@ -42,7 +42,7 @@ func (t *text) read(name string, source []byte) error {
 	return nil
 }
 
-// codeLines are the numbers of the lines with a token that is no comment.
+// codeLines returns the numbers of the lines that have a token other than a comment.
 func codeLines(source []byte) map[int]bool {
 	files := token.NewFileSet()
 	file := files.AddFile("", -1, len(source))
@@ -54,7 +54,7 @@ func codeLines(source []byte) map[int]bool {
 		switch {
 		case is == token.EOF:
 			return code
-		case is == token.SEMICOLON && literal != ";": // at the end of a line, put there by the scanner
+		case is == token.SEMICOLON && literal != ";": // inserted by the scanner at the end of a line
 			continue
 		}
 		first := file.PositionFor(pos, false).Line
@@ -70,7 +70,7 @@ func (t *text) add(u *text) {
 	t.funcs = append(t.funcs, u.funcs...)
 }
 
-// figures puts what is known of the text into its package.
+// figures copies the figures of the text to its package.
 func (t *text) figures(p *Package) {
 	if len(t.lengths) > 0 {
 		p.Comment = float64(t.comments) / float64(len(t.lengths))
@@ -78,7 +78,7 @@ func (t *text) figures(p *Package) {
 	p.LineP90, p.Funcs, p.FuncP90 = p90(t.lengths), len(t.funcs), p90(t.funcs)
 }
 
-// p90 is the smallest of the values that 90 % of them do not pass.
+// p90 returns the smallest value that 90 % of the values do not exceed.
 func p90(values []int) int {
 	if len(values) == 0 {
 		return 0

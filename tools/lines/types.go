@@ -10,8 +10,8 @@ const (
 	manyMethods = 25
 )
 
-// exported is how many names of a package others may use: those of the package itself,
-// and the methods that its exported types declare.
+// exported returns the number of names that other packages may use: those of the package, and
+// methods of its exported types.
 func exported(p *types.Package) int {
 	n := 0
 	for _, name := range p.Scope().Names() {
@@ -33,7 +33,7 @@ func exported(p *types.Package) int {
 	return n
 }
 
-// wide are the types of a package with too many fields or methods.
+// wide returns the types of a package with too many fields or methods.
 func wide(p *types.Package, module string) []Wide {
 	out := []Wide{}
 	for _, name := range p.Scope().Names() {
@@ -49,8 +49,8 @@ func wide(p *types.Package, module string) []Wide {
 	return out
 }
 
-// fields are those of a struct, and in the place of an embedded struct of the same
-// module its own.
+// fields returns the number of fields of a struct. An embedded struct of the same module counts
+// with its own fields.
 func fields(t types.Type, module string, around []types.Type) int {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()
@@ -75,8 +75,8 @@ func fields(t types.Type, module string, around []types.Type) int {
 	return n
 }
 
-// methods are those of a type or of a pointer to it, with those of what it embeds; of
-// what other modules declare, the exported ones.
+// methods returns the number of methods of a type or of a pointer to it, with promoted ones; of
+// those that other modules declare, only exported ones.
 func methods(t types.Type, module string) int {
 	if !types.IsInterface(t) {
 		t = types.NewPointer(t)
@@ -90,7 +90,7 @@ func methods(t types.Type, module string) int {
 	return n
 }
 
-// ours reports whether a type, or what it points at, is declared in the module.
+// ours reports whether a type, or the type that it points to, is declared in the module.
 func ours(t types.Type, module string) bool {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = p.Elem()

@@ -16,20 +16,20 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// arm is the sessions of a cell under one configuration and one learned state.
+// arm plays the sessions of a cell with one configuration and one learned state.
 type arm struct {
 	lab    *lab
 	cell   cell
 	name   string
 	dir    string       // of the cell
-	server launch.Table // how the proxy reaches it
+	server launch.Table // configuration by which the proxy reaches it
 
-	plays []*play // as the trace has them
+	plays []*play // in the order of the trace
 }
 
 func (a *arm) String() string { return a.cell.String() + " " + a.name }
 
-// run plays the sessions, those of the training before.
+// run plays the sessions, after those of the training.
 func (a *arm) run(ctx context.Context) error {
 	var learned []*session
 	lanes := trainingLane
@@ -47,8 +47,8 @@ func (a *arm) run(ctx context.Context) error {
 	return err
 }
 
-// inLanes plays sessions in their order, so many at once. What one has learned those know that
-// begin after it has ended.
+// inLanes plays sessions in order, up to lanes of them concurrently. A session uses what earlier
+// ones have learned if they ended before it began.
 func (a *arm) inLanes(ctx context.Context, what string, all []*session, lanes int) ([]*play, error) {
 	open, ctx := errgroup.WithContext(ctx)
 	open.SetLimit(lanes)
@@ -81,7 +81,8 @@ func (a *arm) inLanes(ctx context.Context, what string, all []*session, lanes in
 func (a *arm) state() string              { return filepath.Join(a.dir, a.name+"-state") }
 func (a *arm) config(label string) string { return filepath.Join(a.dir, label+".toml") }
 
-// furnish writes what the processes of a session read: its recording, and the configuration.
+// furnish writes the files that the processes of a session read: its recording, and the
+// configuration.
 func (a *arm) furnish(s *session, label string) error {
 	data, err := json.Marshal(s.Calls)
 	if err != nil {
@@ -107,7 +108,7 @@ func (a *arm) furnish(s *session, label string) error {
 	})
 }
 
-// row is what the arm came to.
+// row computes the results of the arm.
 func (a *arm) row(ctx context.Context, without []*play) (*row, error) {
 	r := &row{cell: a.cell, Arm: a.name, figures: figuresOf(a.plays), Declined: make(map[string]int)}
 	var err error
@@ -129,8 +130,8 @@ func (a *arm) row(ctx context.Context, without []*play) (*row, error) {
 	return r, nil
 }
 
-// declined adds up why candidates were not prefetched, by what the proxies recorded. The
-// sessions of the training count too.
+// declined adds up the reasons why candidates were not prefetched, from the event logs. They
+// include the sessions of the training.
 func (a *arm) declined(reasons map[string]int) error {
 	files, err := filepath.Glob(filepath.Join(a.state(), "events", "*.jsonl"))
 	if err != nil {

@@ -2,26 +2,26 @@ package main
 
 import "time"
 
-// The defaults of the configuration that bound what is there early.
+// Defaults of the configuration that bound what can be prefetched.
 const (
 	slots  = 3
-	settle = 2 * time.Second  // after a write, in which nothing is fetched early
+	settle = 2 * time.Second  // time after a write in which nothing is prefetched
 	maxAge = 30 * time.Second // of a prefetched answer
 )
 
-// oracle plays a session with prefetches of those reads alone that are to come. It is told
-// nothing before the first answer, and at a serial server it makes no call wait.
+// oracle plays a session with prefetches of exactly the reads that will come. It knows nothing
+// before the first answer, and does not delay calls at a serial server.
 type oracle struct {
 	session *session
 	cell    cell
 	order   []int                 // calls, as they are made
-	next    int                   // in order: calls before it are made, or were fetched early
+	next    int                   // calls before it in order were made or prefetched
 	began   map[int]time.Duration // call → when its prefetch was sent
-	free    [slots]time.Duration  // when each slot is free, or a serial server
-	from    time.Duration         // no prefetch is sent before; after a write
+	free    [slots]time.Duration  // when each slot, or a serial server, is free
+	from    time.Duration         // no prefetch is sent earlier; set by a write
 }
 
-// ceiling is how many reads that count the best of all prefetchers would cover.
+// ceiling returns how many counted reads the best possible prefetcher would cover.
 func (s *session) ceiling(steps []step, c cell) (covered int) {
 	o := &oracle{session: s, cell: c, began: make(map[int]time.Duration)}
 	for _, t := range steps {
@@ -56,7 +56,7 @@ func (s *session) ceiling(steps []step, c cell) (covered int) {
 	return covered
 }
 
-// answered is when a call made at a time has its answer.
+// answered returns when a call made at a time gets its answer.
 func (o *oracle) answered(at, began time.Duration, early bool) time.Duration {
 	switch {
 	case early:
@@ -68,12 +68,13 @@ func (o *oracle) answered(at, began time.Duration, early bool) time.Duration {
 	return o.free[0]
 }
 
-// fetch sends, in order, the prefetches before soon that fit between since and until, when the next calls are made.
+// fetch sends, in order, the prefetches before soon that fit between since and until, when the
+// next calls are made.
 func (o *oracle) fetch(since, until time.Duration, soon int) {
 	for ; o.next < len(o.order); o.next++ {
 		call := &o.session.Calls[o.order[o.next]]
 		if !call.Reads {
-			return // what is fetched before a write is void after it
+			return // a write invalidates earlier prefetches
 		}
 		if !call.Counts {
 			continue

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// cell is a kind of server and of client.
+// cell is a kind of server and client.
 type cell struct {
-	HTTP   bool          // the server is reached by a URL; else it is a process on stdio
-	Serial bool          // it works on one call at a time
-	Takes  time.Duration // each call
+	HTTP   bool          // the server has a URL; otherwise it is a process on stdio
+	Serial bool          // the server handles one call at a time
+	Takes  time.Duration // latency of each call
 	Pauses pauses
 }
 
-// pauses are when a client makes its calls.
+// pauses is the way in which a client makes its calls.
 type pauses string
 
 const (
-	recorded pauses = "recorded" // the calls of a turn at once, pauses as they were recorded
+	recorded pauses = "recorded" // the calls of a turn together, with recorded pauses
 	hasty    pauses = "hasty"    // pauses of 0.3 to 1 s
-	inRow    pauses = "row"      // the reads of a turn one after the other, pauses as recorded
-	atOnce   pauses = "once"     // the reads of a turn at once, pauses as recorded
+	inRow    pauses = "row"      // the reads of a turn one after the other, with recorded pauses
+	atOnce   pauses = "once"     // the reads of a turn together, with recorded pauses
 )
 
 func (c cell) String() string {
@@ -48,17 +48,17 @@ func allCells() []cell {
 	return all
 }
 
-// What is asked of the figures.
+// Targets of the figures.
 const (
-	fromReplay      = 0.10 // coverage may be so far from what replay says
+	fromReplay      = 0.10 // maximum difference of coverage from that of replay
 	coldCoverage    = 0.40
 	trainedCoverage = 0.45
-	callsPerCall    = 1.3 // upstream
+	callsPerCall    = 1.3 // upstream calls per call
 	othersRecorded  = 1.02
 	othersHasty     = 1.05
 )
 
-// missed names the targets that a row misses.
+// missed returns the targets that a row misses.
 func (r *row) missed() []string {
 	var all []string
 	miss := func(is bool, name string) {
@@ -80,31 +80,31 @@ func (r *row) missed() []string {
 	return all
 }
 
-// What a proxy knows when a session begins.
+// Learned state of a proxy when a session begins.
 const (
-	off     = "off"     // it must not prefetch
-	cold    = "cold"    // nothing, but for what sessions that ended before have taught it
-	trained = "trained" // what the sessions of -train have taught it as well
+	off     = "off"     // prefetching is off
+	cold    = "cold"    // only what sessions that ended before have learned
+	trained = "trained" // also what the sessions of -train have learned
 )
 
 func armNames() []string { return []string{off, cold, trained} }
 
-// row is what an arm of a cell came to.
+// row is the result of an arm of a cell.
 type row struct {
 	cell cell
 	Arm  string
 	figures
 	Replay   replayed
-	Ceiling  float64 // coverage of the best of all prefetchers
-	Others   float64 // how long calls that were not covered took at the server, by what the same calls took in the arm off; 0: not measured
-	Waiting  float64 // how long the client waited for all calls, likewise
+	Ceiling  float64 // coverage of the best possible prefetcher
+	Others   float64 // time that calls which were not covered took at the server, relative to the same calls in the arm off; 0: not measured
+	Waiting  float64 // time that the client waited for all calls, likewise
 	Declined map[string]int
 	Missed   []string
 }
 
-// compare fills in what a row is by the one without prefetches. What calls that were not
-// covered cost is seen at the server: on a busy machine the client's own times say nothing of a
-// fiftieth.
+// compare computes the fields that are relative to the row without prefetches. The cost for calls
+// that were not covered is measured at the server: on a busy machine the client's times are not
+// precise enough.
 func (r *row) compare(plays, without []*play) {
 	if len(without) == 0 {
 		return

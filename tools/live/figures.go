@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// figures are what the plays of an arm came to.
+// figures are the sums over the plays of an arm.
 type figures struct {
 	Sessions  int
 	Calls     int
-	Reads     int // that may be run early and are no repeats
+	Reads     int // that may be prefetched and are not repeats
 	Covered   int
 	Coverage  float64
-	Upstream  int // as the server counts them
+	Upstream  int // as counted by the server
 	PerCall   float64
 	Different int
 	WaitMS    int64
@@ -54,7 +54,7 @@ func ratio(a, b int) float64 {
 	return float64(a) / float64(b)
 }
 
-// replayed is what replay says of the same sessions.
+// replayed is the result of replay for the same sessions.
 type replayed struct {
 	Reads    int
 	Covered  int

@@ -24,18 +24,18 @@ import (
 
 const (
 	upstreamName = "recorded"
-	toolsFile    = "tools.json" // name → does it only read
-	trainingLane = 8            // concurrent sessions of arms, if their order hardly matters
+	toolsFile    = "tools.json" // tool → whether it is read-only
+	trainingLane = 8            // concurrent sessions of arms in which their order hardly matters
 )
 
-// lab is what all cells of a run have in common.
+// lab has what all cells of a run share.
 type lab struct {
 	options
-	self     string // this program, which is the server too
+	self     string // this program, which is also the server
 	dir      string
 	played   []*session
 	learned  []*session
-	places   *semaphore.Weighted // one for each session that is played
+	places   *semaphore.Weighted // one for each session that is being played
 	starts   *semaphore.Weighted // one for each session with processes that are starting
 	progress io.Writer
 }
@@ -77,7 +77,7 @@ func (l *lab) close() {
 
 func (o options) wants(arm string) bool { return slices.Contains(strings.Split(o.arms, ","), arm) }
 
-// read reads a trace: the first most of its sessions.
+// read reads the first most sessions of a trace.
 func (l *lab) read(name string, most int) ([]*session, error) {
 	model, err := dataset.Classes(l.classes)
 	if err != nil {
@@ -93,7 +93,7 @@ func (l *lab) read(name string, most int) ([]*session, error) {
 	return sessionsOf(calls, most, model), nil
 }
 
-// measure plays all cells at once, as far as there are places.
+// measure plays all cells concurrently, as far as there are places.
 func (l *lab) measure(ctx context.Context) ([]*row, error) {
 	cells := l.wanted()
 	rows := make([][]*row, len(cells))
@@ -108,7 +108,7 @@ func (l *lab) measure(ctx context.Context) ([]*row, error) {
 	return slices.Concat(rows...), err
 }
 
-// cell measures one cell: its arms at once.
+// cell measures one cell, with its arms in parallel.
 func (l *lab) cell(ctx context.Context, c cell) ([]*row, error) {
 	dir := filepath.Join(l.dir, strings.ReplaceAll(c.String(), "/", "-"))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -162,7 +162,8 @@ func (l *lab) writeTools(dir string) error {
 	return os.WriteFile(filepath.Join(dir, toolsFile), data, 0o600)
 }
 
-// server says how the proxy reaches the server of a cell. One over HTTP runs until stop.
+// server returns the configuration by which the proxy reaches the server of a cell. A server over
+// HTTP runs until stop is called.
 func (l *lab) server(ctx context.Context, c cell, dir string) (reached launch.Table, stop func(), err error) {
 	args := []string{serverRole, "-dir", dir, "-takes", c.Takes.String()}
 	if c.Serial {
@@ -181,7 +182,7 @@ func (l *lab) server(ctx context.Context, c cell, dir string) (reached launch.Ta
 		return nil, nil, err
 	}
 	stop = func() {
-		cmd.Process.Kill() // its work is done
+		cmd.Process.Kill() // it is not needed any more
 		cmd.Wait()
 	}
 	return launch.Table{"url": "http://" + address + "/mcp"}, stop, nil

@@ -21,8 +21,8 @@ import (
 
 const takes = 600 * time.Millisecond
 
-// desk is a session of a client that makes one call a turn: a list, three of what it names,
-// one of them again after a change.
+// desk is a session of a client that makes one call per turn: a list, three of its items, and one
+// of them again after a change.
 const desk = `
 {"session":"a","batch":0,"tool":"list","arguments":{"of":"b"},"result_text":"[\"x\",\"y\"]"}
 {"session":"a","batch":1,"tool":"get","arguments":{"id":"x"},"result_text":"old"}
@@ -31,7 +31,7 @@ const desk = `
 {"session":"a","batch":4,"tool":"get","arguments":{ "id": "x" },"result_text":"new","is_error":true}
 `
 
-// agent is one of a client that makes several, with times.
+// agent is a session of a client that makes several calls per turn, with times.
 const agent = `
 {"session":"b","batch":0,"tool":"get","arguments":{"id":"1"},"ts_ms":1000,"res_ts_ms":1010}
 {"session":"b","batch":0,"tool":"get","arguments":{"id":"2"},"ts_ms":1005,"res_ts_ms":1500}
@@ -60,7 +60,7 @@ func sessions(t *testing.T, text string) []*session {
 func TestSessions(t *testing.T) {
 	all := sessions(t, desk+strings.TrimSpace(agent))
 	if len(all) != 1 {
-		t.Fatalf("got %d sessions, want the first alone", len(all))
+		t.Fatalf("got %d sessions, want only the first", len(all))
 	}
 	var reads, counts, repeats []bool
 	for _, c := range all[0].Calls {
@@ -104,7 +104,7 @@ func TestTimetable(t *testing.T) {
 	}
 }
 
-// What replay is given can be read, and has the times of a server without prefetches.
+// The trace for replay can be read, and has the times of a server without prefetches.
 func TestTrace(t *testing.T) {
 	s := sessions(t, agent)[0]
 	calls := s.trace(s.timetable(atOnce, time.Second, time.Minute), cell{Serial: true, Takes: takes})
@@ -140,8 +140,8 @@ func TestWorld(t *testing.T) {
 	}
 }
 
-// played plays a session with the server itself, in fake time. early are calls that are made
-// before it begins.
+// played plays a session directly with the server, in fake time. The calls early are made before
+// it begins.
 func played(t *testing.T, s *session, c cell, early ...string) *play {
 	t.Helper()
 	dir := t.TempDir()
@@ -197,8 +197,8 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// A serial server has the second call of a turn wait for the first, and the first for what
-// came before it.
+// At a serial server the second call of a turn waits for the first, and the first for earlier
+// calls.
 func TestPlaySerial(t *testing.T) {
 	c := cell{Serial: true, Takes: takes, Pauses: atOnce}
 	without := played(t, sessions(t, desk)[0], c)
@@ -208,12 +208,12 @@ func TestPlaySerial(t *testing.T) {
 	if got, want := r.Upstream, 6; got != want {
 		t.Errorf("upstream: got %d calls, want %d", got, want)
 	}
-	if got, want := r.Others, 6.5/6; got < want-1e-9 || got > want+1e-9 { // half of the early call was still to come
+	if got, want := r.Others, 6.5/6; got < want-1e-9 || got > want+1e-9 { // half of the early call was still running
 		t.Errorf("others: got %v, want %v", got, want)
 	}
 }
 
-// A call is covered if its server was asked for it before, and not again.
+// A call is covered if its server got it before the client made it, and not again.
 func TestCover(t *testing.T) {
 	s := sessions(t, desk)[0]
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
@@ -270,7 +270,7 @@ func TestMissed(t *testing.T) {
 	r := good()
 	r.Arm, r.Coverage = off, 0
 	if r.Others = 1; len(r.missed()) > 0 {
-		t.Errorf("off: got %v, want nothing of coverage", r.missed())
+		t.Errorf("off: got %v, want no target of coverage", r.missed())
 	}
 }
 
@@ -278,7 +278,7 @@ func TestParse(t *testing.T) {
 	files := []string{"-trace", "t", "-classes", "c"}
 	for _, c := range []struct {
 		args []string
-		want string // of the error
+		want string // part of the error
 	}{
 		{[]string{"-arms", "off,cold"}, ""},
 		{nil, "-train"},
@@ -293,12 +293,12 @@ func TestParse(t *testing.T) {
 				t.Errorf("%v: got %d cells, %v", c.args, len(o.wanted()), err)
 			}
 		} else if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: got %v, want an error that has %s", c.args, err, c.want)
+			t.Errorf("%v: got %v, want an error with %s", c.args, err, c.want)
 		}
 	}
 }
 
-// At a serial server that takes as long as the model thinks an oracle has time for one read.
+// At a serial server that takes as long as a pause, an oracle has time for one read.
 func TestCeiling(t *testing.T) {
 	s := sessions(t, desk)[0]
 	for _, tt := range []struct {

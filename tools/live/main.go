@@ -1,28 +1,28 @@
-// Command live plays recorded sessions against a real server process through a built
-// mcpschedd, and prints what was answered before it was asked for, beside what
-// `mcpschedd replay` says of the same sessions with the same times.
+// Command live plays recorded sessions through a built mcpschedd with a real server process. It
+// prints how many calls were answered by prefetches, beside the result of `mcpschedd replay` for
+// the same sessions with the same times.
 //
 //	go run -C tools ./live -trace FILE -train FILE -classes FILE
 //	go run -C tools ./live -trace FILE -cell stdio/serial/3s -arms off,cold
 //
 // A cell is a kind of server and of client: TRANSPORT/SERVER/TIME/PAUSES, as in
-// stdio/parallel/600ms/recorded. An arm is what the proxy knows: nothing at first (cold), what
-// the sessions of -train taught it (trained), or that it must not prefetch (off), which says
-// how long calls wait without prefetches. The configuration is trust = true and remote = true,
-// and nothing else: what only reads the server says itself.
+// stdio/parallel/600ms/recorded. An arm is the learned state of the proxy: none at first (cold),
+// that of the sessions of -train (trained), or with prefetching off (off), which shows how long
+// calls wait without prefetches. The configuration is trust = true and remote = true, and nothing
+// else: the server's annotations say which tools are read-only.
 //
-// The one idea: what counts is seen from outside the proxy. The server writes down when each
-// call came, and the client when it asked and was answered: a call is covered if its server had
-// been asked for it before, and not again. Each session has a proxy process and a server of its
-// own, and time is real: pauses and the time a tool takes could be made shorter, but not how long
-// the proxy keeps an answer. Sessions wait nearly all the time, so many are played at once.
+// The figures are measured outside the proxy. The server records when each call arrived, and the
+// client when it made a call and got the answer. A call is covered if the server got it before the
+// client made it, and not again. Each session has its own proxy process and server, and runs in
+// real time: pauses and latencies could be made shorter, but not the time for which the proxy keeps
+// an answer. Sessions wait most of the time, so many are played concurrently.
 //
-// The ceiling of a cell is what an oracle would cover there: it knows which reads come, makes
-// no others, keeps the bounds that the configuration has by default, and at a serial server has
-// no call wait. A target above the ceiling cannot be met.
+// The ceiling of a cell is what an oracle would cover: it knows which reads come, makes no others,
+// keeps the default bounds of the configuration, and delays no call at a serial server. A target
+// above the ceiling cannot be met.
 //
-// It leaves out servers that fail, and clients with several servers. The answer to a call
-// that no recording holds is a line that says so.
+// Servers that fail, and clients with several servers, are not simulated. A call that is not in the
+// recording gets an answer that says so.
 package main
 
 import (
@@ -50,14 +50,14 @@ func main() { launch.Main("live", run) }
 type options struct {
 	trace, train, classes string
 	bin                   string // the mcpschedd to measure
-	cells                 string // parts of their names, with commas between
+	cells                 string // parts of their names, separated by commas
 	arms                  string
-	sessions              int           // of the trace, the first; from -train all are learned
-	lanes                 int           // sessions at once of a cold arm, as far as they learn from each other
-	atOnce                int           // sessions in all
-	think                 time.Duration // a pause that was not recorded
-	longest               time.Duration // of a recorded pause
-	keep                  string        // folder
+	sessions              int           // first sessions of the trace; of -train all are used
+	lanes                 int           // concurrent sessions of a cold arm, as they learn from each other
+	atOnce                int           // concurrent sessions in total
+	think                 time.Duration // pause where none was recorded
+	longest               time.Duration // maximum of a recorded pause
+	keep                  string        // folder that is kept
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -97,7 +97,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, nil
 }
 
-// wanted are the cells to measure.
+// wanted returns the cells to measure.
 func (o *options) wanted() []cell {
 	return slices.DeleteFunc(allCells(), func(c cell) bool {
 		return !slices.ContainsFunc(strings.Split(o.cells, ","), func(word string) bool { return strings.Contains(c.String(), word) })

@@ -18,13 +18,13 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// stuck is how long starting, or a call beyond its own time, may take.
+// stuck is the maximum time for a start, or of a call in addition to its latency.
 const stuck = 2 * time.Minute
 
 // play is one session as it was played.
 type play struct {
 	session *session
-	calls   []made    // as the session has them
+	calls   []made    // in the order of the session
 	arrived []arrival // at the server
 	knew    []int     // sessions that had ended before it began
 }
@@ -32,9 +32,9 @@ type play struct {
 // made is one call of a play.
 type made struct {
 	sent, answered time.Time
-	different      bool          // from the recorded answer
+	different      bool          // the answer differs from the recorded one
 	covered        bool          // by a prefetch
-	queued         time.Duration // at a serial server, behind other calls
+	queued         time.Duration // time at a serial server behind other calls
 }
 
 func (m *made) wait() time.Duration { return m.answered.Sub(m.sent) }
@@ -51,7 +51,7 @@ func (a *arm) play(ctx context.Context, s *session, label string) (*play, error)
 		return fail(err)
 	}
 	err = p.client(ctx, proxy, names, s.timetable(a.cell.Pauses, a.lab.think, a.lab.longest))
-	proxy.Close() // returns when the process has ended, and has written what it learned
+	proxy.Close() // returns when the process has ended and has written what it learned
 	if err == nil {
 		p.arrived, err = readJournal(journalFile(a.dir, label))
 	}
@@ -62,8 +62,8 @@ func (a *arm) play(ctx context.Context, s *session, label string) (*play, error)
 	return p, nil
 }
 
-// ready starts the proxy of a session, and its server. Few start at once, so that those that
-// play have time.
+// ready starts the proxy of a session, and its server. Only a few start at the same time, so that
+// sessions that are being played are not delayed.
 func (a *arm) ready(ctx context.Context, s *session, label string) (*client.Client, map[string]string, error) {
 	if err := a.lab.starts.Acquire(ctx, 1); err != nil {
 		return nil, nil, err
@@ -71,7 +71,7 @@ func (a *arm) ready(ctx context.Context, s *session, label string) (*client.Clie
 	defer a.lab.starts.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, stuck)
 	defer cancel()
-	// One folder for all, as what is learned is kept by folder.
+	// One folder for all, as learned state is stored by folder.
 	proxy, err := launch.Client(ctx, []string{a.lab.bin, "serve", "--config", a.config(label)}, a.lab.dir, filepath.Join(a.dir, label+".stderr"))
 	if err != nil {
 		return nil, nil, err
@@ -84,7 +84,7 @@ func (a *arm) ready(ctx context.Context, s *session, label string) (*client.Clie
 	return proxy, names, nil
 }
 
-// client makes the calls of a client, by the names that the tools have.
+// client makes the calls of a client, with the names that the tools have.
 func (p *play) client(ctx context.Context, proxy *client.Client, names map[string]string, steps []step) error {
 	for _, t := range steps {
 		if err := launch.Pause(ctx, t.pause); err != nil {
@@ -101,8 +101,8 @@ func (p *play) client(ctx context.Context, proxy *client.Client, names map[strin
 	return nil
 }
 
-// listed are the names under which the proxy has the server's tools, once it has those of the
-// session: the first list may come before the server has started.
+// listed returns the names under which the proxy lists the server's tools. It waits until the list
+// has those of the session, as the first list may come before the server has started.
 func (s *session) listed(ctx context.Context, proxy *client.Client) (map[string]string, error) {
 	for {
 		list, err := proxy.ListTools(ctx, mcp.ListToolsRequest{})
@@ -139,7 +139,7 @@ func (p *play) call(ctx context.Context, proxy *client.Client, names map[string]
 	return nil
 }
 
-// same reports whether a result is what was recorded.
+// same reports whether a result equals the recorded one.
 func same(r *mcp.CallToolResult, c *call) bool {
 	if len(r.Content) != 1 || r.IsError != c.Failed {
 		return false
@@ -148,8 +148,8 @@ func same(r *mcp.CallToolResult, c *call) bool {
 	return ok && text.Text == c.Text
 }
 
-// cover finds the calls that were answered by a prefetch: the server was asked for them
-// before, and not while the client waited.
+// cover finds the calls that a prefetch answered: the server got them before the client made them,
+// and not while the client waited.
 func (p *play) cover() {
 	for i := range p.calls {
 		m := &p.calls[i]
@@ -170,8 +170,7 @@ func (p *play) cover() {
 	}
 }
 
-// readJournal reads what a server wrote down. A session whose server was never called has no
-// journal.
+// readJournal reads the journal of a server. If the server was never called, there is no journal.
 func readJournal(name string) ([]arrival, error) {
 	lines, err := dataset.LinesOf[arrival](name)
 	if errors.Is(err, os.ErrNotExist) {

@@ -27,7 +27,7 @@ func times(x float64) string {
 	return fmt.Sprintf("%.3fx", x)
 }
 
-// most are the three commonest reasons.
+// most returns the three most frequent reasons.
 func most(reasons map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
 		return cmp.Or(cmp.Compare(reasons[b], reasons[a]), cmp.Compare(a, b))

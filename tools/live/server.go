@@ -26,37 +26,37 @@ const (
 	sessionHeader   = "X-Live-Session"         // the same over HTTP
 )
 
-// recordedFile and journalFile are the files of a session, by its label.
+// recordedFile and journalFile return the names of a session's files.
 func recordedFile(dir, label string) string { return filepath.Join(dir, label+".session") }
 func journalFile(dir, label string) string  { return filepath.Join(dir, label+".journal") }
 
-// arrival is a line of a journal: a call that came to the server. There is a second one when a
-// serial server begins to work on it.
+// arrival is a line of a journal: a call that reached the server. A serial server writes a second
+// one when it begins to work on the call.
 type arrival struct {
 	Key   string `json:"key"`
 	At    int64  `json:"at"`              // ns since 1970
 	Began int64  `json:"began,omitempty"` // likewise
 }
 
-// house is all that one server process serves.
+// house is the state of a server process.
 type house struct {
 	dir    string
 	takes  time.Duration
 	serial bool
 
 	mu    sync.Mutex
-	rooms map[string]*room // label → of one session
+	rooms map[string]*room // label → state of one session
 }
 
-// room is one session's server: sessions have nothing to do with each other.
+// room is the server of one session, independent of all others.
 type room struct {
 	world   *world
 	journal io.Writer
 	writing sync.Mutex    // guards journal
-	working chan struct{} // of a serial server, full while it works on a call
+	working chan struct{} // of a serial server: full while it works on a call
 }
 
-// serve is the server: on its pipes for one session, or over HTTP for all.
+// serve runs the server: on its pipes for one session, or over HTTP for all.
 func serve(ctx context.Context, args []string) error {
 	h := &house{rooms: make(map[string]*room)}
 	f := flag.NewFlagSet(serverRole, flag.ContinueOnError)
@@ -97,10 +97,10 @@ func serveHTTP(ctx context.Context, s *server.MCPServer, address string) error {
 	return nil
 }
 
-// labelKey is that of a context's session label.
+// labelKey is the context key of the session label.
 type labelKey struct{}
 
-// listed makes a server of the tools that dir holds: name → does it only read.
+// listed returns a server with the tools in dir's file: name → whether it is read-only.
 func (h *house) listed() (*server.MCPServer, error) {
 	data, err := os.ReadFile(filepath.Join(h.dir, toolsFile))
 	if err != nil {
@@ -119,8 +119,8 @@ func (h *house) listed() (*server.MCPServer, error) {
 	return s, nil
 }
 
-// call takes its time, and answers from the recording. It does not end early where it is
-// cancelled, as few servers' calls do.
+// call waits for its latency, and answers from the recording. It does not end early if it is
+// cancelled, like most servers.
 func (h *house) call(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	label, over := ctx.Value(labelKey{}).(string)
 	if !over {
@@ -154,7 +154,7 @@ func (h *house) call(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolR
 	return result, nil
 }
 
-// room is where a session is served.
+// room returns the room of a session.
 func (h *house) room(label string) (*room, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

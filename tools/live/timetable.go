@@ -16,7 +16,7 @@ import (
 type session struct {
 	ID    string
 	Calls []call
-	turns [][]int // of the model: indexes of calls
+	turns [][]int // turn → indexes of its calls
 }
 
 // call is one recorded call, and its answer.
@@ -25,15 +25,15 @@ type call struct {
 	Arguments json.RawMessage
 	Text      string
 	Failed    bool
-	Key       string // of the tool and the arguments, however they are written
-	Reads     bool   // its tool only reads
-	Counts    bool   // it counts for coverage: a read that may be run early, and no repeat
+	Key       string // of tool and arguments, independent of their formatting
+	Reads     bool   // its tool is read-only
+	Counts    bool   // it counts for coverage: a read that may be prefetched, and not a repeat
 	Repeat    bool   // the session has made the same call before
 
-	start, end *int64 // ms; as they were recorded
+	start, end *int64 // ms, as recorded
 }
 
-// keyOf is the same for what says the same.
+// keyOf returns equal keys for equal tools and arguments.
 func keyOf(tool string, arguments []byte) string {
 	canonical, ok := jsonrpc.AppendCanonical(nil, arguments)
 	if !ok {
@@ -42,8 +42,7 @@ func keyOf(tool string, arguments []byte) string {
 	return tool + " " + string(canonical)
 }
 
-// sessionsOf groups calls by session, in the order in which they begin: the first most of
-// them.
+// sessionsOf groups calls by session, and returns the first most sessions.
 func sessionsOf(calls []replay.Call, most int, model func(tool string) *valuemodel.Model) []*session {
 	var all []*session
 	grouped := dataset.BySession(calls)
@@ -69,14 +68,14 @@ func sessionsOf(calls []replay.Call, most int, model func(tool string) *valuemod
 	return all
 }
 
-// step is calls that are made at once.
+// step is a set of calls that are made together.
 type step struct {
 	pause time.Duration // since the last answer
-	calls []int         // of the session
+	calls []int         // indexes in the session
 }
 
-// timetable says when a session's calls are made. The pauses of a hasty client depend on the
-// session alone, so that all arms have the same.
+// timetable returns the steps of a session. The pauses of a hasty client depend only on the
+// session, so that all arms have the same ones.
 func (s *session) timetable(p pauses, think, longest time.Duration) []step {
 	turns := s.turns
 	if p == inRow || p == atOnce {
@@ -104,9 +103,9 @@ func (s *session) timetable(p pauses, think, longest time.Duration) []step {
 	return all
 }
 
-// joined are the turns of a client that makes reads of one kind together. A recording in
-// which no turn has two calls is one of a client that cannot: calls of one reading tool that
-// follow each other are taken for a turn.
+// joined returns the turns of a client that makes reads of one kind together. If no turn of a
+// recording has two calls, its client could not make several: then consecutive calls of one
+// read-only tool count as a turn.
 func (s *session) joined() [][]int {
 	if len(s.turns) < len(s.Calls) {
 		return s.turns
@@ -122,7 +121,7 @@ func (s *session) joined() [][]int {
 	return all
 }
 
-// together are those calls of a turn that are made at once, in order.
+// together returns the calls of a turn that are made together, in order.
 func (s *session) together(turn []int, p pauses) [][]int {
 	if p == recorded || p == hasty {
 		return [][]int{turn}
@@ -138,7 +137,7 @@ func (s *session) together(turn []int, p pauses) [][]int {
 	return all
 }
 
-// pause is how long the model thought between two turns.
+// pause returns the pause between two turns.
 func (s *session) pause(before, turn []int, think, longest time.Duration) time.Duration {
 	var ended, began *int64
 	for _, c := range before {
@@ -157,7 +156,7 @@ func (s *session) pause(before, turn []int, think, longest time.Duration) time.D
 	return min(max(0, time.Duration(*began-*ended)*time.Millisecond), longest)
 }
 
-// trace is the session as a recording of the timetable, without prefetches.
+// trace returns the session as a recording with the times of the timetable, without prefetches.
 func (s *session) trace(steps []step, c cell) []replay.Call {
 	var all []replay.Call
 	var now time.Duration

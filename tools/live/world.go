@@ -2,23 +2,23 @@ package main
 
 import "sync"
 
-// world is a recorded session as the state of its server: an answer changes when the session
-// had made the writes after which it was another.
+// world is a recorded session as the state of its server. An answer changes when the writes were
+// made after which it had changed in the recording.
 type world struct {
 	mu      sync.Mutex
 	answers map[string][]answer // call.Key → its answers, in order
-	writes  int                 // that were made so far
+	writes  int                 // number of writes so far
 }
 
-// answer is what a call was answered.
+// answer is a recorded answer.
 type answer struct {
 	text   string
 	failed bool
 	reads  bool
-	after  int // that many writes
+	after  int // number of writes before it
 }
 
-// notRecorded answers a call that the session does not make.
+// notRecorded is the answer to a call that the session does not make.
 const notRecorded = "nothing of this was recorded"
 
 func newWorld(calls []call) *world {
@@ -33,8 +33,8 @@ func newWorld(calls []call) *world {
 	return w
 }
 
-// call is what a call is answered now: a read as it was answered last in the recording after
-// the writes that were made so far, a write as it was answered in its turn.
+// call returns the current answer to a call: for a read the last recorded answer after the same
+// number of writes, for a write its next recorded answer.
 func (w *world) call(key string) (text string, failed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

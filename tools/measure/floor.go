@@ -9,11 +9,11 @@ import (
 	"mcpschedd/tools/dataset"
 )
 
-// floor is the curve that any prefetcher must beat.
+// floor is the curve that a prefetcher must exceed.
 type floor struct {
 	Calls   int `json:"calls"`
-	Reads   int `json:"reads"`   // that are no repeats
-	Repeats int `json:"repeats"` // the others
+	Reads   int `json:"reads"`   // without repeats
+	Repeats int `json:"repeats"` // repeated reads
 	Curve   []struct {
 		Issued   float64 `json:"issued_per_call"`
 		Coverage float64 `json:"coverage"`
@@ -25,7 +25,7 @@ func readFloor(dir, set string) (*floor, error) {
 	return f, dataset.JSON(filepath.Join(dir, "floor", set+".json"), f)
 }
 
-// at is the running maximum of the curve.
+// at returns the running maximum of the curve.
 func (f *floor) at(issued float64) float64 {
 	best := 0.0
 	for _, p := range f.Curve {
@@ -36,11 +36,11 @@ func (f *floor) at(issued float64) float64 {
 	return best
 }
 
-// last is the end of the range in which the floor is to be beaten.
+// last is the end of the range in which the floor must be exceeded.
 const last = 1.8
 
-// where are the places at which it is compared: the floor's own points from the
-// first above zero, where it rises, and a grid between them.
+// where returns the places at which the curves are compared: the floor's own points from the first
+// above zero, and a grid between them.
 func (f *floor) where() []float64 {
 	at := []float64{last}
 	first := last
@@ -59,11 +59,11 @@ func (f *floor) where() []float64 {
 	return slices.Compact(at)
 }
 
-// point is one gate of our curve.
+// point is one gate of the measured curve.
 type point struct{ issued, coverage float64 }
 
-// curve is ours, by calls issued. The reads that count are those that the floor
-// counts, so that nothing is gained by leaving some out.
+// curve returns the measured curve, by number of calls issued. Coverage is relative to the reads
+// that the floor counts, so that leaving out reads gains nothing.
 func curve(gates []*replay.Report, f *floor) []point {
 	points := []point{{}}
 	for _, r := range gates {
@@ -74,7 +74,7 @@ func curve(gates []*replay.Report, f *floor) []point {
 	return points
 }
 
-// coverage reads a curve between its points. Past its end it does not rise.
+// coverage interpolates a curve. After its end it is constant.
 func coverage(points []point, issued float64) float64 {
 	var low point
 	for _, p := range points {

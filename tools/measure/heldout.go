@@ -18,12 +18,12 @@ import (
 type workload struct {
 	name         string
 	train, bench []replay.Call
-	frozen       bool // each session knows the training part alone
-	fresh        int  // learning starts over after so many sessions; 0 for never
+	frozen       bool // each session uses only what was learned from the training part
+	fresh        int  // number of sessions after which learning starts again; 0 for never
 }
 
-// heldOut plays workloads made of all traces at the defaults: another repository, other tasks, two
-// servers in one, few sessions, and a server of another kind.
+// heldOut plays workloads made of all traces with the defaults: another repository, other tasks,
+// two servers in one, few sessions, and a server of another kind.
 func heldOut(w io.Writer, o options) error {
 	airline, airlineBench, err := traces(o.dir, "taubench-airline")
 	if err != nil {
@@ -75,7 +75,7 @@ func (l *workload) play(o options) (*replay.Report, error) {
 	options.Learner = func(session int) *predict.Model {
 		if session == 0 || l.frozen || l.fresh > 0 && session%l.fresh == 0 {
 			learner = p.NewLearner()
-			learner.Merge(trained) // what was just written can be read
+			learner.Merge(trained) // the state was just written, so it can be read
 		}
 		return learner
 	}
@@ -98,8 +98,8 @@ func byTask(calls []replay.Call) (odd, even []replay.Call) {
 	return odd, even
 }
 
-// renamed replaces each letter of all values by another one, so that no name is known. Commands
-// stay, as they could not be classified otherwise.
+// renamed replaces each letter in all values by another one, so that no name is known. Commands
+// are unchanged, as they could not be classified otherwise.
 func renamed(calls []replay.Call) []replay.Call {
 	out := slices.Clone(calls)
 	for i := range out {
@@ -108,7 +108,7 @@ func renamed(calls []replay.Call) []replay.Call {
 			d := json.NewDecoder(bytes.NewReader(c.Arguments))
 			d.UseNumber()
 			var arguments any
-			if d.Decode(&arguments) == nil { // the trace was read with it
+			if d.Decode(&arguments) == nil { // the trace was parsed, so the arguments are valid
 				c.Arguments, _ = json.Marshal(shiftValues(arguments))
 			}
 		}
@@ -144,7 +144,8 @@ func shiftValues(v any) any {
 	return v
 }
 
-// mixed makes one session of each two: three turns of the first, then two of the second, and so on.
+// mixed makes one session of each two sessions: three turns of the first, then two of the second,
+// and so on.
 func mixed(a, b []replay.Call) (out []replay.Call) {
 	firsts, seconds := dataset.BySession(a), dataset.BySession(b)
 	for i := range min(len(firsts), len(seconds)) {

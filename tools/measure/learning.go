@@ -10,7 +10,7 @@ import (
 	"mcpschedd/tools/dataset"
 )
 
-// learning prints how coverage grows from a cold start, with all sessions of a set in their order.
+// learning prints how coverage grows from a cold start, with all sessions of a set in order.
 func learning(w io.Writer, o options, set string) error {
 	train, bench, err := traces(o.dir, set)
 	if err != nil {
@@ -44,8 +44,8 @@ func learning(w io.Writer, o options, set string) error {
 	return nil
 }
 
-// next is where the next group of sessions ends: the first of 1, 2, 5, 10, 20, 50,
-// 100, … that is more than n.
+// next returns the number of sessions after the next group: the first of 1, 2, 5, 10, 20, 50, 100,
+// … that is more than n.
 func next(n int) int {
 	for d := 1; ; d *= 10 {
 		for _, end := range []int{d, 2 * d, 5 * d} {

@@ -1,23 +1,21 @@
-// Command measure plays recorded sessions and prints how many calls would have
-// been answered before they were asked for, beside the floor that any prefetcher
-// must beat, and whether each target is met.
+// Command measure plays recorded sessions. It prints how many calls would have been answered by
+// prefetches, beside the floor that a prefetcher must exceed, and whether each target is met.
 //
 //	go run -C tools ./measure -data DIR [-frozen|-cold] [-policy NAME] [-only SET]
 //	go run -C tools ./measure -data DIR -learning
 //	go run -C tools ./measure -data DIR -heldout
 //
-// DIR holds floor/SET.json, traces/SET.{train,bench}.jsonl.gz and
-// traces/{classes-floor,classes}.toml. What is learned from SET.train goes on being
-// learned while SET.bench is measured. There are two settings:
+// DIR has floor/SET.json, traces/SET.{train,bench}.jsonl.gz and
+// traces/{classes-floor,classes}.toml. The learner learns from SET.train, and continues to learn
+// while SET.bench is measured. There are two settings:
 //
-//   - the floor's rule: classes-floor.toml, with tools judged as a whole, a guess
-//     kept for ten turns, none at what was asked before, no economic gate, no token
-//     budget, no slots, no throttles; a point of the curve is everything above one
-//     probability;
-//   - the defaults: classes.toml, and everything as a client would have it, but
-//     for the point of the curve, which is min_probability.
+//   - the floor's rules: classes-floor.toml, with tools classified as a whole, prefetched answers
+//     kept for ten turns, no prefetches of earlier calls, no economic gate, no token budget, no
+//     slots, no throttles; a point of the curve is all candidates above one probability;
+//   - the defaults: classes.toml, and the default configuration, except that each point of the
+//     curve has its own min_probability.
 //
-// It exits with 1 if a target is missed.
+// The exit code is 1 if a target is missed.
 package main
 
 import (
@@ -62,10 +60,10 @@ type options struct {
 	frozen, cold, learning, heldOut bool
 }
 
-// wants reports whether a policy is asked for.
+// wants reports whether a policy must be measured.
 func (o *options) wants(policy string) bool { return o.policy == "all" || o.policy == policy }
 
-// run measures all sets at once, and prints one after the other.
+// run measures all sets concurrently, and prints them in order.
 func run(o options, w io.Writer) error {
 	if !slices.Contains([]string{"all", "learned", "static", "off", "oracle"}, o.policy) {
 		return fmt.Errorf("-policy: want learned, static, off, oracle or all, have %q", o.policy)

@@ -43,7 +43,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// A curve is read between its points, and its reads are at least the floor's.
+// A curve is interpolated, and its reads are at least those of the floor.
 func TestCurve(t *testing.T) {
 	f := made(t)
 	report := func(perCall float64, used, repeats int) *replay.Report {
@@ -102,12 +102,12 @@ func TestClasses(t *testing.T) {
 		t.Errorf("got %v and %v", model("get"), model("set"))
 	}
 	if model("Bash").Classify == "" || asFloor(model)("Bash").Classify != "" {
-		t.Error("a shell is judged by its command, but for the floor")
+		t.Error("a shell is classified by its command, except for the floor")
 	}
 }
 
 func TestNext(t *testing.T) {
-	if got := next(112); got != 200 { // where a trace ends
+	if got := next(112); got != 200 { // at the end of a trace
 		t.Errorf("after 112: got %d, want 200", got)
 	}
 	var got []int
@@ -119,7 +119,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Held-out workloads have all calls of the traces that they are made of, in valid traces.
+// Held-out workloads have all calls of the traces that they are made of, and are valid traces.
 func TestHeldOut(t *testing.T) {
 	call := func(session string, batch int, tool, arguments string) replay.Call {
 		return replay.Call{Session: session, Batch: batch, Tool: tool, Arguments: []byte(arguments), Text: "Abz 1"}

@@ -28,13 +28,13 @@ func traces(dir, set string) (train, bench []replay.Call, err error) {
 type setting struct {
 	name    string
 	classes string // file
-	whole   bool   // a tool is judged as a whole
-	keep    int    // turns
+	whole   bool   // a tool is classified as a whole
+	keep    int    // turns for which a prefetched answer is kept
 	gates   []float64
-	arm     replay.Arm // of every gate, but for the gate
+	arm     replay.Arm // the arm for every gate, except the gate itself
 }
 
-// store is what the configuration has.
+// store returns the options of the store in the default configuration.
 func store() dedup.Options {
 	return dedup.Options{MaxBytes: 256 << 20, WriteSettle: time.Minute, Settle: 2 * time.Second}
 }
@@ -48,7 +48,7 @@ func underFloor() setting {
 	}
 }
 
-// The values are those of the built-in configuration.
+// The values are those of the default configuration.
 func asConfigured() setting {
 	return setting{
 		name: "the defaults", classes: "classes.toml", gates: []float64{0.9, 0.7, 0.5, usualGate, 0.2, 0.1, 0.05, 0.01},
@@ -64,7 +64,7 @@ const (
 	usualAge  = 30 * time.Second
 )
 
-// fine are gates close together, as the curve is steep.
+// fine returns gates with small steps, as the curve is steep.
 func fine() []float64 {
 	var all []float64
 	for g := 0.99; g > 0.0005; g *= 0.96 {
@@ -73,7 +73,7 @@ func fine() []float64 {
 	return append(all, 0.0005)
 }
 
-// measure plays a set, prints what came of it, and judges it.
+// measure plays a set, prints the results, and judges them.
 func (s setting) measure(w io.Writer, v *verdicts, o options, set string, f *floor, train, bench []replay.Call) error {
 	model, err := dataset.Classes(filepath.Join(o.dir, "traces", s.classes))
 	if err != nil {
@@ -105,8 +105,7 @@ func (s setting) measure(w io.Writer, v *verdicts, o options, set string, f *flo
 	return nil
 }
 
-// arms are those that a learner serves: one for each gate, then off and the
-// oracle.
+// arms returns the arms of a learner: one for each gate, then off and the oracle.
 func (s setting) arms(o options) []replay.Arm {
 	var all []replay.Arm
 	if o.wants("learned") {
@@ -126,7 +125,7 @@ func (s setting) arms(o options) []replay.Arm {
 	return all
 }
 
-// play plays a set: one part to learn from, the other to measure on as well.
+// play plays a set: it learns from one part, and measures on the other, from which it learns too.
 func (s setting) play(o options, model func(string) *valuemodel.Model, learn bool, arms []replay.Arm, train, bench []replay.Call) *replay.Player {
 	options := s.options(model)
 	options.Learn = learn
@@ -138,7 +137,7 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 		trained := s.trained(model, train)
 		options.Learner = func(int) *predict.Model {
 			process := p.NewLearner()
-			process.Merge(trained) // what was just written can be read
+			process.Merge(trained) // the state was just written, so it can be read
 			return process
 		}
 		train = nil
@@ -149,7 +148,7 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 	return p
 }
 
-// trained is the state after the training part.
+// trained returns the state after the training part.
 func (s setting) trained(model func(string) *valuemodel.Model, train []replay.Call) predict.State {
 	o := s.options(model)
 	var p *replay.Player
@@ -176,10 +175,10 @@ func (s setting) options(model func(string) *valuemodel.Model) replay.Options {
 	return replay.Options{Model: model, Learn: true, MaxAge: usualAge, KeepTurns: s.keep}
 }
 
-// asFloor makes of a tool what the floor takes it for. It judges a tool as a whole,
-// so that any command of a shell is a write. And it takes for true that a call makes
-// nothing stale where the value model is not so sure: invalidates_only with no edge
-// to go by is not obeyed there, and does not take back what the built-in model says.
+// asFloor changes models to the assumptions of the floor. It classifies a tool as a whole, so that
+// every shell command is a write. And it assumes that a call makes nothing stale even if the value
+// model is less sure: it ignores invalidates_only without edges, which does not revoke what the
+// built-in model says.
 func asFloor(model func(string) *valuemodel.Model) func(string) *valuemodel.Model {
 	return func(tool string) *valuemodel.Model {
 		m := *model(tool)

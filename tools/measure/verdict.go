@@ -7,13 +7,13 @@ import (
 	"mcpschedd/internal/replay"
 )
 
-// verdicts say which targets are met.
+// verdicts records which targets are met.
 type verdicts struct {
 	lines  []string
 	missed int
 }
 
-// say notes whether a target is met, and by how much.
+// say records whether a target is met, and prints by how much.
 func (v *verdicts) say(ok bool, format string, args ...any) {
 	word := "PASS"
 	if !ok {
@@ -36,7 +36,7 @@ func (v *verdicts) stale(setting string, r *replay.Report) {
 	}
 }
 
-// show prints a curve and what else came of its gates, and judges it.
+// show prints a curve and other results of its gates, and judges it.
 func (s setting) show(w io.Writer, v *verdicts, gates []*replay.Report, f *floor) {
 	r := gates[0]
 	fmt.Fprintf(w, "%d sessions, %d calls, %d reads, %d repeats (floor: %d reads that are none)\n", r.Sessions, r.Calls, r.Reads, r.Repeats, f.Reads)
@@ -68,7 +68,7 @@ func line(w io.Writer, r *replay.Report) {
 		r.Name, r.Issued, r.IssuedPerCall, r.Used, r.Accuracy, r.Coverage, r.RepeatsServed, r.Amplification, r.Hidden, r.WaitBefore, r.Stale)
 }
 
-// place is where the curves are compared.
+// place is a point at which the curves are compared.
 type place struct{ issued, floor, ours float64 }
 
 func (p place) times() float64 { return p.ours / p.floor }
@@ -89,10 +89,10 @@ func places(w io.Writer, all []place, f *floor) {
 	}
 }
 
-// coding is the set on which the floor is to be beaten by more everywhere.
+// coding reports whether a set is the one that must exceed the floor by more everywhere.
 func coding(calls int) bool { return calls > 1000 }
 
-// judgeCurve judges a curve under the floor's rule.
+// judgeCurve judges a curve under the rules of the floor.
 func judgeCurve(v *verdicts, r *replay.Report, all []place) {
 	lowest := func(from, to float64) place {
 		low := place{ours: 1, floor: 1e-9}
@@ -113,7 +113,7 @@ func judgeCurve(v *verdicts, r *replay.Report, all []place) {
 	}
 }
 
-// judgeDefaults judges what comes of the defaults.
+// judgeDefaults judges the results with the defaults.
 func judgeDefaults(v *verdicts, r *replay.Report) {
 	v.say(r.Accuracy >= 0.5, "at the defaults accuracy of at least 0.5: %.3f", r.Accuracy)
 	v.say(r.IssuedPerCall >= 0.01, "at the defaults at least 0.01 issued per call: %.4f", r.IssuedPerCall)

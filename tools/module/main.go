@@ -1,10 +1,10 @@
-// Command module gives the program another module path, for the day its repository is
-// public and has an address: in go.mod, in tools/go.mod, and in every import of both.
+// Command module changes the module path of the program, for when its repository is public and has
+// an address: in go.mod, in tools/go.mod, and in every import of both modules.
 //
 //	go run -C tools ./module github.com/example/mcpschedd
 //
-// Nothing else that begins with the old path is touched: keys of _meta and folders bear
-// the program's name, not its address.
+// Other names that begin with the old path are unchanged: keys of _meta and folders have the
+// program's name, not its address.
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(_ context.Context, args []string, _, _ io.Writer) error {
 	return rename(dir, args[0])
 }
 
-// rename gives the module in a folder, and the one in its folder tools, the path.
+// rename changes the path of the module in a folder, and of the one in its folder tools.
 func rename(dir, path string) error {
 	goMod := filepath.Join(dir, "go.mod")
 	text, err := os.ReadFile(goMod)
@@ -60,7 +60,8 @@ func rename(dir, path string) error {
 	if old == path {
 		return nil
 	}
-	// The files first: a run that was interrupted begins anew with the same old path.
+	// The files are changed first, so that an interrupted run can be repeated with the same old
+	// path.
 	if err := imports(dir, old, path); err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func rename(dir, path string) error {
 	return edited(goMod, paths)
 }
 
-// edited gives a go.mod other paths, word by word, so that it stays as tidy as it is.
+// edited replaces paths in a go.mod, word by word, so that its format is preserved.
 func edited(name string, paths map[string]string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -83,8 +84,8 @@ func edited(name string, paths map[string]string) error {
 	return os.WriteFile(name, changed, 0o644)
 }
 
-// imports rewrites the imports of all Go files below a folder, but for those of other
-// modules' test data.
+// imports rewrites the imports of all Go files below a folder, except in test data of other
+// modules.
 func imports(dir, old, path string) error {
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -110,7 +111,7 @@ func imports(dir, old, path string) error {
 	})
 }
 
-// rewritten is a file with other imports, formatted; nil if it has none to change.
+// rewritten returns a file with changed imports, formatted; nil if there is nothing to change.
 func rewritten(text []byte, old, path string) ([]byte, error) {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, "", text, parser.ImportsOnly)

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A copy of the program under another path is whole: every import of both modules is found.
-// A soak compiles all of both, which takes a minute when nothing of them is in the cache.
+// In a copy of the program with another path, every import of both modules is changed. A soak test
+// also compiles both, which takes a minute with an empty cache.
 func TestRenamedBuilds(t *testing.T) {
 	dir := t.TempDir()
 	copied(t, filepath.Join("..", ".."), dir)
@@ -48,7 +48,7 @@ func TestRenamedBuilds(t *testing.T) {
 		t.Errorf("not formatted: %s", bad)
 	}
 
-	// Twice is once.
+	// A second run changes nothing.
 	again := contents(t, dir)
 	if err := run(t.Context(), []string{path, dir}, nil, nil); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// copied is a folder without what git ignores.
+// copied copies a folder without the files that git ignores.
 func copied(t *testing.T, from, to string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
@@ -103,7 +103,7 @@ func copied(t *testing.T, from, to string) {
 	}
 }
 
-// contents are the files of a folder by name.
+// contents returns the files of a folder by name.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -125,7 +125,7 @@ func output(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
-	var stderr strings.Builder // go says there what it downloads
+	var stderr strings.Builder // downloads are reported there
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {

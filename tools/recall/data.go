@@ -11,19 +11,19 @@ import (
 	"mcpschedd/tools/dataset"
 )
 
-// benchmark is LiveMCPBench: tools of real servers, and tasks with the tools that people
-// found they need.
+// benchmark is LiveMCPBench: tools of real servers, and tasks with the tools that annotators found
+// necessary.
 type benchmark struct {
 	tools []toolsearch.Tool
-	keys  map[string][]string // name of a tool → the keys of those that bear it
+	keys  map[string][]string // name of a tool → keys of the tools with this name
 	tasks []task
 }
 
 // task is a compound task.
 type task struct {
 	question string
-	tools    []string // their names, each once, as far as there are such tools
-	steps    []step   // none where their number is not that of the tools: it is not said then which goes with which
+	tools    []string // distinct names of existing tools
+	steps    []step   // empty if their number differs from that of the tools, as then it is unknown which belong together
 }
 
 type step struct{ text, tool string }
@@ -67,7 +67,7 @@ func (b *benchmark) task(a dataset.Task) task {
 	t := task{question: a.Question}
 	for i, name := range a.Tools {
 		if len(b.keys[name]) == 0 {
-			continue // it is of no server of the benchmark
+			continue // no server of the benchmark has it
 		}
 		if !slices.Contains(t.tools, name) {
 			t.tools = append(t.tools, name)
@@ -79,8 +79,8 @@ func (b *benchmark) task(a dataset.Task) task {
 	return t
 }
 
-// key is the tool of a name that a task means: of several the one whose server has most of
-// the task's other tools.
+// key returns the tool that a task means by a name: of several tools with the name, the one of the
+// server with most of the task's other tools.
 func (b *benchmark) key(name string, t *task) string {
 	keys := b.keys[name]
 	most, best := -1, ""

@@ -22,11 +22,11 @@ import (
 	"mcpschedd/tools/dataset"
 )
 
-// listed is a server with the tools of a file.
+// listed is a server with the tools in a file.
 type listed struct{ name, file string }
 
-// printTokens prints what lists cost a model, and what the tools cost that stand for them. dir
-// has a file for each server; benchmark is LiveMCPBench's, of all servers.
+// printTokens prints how many tokens lists take, and the tools that replace them. dir has a file
+// for each server; benchmark is the file of LiveMCPBench, with all servers.
 func printTokens(out io.Writer, dir, benchmark string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) == 0 {
@@ -81,7 +81,8 @@ func printTokens(out io.Writer, dir, benchmark string) error {
 	return w.Flush()
 }
 
-// queries are searches for up to twenty of the tools: the words of their names, and more.
+// queries returns searches for up to twenty of the tools, made of the words in their names and
+// others.
 func queries(names []string) (out []string) {
 	for i := 0; i < len(names); i += 1 + len(names)/20 {
 		out = append(out, strings.NewReplacer("_", " ", "-", " ").Replace(names[i])+" for what is to be done")
@@ -89,8 +90,7 @@ func queries(names []string) (out []string) {
 	return out
 }
 
-// shown is the list of tools that a client is shown that are behind a proxy, and what
-// find_tools answers it.
+// shown returns the list of tools that a proxy shows a client, and its answers to find_tools.
 func shown(servers []listed, tools string, queries []string) (list []byte, answers [][]byte, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -169,7 +169,7 @@ func writeLists(work, dir string) (all []listed, err error) {
 	return all, nil
 }
 
-// serverName is a name that a configuration may give a server.
+// serverName returns a valid name for a server in a configuration.
 func serverName(name string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -179,7 +179,7 @@ func serverName(name string) string {
 	}, name), "-")
 }
 
-// serve is a server on stdio that has the tools of a file and nothing else.
+// serve is a server on stdio that only lists the tools in a file.
 func serve(file string, in io.Reader, out io.Writer) error {
 	list, err := os.ReadFile(file)
 	if err != nil {

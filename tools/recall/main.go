@@ -2,13 +2,13 @@
 //
 //	go run -C tools ./recall DIR
 //
-// DIR/livemcpbench holds tools.json.gz and all_annotations.json.gz of icip-cas/LiveMCPBench:
-// 527 tools of 70 servers, 95 tasks with the tools that they need. DIR/tool-lists holds answers
-// of servers to tools/list. It prints how many of the needed tools are found, with and without
-// what was learned of other tasks; what the lists cost in tokens beside the tools that stand for
-// them; and how long a search takes.
+// DIR/livemcpbench has tools.json.gz and all_annotations.json.gz of icip-cas/LiveMCPBench: 527
+// tools of 70 servers, and 95 tasks with the tools that they need. DIR/tool-lists has responses of
+// servers to tools/list. It prints how many of the needed tools are found, with and without what
+// was learned from other tasks; how many tokens the lists take, and the tools that replace them; and
+// how long a search takes.
 //
-// Its one idea: it asks the packages that serve clients, so what it measures is what they get.
+// It calls the packages that serve clients, so it measures what clients get.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 func main() { launch.Main("recall", run) }
 
 func run(_ context.Context, args []string, stdout, _ io.Writer) error {
-	if len(args) == 2 && args[0] == "serve" { // as the servers behind the proxy
+	if len(args) == 2 && args[0] == "serve" { // acts as a server behind the proxy
 		return serve(args[1], os.Stdin, stdout)
 	}
 	if len(args) != 1 {

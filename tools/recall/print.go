@@ -34,8 +34,8 @@ func (b *benchmark) printRecall(out io.Writer) {
 	w.Flush()
 }
 
-// printLatency prints how long it takes to make an index of 2,000 tools and to search it for
-// what tasks and steps say, each several times, of which the shortest counts.
+// printLatency prints how long it takes to build an index of 2,000 tools, and to search it for the
+// texts of tasks and steps. The minimum of several repetitions counts.
 func (b *benchmark) printLatency(out io.Writer) {
 	const wanted = 2000
 	var tools []toolsearch.Tool
@@ -51,7 +51,7 @@ func (b *benchmark) printLatency(out io.Writer) {
 	measure := func(what string, queries []string) {
 		var took []time.Duration
 		for _, query := range queries {
-			least := time.Hour // of several, as the machine may be busy
+			least := time.Hour // the minimum, as the machine may be busy
 			for range 5 {
 				began := time.Now()
 				x.Search(query, 10, session)

@@ -7,17 +7,17 @@ import (
 	"mcpschedd/internal/toolsearch"
 )
 
-// depths are how many hits are looked at.
+// depths are numbers of hits.
 var depths = [...]int{1, 5, 10}
 
-// figures are recalls at each depth.
+// figures are the recalls at each depth.
 type figures struct {
-	task [3]float64 // of what a task needs, the share found by its question
-	hit  float64    // tasks whose first hit is one that it needs
-	step [3]float64 // of steps, the share whose tool is found by its text
+	task [3]float64 // share of a task's tools that its question finds
+	hit  float64    // share of tasks for which the first hit is one of their tools
+	step [3]float64 // share of steps for which their text finds the tool
 }
 
-// sum adds up what figures are the mean of.
+// sum adds up the recalls for figures.
 type sum struct {
 	figures
 	tasks, steps float64
@@ -31,8 +31,8 @@ func (s *sum) mean() figures {
 	return out
 }
 
-// measure adds the recalls of tasks. learned is what was learned of others; with nil nothing
-// counts but the words.
+// measure adds the recalls of tasks. learned is what was learned from other tasks; with nil only
+// words count.
 func (b *benchmark) measure(x *toolsearch.Index, tasks []task, learned []byte, s *sum) {
 	for i := range tasks {
 		t := &tasks[i]
@@ -59,7 +59,7 @@ func (b *benchmark) measure(x *toolsearch.Index, tasks []task, learned []byte, s
 	}
 }
 
-// begin begins a session with what was learned. What is learned in it stays there.
+// begin begins a session with what was learned. What the session learns is discarded.
 func begin(state []byte) *toolsearch.Session {
 	if state == nil {
 		return nil
@@ -71,8 +71,8 @@ func begin(state []byte) *toolsearch.Session {
 	return l.Begin()
 }
 
-// train has an agent do tasks: it searches for the task and, where steps are known, for each,
-// and calls the tools.
+// train plays tasks: it searches for the task and, where steps are known, for each step, and calls
+// the tools.
 func (b *benchmark) train(x *toolsearch.Index, tasks []task) []byte {
 	learned := toolsearch.NewLearned()
 	for i := range tasks {
@@ -95,7 +95,7 @@ func (b *benchmark) train(x *toolsearch.Index, tasks []task) []byte {
 	return state
 }
 
-// crossValidate measures each task with what was learned of the other folds' tasks, for
+// crossValidate measures each task with what was learned from the tasks of the other folds, for
 // several divisions.
 func (b *benchmark) crossValidate(x *toolsearch.Index, folds, divisions int) figures {
 	var s sum
@@ -117,7 +117,7 @@ func (b *benchmark) crossValidate(x *toolsearch.Index, folds, divisions int) fig
 	return s.mean()
 }
 
-// share is how many of what is wanted were found, of all that is.
+// share returns how many of the wanted tools were found, as a share of all wanted ones.
 func share(found, wanted []string) float64 {
 	n := 0
 	for _, name := range wanted {

@@ -15,8 +15,8 @@ type entry struct {
 	mode       os.FileMode
 }
 
-// writeTar writes files below one folder. Order, times, modes and owners are given and not
-// those of the disk, so that the same files make the same bytes.
+// writeTar writes files below one folder. Order, times, modes and owners are given rather than
+// taken from the disk, so that equal files give equal bytes.
 func writeTar(w io.Writer, folder string, made time.Time, files []entry) error {
 	zipped, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
@@ -42,7 +42,7 @@ func writeTar(w io.Writer, folder string, made time.Time, files []entry) error {
 	return zipped.Close()
 }
 
-// writeZip is writeTar for Windows.
+// writeZip is like writeTar, for Windows.
 func writeZip(w io.Writer, folder string, made time.Time, files []entry) error {
 	archive := zip.NewWriter(w)
 	for _, f := range files {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// bill is a CycloneDX document: what one program is made of.
+// bill is a CycloneDX document: the components of a program.
 type bill struct {
 	Format       string       `json:"bomFormat"`
 	Spec         string       `json:"specVersion"`
@@ -42,8 +42,9 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn,omitempty"`
 }
 
-// writeBill writes what the linker put into a program: its modules with their sums, Go's
-// own library, and how it was built. Its time is the commit's, so that it is reproducible.
+// writeBill writes the components that the linker put into a program: its modules with their sums,
+// Go's standard library, and how it was built. The time is that of the commit, so that the
+// document is reproducible.
 func writeBill(w io.Writer, info *debug.BuildInfo, made time.Time) error {
 	whole := module("application", debug.Module{Path: info.Main.Path, Version: info.Main.Version})
 	whole.Name = program
@@ -71,7 +72,7 @@ func writeBill(w io.Writer, info *debug.BuildInfo, made time.Time) error {
 	return enc.Encode(doc)
 }
 
-// module is a Go module as a component. Its sum is go.sum's, of the module's files.
+// module returns a Go module as a component. The sum is that of the module's files, as in go.sum.
 func module(kind string, m debug.Module) component {
 	url := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(m.Version, "+", "%2B")
 	c := component{Type: kind, Ref: url, Name: m.Path, Version: m.Version, PURL: url}

@@ -1,12 +1,11 @@
-// Command release builds the program from the commit that a checkout stands at, for six
-// systems: an archive for each, what it is made of (CycloneDX), and SHA256SUMS.
+// Command release builds the programs from the HEAD of a checkout, for six systems: an archive for
+// each, its components (CycloneDX), and SHA256SUMS.
 //
 //	go run -C tools ./release -out ../dist [DIR]    the checkout whose HEAD is built (default ..)
 //
-// It builds in a clone of its own, so that neither files that are not committed nor the
-// path of the checkout get into the program: the same commit and the same Go give the same
-// bytes. Version, commit and date are what the go command finds in the clone; a tag such as
-// v1.2.0 at the commit is the version.
+// It builds in a clone, so that neither uncommitted files nor the path of the checkout affect the
+// programs: the same commit and the same Go give the same bytes. Version, commit and date are those
+// that the go command finds in the clone; a tag such as v1.2.0 at the commit is the version.
 package main
 
 import (

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// notices are the licences of what a program is made of, for those ask to be given along:
-// each module's, as its files hold it, and Go's.
+// notices returns the licences that must be distributed with a program: those in the files of each
+// module, and Go's.
 func notices(source string, info *debug.BuildInfo) ([]byte, error) {
 	root, err := output(source, nil, "go", "env", "GOROOT")
 	if err != nil {

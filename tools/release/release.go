@@ -20,10 +20,10 @@ const program = "mcpschedd"
 // executable is a program of a release: a command of the source, built with these tags.
 type executable struct{ name, command, tags string }
 
-// onWindows are the programs there, where none can take another's place.
+// onWindows are the programs on Windows, where no program can replace itself by another.
 var onWindows = []executable{{program + ".exe", program, "grpcnotrace"}, {"mcpschedd-small.exe", "mcpschedd-small", ""}}
 
-// elsewhere are those of the other systems. The first has all the libraries that the others have.
+// elsewhere are the programs on other systems. The first one has all libraries of the others.
 var elsewhere = []executable{
 	{program + "-full", program, "grpcnotrace"},
 	{program, program, "lean"},
@@ -31,7 +31,7 @@ var elsewhere = []executable{
 	{"mcpschedd-guard", "mcpschedd-guard", ""},
 }
 
-// documents are put beside the programs in each archive, where the commit has them.
+// documents are added to each archive, if the commit has them.
 var documents = []string{"LICENSE", "README.md", "CHANGELOG.md", "configs/pipeline_config.toml"}
 
 // release builds the HEAD of a checkout into out.
@@ -62,8 +62,8 @@ func release(w io.Writer, checkout, out string, systems []string) error {
 	return sums(out)
 }
 
-// cloned puts the HEAD of a checkout into a folder and returns the time of the commit. A
-// checkout with changes is built without them, which is said.
+// cloned puts the HEAD of a checkout into a folder, and returns the time of the commit. It prints
+// a note if the checkout has changes, which are not built.
 func cloned(checkout, source string) (time.Time, error) {
 	if changed, err := output(checkout, nil, "git", "status", "--porcelain"); err != nil {
 		return time.Time{}, err
@@ -81,8 +81,8 @@ func cloned(checkout, source string) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), err
 }
 
-// pack builds the commands of the source for one system and writes their archive and what
-// they are made of.
+// pack builds the commands of the source for one system, and writes their archive and their
+// components.
 func pack(source, bin, out, system string, made time.Time) (names []string, err error) {
 	goos, goarch, is := strings.Cut(system, "/")
 	if !is {
@@ -131,7 +131,7 @@ func pack(source, bin, out, system string, made time.Time) (names []string, err 
 	return []string{packed, bill}, written(filepath.Join(out, bill), func(w io.Writer) error { return writeBill(w, info, made) })
 }
 
-// build compiles a program. Whatever of the environment could change the bytes is set.
+// build compiles a program. Everything in the environment that could change the bytes is set.
 func (p executable) build(source, to, goos, goarch string) error {
 	environment := append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=", "GOWORK=off",
 		"GOEXPERIMENT=", "GOFIPS140=off", "GOAMD64=v1", "GOARM64=v8.0")
@@ -139,7 +139,7 @@ func (p executable) build(source, to, goos, goarch string) error {
 	return err
 }
 
-// sums writes SHA256SUMS, as sha256sum -c reads it.
+// sums writes SHA256SUMS in the format of sha256sum -c.
 func sums(dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -157,8 +157,7 @@ func sums(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(text.String()), 0o644)
 }
 
-// output is what a command prints, without its last line break; an error says what it
-// wrote to stderr.
+// output returns what a command prints, without the last line end; an error contains its stderr.
 func output(dir string, environment []string, name string, args ...string) (string, error) {
 	var stderr bytes.Buffer
 	cmd := exec.Command(name, args...)
@@ -170,7 +169,7 @@ func output(dir string, environment []string, name string, args ...string) (stri
 	return strings.TrimSpace(string(out)), nil
 }
 
-// written is a file with what a function writes.
+// written creates a file with the output of a function.
 func written(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Two checkouts of a commit, at different paths, give the same bytes, whatever lies about
-// in one of them.
+// Two checkouts of a commit at different paths give the same bytes, even if one of them has other
+// files.
 func TestSameCommitSameBytes(t *testing.T) {
 	first := repository(t)
 	second := filepath.Join(t.TempDir(), "elsewhere", "deeper")
@@ -56,11 +56,11 @@ func TestSameCommitSameBytes(t *testing.T) {
 		t.Errorf("got %+v", doc)
 	}
 	if !strings.Contains(a["mcpschedd_v0.3.0_linux_amd64.cdx.json"], `"go:build:vcs.revision"`) {
-		t.Error("the commit does not stand in what the program is made of")
+		t.Error("the list of components does not have the commit")
 	}
 }
 
-// Every module that the program is built of has a licence to give along.
+// Every module of the program has a licence that is distributed with it.
 func TestNotices(t *testing.T) {
 	source := filepath.Join("..", "..")
 	found, err := output(source, nil, "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/...")
@@ -101,7 +101,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// repository is one with a small program, tagged.
+// repository returns a tagged repository with a small program.
 func repository(t *testing.T) string {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module mcpschedd\n\ngo 1.26.0\n")
@@ -116,7 +116,7 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-// built is what a release of a checkout leaves, by name.
+// built returns the files of a release, by name.
 func built(t *testing.T, checkout string) map[string]string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
@@ -138,7 +138,7 @@ func built(t *testing.T, checkout string) map[string]string {
 	return files
 }
 
-// untarred are the names and modes of an archive's files.
+// untarred returns the names and modes of the files in an archive.
 func untarred(t *testing.T, text string) (names []string) {
 	t.Helper()
 	plain, err := gzip.NewReader(strings.NewReader(text))

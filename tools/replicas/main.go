@@ -1,13 +1,13 @@
-// Command replicas plays the calls of recorded sessions to the stores of several replicas, once each by
-// itself and once sharing through a server, and prints how many calls went upstream, how many got
-// an answer from before a change, and what a call cost, the server too:
+// Command replicas plays the calls of recorded sessions with the stores of several replicas, once
+// without and once with a shared server. It prints how many calls went upstream, how many got an
+// answer from before a change, and what a call cost, also at the server:
 //
 //	go run ./replicas valkey://127.0.0.1:6379 TRACE.jsonl.gz...
 //
-// 200 clients take the sessions in turn, each at one of the replicas, and go on by a call each
-// in the order of a shuffle that is always the same. There is no upstream, and no time passes
-// between two calls: an answer is as fresh as what was changed allows. A tool reads if its
-// name says so; any other changes what all answers depend on. The second table is of the reads alone.
+// 200 clients, each at one of the replicas, take the sessions in turn and make their calls one at a
+// time, in an order that is the same in each run. There is no upstream, and no time passes between
+// two calls, so answers only become invalid by changes. A tool is read-only if its name says so; any
+// other changes everything that answers depend on. The second table has only the reads.
 package main
 
 import (
@@ -35,7 +35,7 @@ import (
 
 const (
 	clients = 200
-	lease   = 2 * time.Second // how long a new history is waited for, about
+	lease   = 2 * time.Second // approximate time until a new history is trusted
 	settle  = 10 * time.Millisecond
 )
 
@@ -63,11 +63,11 @@ func main() {
 	}
 }
 
-// result is what came of a day.
+// result is the result of one day.
 type result struct {
 	upstream, stale int
 	each            time.Duration
-	server          work // of each call
+	server          work // per call
 }
 
 func (r result) String() string {
@@ -78,10 +78,10 @@ func (r result) String() string {
 	return text
 }
 
-// work is what a server has done.
+// work is the work of a server.
 type work struct{ commands, seconds float64 }
 
-// workOf asks a server that needs no password.
+// workOf returns the work of a server without a password.
 func workOf(address string) (w work) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -112,7 +112,7 @@ type turn struct {
 	replay.Call
 }
 
-// order shares the sessions out among the clients, and puts their calls in an order.
+// order divides the sessions among the clients, and puts their calls in order.
 func order(sessions [][]replay.Call) (day []turn) {
 	queues := make([][]replay.Call, clients)
 	for i := range max(clients, len(sessions)) {
@@ -132,7 +132,7 @@ func order(sessions [][]replay.Call) (day []turn) {
 	}
 }
 
-// play has n replicas serve the day. at is the URL of what the replicas share; "": nothing.
+// play plays the day with n replicas. at is the URL of their shared server, or "".
 func play(day []turn, n int, at string) (r result) {
 	var stores []*dedup.Store
 	for range n {
@@ -150,7 +150,7 @@ func play(day []turn, n int, at string) (r result) {
 		defer s.Close()
 		stores = append(stores, s)
 	}
-	run := fmt.Sprint(n, time.Now().UnixNano()) // no answer of another run is theirs
+	run := fmt.Sprint(n, time.Now().UnixNano()) // so that no answer of an earlier run is used
 	var before work
 	if at != "" {
 		before = workOf(at)
@@ -173,7 +173,7 @@ func play(day []turn, n int, at string) (r result) {
 	return r
 }
 
-// ready returns when what the peers say is relied on.
+// ready returns when the peers' history is trusted.
 func ready(peers *valkey.Store) {
 	for range 1000 {
 		tokens, err := peers.Lookup(context.Background(), []call.Place{{Domain: "host"}})
@@ -187,7 +187,7 @@ func ready(peers *valkey.Store) {
 
 var places = []call.Place{{Domain: "host"}}
 
-// change makes a call that changes what all answers depend on.
+// change makes a call that changes everything that answers depend on.
 func change(s *dedup.Store) {
 	write := s.RegisterWrite(call.Effect{Places: places})
 	if err := write.Announce(context.Background(), func(error) {}); err != nil {
@@ -196,7 +196,7 @@ func change(s *dedup.Store) {
 	write.End()
 }
 
-// ask makes a call that reads. Its answer begins with the version that it is of.
+// ask makes a read. Its answer begins with the version that it has read.
 func (r *result) ask(s *dedup.Store, run string, c replay.Call, version uint64) {
 	got := make(chan uint64, 1)
 	key := call.Key{Upstream: 1, Scope: "*", Tool: c.Tool, Arguments: string(c.Arguments)}

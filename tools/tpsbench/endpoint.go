@@ -22,8 +22,8 @@ type endpoint struct {
 	api     string // openai or anthropic
 	model   string
 	key     string
-	timeout time.Duration // of each try
-	longest int           // tokens of an answer
+	timeout time.Duration // of each attempt
+	longest int           // maximum tokens of an answer
 }
 
 const (
@@ -31,17 +31,17 @@ const (
 
 	tries      = 4
 	mostAnswer = 16 << 20         // bytes
-	longestGap = 30 * time.Second // that a Retry-After is waited for
+	longestGap = 30 * time.Second // maximum Retry-After that is waited for
 )
 
-// passing is an error after which the same request may succeed.
+// passing is a temporary error, after which the same request may succeed.
 type passing struct {
 	error
-	after   time.Duration // the server's wish; 0: none
-	charged bool          // what it would have cost may have been charged all the same
+	after   time.Duration // requested by the server; 0 for none
+	charged bool          // the request may have been charged nevertheless
 }
 
-// ask is the endpoint as a Model. It asks once.
+// ask is the endpoint as a Model. It makes one attempt.
 func (e *endpoint) ask(ctx context.Context, r Request) (Reply, error) {
 	body, path, read := e.openAIBody(r), "/chat/completions", readOpenAI
 	if e.api == anthropic {
@@ -59,8 +59,8 @@ func (e *endpoint) ask(ctx context.Context, r Request) (Reply, error) {
 	return reply, nil
 }
 
-// patient asks a model again where it fails in passing: no answer in time, 429, 5xx, rubbish.
-// pause is the time before the second try, and doubles.
+// patient repeats a request after a temporary error: no answer in time, 429, 5xx, or an invalid
+// answer. pause is the time before the second attempt, and doubles.
 func patient(model Model, pause time.Duration) Model {
 	return func(ctx context.Context, r Request) (Reply, error) {
 		pause := pause
@@ -118,7 +118,7 @@ func (e *endpoint) post(ctx context.Context, path string, body any) ([]byte, err
 	return answer, nil
 }
 
-// count counts tokens where the endpoint does not say how many they were, or says nonsense.
+// count counts tokens if the endpoint does not report them, or reports an impossible number.
 func (reply *Reply) count(r Request) {
 	if reply.In <= 0 {
 		reply.In = tokens(r.Messages) + tokens(r.Tools)
@@ -128,7 +128,7 @@ func (reply *Reply) count(r Request) {
 	}
 }
 
-// fields are a JSON object.
+// fields is a JSON object.
 type fields = map[string]any
 
 func (e *endpoint) openAIBody(r Request) fields {
@@ -139,7 +139,7 @@ func (e *endpoint) openAIBody(r Request) fields {
 	return body
 }
 
-// openAITools are tools as chat completions and trainers take them.
+// openAITools returns tools in the format of chat completions and trainers.
 func openAITools(tools []Tool) (out []fields) {
 	for _, t := range tools {
 		out = append(out, fields{"type": "function", "function": fields{"name": t.Name, "description": t.Description, "parameters": t.Schema}})
@@ -174,8 +174,8 @@ func readOpenAI(data []byte) (Reply, error) {
 	return Reply{m, answer.Usage.In, answer.Usage.Out}, m.check()
 }
 
-// check says what is wrong with a model's message. Arguments that are no JSON are not: the
-// model is told so, as a tool would tell it.
+// check returns what is invalid in a model's message. Arguments that are not JSON are no error
+// here: the model gets the error of the tool.
 func (m *Message) check() error {
 	seen := make(map[string]bool)
 	for i := range m.Calls {
@@ -224,7 +224,7 @@ func (e *endpoint) anthropicBody(r Request) fields {
 			}
 			one.Content = append(one.Content, block{Type: "tool_use", ID: c.ID, Name: c.Function.Name, Input: input})
 		}
-		if last := len(turns) - 1; last >= 0 && turns[last].Role == one.Role { // the answers of a turn are one message
+		if last := len(turns) - 1; last >= 0 && turns[last].Role == one.Role { // the answers of one turn are one message
 			turns[last].Content = append(turns[last].Content, one.Content...)
 		} else {
 			turns = append(turns, one)

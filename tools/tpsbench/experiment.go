@@ -17,16 +17,16 @@ import (
 	"mcpschedd/tools/dataset"
 )
 
-// experiment is every task done in every arm, as far as it was not done before.
+// experiment does every task in every arm, except those already done.
 type experiment struct {
 	tasks    []Task
 	arms     []Arm
 	slots    int
 	turns    int
-	patience time.Duration // with a call
-	atOnce   int           // arms
+	patience time.Duration // maximum duration of a call
+	atOnce   int           // concurrent arms
 	train    bool
-	work     string // folder
+	work     string // working folder
 	servers  servers
 	bin      string
 	purse    *purse
@@ -35,22 +35,21 @@ type experiment struct {
 	progress io.Writer
 	began    time.Time
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	runs *os.File
-	done map[string]Run // key → the last
+	done map[string]Run // key → last run
 	left int
-	bad  int // runs in a row that failed
+	bad  int // consecutive failed runs
 }
 
-// mostBad runs in a row that fail end an experiment: the endpoint is down, or nothing like one.
+// mostBad consecutive failed runs end an experiment, as the endpoint does not work.
 const mostBad = 8
 
 var errBad = fmt.Errorf("%d runs in a row failed", mostBad)
 
 func (r *Run) key() string { return r.Arm.name() + " " + r.Task }
 
-// resume reads the runs that a file has, cuts off a line that was not written whole, and opens
-// it for more.
+// resume reads the runs in a file, cuts off an incomplete last line, and opens it for appending.
 func resume(name string) (*os.File, map[string]Run, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -74,7 +73,7 @@ func resume(name string) (*os.File, map[string]Run, error) {
 	return f, done, nil
 }
 
-// all are the runs, the last of each kind.
+// all returns the runs, the last one of each key.
 func (e *experiment) all() (out []Run) {
 	for _, arm := range e.arms {
 		for _, t := range e.tasks {
@@ -86,7 +85,7 @@ func (e *experiment) all() (out []Run) {
 	return out
 }
 
-// todo are the tasks that an arm has still to do: those not done, and those that failed.
+// todo returns the tasks that an arm has still to do: those not done, and those that failed.
 func (e *experiment) todo(arm Arm) (out []Task) {
 	for _, t := range e.tasks {
 		if r, ok := e.done[(&Run{Arm: arm, Task: t.ID}).key()]; !ok || r.Error != "" {
@@ -96,8 +95,8 @@ func (e *experiment) todo(arm Arm) (out []Task) {
 	return out
 }
 
-// run does it. The end of the money ends it, and so does a proxy that does not start; what
-// else goes wrong stands in the run that it ended.
+// run does the experiment. It ends when the budget is spent or if a proxy does not start; any
+// other error is recorded in the run that it ended.
 func (e *experiment) run(ctx context.Context) error {
 	e.began = time.Now()
 	for _, arm := range e.arms {
@@ -148,7 +147,7 @@ func (e *experiment) in(ctx context.Context, c *cell, arm Arm, todo []Task) erro
 		}
 		r := a.do(ctx, t)
 		if ctx.Err() != nil {
-			return ctx.Err() // it was broken off, it is no result
+			return ctx.Err() // the run was interrupted, and is not a result
 		}
 		after, err := c.stats(ctx)
 		if err != nil {
@@ -196,10 +195,10 @@ func (e *experiment) write(r Run) error {
 	return nil
 }
 
-// trajectory is a run as trainers read it: a line of a conversational data set with prompt,
-// completion and tools (TRL), and what veRL's data sets have beside the prompt. The runs of one
-// task are a group, within which the advantage is how far a reward is from the mean, in
-// standard deviations.
+// trajectory is a run in the format of trainers: a line of a conversational data set with prompt,
+// completion and tools (TRL), and the additional fields of veRL's data sets. The runs of one task
+// are a group, within which the advantage is the difference of a reward from the mean, in standard
+// deviations.
 type trajectory struct {
 	Prompt     []Message          `json:"prompt"`
 	Completion []Message          `json:"completion"`
@@ -218,7 +217,7 @@ var errNoRuns = errors.New("no runs that ended well")
 func writeTrajectories(out io.Writer, runs []Run) error {
 	var all []trajectory
 	groups := make(map[string][]float64)                                   // task → rewards
-	group := func(t trajectory) string { return t.Extra["task"].(string) } // the text names the folder of its arm
+	group := func(t trajectory) string { return t.Extra["task"].(string) } // the text of the task differs between arms, as it has the name of the folder
 	for i, r := range runs {
 		if r.Error != "" || len(r.Messages) < 3 {
 			continue

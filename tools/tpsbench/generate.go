@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// pattern is a subtask of the tool repository, with names in braces for what differs from
-// task to task. What it gives and needs are kinds of results: one that needs a kind can follow
-// one that gives it.
+// pattern is a subtask in the tool repository, with names in braces for the parts that differ
+// between tasks. It gives and needs kinds of results: a subtask that needs a kind can follow one
+// that gives it.
 type pattern struct {
 	Tool, Text, Gives string
 	Arguments         json.RawMessage
@@ -23,8 +23,8 @@ type pattern struct {
 //go:embed subtasks.json
 var builtIn []byte
 
-// readPatterns reads a repository of subtasks; the name "" is the one for the servers that
-// tpsbench.sh starts.
+// readPatterns reads a repository of subtasks; "" means the one for the servers that tpsbench.sh
+// starts.
 func readPatterns(name string) ([]pattern, error) {
 	data, err := builtIn, error(nil)
 	if name != "" {
@@ -42,13 +42,13 @@ func readPatterns(name string) ([]pattern, error) {
 	return all, nil
 }
 
-// generator composes tasks (section 3.1 and Figure 3 of the paper): an easy one of up to five
-// subtasks that have little to do with each other, a hard one of subtasks that need each
-// other's results. The same seed gives the same tasks.
+// generator composes tasks (section 3.1 and Figure 3 of the paper): easy ones of up to five mostly
+// independent subtasks, and hard ones of subtasks that need each other's results. The same seed
+// gives the same tasks.
 type generator struct {
 	rand     *rand.Rand
 	patterns []pattern
-	most     int // subtasks of a hard task
+	most     int // maximum subtasks of a hard task
 }
 
 func newGenerator(seed uint64, patterns []pattern, most int) *generator {
@@ -62,7 +62,7 @@ func (g *generator) tasks(easyOnes, hardOnes int) (out []Task) {
 			level, n, least, linked = hard, mostEasy+1+g.rand.IntN(max(g.most-mostEasy, 1)), 3, 0.6
 		}
 		t := Task{}
-		for range 100 { // the paper's annotators threw out what one tool solves, too
+		for range 100 { // tasks that one tool can solve are discarded, as the paper's annotators did
 			t = g.compose(fmt.Sprintf("%s-%02d", level, i+1), level, n, linked)
 			if len(t.Tools) > 1 && t.depth() >= least {
 				break
@@ -73,12 +73,12 @@ func (g *generator) tasks(easyOnes, hardOnes int) (out []Task) {
 	return out
 }
 
-// compose makes a task of n subtasks, of which a share need results of others.
+// compose makes a task of n subtasks, of which a share needs results of others.
 func (g *generator) compose(id, level string, n int, linked float64) Task {
 	t := Task{ID: id, Level: level}
 	givers := make(map[string][]string) // kind of result → subtasks that give it
 	made := make(map[string]bool)
-	link, drawn := false, -1 // for how many subtasks it was last drawn
+	link, drawn := false, -1 // number of subtasks for which link was last drawn
 	for tries := 0; len(t.Subtasks) < n && tries < 100*n; tries++ {
 		if tries%20 == 0 || len(t.Subtasks) > drawn {
 			drawn, link = len(t.Subtasks), g.rand.Float64() < linked
@@ -89,9 +89,9 @@ func (g *generator) compose(id, level string, n int, linked float64) Task {
 		}
 		s := g.subtask(one, id, fmt.Sprintf("t%d", len(t.Subtasks)+1), givers)
 		if len(s.After) < len(one.Needs) {
-			continue // of two things it has drawn the same twice
+			continue // it has drawn the same values for both parameters
 		}
-		key := s.Tool + strings.ReplaceAll(string(s.Arguments), s.ID, "") // less the name of a file that it writes
+		key := s.Tool + strings.ReplaceAll(string(s.Arguments), s.ID, "") // without the name of the file that it writes
 		if made[key] {
 			continue
 		}
@@ -106,7 +106,7 @@ func (g *generator) compose(id, level string, n int, linked float64) Task {
 	return t
 }
 
-// query asks for subtasks in words.
+// query returns the text that asks for the subtasks.
 func query(subtasks []Subtask) string {
 	var b strings.Builder
 	b.WriteString("Please do all of this, and tell me what came of each:")
@@ -123,7 +123,7 @@ var (
 	number = regexp.MustCompile(`"#(\d+)"`)
 )
 
-// size is how many notes and trails of files there are.
+// size is the number of notes and of trails of files.
 const size = 10
 
 func (g *generator) subtask(one pattern, task, id string, givers map[string][]string) Subtask {
@@ -138,7 +138,7 @@ func (g *generator) subtask(one pattern, task, id string, givers map[string][]st
 			s.After = append(s.After, from)
 		}
 	}
-	// The folder's own braces must not be taken for a name's.
+	// The braces of the folder's placeholder are not those of a name.
 	fill := func(text string) string {
 		return strings.NewReplacer(append(pairs, directory, directory)...).Replace(text)
 	}

@@ -17,23 +17,23 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// cell is a proxy in front of the servers, each process its own, on a folder of its own. The
-// tasks of an arm are done there one after the other, in one session.
+// cell is a proxy with its servers, in processes and a folder of their own. The tasks of an arm
+// are done there in sequence, in one session.
 type cell struct {
 	client *client.Client
 	dir    string
 	tools  []Tool
 }
 
-// servers are the upstreams of a configuration of mcpschedd; {{dir}} in it is the folder to
-// work on.
+// servers are the upstreams of a configuration of mcpschedd; {{dir}} in it stands for the working
+// folder.
 type servers struct {
 	text     string
 	self     string        // this program
-	distance time.Duration // each server is put at; 0: where it is
+	distance time.Duration // simulated delay of each server; 0 for none
 }
 
-// settings are the configuration of an arm's proxy in a folder.
+// settings returns the configuration of an arm's proxy in a folder.
 func (s servers) settings(arm Arm, dir string) (launch.Table, error) {
 	var parsed struct{ Upstreams map[string]map[string]any }
 	quoted, _ := json.Marshal(dir)
@@ -86,7 +86,7 @@ func openCell(ctx context.Context, bin string, s servers, arm Arm, dir string) (
 	return newCell(ctx, c, dir)
 }
 
-// newCell makes a cell of a connection to a proxy.
+// newCell returns a cell with a connection to a proxy.
 func newCell(ctx context.Context, proxy *client.Client, dir string) (*cell, error) {
 	c := &cell{client: proxy, dir: dir}
 	list, err := proxy.ListTools(ctx, mcp.ListToolsRequest{})
@@ -108,14 +108,15 @@ func newCell(ctx context.Context, proxy *client.Client, dir string) (*cell, erro
 
 func (c *cell) close() { c.client.Close() }
 
-// agreeing agrees to every call in the place of a user.
+// agreeing accepts every call in place of a user.
 type agreeing struct{}
 
 func (agreeing) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: map[string]any{}}}, nil
 }
 
-// call is what the model sees of a result: what is structured, if anything is, else its text.
+// call returns the part of a result that the model gets: the structured content, if there is any,
+// else the text.
 func (c *cell) call(ctx context.Context, name string, args json.RawMessage) (string, bool, error) {
 	request := mcp.CallToolRequest{}
 	request.Params.Name, request.Params.Arguments = name, args
@@ -124,7 +125,7 @@ func (c *cell) call(ctx context.Context, name string, args json.RawMessage) (str
 		if ctx.Err() != nil || strings.Contains(err.Error(), "closed") {
 			return "", true, err
 		}
-		return err.Error(), true, nil // the protocol's errors, such as an unknown tool, are the model's to read
+		return err.Error(), true, nil // errors of the protocol, such as an unknown tool, are passed to the model
 	}
 	if result.StructuredContent != nil && !result.IsError {
 		data, err := json.Marshal(result.StructuredContent)
@@ -139,7 +140,7 @@ func (c *cell) call(ctx context.Context, name string, args json.RawMessage) (str
 	return cmp.Or(strings.Join(texts, "\n"), "(nothing that is text)"), result.IsError, nil
 }
 
-// stats is what the proxy says of itself since it began.
+// stats returns the proxy's statistics since its start.
 func (c *cell) stats(ctx context.Context) (prefetch, error) {
 	request := mcp.ReadResourceRequest{}
 	request.Params.URI = "mcpschedd://stats"

@@ -1,6 +1,6 @@
 // Command tpsbench measures how well a model plans and schedules calls of MCP tools behind
 // mcpschedd, as TPS-Bench does (Xu, Huang, Liu, Deng: Evaluating AI Agents' Tool Planning &
-// Scheduling Abilities in Compounding Tasks), whose tasks are not public.
+// Scheduling Abilities in Compounding Tasks). The tasks of TPS-Bench are not public.
 //
 //	tpsbench generate -easy 10 -hard 10 >tasks.jsonl        compose tasks from subtasks
 //	tpsbench convert all_annotations.json.gz >tasks.jsonl   LiveMCPBench's tasks
@@ -9,18 +9,18 @@
 //	tpsbench trajectories -runs runs.jsonl                  for GRPO trainers
 //	tpsbench paper                                          the paper's tables, recomputed
 //
-// A model and a judge are any endpoint with OpenAI's or Anthropic's interface, or the scripted
-// model, scripted:well, :serially, :parallel or :badly, which needs neither endpoint nor money. A key
-// stands in TPSBENCH_KEY, the judge's in TPSBENCH_JUDGE_KEY. The servers are [upstreams.NAME] of
-// a configuration of mcpschedd, in which {{dir}} is the folder to work on, a new one for each
-// arm. Tools without a server are served by tpsbench itself, with answers of earlier runs:
+// The model and the judge are endpoints with OpenAI's or Anthropic's interface, or the scripted
+// model, scripted:well, :serially, :parallel or :badly, which needs neither an endpoint nor money.
+// TPSBENCH_KEY has the key of the model, TPSBENCH_JUDGE_KEY that of the judge. The servers are the
+// [upstreams.NAME] of a configuration of mcpschedd, in which {{dir}} stands for the working folder,
+// a new one for each arm. tpsbench can serve tools without a server, with answers of earlier runs:
 //
 //	command = "tpsbench"
 //	args = ["serve", "tools.json", "runs.jsonl", "NAME__"]
 //
-// The one idea: a run is one line with everything that happened, and every figure comes from
-// these lines; so a run that was broken off goes on where it was, and reports can be made anew.
-// It has no user to answer questions: every confirmation is given.
+// A run is one line with everything that happened, and all figures are computed from these lines.
+// So an interrupted experiment can be resumed, and reports can be printed again. There is no user
+// to answer questions: every confirmation is given.
 package main
 
 import (
@@ -76,7 +76,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return fmt.Errorf("%q: want generate, convert, run, report, trajectories or paper", name)
 }
 
-// modelFlags say which model: of the task, or with "judge-" before them of the judge.
+// modelFlags are the flags for a model: that of the tasks, or with the prefix "judge-" that of the
+// judge.
 type modelFlags struct {
 	names, url, api, price string
 	key                    string
@@ -98,7 +99,7 @@ func (m *modelFlags) list() []string { return strings.Split(m.names, ",") }
 
 func isScripted(name string) (string, bool) { return strings.CutPrefix(name, "scripted:") }
 
-// check says what is wrong with the flags. A limit in dollars needs prices.
+// check returns what is wrong with the flags. A limit in dollars requires prices.
 func (m *modelFlags) check(maxUSD float64) error {
 	for _, name := range m.list() {
 		if skill, ok := isScripted(name); ok {
@@ -120,7 +121,7 @@ func (m *modelFlags) check(maxUSD float64) error {
 func (m *modelFlags) priceOf(name string) (Price, error) {
 	if m.price == "" {
 		if _, ok := isScripted(name); ok {
-			return prices["GLM-4.5"], nil // of some model, so that costs can be compared
+			return prices["GLM-4.5"], nil // the price of some model, so that costs can be compared
 		}
 		return prices[name], nil
 	}
@@ -135,7 +136,7 @@ func (m *modelFlags) priceOf(name string) (Price, error) {
 	return p, errors.Join(err, err2)
 }
 
-// endpoint is a model that takes what it costs from a purse.
+// endpoint returns a model that pays from a purse.
 func (m *modelFlags) endpoint(name string, p *purse) (Model, Price) {
 	price, _ := m.priceOf(name) // checked before
 	e := endpoint{url: strings.TrimSuffix(m.url, "/"), api: m.api, model: name, key: m.key, timeout: m.timeout, longest: m.longest}
@@ -227,7 +228,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	return err
 }
 
-// armsOf are all combinations.
+// armsOf returns all combinations.
 func armsOf(models []string, tools, order, prefetches string) (out []Arm, err error) {
 	list := func(text string, known []string) []string {
 		names := strings.Split(text, ",")
@@ -305,7 +306,7 @@ func reportCommand(name string, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	last := make(map[string]int) // key → place of the last
+	last := make(map[string]int) // key → index of its last run
 	for i := range runs {
 		last[runs[i].key()] = i
 	}

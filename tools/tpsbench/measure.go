@@ -12,8 +12,8 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// match says of calls which subtask they are for: by their id, as the scripted model gives it,
-// else the first of the same tool that has no call yet.
+// match assigns calls to subtasks: by their id, which the scripted model sets, else to the first
+// subtask of the same tool without a call.
 func (r *Run) match(t Task) {
 	taken := make(map[string]bool)
 	for i := range r.Calls {
@@ -30,7 +30,8 @@ func (r *Run) match(t Task) {
 	}
 }
 
-// work are the calls of a run that are the task's, not the search for tools nor a whole plan.
+// work returns the calls of a run that belong to the task, without searches for tools and whole
+// plans.
 func (r *Run) work() (out []Called) {
 	for _, c := range r.Calls {
 		if !slices.Contains(ownTools, c.Tool) {
@@ -40,8 +41,8 @@ func (r *Run) work() (out []Called) {
 	return out
 }
 
-// parallelism is 1 if a run made its calls in as few turns as the task's dependencies allow,
-// and 0 if it made one a turn.
+// parallelism is 1 if a run made its calls in as few turns as the task's dependencies allow, and 0
+// if it made one call per turn.
 func parallelism(r *Run, t Task) float64 {
 	calls, turns := r.work(), make(map[int]bool)
 	for _, c := range calls {
@@ -58,12 +59,12 @@ func parallelism(r *Run, t Task) float64 {
 	}
 }
 
-// reward is what a trainer rewards: completion, and half as much again for parallelism, which
-// counts for nothing without it.
+// reward is the reward for trainers: completion, and up to the same again for parallelism, which
+// counts for nothing without completion.
 func (r *Run) reward() float64 { return r.Rate * (1 + r.Parallel) / 2 }
 
-// lengths are how long the subtasks of each task take, by the runs without prefetch: task and
-// subtask → the median.
+// lengths returns the latencies of the subtasks of each task, from the runs without prefetch: task
+// and subtask → median.
 func lengths(runs []Run) map[[2]string]time.Duration {
 	all := make(map[[2]string][]float64)
 	for _, r := range runs {
@@ -87,8 +88,8 @@ func lengths(runs []Run) map[[2]string]time.Duration {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// bound is the least time in which the calls that a run made can be made, in slots: that of the
-// longest path through what it did of the task, or of all the work over the slots.
+// bound returns the minimum makespan of a run's calls over slots: the longest path of the subtasks
+// that it did, or all work divided by the slots, whichever is more.
 func bound(r *Run, t Task, took map[[2]string]time.Duration, slots int) time.Duration {
 	made := make(map[string]bool)
 	for _, c := range r.work() {
@@ -100,7 +101,7 @@ func bound(r *Run, t Task, took map[[2]string]time.Duration, slots int) time.Dur
 	}
 	tasks, sum := make([]schedule.Task, len(t.Subtasks)), time.Duration(0)
 	for i, s := range t.Subtasks {
-		tasks[i] = schedule.Task{After: after[i], Mean: 1} // a nanosecond: what was not called takes no time, but what is not known would be guessed
+		tasks[i] = schedule.Task{After: after[i], Mean: 1} // a nanosecond: subtasks that were not called take no time, but 0 would mean unknown
 		if made[s.ID] {
 			tasks[i].Mean = max(took[[2]string{t.ID, s.ID}], 1)
 		}
@@ -110,21 +111,21 @@ func bound(r *Run, t Task, took map[[2]string]time.Duration, slots int) time.Dur
 	return max(path, sum/time.Duration(max(slots, 1)))
 }
 
-// metric is a column of the tables: the mean of it over runs. One that is made of two means
-// divides them, as cost-of-pass does (section 4.2 of the paper).
+// metric is a column of the tables: its mean over runs. If it has two parts, their means are
+// divided, as for cost-of-pass (section 4.2 of the paper).
 type metric struct {
 	name, format string
 	scale        float64
-	of           func(m *measured) float64 // NaN: not known
-	by           func(m *measured) float64 // nil: 1
+	of           func(m *measured) float64 // NaN if unknown
+	by           func(m *measured) float64 // nil means 1
 }
 
 // measured is a run with its bound.
 type measured struct {
 	*Run
-	work  float64 // seconds of all calls
+	work  float64 // total seconds of all calls
 	calls int
-	bound float64 // seconds, least makespan
+	bound float64 // minimum makespan in seconds
 }
 
 var (
@@ -162,15 +163,15 @@ var metrics = []metric{
 	{"cost-of-pass", "%.2f", 1e3, func(m *measured) float64 { return m.Cost }, func(m *measured) float64 { return m.Rate }},
 }
 
-// row is an arm at a level of tasks.
+// row is the result of an arm at a level of tasks.
 type row struct {
 	Arm
-	level  string // "" for all
+	level  string // "" for all levels
 	runs   []*measured
 	errors int
 }
 
-// value is a metric of a row, if it is known.
+// value returns a metric of a row, if it is known.
 func (w *row) value(m metric) (float64, bool) {
 	sum, by := 0.0, 0.0
 	for _, r := range w.runs {
@@ -186,7 +187,7 @@ func (w *row) value(m metric) (float64, bool) {
 	return m.scale * sum / by, by > 0
 }
 
-// text is it as it is printed.
+// text formats a metric of a row.
 func (w *row) text(m metric) string {
 	v, known := w.value(m)
 	if !known {
@@ -195,7 +196,7 @@ func (w *row) text(m metric) string {
 	return fmt.Sprintf(m.format, v)
 }
 
-// tally makes the rows of each arm at each level and, with the level "", of all.
+// tally returns the rows of each arm at each level and, with the level "", of all levels.
 func tally(runs []Run, tasks []Task, slots int) []*row {
 	took := lengths(runs)
 	byID := make(map[string]Task)
@@ -230,7 +231,7 @@ func tally(runs []Run, tasks []Task, slots int) []*row {
 	})
 }
 
-// spread is the mean and the standard deviation.
+// spread returns the mean and the standard deviation.
 func spread(all []float64) (mean, deviation float64) {
 	for _, v := range all {
 		mean += v / float64(len(all))

@@ -11,7 +11,8 @@ import (
 	"mcpschedd/internal/deliver"
 )
 
-// Message is one of a conversation, as OpenAI's chat completions and the trainers write it.
+// Message is a message of a conversation, in the format of OpenAI's chat completions and of
+// trainers.
 type Message struct {
 	Role    string     `json:"role"`
 	Content string     `json:"content"`
@@ -19,13 +20,13 @@ type Message struct {
 	CallID  string     `json:"tool_call_id,omitempty"` // of a message of role tool: the call that it answers
 }
 
-// ToolCall is a call that a model asks for.
+// ToolCall is a call in a model's message.
 type ToolCall struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"` // function
 	Function struct {
 		Name      string `json:"name"`
-		Arguments string `json:"arguments"` // JSON, if the model keeps to its schema
+		Arguments string `json:"arguments"` // JSON, unless the model ignores the schema
 	} `json:"function"`
 }
 
@@ -34,30 +35,30 @@ const (
 	system, user, assistant, toolRole = "system", "user", "assistant", "tool"
 )
 
-// Tool is what a model is told of a tool.
+// Tool is the description of a tool for a model.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"inputSchema"`
 }
 
-// What a model is asked for. Endpoints need not know, the scripted model does.
+// Kinds of requests. Only the scripted model uses them.
 const (
 	forCalls     = "calls"     // the next step of a task
 	forSelection = "selection" // which tools
 	forScore     = "score"     // judge: how good a selection is
-	forRate      = "rate"      // judge: how much of the task was done
+	forRate      = "rate"      // judge: how much of the task was completed
 )
 
-// Request is what a model is asked.
+// Request is a request to a model.
 type Request struct {
 	For      string
 	Messages []Message
 	Tools    []Tool
-	Serial   bool // one call a turn
+	Serial   bool // at most one call per turn
 }
 
-// Reply is what it says, and the tokens that it took.
+// Reply is the model's message, with the number of tokens.
 type Reply struct {
 	Message Message
 	In, Out int
@@ -73,18 +74,18 @@ func (p Price) of(in, out int) float64 { return (float64(in)*p.In + float64(out)
 
 var errBudget = errors.New("-max-usd is used up")
 
-// purse is what all models of a run may spend together.
+// purse is the common budget of all models in a run.
 type purse struct {
-	most float64 // dollars; 0: any
+	most float64 // dollars; 0 for no limit
 
 	mu       sync.Mutex
 	spent    float64
-	reserved float64 // for requests under way
+	reserved float64 // dollars for requests in flight
 }
 
-// limit makes a model that asks the purse first: a request is not sent if, at its longest
-// answer, it could spend more than is left. An endpoint that takes more than that all the same
-// ends the run with the first such answer.
+// limit returns a model that reserves money before each request: a request is not sent if the cost
+// of its longest possible answer exceeds the rest. If an endpoint charges more than reserved, its
+// first such answer ends the run.
 func (p *purse) limit(model Model, price Price, longest int) Model {
 	return func(ctx context.Context, r Request) (Reply, error) {
 		expected := price.of(tokens(r.Messages)+tokens(r.Tools), longest)
@@ -113,7 +114,7 @@ func (p *purse) total() float64 {
 	return p.spent
 }
 
-// tokens is how many tokens a value has as JSON.
+// tokens returns the number of tokens of a value as JSON.
 func tokens(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil || string(data) == "null" {
@@ -122,7 +123,7 @@ func tokens(v any) int {
 	return deliver.Tokens(data)
 }
 
-// catalogue lists tools by name and description.
+// catalogue lists the names and descriptions of tools.
 func catalogue(tools []Tool) string {
 	var b strings.Builder
 	for _, t := range tools {

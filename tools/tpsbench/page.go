@@ -14,7 +14,7 @@ var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{"percent": chart.percent}).Parse(pageText))
 
-// chart is grouped bars, or points if it is a scatter. The page draws it.
+// chart is grouped bars, or points if it is a scatter chart. The page draws it.
 type chart struct {
 	Title, Note, Unit string
 	Series            []string
@@ -23,7 +23,7 @@ type chart struct {
 	Points            [][2]float64
 }
 
-// percent is how far a value reaches on an axis that ends with the chart's largest.
+// percent returns the position of a value on an axis that ends at the chart's maximum.
 func (c chart) percent(v float64) float64 {
 	most := 1e-9
 	for _, group := range c.Values {
@@ -35,8 +35,8 @@ func (c chart) percent(v float64) float64 {
 	return math.Round(1000*v/most) / 10
 }
 
-// charts are the paper's Figures 2, 4, 5 and 6 drawn of these runs, and what the paper does
-// not have: plans and prefetch.
+// charts returns the paper's Figures 2, 4, 5 and 6 for these runs, and charts of plans and
+// prefetch, which the paper does not have.
 func charts(rows []*row, runs []Run, tasks []Task) (out []chart) {
 	out = append(out, subtasksByServer(tasks))
 	if c := counts(runs, tasks); len(c.Points) > 0 {
@@ -74,7 +74,7 @@ func charts(rows []*row, runs []Run, tasks []Task) (out []chart) {
 	return append(out, prefetched(rows), paperPass())
 }
 
-// prefetched is what prefetches save of the waiting, for each schedule.
+// prefetched shows how much waiting prefetches save with each schedule.
 func prefetched(rows []*row) chart {
 	c := chart{Title: "Prefetch, waiting for tools", Note: "hard tasks, tools by self-selection, the first model that has it on", Unit: " s", Series: []string{"off", "on"}, Groups: schedules, Values: make([][]float64, len(schedules))}
 	for i := range schedules {
@@ -106,13 +106,13 @@ func subtasksByServer(tasks []Task) chart {
 			}
 		}
 	}
-	if len(c.Groups) > 12 { // LiveMCPBench's tools have no server in their names
+	if len(c.Groups) > 12 { // tools of LiveMCPBench have no server in their names
 		c.Groups, c.Values = c.Groups[:12], c.Values[:12]
 	}
 	return c
 }
 
-// counts is Figure 4, right, with what is known of the tasks in the place of what people said.
+// counts is Figure 4, right, with data of the tasks in place of the answers of people.
 func counts(runs []Run, tasks []Task) chart {
 	c := chart{Title: "Figure 4: subtasks that the judge found, and those of the task", Note: "a point for each run", Series: []string{"run"}}
 	for _, r := range runs {
@@ -127,8 +127,8 @@ func counts(runs []Run, tasks []Task) chart {
 	return c
 }
 
-// paperPass are the rows of the paper's Table 2 whose cost-of-pass is not that of their own cost
-// and completion.
+// paperPass has the rows of the paper's Table 2 in which the cost-of-pass does not follow from
+// cost and completion.
 func paperPass() chart {
 	c := chart{Title: "The paper's Table 2: cost-of-pass, 0.001 $", Note: "rows that do not follow from their own figures", Series: []string{"printed", "recomputed"}}
 	for _, f := range published {

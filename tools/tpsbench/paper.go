@@ -39,8 +39,9 @@ var prices = map[string]Price{
 	"Qwen3-32B": {0.28, 2.79}, "QwQ-32B": {0.28, 0.84}, "Qwen3-1.7B": {0.042, 0.42},
 }
 
-// recomputed is what a row's cost and cost-of-pass are by its own tokens, prices and rate, and
-// whether what is printed can be that: every figure is taken as rounded to its last digit.
+// recomputed returns a row's cost and cost-of-pass as they follow from its tokens, prices and
+// rate, and whether the printed values are consistent with them, given that every figure is
+// rounded to its last digit.
 func (f *figure) recomputed() (cost, pass float64, costHolds, passHolds bool) {
 	p := prices[f.model]
 	at := func(by float64) float64 {
@@ -53,14 +54,14 @@ func (f *figure) recomputed() (cost, pass float64, costHolds, passHolds bool) {
 	return cost, pass, costHolds, passHolds
 }
 
-// claims are what the paper's text says beside what its tables say.
+// claims are statements of the paper's text, and what its tables say.
 var claims = []struct{ says, tables string }{
 	{"GPT-4o's highest cost is 52.2 thousandths of a euro (section 4.2)", "52.6 thousandths of a dollar on the easy tasks, 62.2 on the hard ones (Table 2)"},
 	{"training brings 6 % more completion (sections 1 and 5)", "26.75 % to 35.17 %: 8.4 points, 31 % (Table 3)"},
 	{"training takes 14 % of the time away (sections 1 and 5)", "42.0 s to 34.8 s: 17 % (Table 3)"},
 }
 
-// printPaper prints the paper's Tables 1 and 2 with what follows from their figures.
+// printPaper prints the paper's Tables 1 and 2 with the recomputed figures.
 func printPaper(out io.Writer) {
 	fmt.Fprint(out, "# TPS-Bench's own figures\n\nTables 1, 2 and 4 of the paper. Recomputed: the cost by the tokens and prices, the cost-of-pass by the printed\ncost and rate. A figure that does not follow, however the others were rounded, is marked **!**.\n\n")
 	fmt.Fprintln(out, "| model | tasks | selection % | completion % | input k | output k | turns | s | cost, 0.001 $ | recomputed | cost-of-pass | recomputed |")

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// table is what both reports show of the tasks of a level.
+// table is a table of the reports for the tasks of a level.
 type table struct {
 	Title string
 	Heads []string
 	Rows  [][]string
 }
 
-// tables are the figures of each level of tasks, and what plans, parallel calls and prefetch
-// save.
+// tables returns the figures for each level of tasks, and the savings by plans, parallel calls and
+// prefetch.
 func tables(rows []*row) (out []table) {
 	for _, level := range []string{easy, hard, ""} {
 		t := table{Title: cmp.Or(level, "all") + " tasks", Heads: []string{"model", "tools", "schedule", "prefetch", "runs", "failed"}}
@@ -39,7 +39,7 @@ func tables(rows []*row) (out []table) {
 
 func (w *row) names() []string { return []string{w.Model, w.Strategy, w.Schedule, w.prefetches()} }
 
-// savings sets each arm beside the one with the same tools, a serial schedule and no prefetch.
+// savings compares each arm with the one with the same tools, a serial schedule and no prefetch.
 func savings(rows []*row) table {
 	t := table{Title: "all tasks, beside the same tools in a serial schedule without prefetch", Heads: []string{"model", "tools", "schedule", "prefetch"}}
 	compared := []metric{turnsMade, inTokens, outTokens, waiting, wholeTime, costs, completion}

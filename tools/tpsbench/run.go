@@ -18,8 +18,8 @@ import (
 // Arm is a way of doing tasks.
 type Arm struct {
 	Model    string `json:"model"`
-	Strategy string `json:"strategy"` // which tools the model is shown
-	Schedule string `json:"schedule"` // how it may call them
+	Strategy string `json:"strategy"` // how the tools that the model gets are chosen
+	Schedule string `json:"schedule"` // how the model may call them
 	Prefetch bool   `json:"prefetch"`
 }
 
@@ -28,7 +28,7 @@ const (
 	none, rule, self, find = "none", "rule", "self", "find"
 	serial, parallel, plan = "serial", "parallel", "plan"
 
-	mostTools = 10 // that may be selected (section 3.2 of the paper)
+	mostTools = 10 // maximum number of selected tools (section 3.2 of the paper)
 
 	findTools = "find_tools"
 	planTool  = "execute_tool_plan"
@@ -39,50 +39,51 @@ var (
 	schedules  = []string{serial, parallel, plan}
 )
 
-// ownTools are the proxy's: they stand beside what is selected.
+// ownTools are the proxy's own tools, which are added to the selected ones.
 var ownTools = []string{findTools, "call_read_tool", "call_tool", planTool, "mcpschedd_read_result"}
 
-// Run is a task done one way: one line of a file of runs. All figures come from these lines.
+// Run is one task done by one arm: a line in a file of runs. All figures are computed from these
+// lines.
 type Run struct {
 	Arm
 	Task     string    `json:"task"`
 	Level    string    `json:"level"`
 	Chosen   []string  `json:"chosen,omitempty"`
-	Score    *float64  `json:"score,omitempty"` // of the selection, 0 to 100; none where nothing was selected
-	Rate     float64   `json:"rate"`            // of subtasks completed, 0 to 1, as the judge says
-	Judged   int       `json:"judged"`          // subtasks that the judge found
-	In       int       `json:"in"`              // tokens, of the selection too
+	Score    *float64  `json:"score,omitempty"` // of the selection, 0 to 100; nil without a selection
+	Rate     float64   `json:"rate"`            // share of completed subtasks, 0 to 1, according to the judge
+	Judged   int       `json:"judged"`          // number of subtasks found by the judge
+	In       int       `json:"in"`              // tokens, including those of the selection
 	Out      int       `json:"out"`
-	Turns    int       `json:"turns"`   // with calls
-	Cost     float64   `json:"cost"`    // dollars, without the judge's
+	Turns    int       `json:"turns"`   // number of turns with calls
+	Cost     float64   `json:"cost"`    // dollars, without those of the judge
 	Judging  float64   `json:"judging"` // dollars
 	Total    float64   `json:"total_s"` // from the task to the answer
-	Thinking float64   `json:"model_s"` // of it in the model
-	Waiting  float64   `json:"wait_s"`  // of it waiting for tools: the makespan of the calls
+	Thinking float64   `json:"model_s"` // time spent in the model
+	Waiting  float64   `json:"wait_s"`  // time spent waiting for tools: the makespan of the calls
 	Calls    []Called  `json:"calls"`
 	Proxy    prefetch  `json:"proxy"`
-	Parallel float64   `json:"parallelism"` // reward: 1 as few turns as the dependencies allow, 0 one call a turn
+	Parallel float64   `json:"parallelism"` // 1: as few turns as the dependencies allow, 0: one call per turn
 	Messages []Message `json:"messages"`
-	Tools    []Tool    `json:"tools,omitempty"` // that the model was shown, if the runs are for training
-	Error    string    `json:"error,omitempty"` // why it ended early; it is done again when the runs are resumed
+	Tools    []Tool    `json:"tools,omitempty"` // tools of the model, if the runs are for training
+	Error    string    `json:"error,omitempty"` // why the run ended early; it is repeated when the runs are resumed
 }
 
 // Called is a call that was made.
 type Called struct {
 	ID      string  `json:"id"`
 	Tool    string  `json:"tool"`
-	Subtask string  `json:"subtask,omitempty"` // that it is for, as far as the tool says
+	Subtask string  `json:"subtask,omitempty"` // to which it belongs, as far as the tool shows
 	Plan    bool    `json:"plan,omitempty"`    // a step of a plan
 	Turn    int     `json:"turn"`
 	Took    float64 `json:"took_s"`
 	Failed  bool    `json:"failed,omitempty"`
 }
 
-// prefetch is what the proxy did of itself in a run.
+// prefetch is the proxy's prefetching during a run.
 type prefetch struct {
-	Sent   int `json:"sent"`   // calls ahead
-	Used   int `json:"used"`   // of them asked for, then or later
-	Stored int `json:"stored"` // calls answered from the store
+	Sent   int `json:"sent"`   // number of prefetches
+	Used   int `json:"used"`   // prefetches that were used
+	Stored int `json:"stored"` // calls answered from the cache
 }
 
 func (a Arm) name() string {
@@ -96,11 +97,11 @@ func (a Arm) prefetches() string {
 	return "off"
 }
 
-// toolCaller calls a tool. What the tool says of a failure is text too; an error is the end of
-// the connection.
+// toolCaller calls a tool. The error of a tool is returned as text; err means that the connection
+// has ended.
 type toolCaller func(ctx context.Context, name string, args json.RawMessage) (text string, failed bool, err error)
 
-// agent does tasks one way.
+// agent does tasks in one arm.
 type agent struct {
 	Arm
 	tools        []Tool
@@ -108,13 +109,13 @@ type agent struct {
 	model, judge Model
 	price        Price
 	judgePrice   Price
-	turns        int           // at most
-	slots        int           // calls at once
-	patience     time.Duration // with a call; 0: none
+	turns        int           // maximum number of turns
+	slots        int           // maximum number of concurrent calls
+	patience     time.Duration // maximum duration of a call; 0 for none
 	keepTools    bool
 }
 
-// do does a task. What goes wrong stands in the run.
+// do does a task. Errors are recorded in the run.
 func (a *agent) do(ctx context.Context, t Task) Run {
 	r := Run{Arm: a.Arm, Task: t.ID, Level: t.Level}
 	began := time.Now()
@@ -132,7 +133,7 @@ func (a *agent) do(ctx context.Context, t Task) Run {
 	return r
 }
 
-// ask asks the model, and adds up what it takes.
+// ask sends a request to the model, and adds up its tokens and cost.
 func (a *agent) ask(ctx context.Context, q Request, r *Run) (Message, error) {
 	began := time.Now()
 	reply, err := a.model(ctx, q)
@@ -166,7 +167,7 @@ func (a *agent) attempt(ctx context.Context, t Task, r *Run) error {
 			return nil
 		}
 		if r.Turns++; r.Turns > a.turns {
-			return nil // what it has not said by now it has not completed
+			return nil // subtasks without an answer by now are not completed
 		}
 		if err := a.perform(ctx, said.Calls, r); err != nil {
 			return err
@@ -176,7 +177,7 @@ func (a *agent) attempt(ctx context.Context, t Task, r *Run) error {
 
 var barred = regexp.MustCompile(`\|([^|\s]+)\|`)
 
-// choose is the tools that the model is shown.
+// choose returns the tools that the model gets.
 func (a *agent) choose(ctx context.Context, t Task, r *Run) ([]Tool, error) {
 	var own, others []Tool
 	for _, tool := range a.tools {
@@ -215,7 +216,7 @@ func named(tools []Tool, names []string) (out []Tool) {
 	return out
 }
 
-// mostAlike are the ten tools whose names and descriptions are most like a text, by words.
+// mostAlike returns the ten tools with names and descriptions most similar to a text, by words.
 func mostAlike(tools []Tool, text string) (names []string) {
 	var all []toolsearch.Tool
 	for _, t := range tools {
@@ -227,7 +228,7 @@ func mostAlike(tools []Tool, text string) (names []string) {
 	return names
 }
 
-// perform makes the calls of a turn, at once where the schedule lets them.
+// perform makes the calls of a turn, concurrently if the schedule allows it.
 func (a *agent) perform(ctx context.Context, calls []ToolCall, r *Run) error {
 	slots := a.slots
 	if a.Schedule == serial {
@@ -257,7 +258,7 @@ func (a *agent) perform(ctx context.Context, calls []ToolCall, r *Run) error {
 	return errors.Join(errs...)
 }
 
-// one makes a call. The tool's name in the record is that of what is called in the end.
+// one makes a call. It is recorded under the name of the tool that is called in the end.
 func (a *agent) one(ctx context.Context, c ToolCall) (string, Called, error) {
 	name, _ := c.target()
 	made := Called{ID: c.ID, Tool: name}
@@ -291,7 +292,7 @@ func (c *ToolCall) arguments() json.RawMessage {
 	return json.RawMessage(c.Function.Arguments)
 }
 
-// target is the tool that a call calls in the end, and with what.
+// target returns the tool that a call calls in the end, and its arguments.
 func (c *ToolCall) target() (string, json.RawMessage) {
 	var inner struct {
 		Name      string
@@ -303,7 +304,7 @@ func (c *ToolCall) target() (string, json.RawMessage) {
 	return c.Function.Name, c.arguments()
 }
 
-// planAnswer is what a plan answers.
+// planAnswer is the result of a plan.
 type planAnswer struct {
 	Steps []struct {
 		ID, Status, Reason string
@@ -312,7 +313,7 @@ type planAnswer struct {
 	Outputs map[string]json.RawMessage
 }
 
-// planSteps are the calls that a plan made.
+// planSteps returns the calls that a plan made.
 func planSteps(answer string, c ToolCall, turn int) (out []Called) {
 	var said planAnswer
 	var asked struct{ Steps []struct{ ID, Tool string } }
@@ -334,7 +335,7 @@ func planSteps(answer string, c ToolCall, turn int) (out []Called) {
 	return out
 }
 
-// judgeRun has the judge say how much of the task was done, and how good the choice of tools.
+// judgeRun lets the judge rate how much of the task was completed, and the selection of tools.
 func (a *agent) judgeRun(ctx context.Context, t Task, r *Run) error {
 	answer := ""
 	if last := r.Messages[len(r.Messages)-1]; last.Role == assistant && len(last.Calls) == 0 {
@@ -366,7 +367,8 @@ var (
 	total = regexp.MustCompile(`(?i)"total[ _]score"\s*:\s*(-?\d+(?:\.\d+)?)`)
 )
 
-// readRate reads a judge's answer. The counts hold before the percentage, which judges round.
+// readRate reads a judge's answer. The counts have priority over the percentage, which judges
+// round.
 func readRate(text string) (float64, int, error) {
 	if m := outOf.FindAllStringSubmatch(text, -1); m != nil {
 		done, _ := strconv.Atoi(m[len(m)-1][1])

@@ -13,28 +13,28 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// Skills of the scripted model, and the models of the paper that behave so.
+// Skills of the scripted model, with the models of the paper that behave like them.
 const (
-	well       = "well"     // the right tools; together what waits for nothing, or one plan (DeepSeek-R1)
-	serially   = "serially" // the right tools, one call a turn whatever it may do (GLM-4.5)
-	inParallel = "parallel" // everything at once, with guesses for what it would have to wait for (QwQ-32B)
-	badly      = "badly"    // one call a turn; wrong tools, and a subtask in four forgotten (Qwen3-1.7B)
+	well       = "well"     // the right tools; independent calls together, or one plan (DeepSeek-R1)
+	serially   = "serially" // the right tools, always one call per turn (GLM-4.5)
+	inParallel = "parallel" // everything together, with guesses for missing results (QwQ-32B)
+	badly      = "badly"    // one call per turn; wrong tools, and one of four subtasks is forgotten (Qwen3-1.7B)
 )
 
-// script is a model for one task that knows its subtasks. What it says follows from the
-// conversation alone, so it can be asked again. A call's id is that of its subtask.
+// script is a model for one task that knows its subtasks. Its messages depend only on the
+// conversation, so requests can be repeated. The id of a call is that of its subtask.
 type script struct {
 	task  Task
 	skill string
-	think time.Duration // before it says anything
-	word  time.Duration // for each token that it says
+	think time.Duration // before each message
+	word  time.Duration // for each token of a message
 
-	counted map[string]int // text → its tokens
+	counted map[string]int // text → number of tokens
 }
 
-const guess = "unknown" // stands for a result that is not there
+const guess = "unknown" // stands for a missing result
 
-// guessed ends the id of a call that was made with a guess.
+// guessed is the suffix of the id of a call with a guess.
 const guessed = "-guess"
 
 func (s *script) ask(ctx context.Context, r Request) (Reply, error) {
@@ -56,7 +56,7 @@ func (s *script) ask(ctx context.Context, r Request) (Reply, error) {
 	return reply, launch.Pause(ctx, s.think+time.Duration(reply.Out)*s.word)
 }
 
-// tokens counts each text once: a conversation is sent again in every turn.
+// tokens counts each text once, as a conversation is sent again in every turn.
 func (s *script) tokens(v any) int {
 	data, _ := json.Marshal(v)
 	if s.counted == nil {
@@ -70,8 +70,8 @@ func (s *script) tokens(v any) int {
 	return n
 }
 
-// selection names the tools of the task; the bad one misses every third and takes the first
-// two of the list instead.
+// selection names the tools of the task. With the skill badly it omits every third one, and takes
+// the first two of the list instead.
 func (s *script) selection(messages []Message) string {
 	var names []string
 	for i, name := range s.task.Tools {
@@ -90,16 +90,16 @@ func (s *script) selection(messages []Message) string {
 	return "|" + strings.Join(names[:min(len(names), mostTools)], "|\n|") + "|"
 }
 
-// state is what a conversation says became of the subtasks.
+// state is the progress of the subtasks according to a conversation.
 type state struct {
-	answers map[string]string // subtask → what came back
+	answers map[string]string // subtask → answer
 	failed  map[string]bool
-	found   map[string]string // tool → what calls it
-	sought  map[string]bool   // ids of searches, and tools that were looked for
+	found   map[string]string // tool → the tool that calls it
+	sought  map[string]bool   // ids of searches, and tools that were searched for
 	planned bool
 }
 
-// failure begins the answer to a call that failed.
+// failure is the prefix of the answer to a failed call.
 const failure = "error: "
 
 func (s *script) read(messages []Message) state {
@@ -138,19 +138,19 @@ func (s *script) read(messages []Message) state {
 	return st
 }
 
-// step is what it says next: calls, or its answer.
+// step returns the next message: calls, or the answer.
 func (s *script) step(r Request) Message {
 	st := s.read(r.Messages)
 	has := func(name string) bool {
 		return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Name == name })
 	}
 	m := Message{Role: assistant}
-	one := r.Serial || s.skill == serially || s.skill == badly // call a turn
+	one := r.Serial || s.skill == serially || s.skill == badly // one call per turn
 	if has(findTools) {
 		for _, sub := range s.task.Subtasks {
 			id, query := "find-"+sub.Tool, sub.Text
 			if st.sought[sub.Tool] {
-				id, query = "again-"+sub.Tool, inWords(sub.Tool) // it asks a second time in other words
+				id, query = "again-"+sub.Tool, inWords(sub.Tool) // repeats the search in other words
 			}
 			if st.found[sub.Tool] == "" && !st.sought[id] && !m.calls(id) && !(one && len(m.Calls) > 0) {
 				m.call(id, findTools, fields{"query": query})
@@ -185,7 +185,7 @@ func (s *script) step(r Request) Message {
 		id := sub.ID
 		args, whole := resolved(sub.arguments(), st)
 		if !whole && s.skill != inParallel {
-			continue // what it needs did not come
+			continue // a result that it needs is missing
 		} else if !whole {
 			id += guessed
 		}
@@ -201,7 +201,7 @@ func (s *script) step(r Request) Message {
 	return m
 }
 
-// inWords is the name of a tool as words.
+// inWords returns the name of a tool as words.
 func inWords(tool string) string {
 	_, name, ok := strings.Cut(tool, "__")
 	if !ok {
@@ -225,7 +225,7 @@ func (m *Message) call(id, tool string, args any) {
 	m.Calls = append(m.Calls, c)
 }
 
-// answer tells what came of each subtask. The judge of the same script reads it.
+// answer returns the result of each subtask as text, for the judge of the same script.
 func (s *script) answer(st state) string {
 	var b strings.Builder
 	for _, sub := range s.task.Subtasks {
@@ -242,13 +242,13 @@ func (s *script) answer(st state) string {
 	return b.String()
 }
 
-// rated judges the answer in a prompt, in the form of the paper's judge.
+// rated judges the answer in a prompt, in the format of the paper's judge.
 func rated(prompt string, of int) string {
 	done := strings.Count(prompt, ": done: ")
 	return fmt.Sprintf("Total subtasks: %d\nCompleted subtasks: %d out of %d\nCompletion rate: %.2f%%\nSummary: counted", of, done, of, 100*float64(done)/float64(max(of, 1)))
 }
 
-// scored judges a choice of tools by the rules that it is given, the tools of the task known.
+// scored judges a selection of tools by the rules in the prompt, given the tools of the task.
 func (s *script) scored(prompt string) string {
 	_, rest, _ := strings.Cut(prompt, "Chosen:\n")
 	chosen, _, _ := strings.Cut(rest, "Available:")
@@ -272,7 +272,7 @@ func (s *script) scored(prompt string) string {
 	return fmt.Sprintf(`{"total score": %d}`, max(score, 0))
 }
 
-// resolved puts results in the place of references, and says if all were there.
+// resolved replaces references by results, and reports whether there were all.
 func resolved(args json.RawMessage, st state) (any, bool) {
 	var v any
 	if json.Unmarshal(args, &v) != nil {
@@ -305,7 +305,7 @@ func resolved(args json.RawMessage, st state) (any, bool) {
 	return v, whole
 }
 
-// value is a result as a plan takes it: JSON if it is some, else text.
+// value returns a result as a plan uses it: as JSON if it is valid, else as a text.
 func value(text string) any {
 	var v any
 	if json.Unmarshal([]byte(text), &v) != nil {
@@ -314,7 +314,7 @@ func value(text string) any {
 	return v
 }
 
-// at is the part of a value that a JSON pointer names.
+// at returns the part of a value that a JSON pointer refers to.
 func at(v any, pointer string) (any, bool) {
 	for _, name := range strings.Split(pointer, "/")[1:] {
 		switch in := v.(type) {

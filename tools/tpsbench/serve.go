@@ -18,8 +18,8 @@ import (
 	"mcpschedd/tools/launch"
 )
 
-// distance is a server at a distance: it starts a command and passes lines through, those to it
-// and those from it each half the time late.
+// distance simulates a distant server: it starts a command and forwards lines, each direction
+// delayed by half the time.
 func distance(ctx context.Context, far time.Duration, command []string, in io.Reader, out io.Writer) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stderr = os.Stderr
@@ -42,7 +42,7 @@ func distance(ctx context.Context, far time.Duration, command []string, in io.Re
 	return cmd.Wait()
 }
 
-// late copies lines, each so much later than it came, in their order.
+// late copies lines in order, each with a delay.
 func late(in io.Reader, out io.Writer, by time.Duration) {
 	type line struct {
 		text []byte
@@ -64,20 +64,20 @@ func late(in io.Reader, out io.Writer, by time.Duration) {
 		time.Sleep(time.Until(l.due))
 		if !broken {
 			_, err := out.Write(l.text)
-			broken = err != nil // the rest is read and dropped, so that the reader ends
+			broken = err != nil // the rest is dropped, so that the reader ends
 		}
 	}
 }
 
-// recorded is a server whose tools are a list's, and whose answers are those of earlier runs,
-// each as late as it was then. What a plan called is not among them.
+// recorded returns a server with the tools of a list, and the answers and latencies of earlier
+// runs, except those of calls in plans.
 func recorded(tools []Tool, runs []Run, prefix string) *server.MCPServer {
 	type answer struct {
 		text   string
 		failed bool
 		took   time.Duration
 	}
-	answers := make(map[string]answer) // tool and arguments → the last answer
+	answers := make(map[string]answer) // tool and arguments → last answer
 	for _, r := range runs {
 		asked, took := make(map[string]string), make(map[string]time.Duration)
 		for _, c := range r.Calls {
@@ -112,7 +112,7 @@ func recorded(tools []Tool, runs []Run, prefix string) *server.MCPServer {
 	return s
 }
 
-// canonical is JSON in which equal values are equal texts.
+// canonical returns JSON in which equal values are equal texts.
 func canonical(data []byte) string {
 	var v any
 	if json.Unmarshal(data, &v) != nil {
@@ -122,8 +122,8 @@ func canonical(data []byte) string {
 	return string(out)
 }
 
-// readTools reads a list of tools: an answer to tools/list or its array, or the file of
-// LiveMCPBench, which has lists of many servers.
+// readTools reads a list of tools: a response to tools/list or its array, or the file of
+// LiveMCPBench, which has the lists of many servers.
 func readTools(name string) ([]Tool, error) {
 	var data json.RawMessage
 	if err := dataset.JSON(name, &data); err != nil {

@@ -12,22 +12,22 @@ import (
 	"mcpschedd/tools/dataset"
 )
 
-// Task is a compound task: one line of a file of tasks.
+// Task is a compound task: a line in a file of tasks.
 type Task struct {
 	ID       string    `json:"id"`
 	Level    string    `json:"level"` // easy or hard
-	Query    string    `json:"query"` // what the model is asked
+	Query    string    `json:"query"` // text for the model
 	Tools    []string  `json:"tools,omitempty"`
-	Subtasks []Subtask `json:"subtasks,omitempty"` // as far as they are known; a judge decides without them
+	Subtasks []Subtask `json:"subtasks,omitempty"` // as far as they are known; otherwise a judge decides without them
 }
 
-// Subtask is what one call of a tool does.
+// Subtask is one call of a tool.
 type Subtask struct {
 	ID        string          `json:"id"`
 	Text      string          `json:"text"`
 	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments,omitempty"` // with references to other results, as in a plan
-	After     []string        `json:"after,omitempty"`     // ids of subtasks whose results it needs
+	Arguments json.RawMessage `json:"arguments,omitempty"` // with references to results of others, as in a plan
+	After     []string        `json:"after,omitempty"`     // ids of the subtasks of which it needs the results
 }
 
 // Levels of tasks, and how many subtasks each may have (section 3.1 of the paper).
@@ -36,10 +36,10 @@ const (
 	mostEasy, mostHard = 5, 50
 )
 
-// directory stands for the folder that the servers work on, in queries and arguments.
+// directory stands for the working folder of the servers, in queries and arguments.
 const directory = "{{dir}}"
 
-// in is the task in a folder.
+// in returns the task for a folder.
 func (t Task) in(dir string) Task {
 	quoted, _ := json.Marshal(dir)
 	t.Query = strings.ReplaceAll(t.Query, directory, dir)
@@ -52,7 +52,7 @@ func (t Task) in(dir string) Task {
 	return t
 }
 
-// check says what is wrong with a task.
+// check returns what is invalid in a task.
 func (t *Task) check() error {
 	if t.ID == "" || strings.TrimSpace(t.Query) == "" {
 		return fmt.Errorf("task %q: want an id and a query", t.ID)
@@ -75,7 +75,7 @@ func (t *Task) check() error {
 	return nil
 }
 
-// arguments are those of a call.
+// arguments returns the arguments of the call.
 func (s *Subtask) arguments() json.RawMessage {
 	if len(s.Arguments) == 0 {
 		return json.RawMessage("{}")
@@ -83,7 +83,7 @@ func (s *Subtask) arguments() json.RawMessage {
 	return s.Arguments
 }
 
-// after is which subtasks each waits for, by their places.
+// after returns the indexes of the subtasks that each subtask waits for.
 func (t *Task) after() ([][]int, error) {
 	place := make(map[string]int)
 	for i, s := range t.Subtasks {
@@ -105,7 +105,8 @@ func (t *Task) after() ([][]int, error) {
 	return out, nil
 }
 
-// depth is how many subtasks wait for each other in a row: the least turns that make all calls.
+// depth returns the length of the longest chain of dependent subtasks: the minimum number of turns
+// for all calls.
 func (t *Task) depth() int {
 	after, err := t.after()
 	if err != nil {
@@ -118,7 +119,7 @@ func (t *Task) depth() int {
 	return int(schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{}).Makespan)
 }
 
-// need fills in the tools that the subtasks name.
+// need sets the tools from those of the subtasks.
 func (t *Task) need() {
 	t.Tools = nil
 	for _, s := range t.Subtasks {
@@ -163,12 +164,12 @@ func writeTasks(out io.Writer, tasks []Task) error {
 	return nil
 }
 
-// converted makes tasks of LiveMCPBench's. Which step feeds which is not said there, so each waits
-// for the one before it. A step has no arguments: what was called is not recorded.
+// converted converts tasks of LiveMCPBench. They do not say which step depends on which, so each
+// waits for the one before it. Arguments of calls are not known.
 func converted(all []dataset.Task) (tasks []Task) {
 	for _, found := range all {
 		t := Task{ID: found.ID, Level: easy, Query: found.Question}
-		if len(found.Steps) == len(found.Tools) { // else it is not said which tool goes with which step
+		if len(found.Steps) == len(found.Tools) { // otherwise it is unknown which tool belongs to which step
 			for i, text := range found.Steps {
 				s := Subtask{ID: fmt.Sprintf("t%d", i+1), Text: text, Tool: found.Tools[i]}
 				if i > 0 {

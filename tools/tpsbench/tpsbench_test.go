@@ -39,7 +39,7 @@ func TestGenerate(t *testing.T) {
 		}
 		writeTasks(&two, newGenerator(seed, patterns, mostHard).tasks(5, 5))
 		if one.String() != two.String() {
-			t.Errorf("seed %d: got other tasks the second time", seed)
+			t.Errorf("seed %d: got different tasks the second time", seed)
 		}
 		for _, task := range tasks {
 			linked := 0
@@ -50,7 +50,7 @@ func TestGenerate(t *testing.T) {
 				t.Errorf("%s: got %d tools, %d subtasks, %d links, depth %d", task.ID, len(task.Tools), len(task.Subtasks), linked, task.depth())
 			}
 			if strings.ContainsAny(strings.ReplaceAll(task.Query, directory, ""), "{}") {
-				t.Errorf("%s: names are left in %q", task.ID, task.Query)
+				t.Errorf("%s: placeholders are left in %q", task.ID, task.Query)
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func TestConvert(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	if len(tasks[1].Subtasks) != 0 || !slices.Equal(tasks[1].Tools, []string{"a", "b"}) {
-		t.Errorf("steps that fit no tools: got %+v", tasks[1])
+		t.Errorf("more steps than tools: got %+v", tasks[1])
 	}
 }
 
@@ -109,8 +109,8 @@ func TestPaper(t *testing.T) {
 	}
 }
 
-// fake is a server with a chain of reads, a sum, a write and the proxy's own tools, as far as
-// they are needed.
+// fake returns a cell with a server in this process: a chain of reads, a sum, a write, and those
+// of the proxy's own tools that the tests use.
 func fake(t *testing.T) *cell {
 	s := server.NewMCPServer("fake", "1", server.WithToolCapabilities(false), server.WithResourceCapabilities(false, false))
 	add := func(name, description string, answer func(args map[string]any) (any, error)) {
@@ -162,7 +162,7 @@ func inProcess(t *testing.T, s *server.MCPServer, dir string) *cell {
 	return c
 }
 
-// task is two chains of two reads, and a list.
+// task returns a task of two chains of two reads, and a list.
 func task() Task {
 	ref := func(id string) json.RawMessage { return json.RawMessage(`{"path":{"$ref":"` + id + `#/content"}}`) }
 	path := json.RawMessage(`{"path":"{{dir}}/a"}`)
@@ -192,7 +192,7 @@ func TestSkillsAndSchedules(t *testing.T) {
 		{well, self, plan, 1, 1, 1},
 		{well, rule, parallel, 2, 1, 1},
 		{serially, none, parallel, 5, 1, 0},
-		{inParallel, none, parallel, 1, 0.6, 1}, // what needs results gets guesses
+		{inParallel, none, parallel, 1, 0.6, 1}, // calls that need results are made with guesses
 		{badly, self, serial, 4, 0.8, 0},        // one subtask is forgotten
 	} {
 		s := script{task: one, skill: test.skill}
@@ -206,7 +206,7 @@ func TestSkillsAndSchedules(t *testing.T) {
 		}
 		for _, call := range r.work() {
 			if call.Subtask == "" && test.skill != badly {
-				t.Errorf("%+v: %+v is for no subtask", test, call)
+				t.Errorf("%+v: %+v belongs to no subtask", test, call)
 			}
 		}
 		if scored := r.Score != nil; scored != (test.strategy != none) {
@@ -217,7 +217,7 @@ func TestSkillsAndSchedules(t *testing.T) {
 	}
 }
 
-// chat is an endpoint of OpenAI's kind.
+// chat returns an endpoint with OpenAI's interface.
 func chat(t *testing.T, handle func(n int64, w http.ResponseWriter, body map[string]any)) (*endpoint, *atomic.Int64) {
 	var n atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -239,7 +239,7 @@ func TestEndpointFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		handle func(n int64, w http.ResponseWriter)
 		asked  int64
-		want   string // of the error; "" for none
+		want   string // part of the error; "" for none
 	}{
 		"fine":       {func(_ int64, w http.ResponseWriter) { io.WriteString(w, fine) }, 1, ""},
 		"busy":       {func(n int64, w http.ResponseWriter) { busyOnce(n, w, http.StatusTooManyRequests) }, 2, ""},
@@ -317,12 +317,12 @@ func TestEndpointWire(t *testing.T) {
 		t.Errorf("anthropic: got %+v, %v", reply, err)
 	}
 	if turns := got["messages"].([]any); got["system"] != "be brief" || len(turns) != 3 || len(turns[2].(map[string]any)["content"].([]any)) != 2 {
-		t.Errorf("anthropic: was sent %v, want the answers of a turn in one message", got)
+		t.Errorf("anthropic: got %v, want the answers of a turn in one message", got)
 	}
 }
 
-// TestBadCalls: arguments that are no JSON, tools that do not exist and a model that never ends
-// are the model's own fault: the run ends well, and the judge has the last word.
+// TestBadCalls: arguments that are not JSON, unknown tools and a model that never ends are the
+// model's faults, so the run ends without an error and is judged.
 func TestBadCalls(t *testing.T) {
 	c := fake(t)
 	turn := 0
@@ -347,7 +347,7 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// TestStalledCall: a tool that does not answer ends its call, not the run.
+// TestStalledCall: if a tool does not answer, its call ends, and the run continues.
 func TestStalledCall(t *testing.T) {
 	stalled := func(ctx context.Context, _ string, _ json.RawMessage) (string, bool, error) {
 		<-ctx.Done()
@@ -393,8 +393,8 @@ func TestJudgeAnswers(t *testing.T) {
 	}
 }
 
-// TestBudget: a request that could cost too much is not sent, an endpoint that takes more than
-// was foreseen ends the run, and what was spent in earlier runs counts.
+// TestBudget: a request that could cost too much is not sent. If an endpoint charges more than
+// reserved, the run ends. The costs of earlier runs count.
 func TestBudget(t *testing.T) {
 	e, n := chat(t, func(_ int64, w http.ResponseWriter, _ map[string]any) {
 		io.WriteString(w, `{"choices":[{"message":{"content":"yes"}}],"usage":{"prompt_tokens":5000000,"completion_tokens":3}}`)
@@ -407,7 +407,7 @@ func TestBudget(t *testing.T) {
 	if _, err := ask(t.Context(), Request{}); err != errBudget || n.Load() != 1 || p.total() < 5 {
 		t.Errorf("got %v after %d requests and $%.2f", err, n.Load(), p.total())
 	}
-	for charged, want := range map[bool]float64{true: tries * 0.1, false: 0} { // every try that may have been charged counts
+	for charged, want := range map[bool]float64{true: tries * 0.1, false: 0} { // every attempt that may have been charged counts
 		p := &purse{most: 1}
 		failing := func(context.Context, Request) (Reply, error) {
 			return Reply{}, passing{error: io.EOF, charged: charged}
@@ -417,7 +417,7 @@ func TestBudget(t *testing.T) {
 		}
 	}
 	if _, err := (&purse{most: 0.00001}).limit(e.ask, Price{1, 1}, 100)(t.Context(), Request{}); err != errBudget || n.Load() != 1 {
-		t.Errorf("an answer that may be too dear: got %v after %d requests", err, n.Load())
+		t.Errorf("an answer that may be too expensive: got %v after %d requests", err, n.Load())
 	}
 }
 
@@ -442,7 +442,7 @@ func newExperiment(t *testing.T, file string, model Model) *experiment {
 	}
 }
 
-// TestResume: runs that failed are made again, others are not, and a line cut short is gone.
+// TestResume: failed runs are repeated, others are not, and an incomplete line is removed.
 func TestResume(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.jsonl")
 	c := fake(t)
@@ -469,7 +469,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e = newExperiment(t, file, nil); len(e.todo(e.arms[0])) != 0 {
-		t.Error("got something to do at the end")
+		t.Error("got tasks to do at the end")
 	}
 
 	runs := e.all()
@@ -490,7 +490,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("trajectories: got %+v, %v", all, err)
 	}
 
-	// The same calls are answered by what was recorded.
+	// The same calls are answered with the recorded answers.
 	tools := filepath.Join(t.TempDir(), "tools.json")
 	os.WriteFile(tools, []byte(`{"tools":[{"name":"read","inputSchema":{"type":"object"}}]}`), 0o600)
 	list, err := readTools(tools)

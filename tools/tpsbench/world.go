@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// makeWorld makes the folder that the servers of a cell work on, the same for all.
+// makeWorld creates the working folder of a cell's servers, with the same content for all cells.
 func makeWorld(dir string) error {
-	files := make(map[string]string) // name → contents
+	files := make(map[string]string) // name → content
 	for n := range size {
 		files[fmt.Sprintf("notes/note-%d.txt", n)] = fmt.Sprintf("Note %d: %s stands by the %s, %d paces on.", n, words[n%len(words)], words[(n+2)%len(words)], 7*n)
 		for i := range mostHard {

@@ -1,12 +1,11 @@
 // Command tokens counts the tokens of texts, as the proxy counts those of an answer.
 //
-// Its one idea: what a script in another language measures is counted by the same
-// code that cuts answers to a budget, so that the two never disagree.
+// Scripts in other languages use it, so that they count with the code that cuts answers to a budget.
 //
 //	printf '"one text"\n"another"\n' | go run -C tools ./compare/tokens
 //
-// It reads JSON strings and writes a number for each, a line each. It leaves out
-// every vocabulary but the proxy's own (o200k_base).
+// It reads JSON strings and writes the number of tokens of each on a line. The only vocabulary is
+// the proxy's (o200k_base).
 package main
 
 import (
@@ -26,7 +25,7 @@ func main() { launch.Main("tokens", run) }
 
 func run(_ context.Context, _ []string, stdout, _ io.Writer) error { return count(os.Stdin, stdout) }
 
-// count writes the number of tokens of each text it reads.
+// count writes the number of tokens of each text that it reads.
 func count(in io.Reader, out io.Writer) error {
 	w := bufio.NewWriter(out)
 	for texts, n := json.NewDecoder(in), 1; ; n++ {
