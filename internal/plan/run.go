@@ -55,7 +55,7 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 }
 
 // execution is a running plan. It is used on Run's goroutine only. A step without for_each is run
-// as one with one item.
+// as one with one item. It has more than 15 fields because the limits of a plan are among them.
 //
 //	queue.Next ──► begin ──► start ──► a goroutine: perform ──► answers ──► answered ──► end ──► queue.Done
 type execution struct {

@@ -38,7 +38,8 @@ func Read(arguments []byte, n *Named, o Options) (p *Plan, err error) {
 	return p, nil
 }
 
-// Executor executes plans of one client.
+// Executor executes plans of one client. It has more than 15 fields because the limits of a
+// plan are among them.
 type Executor struct {
 	Runner
 	Settings func() *Settings                       // in force now; a reload may change them while the plan runs

@@ -32,7 +32,8 @@ import (
 )
 
 // Upstream is one configured server. Mutexes of the package nest in this order: Upstream.mu,
-// listenRequest.mu, conn.mu, then those of an instance, a request and a link.
+// listenRequest.mu, conn.mu, then those of an instance, a request and a link. It has more than 15
+// fields because what is known of a server outlives its instances.
 type Upstream struct {
 	spec Spec
 	o    Options        // Invalidated, WriteSettle, Asked and Changed are not nil
