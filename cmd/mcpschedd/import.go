@@ -212,7 +212,7 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 		}
 		for _, s := range servers {
 			if s.From.File == f.path {
-				line("  " + s.Called + ": " + p.decision(s))
+				line("  " + s.Called + ": " + decision(s))
 			}
 		}
 	}
@@ -224,13 +224,10 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 }
 
 // obstacle describes why a server is not added to the configuration; "" if it is.
-func (p *importPlan) obstacle(s clients.Server) string {
-	u := p.upstream(s.Name)
+func obstacle(s clients.Server) string {
 	switch {
 	case s.Stays != "":
 		return "stays with its client: " + s.Stays
-	case !s.New && u != nil && !u.Enabled:
-		return "is already configured as upstreams." + s.Name + ", and disabled"
 	case !s.New:
 		return "is already configured as upstreams." + s.Name
 	}
@@ -238,8 +235,8 @@ func (p *importPlan) obstacle(s clients.Server) string {
 }
 
 // decision describes what an import would do with the server.
-func (p *importPlan) decision(s clients.Server) string {
-	what := p.obstacle(s)
+func decision(s clients.Server) string {
+	what := obstacle(s)
 	if what == "" {
 		what = "would be imported"
 		if s.Renamed() {
@@ -270,7 +267,7 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 	taken := false
 	for _, s := range p.reader.Servers() {
 		taken = taken || s.Stays == ""
-		why := p.obstacle(s)
+		why := obstacle(s)
 		if why == "" && s.Renamed() {
 			say(stderr, "note: %s becomes upstreams.%s, as another server has the name", s.Called, s.Name)
 		}

@@ -88,11 +88,8 @@ func (p *importPlan) readFile(path string) error {
 func (p *importPlan) decide(trust []string) error {
 	p.reader.Deny()
 	p.reader.Name(func(s clients.Server) bool {
-		if p.upstream(s.Name) == nil {
-			return true
-		}
-		p.chooseFile(&s)
-		return p.same(s)
+		have := p.upstream(s.Name)
+		return have == nil || p.runsSame(have, s)
 	})
 	trusted := make(map[string]bool)
 	servers := p.reader.Servers()
@@ -109,7 +106,7 @@ func (p *importPlan) decide(trust []string) error {
 		case first < i: // several clients have it
 			s.Stays, s.File = servers[first].Stays, servers[first].File
 		case s.Stays == "":
-			s.New = p.upstream(s.Name) == nil // else it is the same server
+			s.Stays, s.New = p.stays(*s), p.upstream(s.Name) == nil
 		}
 	}
 	for _, name := range trust {
@@ -160,14 +157,38 @@ func (p *importPlan) upstream(name string) *config.Upstream {
 	return nil
 }
 
-// same reports whether the configuration has the server under its name, with the same settings, as
-// far as clients have them, and the same variables. It may be disabled.
-func (p *importPlan) same(s clients.Server) bool {
-	have := p.upstream(s.Name)
-	c, err := config.Default().Parse(p.have.Path, clients.TOML([]clients.Server{s}))
-	if have == nil || err != nil {
-		return false
+// stays returns why the server, whose name is free or that of an upstream that runs the same, must
+// stay with its client: it would work otherwise, or not at all.
+func (p *importPlan) stays(s clients.Server) string {
+	switch have := p.upstream(s.Name); {
+	case have == nil:
+		return ""
+	case !have.Enabled && !s.Block.Disabled:
+		return fmt.Sprintf("upstreams.%s is the same server and disabled: mcpschedd enable %[1]s", have.Name)
+	case !p.same(have, s):
+		return fmt.Sprintf("upstreams.%s is the same server with other settings", have.Name)
 	}
+	return ""
+}
+
+// block returns the server's block as the configuration reads it.
+func (p *importPlan) block(s clients.Server) config.Upstream {
+	c, err := config.Default().Parse(p.have.Path, clients.TOML([]clients.Server{s}))
+	if err != nil {
+		return config.Upstream{}
+	}
+	return c.Upstreams[0]
+}
+
+// runsSame reports whether an upstream is the server: it runs the same command or has the same URL.
+func (p *importPlan) runsSame(have *config.Upstream, s clients.Server) bool {
+	b := p.block(s)
+	return b.Command == have.Command && slices.Equal(b.Args, have.Args) && b.URL == have.URL
+}
+
+// same reports whether an upstream has the server's name and settings, as far as clients have them,
+// and the same variables.
+func (p *importPlan) same(have *config.Upstream, s clients.Server) bool {
 	if want := s.VariablesText(); want != nil {
 		if text, err := os.ReadFile(p.beside(s.File)); err != nil || !bytes.Equal(text, want) {
 			return false
@@ -179,7 +200,7 @@ func (p *importPlan) same(s clients.Server) bool {
 			Transport: u.Transport, Headers: u.Headers, Folders: u.Folders, Tools: u.Tools,
 		}
 	}
-	return reflect.DeepEqual(entry(*have), entry(c.Upstreams[0]))
+	return reflect.DeepEqual(entry(*have), entry(p.block(s)))
 }
 
 // beside returns the path of a file whose name is relative to the configuration.

@@ -97,16 +97,19 @@ func (c *Change) open() (*state.File, error) {
 // missingFolders returns the folders of a path that do not exist, the deepest first.
 func missingFolders(path string) (all []string) {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) { // on Windows a drive may be missing
 			return all
 		}
 		all = append(all, dir)
 	}
 }
 
-// removeFolders removes the folders that were created for the file.
+// removeFolders removes the folders that were created for the file and are empty.
 func (c *Change) removeFolders() {
 	for _, dir := range c.Made {
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // such as a link that has taken its place
+			return
+		}
 		_ = os.Remove(dir) // fails if it has other files
 	}
 }
