@@ -22,10 +22,12 @@ type shownLists struct {
 	changes throttle // notifies the client of changed lists
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
-	shown [upstream.Lists][]byte // nil if not shown yet; outdated if the client could not be told of a change
+	shown [upstream.Lists][]byte // nil if not shown yet
+	owed  [upstream.Lists]bool   // the list has changed, and the client could not be told
 
-	choosing sync.Mutex
-	choice   atomic.Pointer[choice] // which tools are listed; nil if not decided yet, or all are
+	choice    atomic.Pointer[choice] // which tools are listed; nil if not decided yet, or all are
+	choosing  sync.Mutex             // held while the choice is made
+	undecided bool                   // all tools were listed, as the choice could not be made
 }
 
 func newShownLists(s *session) *shownLists {
@@ -34,8 +36,8 @@ func newShownLists(s *session) *shownLists {
 	return lists
 }
 
-// outdated is a list that equals no other.
-var outdated = []byte("outdated")
+// retryNotify is the time after which a client that does not read is told again of a changed list.
+const retryNotify = 5 * time.Second
 
 // notifyChanges sends a list_changed notification for each list that was shown before and
 // has changed. If the client does not read, it tries again later.
@@ -43,21 +45,22 @@ func (s *shownLists) notifyChanges() {
 	sent := make(map[string]bool) // one notification covers resources and their templates
 	for l := range upstream.Lists {
 		s.mu.Lock()
-		shown := s.shown[l] != nil
+		shown, owed := s.shown[l] != nil, s.owed[l]
 		s.mu.Unlock()
 		if !shown {
 			continue
 		}
-		if _, changed := s.show(l); changed && !sent[l.Changed()] {
-			if err := s.s.notify(l.Changed(), nil); err != nil {
-				s.mu.Lock()
-				s.shown[l] = outdated
-				s.mu.Unlock()
-				s.changes.trigger()
-				continue
-			}
-			sent[l.Changed()] = true
+		if _, changed := s.show(l); !changed && !owed || sent[l.Changed()] {
+			continue
 		}
+		if err := s.s.notify(l.Changed(), nil); err != nil {
+			s.mu.Lock()
+			s.owed[l] = true
+			s.mu.Unlock()
+			time.AfterFunc(retryNotify, s.changes.trigger)
+			continue
+		}
+		sent[l.Changed()] = true
 	}
 }
 
@@ -68,7 +71,7 @@ func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
 	s.mu.Lock()
 	now = mergedList(s.s, l)
 	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
-	s.shown[l] = now
+	s.shown[l], s.owed[l] = now, false
 	s.mu.Unlock()
 	if changed {
 		s.s.subscriptions.publish(l.Changed(), nil, func(o *listener) bool { return slices.Contains(o.changes, l.Changed()) })
@@ -100,6 +103,9 @@ func refuseCursor(x *request) error {
 // upstreams, in the order of the configuration, and the proxy's own. It is never nil.
 func mergedList(s *session, list upstream.List) []byte {
 	v := s.view()
+	if list == upstream.Tools {
+		v.decide(true)
+	}
 	own := v.ownItems(list) // first, so that the proxy's tools get their names before the upstreams' do
 	items := v.upstreamItems(list)
 	if list == upstream.Tools {

@@ -205,7 +205,7 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
 	case x.s.ctx.Err() != nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
-	case r.inFlight.Add(1) > maxRequests:
+	case x.step == nil && r.inFlight.Add(1) > maxRequests: // a plan limits its steps
 		r.inFlight.Add(-1)
 		return tooManyRequests
 	}
@@ -230,7 +230,9 @@ func (r *requests) forget(x *request) {
 // done ends a request that was added.
 func (r *requests) done(x *request) {
 	r.forget(x) // if it was not answered
-	r.inFlight.Add(-1)
+	if x.step == nil {
+		r.inFlight.Add(-1)
+	}
 	x.s.running.Done()
 }
 

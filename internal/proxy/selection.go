@@ -53,9 +53,13 @@ type choice struct {
 // allTools is the choice that lists all tools.
 var allTools choice
 
-// choose returns the session's choice, and makes it in the first call. Under "auto" a list that is
-// short enough decides nothing while that of another server is unknown.
-func (v view) choose() *choice {
+// choose returns the session's choice, as the client has seen it if it has listed the tools.
+func (v view) choose() *choice { return v.decide(false) }
+
+// decide makes the session's choice, once. Under "auto" a list that is short enough decides nothing
+// while that of another server is unknown. After such a list only a later one decides, so that no
+// call follows a choice that the client has not seen. listing means that the list is being made.
+func (v view) decide(listing bool) *choice {
 	s, p := v.s, v.p
 	if !p.Selection.on() || !v.own() {
 		return &allTools
@@ -68,6 +72,9 @@ func (v view) choose() *choice {
 	if c := s.lists.choice.Load(); c != nil {
 		return c
 	}
+	if s.lists.undecided && !listing {
+		return &allTools
+	}
 	name := jsonrpc.Text(s.client.load().Info, "name")
 	c := &choice{pins: make(map[string]string), preload: searchingClients[name]}
 	size, whole := 0, true // bytes of the list
@@ -79,6 +86,7 @@ func (v view) choose() *choice {
 	}
 	c.search = p.Selection.Tools == "search" || !c.preload && size/record.BytesPerToken > p.Selection.Over
 	if !whole && !c.search && !c.preload {
+		s.lists.undecided = listing
 		return &allTools
 	}
 	search := s.srv.catalog.search

@@ -120,7 +120,8 @@ func TestSelectionAuto(t *testing.T) {
 	}
 }
 
-// auto: nothing is decided by a short list while that of another server is unknown.
+// auto: nothing is decided by a short list while that of another server is unknown. Calls follow the
+// list that the client has seen, and the client is notified of the next one.
 func TestSelectionAutoWhileAListIsUnknown(t *testing.T) {
 	known := make(chan struct{})
 	_, late := remote(t, mcptest.Options{
@@ -141,11 +142,19 @@ func TestSelectionAutoWhileAListIsUnknown(t *testing.T) {
 		o.Upstreams, o.StartupWait = append(o.Upstreams, late), time.Millisecond
 	})
 	c := introduced(t, p, "tester")
-	if list := c.request("tools/list", ""); strings.Contains(list, `"find_tools"`) {
-		t.Errorf("searched before the long list is known: %s", list)
+	listed := func(name string) bool { return strings.Contains(c.request("tools/list", ""), `"name":"`+name+`"`) }
+	settles(t, "the short list is shown", func() bool { return listed("shop__put") })
+	c.call("shop__put", "")
+	if listed("find_tools") {
+		t.Error("tools are searched for before the long list is known")
 	}
+	notified := func() int { return strings.Count(strings.Join(c.transcript(), ""), "notifications/tools/list_changed") }
+	before := notified()
 	close(known)
-	settles(t, "the long list is searched", func() bool { return strings.Contains(c.request("tools/list", ""), `"find_tools"`) })
+	settles(t, "the client is notified", func() bool { return notified() > before })
+	if !listed("find_tools") || listed("shop__put") {
+		t.Error("the long list is not searched")
+	}
 }
 
 // auto: of stateless clients with the same capabilities, each is listed what fits its name.

@@ -52,7 +52,7 @@ func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
 func (t *tasks) running() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.byID.Values(), func(r taskRun) bool { return !r.write.Ended() })
+	return slices.ContainsFunc(t.byID.Values(), func(r taskRun) bool { return !r.ended && !r.write.Ended() })
 }
 
 // holders returns the leases on servers that may have the task of a request: the server that
@@ -125,34 +125,37 @@ func taskID(result []byte) (id string, ok bool) {
 // maxTaskPages is of how many pages a server's list of tasks is read.
 const maxTaskPages = 100
 
-// serveTaskList serves tasks/list with the tasks of all servers. It fails if there are none and a
-// server failed.
+// serveTaskList serves tasks/list with the tasks of all servers. It fails if every server failed.
 func serveTaskList(x *request) outcome {
 	if err := refuseCursor(x); err != nil {
 		return outcome{err: err}
 	}
 	var all [][]byte
-	var failure *outcome
+	var failed *upstreamCall
+	var failure outcome
+	listed := false
 	running := func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") } // a server that is starting has no task yet
 	for _, l := range filterLeases(x.s.leases.current(), running) {
-		c := newCall(x, l, nil)
+		c, cursor := newCall(x, l, nil), []byte(nil)
 		for range maxTaskPages {
 			o := callUpstream(x, c)
 			if o.err != nil || o.answer.Error != nil {
-				failure = &o
+				failed, failure = c, o
 				break
 			}
+			listed = true
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
 			next := jsonrpc.Get(o.answer.Result, "nextCursor")
-			if next == nil || string(next) == "null" {
+			if next == nil || string(next) == "null" || bytes.Equal(next, cursor) {
 				break
 			}
-			c = newCall(x, l, nil)
+			c, cursor = newCall(x, l, nil), next
 			c.params = parsedParams(jsonrpc.Set(x.msg.Index.Raw(), "cursor", next))
 		}
 	}
-	if len(all) == 0 && failure != nil {
-		return *failure
+	if failed != nil && !listed {
+		x.call = failed // the error is that call's
+		return failure
 	}
 	return ownOutcome(slices.Concat([]byte(`{"tasks":[`), bytes.Join(all, []byte(",")), []byte("]}")))
 }

@@ -201,7 +201,7 @@ func (in *instance) sendSettings(c *conn, changed bool) {
 		}
 	}
 	for uri := range c.subscribed {
-		if !slices.Contains(wanted, uri) {
+		if _, found := slices.BinarySearch(wanted, uri); !found {
 			delete(c.subscribed, uri)
 			c.sendSetting("resources/unsubscribe", "uri", uri)
 		}

@@ -31,12 +31,14 @@ type cursor struct {
 	id       string        // the last event id; empty if there was none
 	retry    time.Duration // the wait before the next connection, as the server set it
 	failures int           // attempts that did not advance the position; each doubles the wait
+	waited   time.Duration // the last wait
 }
 
 // wait blocks until the stream may be resumed.
 func (at *cursor) wait(ctx context.Context) error {
 	first := max(at.retry, minRetry)
-	return sleep(ctx, max(first, min(first<<min(at.failures, 10), maxRetryWait)))
+	at.waited = max(first, min(first<<min(at.failures, 10), maxRetryWait))
+	return sleep(ctx, at.waited)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -194,7 +196,7 @@ func (l *httpLink) readOwn(body io.ReadCloser, at *cursor) {
 		l.c.logInvalid(nil, err)
 		at.id = "" // resumed after its last event, the stream would begin with this one again
 	}
-	if time.Since(began) > maxRetryWait {
+	if time.Since(began) > at.waited { // it is open most of the time
 		at.failures = 0
 	}
 }
