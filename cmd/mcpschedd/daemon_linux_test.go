@@ -25,6 +25,7 @@ import (
 
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/paths"
 )
 
 // daemonTest is a configuration for clients that use a daemon.
@@ -436,5 +437,41 @@ func TestDaemonKilled(t *testing.T) {
 	}
 	for range 2 {
 		beacon.Next().Gone()
+	}
+}
+
+// However the paths of the configuration and of the state directory are written, connect, hook, call
+// and stats find the daemon, whose socket is named by a hash of them.
+func TestDaemonFoundByAnySpelling(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), strings.Repeat("long", 25)) // the state directory is in the hash too
+	if err := os.MkdirAll(filepath.Join(folder, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "c.toml")
+	t.Setenv("MCPSCHEDD_CONFIG", folder+"//x/../c.toml")
+	for _, stateDir := range []string{folder + "/state/", folder + "//x/../state", "state/"} {
+		if err := os.WriteFile(file, fmt.Appendf(nil, "server.state_dir = %q\n", stateDir), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, dir, err := loadWithState("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		place, err := daemon.NewPlace(dir.Path(""), c.Path) // as the daemon does
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("unix", place.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		located, path, err := paths.Locate("", os.Getenv)
+		if _, runs := daemon.Find(located, path); err != nil || !runs {
+			t.Errorf("state_dir %q: connect looks in %q for %q, %v, want the daemon", stateDir, located, path, err)
+		}
+		if _, runs := daemonOf(c); !runs {
+			t.Errorf("state_dir %q: call and stats do not find the daemon", stateDir)
+		}
+		l.Close()
 	}
 }

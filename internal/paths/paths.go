@@ -15,7 +15,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Search returns the path of the configuration file: flag if it is not "", else $MCPSCHEDD_CONFIG,
+// Search returns the path of the configuration file, cleaned: flag if it is not "", else $MCPSCHEDD_CONFIG,
 // an absolute path, else mcpschedd/pipeline_config.toml in $XDG_CONFIG_HOME or ~/.config. A file
 // named by flag or $MCPSCHEDD_CONFIG must exist. If the last of these files does not exist, found
 // is false and the built-in defaults apply. Search never looks in the working directory, because a
@@ -25,7 +25,7 @@ func Search(flag string, env func(string) string) (path string, found bool, err 
 	case flag != "":
 		path, err = filepath.Abs(flag)
 	case env("MCPSCHEDD_CONFIG") != "":
-		if path = env("MCPSCHEDD_CONFIG"); !filepath.IsAbs(path) {
+		if path = filepath.Clean(env("MCPSCHEDD_CONFIG")); !filepath.IsAbs(path) {
 			err = fmt.Errorf("MCPSCHEDD_CONFIG: want an absolute path, have %q", path)
 		}
 	default:
@@ -49,7 +49,7 @@ func Search(flag string, env func(string) string) (path string, found bool, err 
 }
 
 // Locate returns the state directory, and the configuration file that [Search] finds, whose content
-// need not be valid.
+// need not be valid. Both are cleaned: a daemon is found by a hash of them.
 func Locate(flag string, env func(string) string) (stateDir, file string, err error) {
 	file, found, err := Search(flag, env)
 	if err == nil && found {
@@ -101,11 +101,11 @@ func ConfiguredStateDir(path string) (string, error) {
 // comes from the tool whose annotations this proxy took over. A later version cannot be read.
 const MaxEarlierVersion = 4
 
-// StateDir returns the state directory: the configured one if it is not "", else mcpschedd in
+// StateDir returns the state directory, cleaned: the configured one if it is not "", else mcpschedd in
 // $XDG_STATE_HOME or ~/.local/state.
 func StateDir(configured string, env func(string) string) (string, error) {
 	if configured != "" {
-		return configured, nil
+		return filepath.Clean(configured), nil
 	}
 	return userDir("XDG_STATE_HOME", filepath.Join(".local", "state"), env)
 }

@@ -45,6 +45,7 @@ func TestSearch(t *testing.T) {
 		{name: "relative flag", flag: "flag.toml", want: flag, found: true},
 		{name: "missing flag", flag: "none.toml", env: map[string]string{"HOME": home}, err: "none.toml"},
 		{name: "variable", env: map[string]string{"MCPSCHEDD_CONFIG": named, "XDG_CONFIG_HOME": xdg}, want: named, found: true},
+		{name: "spelling of the variable", env: map[string]string{"MCPSCHEDD_CONFIG": dir + "//home/.././named.toml"}, want: named, found: true},
 		{name: "missing variable", env: map[string]string{"MCPSCHEDD_CONFIG": named + "x", "HOME": home}, err: "named.tomlx"},
 		{name: "relative variable", env: map[string]string{"MCPSCHEDD_CONFIG": "named.toml"}, err: "want an absolute path"},
 		{name: "xdg", env: map[string]string{"XDG_CONFIG_HOME": xdg, "HOME": home}, want: inXDG, found: true},
@@ -70,6 +71,7 @@ func TestStateDir(t *testing.T) {
 		want             string
 	}{
 		{"configured", "/s", map[string]string{"HOME": "/h"}, "/s"},
+		{"spelling", "/s//t/../u/", nil, "/s/u"},
 		{"xdg", "", map[string]string{"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/mcpschedd"},
 		{"home", "", map[string]string{"XDG_STATE_HOME": "x", "HOME": "/h"}, "/h/.local/state/mcpschedd"},
 		{"none", "", nil, ""},
