@@ -2,11 +2,9 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -15,7 +13,6 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
-	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -64,7 +61,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if err := disabled(c, name); err != nil {
 		return err
 	}
-	o := options(c, dir, slog.New(slog.DiscardHandler))
+	o := options(c, dir.OnlyRead(), slog.New(slog.DiscardHandler))
 	if len(o.Upstreams) == 0 {
 		return noUpstream(c)
 	}
@@ -78,7 +75,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if !at.Allows(tool) {
 		say(stderr, "note: upstream %q: its key tools leaves out %q, so clients do not see it", at.name(), tool)
 	}
-	learned, err := at.learnedState(dir)
+	learned, err := at.learnedState()
 	if err != nil {
 		say(stderr, "note: learned state of upstream %q: %v", at.name(), err)
 	}
@@ -113,7 +110,8 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	return err
 }
 
-// lastKnown is a configured upstream with its last known offer.
+// lastKnown is a configured upstream with its last known offer. Its storage is only read (see
+// [state.Dir.OnlyRead]).
 type lastKnown struct {
 	proxy.Upstream
 	offer *upstream.Offer // nil if unknown
@@ -133,21 +131,12 @@ func (k lastKnown) tools() []string {
 	return names
 }
 
-// errOnlyRead ends an update that only reads.
-var errOnlyRead = errors.New("only read")
-
 // learnedState returns what was learned of the upstream; nothing if nothing was.
-func (k lastKnown) learnedState(dir state.Dir) (learned speculate.State, err error) {
-	if _, err := os.Stat(dir.Path("learned")); err != nil {
-		return learned, nil // reading it would create the directory
-	}
+func (k lastKnown) learnedState() (learned speculate.State, err error) {
 	err = k.Learned(func(stored speculate.State) (speculate.State, error) {
 		learned = stored
-		return stored, errOnlyRead
+		return stored, nil
 	})
-	if errors.Is(err, errOnlyRead) {
-		err = nil
-	}
 	return learned, err
 }
 

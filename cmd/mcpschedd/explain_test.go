@@ -48,10 +48,22 @@ tools."notes/*".side_effect_class = "read_only"
 	if err != nil {
 		t.Fatal(err)
 	}
+	locks, err := filepath.Glob(dir.Path("learned/*.lock"))
+	if err != nil || len(locks) == 0 {
+		t.Fatalf("got %v, %v, want the locks of the update", locks, err)
+	}
+	for _, lock := range locks {
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if got, want := explained("ask"), "prefetched: no, it is barred for good: its prefetch asked the client a question\n"; !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := explained("peek"); !strings.Contains(got, "prefetched: yes") { // the operator declares it read-only
 		t.Errorf("got %s, want that it is prefetched", got)
+	}
+	if locks, _ := filepath.Glob(dir.Path("learned/*.lock")); len(locks) > 0 {
+		t.Errorf("got the locks %v of what is only read", locks)
 	}
 }

@@ -125,6 +125,7 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 	if err != nil {
 		return nil, err
 	}
+	dir = dir.OnlyRead()
 	o := options(c, dir, slog.New(slog.DiscardHandler))
 	t := &tuning{stderr: stderr, config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
 	t.tuner = tune.New(tune.Options{
@@ -239,7 +240,7 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 
 // readLearned reads the learned state of an upstream, if any.
 func (t *tuning) readLearned(k lastKnown) error {
-	learned, err := k.learnedState(t.dir)
+	learned, err := k.learnedState()
 	if err == nil && len(learned.Server) > 0 {
 		err = t.tuner.AddLearned(k.name(), learned)
 	}

@@ -14,14 +14,24 @@ import (
 )
 
 // Dir is a state folder.
-type Dir struct{ path string }
+type Dir struct {
+	path     string
+	onlyRead bool // see OnlyRead
+}
 
 // Open creates the folder (0700) if it is missing, and returns it.
 func Open(path string) (Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return Dir{}, fmt.Errorf("state folder: %w", err)
 	}
-	return Dir{path}, nil
+	return Dir{path: path}, nil
+}
+
+// OnlyRead returns the folder for a command that only reads, also where it must not write: Write
+// and Update change nothing, and take no lock.
+func (d Dir) OnlyRead() Dir {
+	d.onlyRead = true
+	return d
 }
 
 // Path returns the path of a file.
@@ -33,5 +43,8 @@ func (d Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)
 // Write replaces a file (0600). After a crash it has the old content or the new one. If two
 // processes write at once, the later one wins.
 func (d Dir) Write(name string, data []byte) error {
+	if d.onlyRead {
+		return nil
+	}
 	return replace(d.Path(name), data, 0o600, func(*os.File) error { return nil })
 }

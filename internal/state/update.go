@@ -20,19 +20,13 @@ const lockWait = 2 * time.Second
 // process at a time. If next returns an error, the file is unchanged. If the lock is not
 // acquired within two seconds, Update returns an error and does not call next.
 func (d Dir) Update(name string, next func(old []byte) ([]byte, error)) error {
-	path := d.Path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
+	if !d.onlyRead {
+		unlock, err := lock(d.Path(name))
+		if err != nil {
+			return err
+		}
+		defer unlock()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
-	defer cancel()
-	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, 10*time.Millisecond); errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s.lock: another process holds it: %w", path, err)
-	} else if err != nil {
-		return fmt.Errorf("%s.lock: %w", path, err)
-	}
-	defer lock.Close() // keeps the file, which waiting processes have open
 	old, err := d.Read(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -42,4 +36,20 @@ func (d Dir) Update(name string, next func(old []byte) ([]byte, error)) error {
 		return err
 	}
 	return d.Write(name, data)
+}
+
+// lock takes the lock of a file, whose folder it creates.
+func lock(path string) (unlock func() error, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	l := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if _, err := l.TryLockContext(ctx, 10*time.Millisecond); errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("%s.lock: another process holds it: %w", path, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s.lock: %w", path, err)
+	}
+	return l.Close, nil // Close keeps the file, which waiting processes have open
 }

@@ -75,3 +75,29 @@ func TestUpdateRefused(t *testing.T) {
 		t.Errorf("got %q, %v, want the file unchanged", got, err)
 	}
 }
+
+// A command that only reads needs neither the lock nor the right to write.
+func TestOnlyRead(t *testing.T) {
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Write("n", []byte("as it was")); err != nil {
+		t.Fatal(err)
+	}
+	reading := dir.OnlyRead()
+	for name, want := range map[string]string{"n": "as it was", "sub/n": ""} {
+		var have []byte
+		err := reading.Update(name, func(old []byte) ([]byte, error) { have = old; return []byte("new"), nil })
+		if err != nil || string(have) != want {
+			t.Errorf("%s: got %q, %v, want %q", name, have, err, want)
+		}
+	}
+	if err := reading.Write("m", nil); err != nil {
+		t.Error(err)
+	}
+	entries, err := os.ReadDir(dir.Path(""))
+	if got, _ := dir.Read("n"); err != nil || len(entries) != 1 || string(got) != "as it was" {
+		t.Errorf("got %v, %q, %v, want only the file, unchanged", entries, got, err)
+	}
+}
