@@ -45,9 +45,13 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 			return o, a, err
 		}
 	}
+	maxAge := recordedAge(&c.Enrichment)
 	for _, set := range f.sets {
 		if err := over(setting(c, set)); err != nil {
 			return o, a, usage("--set: %v", err)
+		}
+		if c.Positions[config.Key("enrichment", "max_age")] > 0 {
+			maxAge = c.Enrichment.MaxAge // as given, even if it is the default
 		}
 	}
 	models, problems := valuemodel.Compile(list)
@@ -59,7 +63,7 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 		Model: func(tool string) *valuemodel.Model {
 			return models.Resolve(recordedTools(), tool, valuemodel.Hints{})
 		},
-		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: recordedAge(e),
+		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: maxAge,
 		KeepTurns: f.keepTurns, Think: f.think,
 	}
 	return o, arm(f, e, c.Dedup.Options), nil

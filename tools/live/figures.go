@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 )
 
 // figures are the sums over the plays of an arm.
@@ -64,7 +63,7 @@ type replayed struct {
 
 // replay has mcpschedd replay play each session with the times that it has live without
 // prefetches, after the sessions that had ended before it began. Replay takes the recorded server
-// for an exclusive one, where the default max_age means five minutes, so another is set.
+// for an exclusive one, where max_age is five minutes unless --set sets it.
 func (a *arm) replay(ctx context.Context) (replayed, error) {
 	var sum replayed
 	var training []string
@@ -82,7 +81,7 @@ func (a *arm) replay(ctx context.Context) (replayed, error) {
 		}
 	}
 	for i, p := range a.plays {
-		args := append([]string{"replay", "--json", "--set", "enrichment.max_age=" + (maxAge - time.Millisecond).String(), "--config", a.lab.classes, file(i)}, training...)
+		args := append([]string{"replay", "--json", "--set", "enrichment.max_age=" + maxAge.String(), "--config", a.lab.classes, file(i)}, training...)
 		for _, k := range p.knew {
 			args = append(args, "--train", file(k))
 		}
