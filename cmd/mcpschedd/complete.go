@@ -10,7 +10,8 @@ import (
 
 func completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
-	return &cobra.Command{
+	var bare bool
+	c := &cobra.Command{
 		Use:   "completion [SHELL]",
 		Short: "Print the script that completes commands, flags and servers in a shell",
 		Long: `Prints the script with which a shell completes mcpschedd's commands, its flags and the
@@ -39,15 +40,24 @@ this line.`,
 			root, out := c.Root(), c.OutOrStdout()
 			switch words[0] {
 			case "bash":
-				return root.GenBashCompletionV2(out, true)
+				return root.GenBashCompletionV2(out, !bare)
 			case "zsh":
+				if bare {
+					return root.GenZshCompletionNoDesc(out)
+				}
 				return root.GenZshCompletion(out)
 			case "fish":
-				return root.GenFishCompletion(out, true)
+				return root.GenFishCompletion(out, !bare)
+			}
+			if bare {
+				return root.GenPowerShellCompletion(out)
 			}
 			return root.GenPowerShellCompletionWithDesc(out)
 		},
 	}
+	c.Flags().BoolVar(&bare, "no-descriptions", false, "complete without descriptions") // as cobra's own completion has it
+	c.Flags().Lookup("no-descriptions").Hidden = true
+	return c
 }
 
 // completeUpstreams completes the names of upstreams, for the first argument.
