@@ -13,7 +13,8 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// A tool that was barred from prefetching is explained as such.
+// A tool that was barred from prefetching is explained as such. What was learned is read without a lock,
+// as the state directory may be one that must not be written to.
 func TestExplainBarred(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "c.toml")
@@ -62,6 +63,13 @@ tools."notes/*".side_effect_class = "read_only"
 	}
 	if got := explained("peek"); !strings.Contains(got, "prefetched: yes") { // the operator declares it read-only
 		t.Errorf("got %s, want that it is prefetched", got)
+	}
+	tuning, err := newTuning(c, io.Discard)
+	if err == nil {
+		err = tuning.readLearned(tuning.upstreams[0])
+	}
+	if err != nil {
+		t.Error(err)
 	}
 	if locks, _ := filepath.Glob(dir.Path("learned/*.lock")); len(locks) > 0 {
 		t.Errorf("got the locks %v of what is only read", locks)
