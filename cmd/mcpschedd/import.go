@@ -239,7 +239,7 @@ func decision(s clients.Server) string {
 	what := obstacle(s)
 	if what == "" {
 		what = "would be imported"
-		if s.Renamed() {
+		if s.Name != s.Plain() {
 			what += " as upstreams." + s.Name
 		}
 		if provider := providerOf(s); provider != "" {
@@ -268,7 +268,7 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 	for _, s := range p.reader.Servers() {
 		taken = taken || s.Stays == ""
 		why := obstacle(s)
-		if why == "" && s.Renamed() {
+		if why == "" && s.Name != s.Plain() {
 			say(stderr, "note: %s becomes upstreams.%s, as another server has the name", s.Called, s.Name)
 		}
 		if why != "" {

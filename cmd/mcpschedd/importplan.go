@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -87,10 +88,12 @@ func (p *importPlan) readFile(path string) error {
 // decide decides what to do with each server that was read. trust has names of servers, or "all".
 func (p *importPlan) decide(trust []string) error {
 	p.reader.Deny()
-	p.reader.Name(func(s clients.Server) bool {
-		have := p.upstream(s.Name)
-		return have == nil || p.runsSame(have, s)
-	})
+	p.reader.Name(func(s clients.Server) string {
+		if have, same := p.configured(s); same {
+			return have.Name
+		}
+		return ""
+	}, func(name string) bool { return p.upstream(name) == nil })
 	trusted := make(map[string]bool)
 	servers := p.reader.Servers()
 	for i := range servers {
@@ -106,7 +109,7 @@ func (p *importPlan) decide(trust []string) error {
 		case first < i: // several clients have it
 			s.Stays, s.File = servers[first].Stays, servers[first].File
 		case s.Stays == "":
-			s.Stays, s.New = p.stays(*s), p.upstream(s.Name) == nil
+			s.Stays, s.New = p.stays(*s)
 		}
 	}
 	for _, name := range trust {
@@ -157,19 +160,40 @@ func (p *importPlan) upstream(name string) *config.Upstream {
 	return nil
 }
 
-// stays returns why the server, whose name is free or that of an upstream that runs the same, must
-// stay with its client: it would work otherwise, or not at all.
-func (p *importPlan) stays(s clients.Server) string {
-	switch have := p.upstream(s.Name); {
+// stays returns why the server must stay with its client, and whether it is new. A configured one
+// stays if the client would lose it, or what is special about it there.
+func (p *importPlan) stays(s clients.Server) (why string, isNew bool) {
+	switch have, same := p.configured(s); {
 	case have == nil:
-		return ""
+		return "", true
 	case !have.Enabled && !s.Block.Disabled:
-		return fmt.Sprintf("upstreams.%s is the same server and disabled: mcpschedd enable %[1]s", have.Name)
-	case !p.same(have, s):
-		return fmt.Sprintf("upstreams.%s is the same server with other settings", have.Name)
+		return fmt.Sprintf("upstreams.%s is the same server and disabled: mcpschedd enable %[1]s", have.Name), false
+	case !same:
+		return fmt.Sprintf("upstreams.%s is the same server with other settings", have.Name), false
 	}
-	return ""
+	return "", false
 }
+
+// configured returns the upstream that is the server: it has its name, perhaps with a number, and
+// runs the same command or has the same URL. same reports whether it has the same settings too;
+// such an upstream is preferred. have is nil if there is none.
+func (p *importPlan) configured(s clients.Server) (have *config.Upstream, same bool) {
+	b := p.block(s)
+	for i := range p.have.Upstreams {
+		u := &p.have.Upstreams[i]
+		number := strings.TrimPrefix(strings.ToLower(u.Name), strings.ToLower(s.Plain()))
+		if number != "" && !numbered.MatchString(number) || b.Command != u.Command || !slices.Equal(b.Args, u.Args) || b.URL != u.URL {
+			continue
+		}
+		if p.same(u, s) {
+			return u, true
+		}
+		have = cmp.Or(have, u)
+	}
+	return have, false
+}
+
+var numbered = regexp.MustCompile(`^-[0-9]+$`)
 
 // block returns the server's block as the configuration reads it.
 func (p *importPlan) block(s clients.Server) config.Upstream {
@@ -180,15 +204,11 @@ func (p *importPlan) block(s clients.Server) config.Upstream {
 	return c.Upstreams[0]
 }
 
-// runsSame reports whether an upstream is the server: it runs the same command or has the same URL.
-func (p *importPlan) runsSame(have *config.Upstream, s clients.Server) bool {
-	b := p.block(s)
-	return b.Command == have.Command && slices.Equal(b.Args, have.Args) && b.URL == have.URL
-}
-
-// same reports whether an upstream has the server's name and settings, as far as clients have them,
-// and the same variables.
+// same reports whether an upstream has the server's settings, as far as clients have them, and the
+// same variables.
 func (p *importPlan) same(have *config.Upstream, s clients.Server) bool {
+	s = s.Named(have.Name)
+	s.File = cmp.Or(have.EnvFile, s.File)
 	if want := s.VariablesText(); want != nil {
 		if text, err := os.ReadFile(p.beside(s.File)); err != nil || !bytes.Equal(text, want) {
 			return false

@@ -244,45 +244,46 @@ func (r *Reader) add(s Server) {
 	if same >= 0 {
 		s.Name = r.servers[same].Name
 	} else {
-		s.Name = r.freeName(s, func(Server) bool { return true })
+		s.Name = r.freeName(s, func(string) bool { return true })
 	}
 	s.Called = cmp.Or(s.Called, s.Name)
-	r.servers = append(r.servers, s.named(s.Name))
+	r.servers = append(r.servers, s.Named(s.Name))
 }
 
-// Name names the servers again, with names for which free returns true. A name is in
-// [Server.Name] and in [Server.File].
-func (r *Reader) Name(free func(Server) bool) {
+// Name names the servers again: as known says, or else with a name that is free and that no other
+// server has. A name is in [Server.Name] and in [Server.File].
+func (r *Reader) Name(known func(Server) string, free func(name string) bool) {
 	clear(r.names)
 	names := make(map[string]string) // earlier → new: equal servers keep one name
 	for i, s := range r.servers {
-		name, known := names[s.Name]
-		if !known {
-			name = r.freeName(s, free)
-			names[s.Name] = name
+		if names[s.Name] == "" {
+			names[s.Name] = known(s)
 		}
-		r.servers[i] = s.named(name)
+		if names[s.Name] == "" {
+			names[s.Name] = r.freeName(s, free)
+		}
+		r.servers[i] = s.Named(names[s.Name])
 	}
 }
 
 // freeName returns a name that no other server has, and reserves it.
-func (r *Reader) freeName(s Server, free func(Server) bool) string {
-	plain := upstreamName(s.Called)
-	name := plain
-	for n := 2; r.names[strings.ToLower(name)] || !free(s.named(name)); n++ {
-		name = fmt.Sprintf("%s-%d", plain, n)
+func (r *Reader) freeName(s Server, free func(name string) bool) string {
+	name := s.Plain()
+	for n := 2; r.names[strings.ToLower(name)] || !free(name); n++ {
+		name = fmt.Sprintf("%s-%d", s.Plain(), n)
 	}
 	r.names[strings.ToLower(name)] = true
 	return name
 }
 
-func (s Server) named(name string) Server {
+// Named returns the server with another name.
+func (s Server) Named(name string) Server {
 	s.Name, s.File = name, "env/"+name+".env"
 	return s
 }
 
-// Renamed reports whether another server has the name that this one would have.
-func (s Server) Renamed() bool { return s.Name != upstreamName(s.Called) }
+// Plain returns the name that the server has as an upstream if no other one has it.
+func (s Server) Plain() string { return upstreamName(s.Called) }
 
 var (
 	notInUpstream = regexp.MustCompile(`[^A-Za-z0-9_]+`)

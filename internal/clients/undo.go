@@ -107,7 +107,7 @@ func missingFolders(path string) (all []string) {
 // removeFolders removes the folders that were created for the file and are empty.
 func (c *Change) removeFolders() {
 	for _, dir := range c.Made {
-		if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // such as a link that has taken its place
+		if info, err := os.Lstat(dir); err == nil && !info.IsDir() { // such as a link that has taken its place
 			return
 		}
 		_ = os.Remove(dir) // fails if it has other files
