@@ -19,7 +19,8 @@ const listInterval = 500 * time.Millisecond
 // list_changed notifications.
 type shownLists struct {
 	s       *session
-	changes throttle // notifies the client of changed lists
+	changes throttle    // notifies the client of changed lists
+	retry   *time.Timer // triggers changes
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
 	shown [upstream.Lists][]byte // nil if not shown yet
@@ -33,6 +34,8 @@ type shownLists struct {
 func newShownLists(s *session) *shownLists {
 	lists := &shownLists{s: s}
 	lists.changes.interval, lists.changes.call = listInterval, lists.notifyChanges
+	lists.retry = time.AfterFunc(retryNotify, lists.changes.trigger)
+	lists.retry.Stop()
 	return lists
 }
 
@@ -43,6 +46,7 @@ const retryNotify = 5 * time.Second
 // has changed. If the client does not read, it tries again later.
 func (s *shownLists) notifyChanges() {
 	sent := make(map[string]bool) // one notification covers resources and their templates
+	retry := false
 	for l := range upstream.Lists {
 		s.mu.Lock()
 		shown, owed := s.shown[l] != nil, s.owed[l]
@@ -50,26 +54,29 @@ func (s *shownLists) notifyChanges() {
 		if !shown {
 			continue
 		}
-		if _, changed := s.show(l); !changed && !owed || sent[l.Changed()] {
+		if _, changed := s.show(l, false); !changed && !owed || sent[l.Changed()] {
 			continue
 		}
 		if err := s.s.notify(l.Changed(), nil); err != nil {
 			s.mu.Lock()
 			s.owed[l] = true
 			s.mu.Unlock()
-			time.AfterFunc(retryNotify, s.changes.trigger)
+			retry = true
 			continue
 		}
 		sent[l.Changed()] = true
 	}
+	if retry {
+		s.retry.Reset(retryNotify)
+	}
 }
 
-// show returns the current list. changed reports whether a list was shown before and
+// show returns the current list; listing means that the client asked for it. changed reports whether a list was shown before and
 // differed in any byte. If so, the listen requests of all clients that share the session
 // are sent a list_changed.
-func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
+func (s *shownLists) show(l upstream.List, listing bool) (now []byte, changed bool) {
 	s.mu.Lock()
-	now = mergedList(s.s, l)
+	now = mergedList(s.s, l, listing)
 	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
 	s.shown[l], s.owed[l] = now, false
 	s.mu.Unlock()
@@ -86,7 +93,7 @@ func listHandler(l upstream.List) handler {
 			return outcome{err: err}
 		}
 		x.s.awaitOffers(x.ctx)
-		items, _ := x.s.lists.show(l)
+		items, _ := x.s.lists.show(l, true)
 		return ownOutcome(slices.Concat([]byte(`{"`+l.Member()+`":[`), items, []byte("]}")))
 	}
 }
@@ -101,10 +108,10 @@ func refuseCursor(x *request) error {
 
 // mergedList returns the elements of one merged list, without brackets: the items of all
 // upstreams, in the order of the configuration, and the proxy's own. It is never nil.
-func mergedList(s *session, list upstream.List) []byte {
+func mergedList(s *session, list upstream.List, listing bool) []byte {
 	v := s.view()
 	if list == upstream.Tools {
-		v.decide(true)
+		v.decide(listing)
 	}
 	own := v.ownItems(list) // first, so that the proxy's tools get their names before the upstreams' do
 	items := v.upstreamItems(list)

@@ -58,7 +58,7 @@ func (v view) choose() *choice { return v.decide(false) }
 
 // decide makes the session's choice, once. Under "auto" a list that is short enough decides nothing
 // while that of another server is unknown. After such a list only a later one decides, so that no
-// call follows a choice that the client has not seen. listing means that the list is being made.
+// call follows a choice that the client has not seen. listing means that the client asks for a list.
 func (v view) decide(listing bool) *choice {
 	s, p := v.s, v.p
 	if !p.Selection.on() || !v.own() {

@@ -42,7 +42,7 @@ func serveListen(x *request) outcome {
 	x.stream.mu.Unlock()
 	for list := range upstream.Lists {
 		if slices.Contains(l.changes, list.Changed()) {
-			x.s.lists.show(list) // a later change of the list is notified
+			x.s.lists.show(list, false) // a later change of the list is notified
 		}
 	}
 	select {

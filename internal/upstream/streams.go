@@ -196,7 +196,7 @@ func (l *httpLink) readOwn(body io.ReadCloser, at *cursor) {
 		l.c.logInvalid(nil, err)
 		at.id = "" // resumed after its last event, the stream would begin with this one again
 	}
-	if time.Since(began) > at.waited { // it is open most of the time
+	if time.Since(began) > max(at.waited, firstRetry) { // it is open most of the time
 		at.failures = 0
 	}
 }
