@@ -176,11 +176,7 @@ func (a *arena) trouble() {
 	switch rand.IntN(kinds) {
 	default:
 		a.counts[cuts].Add(1)
-		var cables []*cable
-		for _, r := range a.replicas {
-			cables = append(cables, r.cable)
-		}
-		a.servers.promote(cables)
+		a.servers.promote(a.cables())
 	case 0: // one replica is cut off
 		if r.cable == nil {
 			return
@@ -315,6 +311,14 @@ func (a *arena) prove() {
 	}
 }
 
+// cables returns the replicas' connections to the servers.
+func (a *arena) cables() (all []*cable) {
+	for _, r := range a.replicas {
+		all = append(all, r.cable)
+	}
+	return all
+}
+
 // few returns a message about a kind of event that was too rare, or "".
 func (a *arena) few(goal int64) string {
 	for i, least := range map[int]int64{hits: goal / 50, joins: goal / 2000, fetches: goal / 50, writes: goal / 100} {
@@ -338,6 +342,9 @@ func (a *arena) play(goal int64, troubles int) {
 			}
 			time.Sleep(young + rand.N(time.Second) + rand.N(a.rest+1))
 			a.trouble()
+		}
+		if a.byHand { // otherwise every write might be refused from here on
+			a.servers.reunite(a.cables())
 		}
 		time.Sleep(lease + settle + 1500*time.Millisecond + a.rest)
 		over.Store(true)

@@ -274,6 +274,18 @@ func (g group) startSentinel(t testing.TB) (url string) {
 	return "valkey://" + addr + "?master_set=group&servers=3"
 }
 
+// reunite makes the first server the primary of all others and of the cables.
+func (g group) reunite(cables []*cable) {
+	host, port, _ := net.SplitHostPort(g[0].addr)
+	g[0].try("REPLICAOF", "NO", "ONE")
+	for _, other := range g[1:] {
+		other.try("REPLICAOF", host, port)
+	}
+	for _, c := range cables {
+		c.lead(g[0].addr)
+	}
+}
+
 // promote promotes a standby without coordination: the other servers and the cables follow after a
 // random time, or not at all.
 func (g group) promote(cables []*cable) {
