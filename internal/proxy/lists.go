@@ -71,9 +71,9 @@ func (s *shownLists) notifyChanges() {
 	}
 }
 
-// show returns the current list; listing means that the client asked for it. changed reports whether a list was shown before and
-// differed in any byte. If so, the listen requests of all clients that share the session
-// are sent a list_changed.
+// show returns the current list; listing means that the client asked for it. changed reports
+// whether a list was shown before and differed in any byte. If so, the listen requests of all
+// clients that share the session are sent a list_changed.
 func (s *shownLists) show(l upstream.List, listing bool) (now []byte, changed bool) {
 	s.mu.Lock()
 	now = mergedList(s.s, l, listing)
