@@ -35,9 +35,9 @@ type catalog struct {
 	search  *toolSearch
 
 	mu     sync.RWMutex
-	claims map[string]*claims    // upstream → claims of its server since the program started
-	policy *policy               // policy that models were built from
-	models map[target]*knownTool // the empty tool name stands for the upstream's other methods
+	claims map[string]*serverClaims // upstream → claims of its server since the program started
+	policy *policy                  // policy that models were built from
+	models map[target]*knownTool    // the empty tool name stands for the upstream's other methods
 }
 
 // knownTool is what follows from the policy and from a tool's entry in its server's offer.
@@ -87,7 +87,7 @@ func (c *catalog) lookup(p *policy, l *sessionLease, tool string) *knownTool {
 func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m *knownTool) *knownTool {
 	server := c.claims[t.upstream]
 	if server == nil {
-		server = &claims{hints: make(map[string]valuemodel.Hints)}
+		server = &serverClaims{hints: make(map[string]valuemodel.Hints)}
 		c.claims[t.upstream] = server
 	}
 	changed := server.noteServer(m.server)
@@ -140,10 +140,10 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 	}
 }
 
-// claims records what one upstream's server has claimed about itself and its tools since the
+// serverClaims records what one upstream's server has claimed about itself and its tools since the
 // program started. A later claim never loosens a model: a server could change its claims after
 // an operator has reviewed it.
-type claims struct {
+type serverClaims struct {
 	server     string                      // first name that the server gave itself
 	named      bool                        // the server has given its name
 	classified bool                        // something was classified before the server gave its name
@@ -152,7 +152,7 @@ type claims struct {
 }
 
 // name returns the server's name, or "" if it is unknown or has changed.
-func (u *claims) name() string {
+func (u *serverClaims) name() string {
 	if u.renamed {
 		return ""
 	}
@@ -160,7 +160,7 @@ func (u *claims) name() string {
 }
 
 // noteServer records the server info and reports whether models built before may be wrong now.
-func (u *claims) noteServer(server []byte) (changed bool) {
+func (u *serverClaims) noteServer(server []byte) (changed bool) {
 	if server == nil {
 		u.classified = true
 		return false
@@ -178,7 +178,7 @@ func (u *claims) noteServer(server []byte) (changed bool) {
 }
 
 // noteTool records a tool's claims and returns the hints in force before and from now on.
-func (u *claims) noteTool(tool string, item []byte) (before, now valuemodel.Hints) {
+func (u *serverClaims) noteTool(tool string, item []byte) (before, now valuemodel.Hints) {
 	before, known := u.hints[tool]
 	if item == nil {
 		return before, before

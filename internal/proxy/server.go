@@ -144,7 +144,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		},
 	})
 	s.prefetch.Scheduler.Configure(o.Enrichment.Slots())
-	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*claims), search: &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}}
+	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*serverClaims), search: &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}}
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	common.servers.add(s) // needs the recorder
 	return s
