@@ -179,9 +179,19 @@ func (p *PendingWrite) Announce(ctx context.Context, lost func(error)) error {
 	defer s.mu.Unlock()
 	p.announced = announced
 	if p.ended {
-		announced.End()
+		p.endAnnouncementLocked()
 	}
 	return nil
+}
+
+// endAnnouncementLocked announces the end of the write once it has settled: until then no
+// replica may keep what it reads.
+func (p *PendingWrite) endAnnouncementLocked() {
+	if !p.effect.Remote {
+		p.announced.End()
+		return
+	}
+	time.AfterFunc(p.store.options.Settle, p.announced.End)
 }
 
 // Fence returns an error if the request of the write must not be sent now. It is called

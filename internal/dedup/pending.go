@@ -70,7 +70,7 @@ func (p *PendingWrite) endLocked() {
 		delete(s.doubtful, p)
 	}
 	if p.announced != nil {
-		p.announced.End()
+		p.endAnnouncementLocked()
 	}
 	reclassified := p.reclassified != s.reclassified // then the last reclassification made it pending everywhere
 	var settleUntil time.Duration

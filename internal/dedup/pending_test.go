@@ -1,7 +1,10 @@
 package dedup_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/bubble"
@@ -153,3 +156,57 @@ func TestCloseWithDoubt(t *testing.T) {
 		p.End()
 	})
 }
+
+// TestSettlingFlightIsNotJoined: a fetch that began while a remote write settled may have read what
+// the write replaced, so a call that comes later does not join it.
+func TestSettlingFlightIsNotJoined(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		s.RegisterWrite(remote(host)).End()
+		wait(t, s, query(pure, host))
+		time.Sleep(settle)
+		if wait(t, s, query(pure, host)).flight == nil {
+			t.Error("the later call joined the fetch")
+		}
+	})
+}
+
+// TestOthersWaitUntilItSettles: the other replicas see a remote write until it has settled.
+func TestOthersWaitUntilItSettles(t *testing.T) {
+	for _, async := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			peers := &announced{}
+			s := dedup.New(dedup.Options{Settle: settle, Peers: peers})
+			defer s.Close()
+			local, remote := s.RegisterWrite(changes(local)), s.RegisterWrite(remote(host))
+			for _, p := range []*dedup.PendingWrite{local, remote} {
+				if async {
+					p.End()
+					p.AnnounceAsync()
+				} else if err := p.Announce(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				p.End()
+			}
+			synctest.Wait()
+			for _, want := range []int64{1, 1, 2} {
+				if got := peers.ended.Load(); got != want {
+					t.Errorf("async: %v: %d writes have ended for the others, want %d", async, got, want)
+				}
+				time.Sleep(settle - 1)
+			}
+		})
+	}
+}
+
+// announced are replicas that count the announced writes that have ended.
+type announced struct {
+	dedup.Peers
+	ended atomic.Int64
+}
+
+func (a *announced) Announce(context.Context, []call.Place, func(error)) (dedup.Announcement, error) {
+	return a, nil
+}
+func (*announced) Fence() error { return nil }
+func (a *announced) End()       { a.ended.Add(1) }

@@ -117,8 +117,8 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 // joinableLocked returns the flight that q may join, or nil.
 func (s *Store) joinableLocked(q *Query, file fileState, now age.Moment) *Flight {
 	f := s.table[q.Key]
-	if f == nil || f.settled || f.prefetch != nil && f.prefetch.overdue {
-		return nil
+	if f == nil || f.settled || f.notKept != "" || f.prefetch != nil && f.prefetch.overdue {
+		return nil // also if a remote write was settling when it began
 	}
 	current := s.epochs.current(f.epoch, f.query.Places, q.Places) // the check when joined
 	switch {
