@@ -64,6 +64,24 @@ func TestPrefetchCancelled(t *testing.T) {
 	}
 }
 
+// TestPromotedAndLeft: a prefetch that a call joined before it was sent ends with that call. After
+// it was sent, it continues.
+func TestPromotedAndLeft(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		s := newStore(t)
+		g := begin(t, s, query(never, host))
+		if sent {
+			g.flight.Sent()
+		}
+		caller := wait(t, s, query(never, host))
+		caller.leave(errLeft)
+		<-caller.outcomes
+		if cancelled := g.ctx.Err() != nil; cancelled == sent {
+			t.Errorf("sent: %v: cancelled: %v", sent, cancelled)
+		}
+	}
+}
+
 // TestSweep: prefetches that are never used get a fate as other fetches begin.
 func TestSweep(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -125,6 +125,9 @@ func (f *Flight) leave(w *Waiter, why error) {
 	w.flight = nil
 	i := slices.Index(f.waiters, w)
 	f.waiters = slices.Delete(f.waiters, i, i+1)
+	if f.prefetch != nil && !f.prefetch.sent {
+		f.held = false // it waits as a call by now, and would be sent as one
+	}
 	f.abandonLocked(dropped, why)
 	f.store.mu.Unlock()
 	w.Done(Outcome{Err: why})

@@ -165,7 +165,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 }
 
 // ExpirePrefetches expires the unused prefetches of some scopes. It is called when a
-// client's user may have changed data at a service elsewhere. Calls that already joined a
+// client's user may have changed data at a service elsewhere. Calls that are waiting for a
 // prefetch still get its answer, and answers that depend only on places stay valid.
 func (s *Store) ExpirePrefetches(scope func(string) bool) {
 	s.mu.Lock()
@@ -176,7 +176,7 @@ func (s *Store) ExpirePrefetches(scope func(string) bool) {
 		}
 	}
 	for f := range s.flights {
-		if f.prefetch != nil && !f.joined && !f.query.Reuse.Pure && scope(f.query.Key.Scope) {
+		if f.prefetch != nil && len(f.waiters) == 0 && !f.query.Reuse.Pure && scope(f.query.Key.Scope) {
 			f.notKept, f.held = expired, false
 			f.abandonLocked(expired, errOutdated)
 		}

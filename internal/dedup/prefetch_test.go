@@ -65,10 +65,20 @@ func TestExpirePrefetches(t *testing.T) {
 	}
 	src.ask(t, lasting)
 	flying, joined := begin(t, s, tool("flying", never)), begin(t, s, tool("joined", never))
+	left := begin(t, s, tool("left", never))
+	left.flight.Sent()
+	leaver := wait(t, s, tool("left", never))
+	leaver.leave(errLeft)
+	<-leaver.outcomes
 	caller := wait(t, s, tool("joined", never))
 	s.ExpirePrefetches(ofSession1)
-	if flying.ctx.Err() == nil || flying.Why() != "expired" || joined.ctx.Err() != nil {
-		t.Errorf("got %v, %q without a waiting call, %v with one", flying.ctx.Err(), flying.Why(), joined.ctx.Err())
+	for _, g := range []*prefetching{flying, left} {
+		if g.ctx.Err() == nil || g.Why() != "expired" {
+			t.Errorf("got %v, %q without a waiting call", g.ctx.Err(), g.Why())
+		}
+	}
+	if joined.ctx.Err() != nil {
+		t.Errorf("got %v with a waiting call", joined.ctx.Err())
 	}
 	flying.settle()
 	joined.settle()
