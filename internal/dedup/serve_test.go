@@ -1,10 +1,12 @@
 package dedup_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 )
 
@@ -177,4 +179,21 @@ func TestSettling(t *testing.T) {
 			t.Errorf("got %s, want hit, as it was fetched after the write had settled", got.How)
 		}
 	})
+}
+
+// TestCostOfKey: the size of an answer includes its key, of which a client may choose every part.
+func TestCostOfKey(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	for name, set := range map[string]func(k *call.Key){
+		"scope": func(k *call.Key) { k.Scope = long }, "tool": func(k *call.Key) { k.Tool = long },
+		"arguments": func(k *call.Key) { k.Arguments = long },
+	} {
+		src := &source{store: newStore(t)}
+		q := query(pure)
+		set(&q.Key)
+		src.ask(t, q)
+		if got := src.store.Stats().Bytes; got < int64(len(long)) {
+			t.Errorf("an answer with a %s of %d bytes counts as %d", name, len(long), got)
+		}
+	}
 }

@@ -188,7 +188,9 @@ func (s *Store) removeLocked(e *entry, why cause) {
 const overhead = 512
 
 // cost is the size of an answer against MaxBytes.
-func cost(body int, k call.Key) int64 { return int64(body+len(k.Arguments)) + overhead }
+func cost(body int, k call.Key) int64 {
+	return int64(body+len(k.Scope)+len(k.Tool)+len(k.Arguments)) + overhead
+}
 
 // entry is a stored answer.
 type entry struct {
