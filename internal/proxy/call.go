@@ -320,10 +320,10 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 func (f *lookup) finish(o dedup.Outcome) {
 	c := f.c
 	switch {
-	case o.Err == dedup.ErrJoinTimeout, o.Refetch: // the answer of the flight that it joined cannot be used
-		if o.Err == dedup.ErrJoinTimeout {
-			c.observed.joinWait = time.Since(c.observed.call.At)
-		}
+	case o.Err == dedup.ErrJoinTimeout: // no call joins that prefetch any more
+		c.observed.joinWait = time.Since(c.observed.call.At)
+		f.run()
+	case o.Refetch: // the answer of the flight that it joined cannot be used
 		c.send(f.ctx, c.pending.Swap(nil), c.turn.Reclaim(), f.req, f.done)
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
@@ -420,13 +420,13 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 		write.Doubt()
 		return
 	}
-	if o.kind == startedTask {
-		if id, ok := taskID(o.answer.Result); ok {
-			c.s.tasks.add(c.lease, id, write)
-			return
-		}
+	if o.kind != startedTask {
+		write.End()
+	} else if id, ok := taskID(o.answer.Result); ok {
+		c.s.tasks.add(c.lease, id, write)
+	} else {
+		write.Doubt()
 	}
-	write.End()
 }
 
 // deliver calls done with the outcome. If hints or inlined answers are on, announce first adds them.

@@ -196,3 +196,27 @@ func TestHarmSlowDelivery(t *testing.T) {
 		})
 	}
 }
+
+// A call that has waited for a prefetch in vain is made by itself. No later call gets the answer of
+// that prefetch, which is older than the one that the client has.
+func TestHarmSlowIsNotServedLater(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		d := beset(t, newFoe(func(v *visit) reply {
+			if v.early {
+				v.sleeps(5 * time.Second)
+			}
+			return reply{result: v.told()}
+		}), defaults(t, listing(t)...))
+		g := d.enter()
+		g.call("list", page(1))
+		time.Sleep(time.Second)
+		if a := g.call("get", thing(1, 0)); a.how() != "fetched" || a.took == 0 {
+			t.Errorf("got %s after %v, want fetched after a wait", a.how(), a.took)
+		}
+		time.Sleep(5 * time.Second)
+		if a := g.call("get", thing(1, 0)); a.how() != "fetched" {
+			t.Errorf("later: got %s, want fetched", a.how())
+		}
+	})
+}

@@ -120,7 +120,7 @@ func (v view) resolve(list upstream.List, name string) (target, *sessionLease) {
 		}
 	}
 	l := v.s.leases.find(t.upstream)
-	if l == nil || list == upstream.Tools && !l.member.allows(t.name) {
+	if l == nil || list == upstream.Tools && (t.name == "" || !l.member.allows(t.name)) { // a tool has a name
 		return target{}, nil
 	}
 	return t, l

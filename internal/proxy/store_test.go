@@ -145,3 +145,28 @@ func TestTaskEndsAfterItsWriteExpired(t *testing.T) {
 		t.Error("a task that has ended changes nothing any more")
 	}
 }
+
+// A call of a tool without a name is refused, whatever rules apply to all tools.
+func TestCallWithoutName(t *testing.T) {
+	s := start(t, stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, child(t, mcptest.Options{Name: "one"})))
+	if _, why := connect(t, s, handshake).refused("tools/call", `{"name":"","arguments":{}}`); !strings.Contains(why, "unknown tool") {
+		t.Errorf("got %q, want that the tool is unknown", why)
+	}
+}
+
+// A task that its server does not name cannot be followed, so its write stays pending for write_settle.
+func TestTaskWithoutID(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "one", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+		if tool(m) == "w" {
+			return []byte(`{"task":{"status":"working"}}`)
+		}
+		return nil
+	}})
+	c := connect(t, start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, up)), handshake)
+	c.request("tools/call", `{"name":"w","arguments":{},"task":{}}`)
+	for range 2 {
+		if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
+			t.Errorf("while the task may run: got %s", how)
+		}
+	}
+}
