@@ -52,13 +52,16 @@ func (c *cutter) container(value []byte, room int, at string, shift, depth int) 
 	c.out = append(c.out, value[0])
 	next, spare := 0, 0 // the first child neither kept nor recorded; room that children did not use
 	record := func(to int) {
-		l := Omission{Pointer: at, What: "fields", From: next + shift, Count: to - next, Bytes: bytes - total(children[:next])}
+		if to <= next {
+			return
+		}
+		l := Omission{Pointer: at, What: "fields", From: next + shift, Count: to - next}
 		if to < count {
 			l.Bytes = total(children[next:to])
+		} else {
+			l.Bytes = bytes - total(children[:next])
 		}
 		switch {
-		case to <= next:
-			return
 		case array:
 			l.What = "items"
 		case l.Count == 1 && next < len(children):

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -177,5 +178,19 @@ func TestCutNamesLittle(t *testing.T) {
 	out, left := excerpt.Cut([]byte(value), 4000)
 	if len(left) > 5 || utf8.RuneCount(out) < 3500 {
 		t.Errorf("got %d characters of 4000, %d parts left out", len(out), len(left))
+	}
+}
+
+// TestCutManyItems: the time of a cut is proportional to the length of the value.
+func TestCutManyItems(t *testing.T) {
+	const items = 1 << 18
+	value := []byte("[" + strings.Repeat("1,", items) + "1]")
+	cut := func(chars int) time.Duration {
+		began := time.Now()
+		excerpt.Cut(value, chars)
+		return time.Since(began)
+	}
+	if few, many := cut(100), cut(items); many > 20*few+2*time.Second {
+		t.Errorf("a cut to half of the items took %v, one to a few %v", many, few)
 	}
 }
