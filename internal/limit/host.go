@@ -51,6 +51,8 @@ func (h *host) apply(r Rule) {
 		r.Rate, r.Burst = r.Rate/float64(n), max(1, r.Burst/n)
 	}
 	h.rule = r
+	g := &h.grants // their waits were computed for the earlier rule
+	g.nextCall, g.nextPrefetch, g.quota = time.Time{}, time.Time{}, time.Time{}
 	switch {
 	case r.Rate <= 0:
 		h.bucket = nil
@@ -72,6 +74,12 @@ func (h *host) unlimited() bool { return h.bucket == nil && h.rule.Concurrency <
 // idle reports whether no call is in flight or waiting.
 func (h *host) idle() bool {
 	return h.counters.InFlight == 0 && len(h.calls) == 0 && len(h.prefetches) == 0
+}
+
+// fresh reports whether the host limits calls and prefetches no more than a new one does.
+func (h *host) fresh(now time.Time) bool {
+	full := h.bucket == nil || h.bucket.TokensAt(now) >= float64(h.rule.Burst)
+	return full && !h.cooling.active() && h.lastHour(now) == 0
 }
 
 // take takes what a call needs, if available. It checks the slot first, as a token once taken

@@ -51,7 +51,7 @@ const (
 )
 
 // maxHosts is the number of hosts at which idle ones without a rule of their own are forgotten, as
-// arguments of calls can name any number of hosts.
+// arguments of calls can name any number of hosts. Those that limit nothing go first.
 const maxHosts = 1024
 
 // Hosts enforces the limits of all hosts.
@@ -169,14 +169,22 @@ func (hs *Hosts) find(name string) *host {
 	if h := hs.byName[name]; h != nil {
 		return h
 	}
+	if now := time.Now(); len(hs.byName) >= maxHosts {
+		hs.forget(func(h *host) bool { return h.idle() && h.fresh(now) })
+	}
 	if len(hs.byName) >= maxHosts {
-		maps.DeleteFunc(hs.byName, func(name string, h *host) bool {
-			_, named := hs.rules[name]
-			return h.idle() && !named
-		})
+		hs.forget((*host).idle)
 	}
 	h := &host{hosts: hs, counters: HostStats{Host: name}}
 	h.apply(hs.rule(name))
 	hs.byName[name] = h
 	return h
+}
+
+// forget forgets the hosts without a rule of their own for which may returns true.
+func (hs *Hosts) forget(may func(h *host) bool) {
+	maps.DeleteFunc(hs.byName, func(name string, h *host) bool {
+		_, named := hs.rules[name]
+		return !named && may(h)
+	})
 }

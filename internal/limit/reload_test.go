@@ -57,3 +57,43 @@ func TestForgets(t *testing.T) {
 		busy.Leave(good)
 	})
 }
+
+// TestForgetsLast: a host that cools down, or whose hourly limit is used up, is not forgotten while there
+// are others to forget.
+func TestForgetsLast(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{"*": {SpeculativePerHour: 1}})
+		enter(t, h, github).Leave(limited(time.Minute))
+		slot, err := h.Prefetch(t.Context(), "used up", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot.Leave(good)
+		for i := range 20000 {
+			enter(t, h, fmt.Sprint("host ", i)).Leave(good)
+		}
+		wantRefused(t, h, github, limit.ErrCoolingDown)
+		wantRefused(t, h, "used up", limit.ErrQuota)
+	})
+}
+
+// TestReloadOfShared: a call that waits for a token of a slow rule asks for one of the new rule at once.
+func TestReloadOfShared(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001}})
+		h.SetShared(func(a limit.TokenRequest) (limit.Grant, error) {
+			if a.Rate < 1 {
+				return limit.Grant{}, nil
+			}
+			return limit.Grant{Tokens: a.Calls}, nil
+		})
+		order := make(begun, 1)
+		order.real(t, h, "waits", 0)
+		time.Sleep(time.Second)
+		h.Configure(map[string]limit.Rule{github: {Rate: 10}})
+		time.Sleep(time.Second)
+		if got := order.order(); len(got) != 1 {
+			t.Error("the call still waits by the earlier rule")
+		}
+	})
+}
