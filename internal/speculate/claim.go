@@ -163,6 +163,9 @@ func (s *Claims) addLocked(c *Claim) {
 	if len(s.open) >= maxOpen {
 		oldest := max(0, slices.IndexFunc(s.open, func(o *Claim) bool { return !o.holdsSlot }))
 		s.open[oldest].settleLocked(call.Wasted)
+		if cancel := s.open[oldest].cancel; cancel != nil {
+			cancel(nil) // releases the context
+		}
 		s.open = slices.Delete(s.open, oldest, oldest+1)
 	}
 	c.generations = [2]int{s.throttle.generation, c.host.generation}

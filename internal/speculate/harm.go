@@ -43,12 +43,13 @@ func (d *Scheduler) harmLocked(h *host, s *Claims, what Harm, wait time.Duration
 }
 
 // Waited reports the total time that calls to a host have waited for prefetches in the queue of its
-// limits. The increase since the last report counts as harm.
+// limits. The increase since the last report counts as harm. The first report counts none: the waits
+// were for prefetches of other schedulers.
 func (d *Scheduler) Waited(host string, sum time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := d.hostLocked(host)
-	if more := sum - h.waited; more > 0 {
+	if more := sum - h.waited; h.waited >= 0 && more > 0 {
 		d.harmLocked(h, nil, ForegroundWait, more)
 	}
 	h.waited = sum // less than before if the host's limits were forgotten

@@ -201,3 +201,32 @@ func TestNoHarmOfJoined(t *testing.T) {
 		t.Errorf("got %v ms", got)
 	}
 }
+
+// TestWaitedBefore: waits for prefetches before a scheduler's first report of a host are not its harm.
+func TestWaitedBefore(t *testing.T) {
+	d := newScheduler(speculate.Options{})
+	d.Limited(host, false, time.Now()) // the host is known before the report
+	for _, test := range []struct {
+		sum  time.Duration
+		want float64
+	}{{time.Second, 0}, {3 * time.Second, 2000}, {time.Second, 2000}, {2 * time.Second, 3000}} {
+		d.Waited(host, test.sum)
+		if _, got := d.Harmed(speculate.ForegroundWait); got != test.want {
+			t.Errorf("after a report of %v: got %v ms, want %v", test.sum, got, test.want)
+		}
+	}
+}
+
+// TestContextOfForgotten: the context of a prefetch that is not tracked any more, as too many are open, is
+// released.
+func TestContextOfForgotten(t *testing.T) {
+	s := newScheduler(speculate.Options{}).NewClaims("")
+	first := begin(t, s, newBet(0))
+	first.claim.Done()
+	for i := range 256 {
+		begin(t, s, newBet(1+i)).claim.Done()
+	}
+	if s.Open() != 256 || first.ended() == nil {
+		t.Errorf("%d prefetches are tracked, and the context of the first has ended: %v", s.Open(), first.ended() != nil)
+	}
+}

@@ -63,7 +63,7 @@ type Scheduler struct {
 type host struct {
 	throttle
 	sent   time.Time     // when the last prefetch was sent there; zero after a 429 was blamed on it
-	waited time.Duration // total wait of its calls for prefetches in the queue of its limits
+	waited time.Duration // total wait of its calls for prefetches in the queue of its limits; negative before the first report
 }
 
 // New returns a scheduler.
@@ -98,7 +98,7 @@ func getLocked[K comparable, V any](all *simplelru.LRU[K, V], key K, make func()
 
 func (d *Scheduler) hostLocked(name string) *host {
 	return getLocked(d.hosts, name, func() *host {
-		return &host{throttle: throttle{of: record.Event{Host: name}, level: normal}}
+		return &host{throttle: throttle{of: record.Event{Host: name}, level: normal}, waited: -1}
 	})
 }
 

@@ -94,7 +94,7 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 		w.compared(c, r.Comparison == dedup.Same)
 	}
 	if r.JoinWait > 0 { // a call waited for a prefetch in vain
-		w.harm(s, c.Upstream.Host(), ForegroundWait, r.JoinWait)
+		w.harm(s, c.Host, ForegroundWait, r.JoinWait)
 	}
 	if s == nil || c.ID == 0 {
 		return
@@ -229,7 +229,7 @@ func (p *pairState) decide(now time.Time) []*Fetch {
 		return nil
 	}
 	host := p.lease.Host()
-	w.Scheduler.Waited(host, w.Waited(host))
+	w.reportWait(host)
 	p.claims.Review(now)
 	p.begun = nil
 	p.choose.Choose(now, rules, Situation{Host: host, Spent: p.dollars, Keywords: p.intentWords()}, p)
@@ -242,8 +242,13 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
 	if why := p.predict.Recheck(c); why != "" && why != enrich.Shadow {
 		return Eligibility{Reason: why}
 	}
-	return p.lease.MayPrefetch(c)
+	v := p.lease.MayPrefetch(c)
+	p.w.reportWait(v.Host)
+	return v
 }
+
+// reportWait reports how long calls to a host have waited for prefetches.
+func (w *Worker) reportWait(host string) { w.Scheduler.Waited(host, w.Waited(host)) }
 
 // Declined records a candidate that is dropped.
 func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {

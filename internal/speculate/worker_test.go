@@ -30,7 +30,8 @@ type shelf struct {
 	takes  time.Duration
 	begun  atomic.Int64
 
-	untrusted bool // only annotations declare its tools read-only
+	untrusted bool   // only annotations declare its tools read-only
+	host      string // of its prefetches
 }
 
 func newShelf(t testing.TB) *shelf {
@@ -49,7 +50,7 @@ func newShelf(t testing.TB) *shelf {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	s := &shelf{models: make(map[string]*valuemodel.Model), takes: time.Second}
+	s := &shelf{models: make(map[string]*valuemodel.Model), takes: time.Second, host: host}
 	for _, name := range s.Tools() {
 		s.models[name] = models.Resolve(valuemodel.Upstream{Name: "up"}, name, valuemodel.Hints{})
 	}
@@ -68,7 +69,7 @@ func (s *shelf) Tool(name string) predict.Tool {
 }
 
 func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
-	return speculate.Eligibility{Query: dedup.Query{Key: call.Key{Upstream: 1, Scope: "s", Tool: c.Key.Tool, Arguments: c.Key.Arguments}}, Host: host}
+	return speculate.Eligibility{Query: dedup.Query{Key: call.Key{Upstream: 1, Scope: "s", Tool: c.Key.Tool, Arguments: c.Key.Arguments}}, Host: s.host}
 }
 
 func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (func() call.Fate, string) {
@@ -82,17 +83,23 @@ type fixture struct {
 	*speculate.Worker
 	rules     speculate.Rules
 	decisions []record.Event
-	waited    time.Duration // returned by Setup.Waited
+	waited    time.Duration // returned by Setup.Waited for the host waits
+	waits     string
 	calls     int
 }
 
 func newFixture() *fixture { return newFixtureWith(slog.New(slog.DiscardHandler)) }
 
 func newFixtureWith(log *slog.Logger) *fixture {
-	d := &fixture{rules: speculate.Rules{Mode: "on", MaxAge: time.Hour, Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond}}
+	d := &fixture{waits: host, rules: speculate.Rules{Mode: "on", MaxAge: time.Hour, Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond}}
 	d.Worker = speculate.NewWorker(speculate.Setup{
 		Log: log, Rules: func() *speculate.Rules { return &d.rules },
-		Waited: func(string) time.Duration { return d.waited },
+		Waited: func(host string) time.Duration {
+			if host != d.waits {
+				return 0
+			}
+			return d.waited
+		},
 		Decided: func(e record.Event) {
 			e.Declined = maps.Clone(e.Declined)
 			d.decisions = append(d.decisions, e)
@@ -290,6 +297,36 @@ func TestWorkerBlamesTheHost(t *testing.T) {
 		}
 		d.Close()
 	})
+}
+
+// TestWorkerBlamesTheHostOfTheTool: a tool may have another host than its server. Waits for prefetches
+// count against the host that they went to.
+func TestWorkerBlamesTheHostOfTheTool(t *testing.T) {
+	for name, wait := range map[string]func(d *fixture, c *speculate.Session, up *speculate.Upstream){
+		"for a slot": func(d *fixture, _ *speculate.Session, _ *speculate.Upstream) { d.waited = time.Second },
+		"for the prefetch": func(d *fixture, c *speculate.Session, up *speculate.Upstream) {
+			d.Answered(&speculate.Call{Session: c, Upstream: up, Host: "tool.example.com"}, speculate.Result{JoinWait: time.Second}, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				d, s := newFixture(), newShelf(t)
+				s.host = "tool.example.com"
+				d.waits = s.host
+				c, up := d.client(t, "one"), at1(s)
+				d.asks(c, up, "list", `{"page":1}`)
+				time.Sleep(2 * time.Second)
+				wait(d, c, up)
+				d.asks(c, up, "list", `{"page":2}`)
+				time.Sleep(2 * time.Second)
+				if got := d.Scheduler.Stats().Hosts; got[s.host] != 2 || got[host] != speculate.Normal {
+					t.Errorf("got levels %v, want only that of the tool's host lower", got)
+				}
+				d.SessionEnded(c, func() {})
+				d.Close()
+			})
+		})
+	}
 }
 
 // TestWorkerKeepsConcurrency: the concurrency of a server is stored, so that the next process need
