@@ -32,8 +32,7 @@ func Now() Moment {
 func At(monotonic, wall time.Duration) Moment { return Moment{monotonic, wall} }
 
 // Since returns the age at m of something that happened at earlier: the larger difference of the
-// two clocks. It decides whether an answer is too old to be served and whether a host's
-// cool-down is over.
+// two clocks. It decides whether an answer is too old to be served.
 func (m Moment) Since(earlier Moment) time.Duration {
 	return max(m.monotonic-earlier.monotonic, m.wall-earlier.wall)
 }
