@@ -277,7 +277,7 @@ var errTainted = errors.New("store: the server sent its client a request, and no
 var ErrJoinTimeout = errors.New("store: join timeout of the prefetch exceeded")
 
 // giveUp runs when the prefetch has exceeded its join timeout: the calls that have joined leave, and no
-// other joins. The prefetch itself continues.
+// other joins. The prefetch itself continues until the fetch of a call takes its place.
 func (f *Flight) giveUp() {
 	f.store.mu.Lock()
 	f.prefetch.overdue = true

@@ -19,24 +19,23 @@ const (
 // PrefetchStats counts prefetches. Issued is the sum of those used, wasted, in flight and still wanted,
 // and stored but not asked for.
 type PrefetchStats struct {
-	Issued    int64            `json:"issued"`
-	Used      int64            `json:"used"`      // served to at least one call
-	Late      int64            `json:"late"`      // used, but asked for before the answer arrived
-	Displaced int64            `json:"displaced"` // answers to calls evicted for a prefetch
-	Wasted    map[string]int64 `json:"wasted"`    // cause → prefetches that served no call, compared ones included
+	Issued int64
+	Used   int64            // served to at least one call
+	Late   int64            // used, but asked for before the answer arrived
+	Wasted map[string]int64 // cause → prefetches that served no call, compared ones included
 }
 
 // Stats is the content of the store, and what has happened since it was made.
 type Stats struct {
-	Prefetch    PrefetchStats `json:"prefetch"`
-	BackedOff   int64         `json:"backed_off"`  // calls served an answer that was too old, in a back-off
-	Evicted     int64         `json:"evicted"`     // answers removed for space
-	Invalidated int64         `json:"invalidated"` // answers removed after a change
-	Entries     int           `json:"entries"`     // stored answers
-	Bytes       int64         `json:"bytes"`       // their size, with overhead
-	Flights     int           `json:"flights"`     // flights not yet settled
-	UnderWay    int           `json:"passages"`    // registered calls that have not ended
-	Doubtful    int           `json:"doubtful"`    // those whose outcome is in doubt
+	Prefetch    PrefetchStats
+	BackedOff   int64 // calls served an answer that was too old, in a back-off
+	Evicted     int64 // answers removed for space
+	Invalidated int64 // answers removed after a change
+	Entries     int   // stored answers
+	Bytes       int64 // their size, with overhead
+	Flights     int   // flights not yet settled
+	UnderWay    int   // registered calls that have not ended
+	Doubtful    int   // those whose outcome is in doubt
 }
 
 // Stats returns a snapshot.

@@ -164,7 +164,6 @@ func (s *Store) shrinkLocked(by *entry) {
 			return
 		}
 		if by != nil && by.prefetch != nil && oldest.prefetch == nil {
-			s.counts.Prefetch.Displaced++
 			by.prefetch.displaced.Store(true)
 		}
 		s.removeLocked(oldest, evicted)

@@ -275,16 +275,16 @@ func (c *coolDown) begin(began time.Time, retryAfter time.Duration, now time.Tim
 
 // HostStats is a snapshot of one host.
 type HostStats struct {
-	Host              string    `json:"host"`
-	InFlight          int       `json:"in_flight"`              // calls in flight, including prefetches
-	Prefetches        int       `json:"prefetches"`             // of those: begun as prefetches
-	Waiting           int       `json:"waiting"`                // waiting calls, including promoted prefetches
-	WaitingPrefetches int       `json:"waiting_prefetches"`     // waiting prefetches
-	LastHour          int       `json:"prefetches_last_hour"`   // prefetches begun
-	Limited           int64     `json:"limited"`                // 429s
-	HarmMS            int64     `json:"harm_ms"`                // total wait of calls for a slot while a prefetch held one
-	CoolingUntil      time.Time `json:"cooling_until,omitzero"` // if past, the host is half open
-	Tokens            *float64  `json:"tokens,omitempty"`       // in the bucket; nil without a rate
+	Host              string
+	InFlight          int       // calls in flight, including prefetches
+	Prefetches        int       // of those: begun as prefetches
+	Waiting           int       // waiting calls, including promoted prefetches
+	WaitingPrefetches int       // waiting prefetches
+	LastHour          int       // prefetches begun
+	Limited           int64     // 429s
+	HarmMS            int64     // total wait of calls for a slot while a prefetch held one
+	CoolingUntil      time.Time // if past, the host is half open
+	Tokens            *float64  // in the bucket; nil without a rate
 }
 
 // Stats returns all hosts kept, sorted by name.
