@@ -37,7 +37,7 @@ type Rule struct {
 	Burst              int     `toml:"burst" min:"0"`                     // calls; default: the rate, at least 1
 	Concurrency        int     `toml:"concurrency" min:"0"`               // concurrent calls, including prefetches
 	SpeculativeShare   float64 `toml:"speculative_share" min:"0" max:"1"` // part of bucket and slots that a prefetch must leave free; default 0.5
-	SpeculativePerHour int     `toml:"speculative_per_hour" min:"0"`      // prefetches begun within any hour; default 200, for upstream:NAME no limit
+	SpeculativePerHour int     `toml:"speculative_per_hour" min:"1"`      // prefetches begun within any hour; default 200, for upstream:NAME no limit
 }
 
 // localPrefix is the prefix of hosts that are local processes.

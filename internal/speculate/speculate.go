@@ -41,8 +41,8 @@ type Rules struct {
 	Wait     time.Duration `toml:"prefetch_timeout_ms" unit:"1ms" min:"0"`              // how long an answer may wait for answers inlined in it
 	MaxAge   time.Duration `toml:"max_age" default:"30s"`                               // of a prefetched answer (see Age)
 
-	PerSession int `toml:"max_parallel_prefetches" default:"3" min:"0"` // concurrent prefetches of a session
-	Total      int `toml:"max_parallel_total" default:"16" min:"0"`     // of the process
+	PerSession int `toml:"max_parallel_prefetches" default:"3" min:"1"` // concurrent prefetches of a session
+	Total      int `toml:"max_parallel_total" default:"16" min:"1"`     // of the process
 
 	Budget         int           `toml:"prefetch_budget_tokens" default:"8000" min:"0"`         // tokens that the answers of one choice, or one inlining, may take
 	MinProbability float64       `toml:"min_probability" default:"0.30" min:"0" max:"1"`        // minimum for any prefetch
