@@ -32,6 +32,7 @@ type op struct {
 	places        []int         // of a change: indexes in modelPlaces
 	doubt         time.Duration // time until the outcome is in doubt
 	late          bool          // the outcome becomes known after that
+	shows         time.Duration // of a remote write: time from its end until it shows; 0 if it is not remote
 }
 
 func (o op) GoString() string { return fmt.Sprintf("%+v", o) }
@@ -51,7 +52,10 @@ var modelUses = []dedup.Reuse{
 	{Freshness: 200 * time.Millisecond, Volatile: true},
 }
 
-const modelWriteSettle = 500 * time.Millisecond
+const (
+	modelWriteSettle = 500 * time.Millisecond
+	modelSettle      = 30 * time.Millisecond
+)
 
 // whats are the kinds of events, repeated by weight. Events that keep a write pending for long are
 // rare, as nothing is served while it is pending.
@@ -89,6 +93,9 @@ func drawOp(t *rapid.T) op {
 		o.before, o.after = ms("before", 60), ms("after", 60)
 		o.doubt = ms("doubt", 60)
 		o.late = rapid.Bool().Draw(t, "late")
+		if o.what == "write" && rapid.IntRange(0, 3).Draw(t, "remote") == 0 {
+			o.shows = 1 + ms("shows", 29)
+		}
 	case "elsewhere":
 		o.places = []int{rapid.IntRange(0, len(modelPlaces)-1).Draw(t, "place")}
 	case "drop":

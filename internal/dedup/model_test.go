@@ -25,8 +25,8 @@ import (
 const onlyBlame = "MCPSCHEDD_ONLY_BLAME"
 
 // TestModel plays random histories with a store and a model server. Each place has a number that a
-// write raises when it lands, and an answer has the numbers that the server read. No call may get
-// an answer from before a change that preceded the call.
+// write raises when it shows, and an answer has the numbers that the server read. No call may get
+// an answer from before a change that preceded the call. A remote write may show after its end.
 func TestModel(t *testing.T) {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		if err := flag.Set("rapid.checks", "10000"); err != nil {
@@ -73,7 +73,8 @@ type world struct {
 	prefetches []*dedup.Prefetch // all; only the goroutine of the history uses it
 
 	mu      sync.Mutex
-	numbers [4]int   // place → number of its changes
+	numbers [4]int   // place → number of its changes that show
+	hidden  [4]int   // place → number of remote writes that have ended, and do not show yet
 	fetches []*fetch // in the order they began
 	blamed  []string
 	left    string         // what a history left behind
@@ -101,7 +102,7 @@ type fetch struct {
 
 func newWorld(t *testing.T) *world {
 	return &world{
-		store:     dedup.New(dedup.Options{MaxBytes: 50_000, WriteSettle: modelWriteSettle}),
+		store:     dedup.New(dedup.Options{MaxBytes: 50_000, WriteSettle: modelWriteSettle, Settle: modelSettle}),
 		delivered: map[string]*dedup.Delivered{"a": dedup.NewDelivered(), "b": dedup.NewDelivered()},
 		sums:      make(map[string]int),
 	}
@@ -139,7 +140,7 @@ func (w *world) run(history []op) {
 				w.blame("open ends: scope %q has ended, and %d prefetches have no fate", o.scope, n)
 			}
 		case "resize":
-			w.store.Configure(dedup.Options{MaxBytes: int64(o.size), WriteSettle: modelWriteSettle})
+			w.store.Configure(dedup.Options{MaxBytes: int64(o.size), WriteSettle: modelWriteSettle, Settle: modelSettle})
 		case "question":
 			w.store.Taint(2) // of another upstream, so no flight is affected
 		default:
@@ -174,7 +175,7 @@ func (w *world) end() {
 }
 
 func (o op) effect() call.Effect {
-	var e call.Effect
+	e := call.Effect{Remote: o.shows > 0}
 	for _, p := range o.places {
 		e.Places = append(e.Places, modelPlaces[p])
 	}
@@ -215,10 +216,29 @@ func (w *world) change(o op) {
 			w.store.Reclassify()
 		}
 		time.Sleep(o.before)
+		if o.shows > 0 {
+			w.mu.Lock()
+			w.hideLocked(o, 1)
+			w.mu.Unlock()
+			p.End()
+			time.Sleep(o.shows)
+			w.mu.Lock()
+			w.hideLocked(o, -1)
+			w.landLocked(o)
+			w.mu.Unlock()
+			return
+		}
 		w.land(o)
 		time.Sleep(o.after)
 		p.End()
 	})
+}
+
+// hideLocked adds n to the remote writes of op's places that do not show yet.
+func (w *world) hideLocked(o op, n int) {
+	for _, p := range o.places {
+		w.hidden[p] += n
+	}
 }
 
 // read makes a call.
@@ -232,6 +252,9 @@ func (w *world) read(o op) {
 	defer write.End()
 	w.mu.Lock()
 	least := w.lookLocked(o)
+	for i, p := range keys[o.key] {
+		least[i] += w.hidden[p]
+	}
 	w.mu.Unlock()
 	came := time.Now()
 	outcomes := make(chan dedup.Outcome, 2)

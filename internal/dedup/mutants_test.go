@@ -27,6 +27,12 @@ var mutants = []mutant.Mutant{
 	{Name: "check when joined", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.current", With: "Flight.epoch", Under: []string{"Store.joinableLocked"}, Becomes: mutant.True},
 	}},
+	{Name: "settling when joined", Cuts: []mutant.Cut{
+		{In: "dedup", Compare: "Flight.notKept", Under: []string{"Store.joinableLocked"}, Becomes: mutant.False},
+	}},
+	{Name: "settling when stored", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "epochs.settling", Under: []string{"Store.beginLocked"}, Becomes: mutant.False},
+	}},
 	{Name: "scope", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "Store.storedLocked", Under: []string{"Store.Do"}, Becomes: `func() (*entry, bool) { ($1).Key.Scope = "*"; return $& }()`},
 	}},
