@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -60,16 +61,24 @@ func TestHarmSwitchedOff(t *testing.T) {
 	}
 }
 
-// A tool that the operator forbids to prefetch is not prefetched any more, not even by a prefetch
-// that was waiting.
+// A tool that the operator forbids to prefetch or to call is not prefetched any more, not even by a
+// prefetch that was waiting.
 func TestHarmRejudged(t *testing.T) {
 	t.Parallel()
-	for name, layer := range map[string]valuemodel.Layer{
-		"it writes":                  {Class: valuemodel.MutatesExternal},
-		"it is not to be prefetched": {Class: valuemodel.ReadOnly, Speculate: new(false)},
-		"it tells third parties":     {Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty},
-		"it does not hold still":     {Class: valuemodel.ReadOnly, Volatile: new(true)},
-		"it has a price":             {Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Dollars: 1}},
+	judged := func(layer valuemodel.Layer) func(*proxy.Options) {
+		return func(o *proxy.Options) {
+			rules := listing(t)
+			rules[0].Layer = layer
+			o.Models = defaults(t, rules...).Models
+		}
+	}
+	for name, change := range map[string]func(*proxy.Options){
+		"it writes":                  judged(valuemodel.Layer{Class: valuemodel.MutatesExternal}),
+		"it is not to be prefetched": judged(valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: new(false)}),
+		"it tells third parties":     judged(valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}),
+		"it does not hold still":     judged(valuemodel.Layer{Class: valuemodel.ReadOnly, Volatile: new(true)}),
+		"it has a price":             judged(valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Dollars: 1}}),
+		"it is denied":               func(o *proxy.Options) { o.Upstreams[0].Allows = func(tool string) bool { return tool != "get" } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -82,9 +91,9 @@ func TestHarmRejudged(t *testing.T) {
 				d := beset(t, f, defaults(t, listing(t)...))
 				all := hung(d)
 				before := len(early(f.ledger()))
-				rules := listing(t)
-				rules[0].Layer = layer
-				d.proxy.Apply(defaults(t, rules...))
+				o := defaults(t, listing(t)...)
+				change(&o)
+				d.proxy.Apply(o)
 				at := time.Now()
 				time.Sleep(time.Minute)
 				waiting := len(after(f.ledger(), at))
