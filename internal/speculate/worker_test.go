@@ -316,6 +316,7 @@ func TestWorkerBlamesTheHostOfTheTool(t *testing.T) {
 				c, up := d.client(t, "one"), at1(s)
 				d.asks(c, up, "list", `{"page":1}`)
 				time.Sleep(2 * time.Second)
+				synctest.Wait()
 				wait(d, c, up)
 				d.asks(c, up, "list", `{"page":2}`)
 				time.Sleep(2 * time.Second)
