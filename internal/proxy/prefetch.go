@@ -144,8 +144,8 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 // "". It is checked when candidates are chosen, when a prefetch begins, and again after the wait
 // for its host, as the rules may have changed.
 func (o *prefetchSource) refusal(p *policy, c *predict.Candidate, class *callClass) enrich.Reason {
-	l := &sessionLease{Lease: o.lease.Lease, member: p.find(o.lease.Name())} // a reload may have replaced the member
-	if l.member == nil {
+	l := &sessionLease{Lease: o.lease.Lease, member: p.find(o.lease.Name())} // a reload may have changed its settings
+	if l.member == nil || l.member.key != o.lease.member.key {
 		return enrich.NotSpeculatable
 	}
 	m, learned := o.s.srv.catalog.model(p, l, c.Key.Tool), o.s.srv.prefetch.Tool(l.member.key, c.Key.Tool)
