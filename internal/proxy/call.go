@@ -247,12 +247,7 @@ func (c *upstreamCall) lookUp(ctx context.Context, req *upstream.Request, done f
 		c.send(ctx, c.pending.Swap(nil), c.turn, req, done)
 		return
 	}
-	f := &lookup{c: c, ctx: ctx, req: req, done: done}
-	if c.class.query.Reuse.File != "" || c.s.srv.common.store.HasPeers() {
-		c.s.running.Go(f.run) // reading the file's state, or asking other replicas, may block
-		return
-	}
-	f.run()
+	(&lookup{c: c, ctx: ctx, req: req, done: done}).begin()
 }
 
 // lookup is a call that the store may answer.
@@ -264,6 +259,15 @@ type lookup struct {
 
 	leads   bool    // the call fetches for the flight
 	fetched outcome // outcome of that flight
+}
+
+// begin asks the store without blocking.
+func (f *lookup) begin() {
+	if c := f.c; c.class.query.Reuse.File != "" || c.s.srv.common.store.HasPeers() {
+		c.s.running.Go(f.run) // reading the file's state, or asking other replicas, may block
+		return
+	}
+	f.run()
 }
 
 // run asks the store. A call that needs no upstream request gives up its turn at once. One
@@ -322,7 +326,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 	switch {
 	case o.Err == dedup.ErrJoinTimeout: // no call joins that prefetch any more
 		c.observed.joinWait = time.Since(c.observed.call.At)
-		f.run()
+		f.begin()
 	case o.Refetch: // the answer of the flight that it joined cannot be used
 		c.send(f.ctx, c.pending.Swap(nil), c.turn.Reclaim(), f.req, f.done)
 	case o.Err != nil:
