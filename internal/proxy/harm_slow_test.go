@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/proxy"
 )
 
@@ -217,6 +218,25 @@ func TestHarmSlowIsNotServedLater(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		if a := g.call("get", thing(1, 0)); a.how() != "fetched" {
 			t.Errorf("later: got %s, want fetched", a.how())
+		}
+	})
+}
+
+// A call that joins a prefetch which waits for its host waits no longer than its server's timeout, and
+// then as long as any call.
+func TestHarmSlowHost(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		const timeout = 5 * time.Second
+		o := defaults(t, listing(t)...)
+		o.Limits = map[string]limit.Rule{host: {Rate: 0.01, Burst: 1}}
+		o.Upstreams[0].Timeout = timeout
+		d := beset(t, newFoe(nil), o)
+		g := d.enter()
+		g.call("list", page(1))
+		time.Sleep(time.Second)
+		if a := g.call("get", thing(1, 0)); a.took > 2*timeout {
+			t.Errorf("the call took %v", a.took)
 		}
 	})
 }

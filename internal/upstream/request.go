@@ -223,7 +223,7 @@ func (p *pending) bounded(since time.Time, at *state) (context.Context, context.
 			err = fmt.Errorf("%w: %w", err, errGarbled)
 		}
 		return context.WithDeadlineCause(p.ctx, since.Add(up.spec.StartTimeout), up.unavailable(err, at.stderr))
-	case at.live != nil && timeout > 0 && p.turn != nil: // without a turn the caller's ctx limits the wait
+	case at.live != nil && timeout > 0 && (p.turn != nil || p.req.Isolated): // else the ctx of a plan limits the wait
 		err := fmt.Errorf("not sent within %v: waiting for the limit of its host, or of an earlier call's host", timeout)
 		return context.WithDeadlineCause(p.ctx, since.Add(timeout), err)
 	}
