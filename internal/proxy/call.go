@@ -326,7 +326,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 	switch {
 	case o.Err == dedup.ErrJoinTimeout: // no call joins that prefetch any more
 		c.observed.joinWait = time.Since(c.observed.call.At)
-		f.begin()
+		(&lookup{c: c, ctx: f.ctx, req: f.req, done: f.done}).begin()
 	case o.Refetch: // the answer of the flight that it joined cannot be used
 		c.send(f.ctx, c.pending.Swap(nil), c.turn.Reclaim(), f.req, f.done)
 	case o.Err != nil:
