@@ -299,8 +299,8 @@ func (o *importOptions) paths() (all []string) {
 // undoImports undoes imports: all, or those of some clients and files.
 func (o *importOptions) undoImports(stderr io.Writer) error {
 	have, err := configured(o.config)
-	if err != nil && o.config == "" {
-		have, err = config.Default(), nil // undo works despite mistakes in the configuration
+	if mistakes, ok := errors.AsType[*config.Error](err); ok {
+		have, err = mistakes.Salvage(nil), nil // undo works despite mistakes in the configuration
 	}
 	if err != nil {
 		return err

@@ -226,7 +226,7 @@ func (e *entry) isSelf() bool {
 const ownName = "mcpschedd"
 
 var (
-	ownProgram = regexp.MustCompile(`^(?:.*[/\\])?mcpschedd(?:-small)?(?i:\.(?:exe|cmd|bat))?$`)
+	ownProgram = regexp.MustCompile(`^(?:.*[/\\])?mcpschedd(?:-small|-full)?(?i:\.(?:exe|cmd|bat))?$`)
 	shell      = regexp.MustCompile(`^(?:.*[/\\])?(?:sh|bash|zsh|cmd|env)(?i:\.exe)?$`)
 	webURL     = regexp.MustCompile(`^(?i:https?)://`)
 	loopback   = regexp.MustCompile(`^https?://(?:localhost|127\.[0-9.]+|\[::1\])(?:[:/]|$)`)

@@ -109,7 +109,15 @@ func (d *document) setHooks(hooks map[string]hookMatcher) error {
 		}
 		left := len(list)
 		for i, element := range slices.Backward(list) {
-			if isOwnHook(element) {
+			commands, _ := at(element, "hooks").([]any)
+			own := 0
+			for j, hook := range slices.Backward(commands) {
+				if command, _ := at(hook, "command").(string); ownHook.MatchString(command) {
+					own++
+					patch("remove", fmt.Sprintf("%s/%d/hooks/%d", path, i, j), nil)
+				}
+			}
+			if own > 0 && own == len(commands) { // else the user has added others
 				left--
 				patch("remove", fmt.Sprintf("%s/%d", path, i), nil)
 			}
@@ -135,13 +143,5 @@ func (d *document) setHooks(hooks map[string]hookMatcher) error {
 	return errors.Join(failed...)
 }
 
-var ownHook = regexp.MustCompile(`\bmcpschedd(-small)?' 'hook'`)
-
-// isOwnHook reports whether an element of the list for an event is mcpschedd's.
-func isOwnHook(element any) bool {
-	hooks, _ := at(element, "hooks").([]any)
-	return slices.ContainsFunc(hooks, func(h any) bool {
-		command, _ := at(h, "command").(string)
-		return ownHook.MatchString(command)
-	})
-}
+// ownHook matches the command of a hook of mcpschedd.
+var ownHook = regexp.MustCompile(`\bmcpschedd(-small|-full)?' 'hook'`)

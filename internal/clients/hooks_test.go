@@ -88,6 +88,16 @@ func TestHooksGoInAndOut(t *testing.T) {
 			}
 		})
 	}
+	// Claude Code adds a hook of its user to the element of another one with the same matcher.
+	with, err := clients.WithHooks("/s.json", []byte("{}"), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mixed := strings.ReplaceAll(string(with), `"hooks":[`, `"hooks":[{"type":"command","command":"say done"},`)
+	without, err := clients.WithHooks("/s.json", []byte(mixed), nil)
+	if err != nil || strings.Contains(string(without), "'hook'") || strings.Count(string(without), "say done") != events {
+		t.Errorf("beside hooks of the user: got\n%s, %v", without, err)
+	}
 	for _, bad := range []string{`{"hooks": 1}`, `{"hooks": {"Stop": {}}}`, `{`, `[]`} {
 		if text, err := clients.WithHooks("/s.json", []byte(bad), own); err == nil {
 			t.Errorf("%s: got %s", bad, text)

@@ -45,7 +45,7 @@ type Reader struct {
 	servers []Server
 	names   map[string]bool
 	notes   []Note
-	self    map[string]bool // files with an entry of mcpschedd itself
+	self    map[string]bool // files with an entry of mcpschedd itself among the servers for all folders
 }
 
 // NewReader returns a Reader that has read nothing.
@@ -183,8 +183,9 @@ var projectFile = regexp.MustCompile(`^(.*)[/\\](?:\.mcp\.json|\.(?:cursor|vscod
 // project returns the folder of the project that a file belongs to, to which its
 // relative paths refer; "" for a file of the user, or if unknown.
 func (r *Reader) project(path string) string {
+	isUsers := func(c *Client) bool { return slices.Contains(c.Places(r.options.Machine), path) }
 	m := projectFile.FindStringSubmatch(path)
-	if m == nil || m[1] == r.options.Home {
+	if m == nil || m[1] == filepath.Clean(r.options.Home) || slices.ContainsFunc(All(), isUsers) {
 		return ""
 	}
 	return m[1]
@@ -212,7 +213,7 @@ func (r *Reader) server(t table, name string, value any) {
 		}
 		return
 	case e.isSelf():
-		r.self[t.doc.path] = true
+		r.self[t.doc.path] = r.self[t.doc.path] || t.scope != "local"
 		why = "this is mcpschedd itself"
 	default:
 		why = e.complete(r.options)

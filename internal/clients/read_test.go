@@ -157,6 +157,7 @@ func TestLeftOut(t *testing.T) {
 		{"another scheme", `{"url": "unix:///s"}`, "/f.json: /mcpServers/s: left out: its url is not supported: want http or https"},
 		{"itself", `{"command": "/usr/bin/mcpschedd", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself already", `{"command": "/usr/bin/mcpschedd-small", "args": ["connect"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
+		{"itself in full", `{"command": "/usr/bin/mcpschedd-full", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself by others", `{"command": "cmd", "args": ["/c", "C:\\bin\\mcpschedd.exe"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"too long", `{"command": "` + strings.Repeat("x", 70000) + `"}`, "/f.json:1: left out: /mcpServers/s/command: want at most 64 KiB without NUL and characters for private use"},
 		{"a character that stands for a variable", `{"command": "x", "args": ["` + "\U000F0000" + `"]}`, "/f.json:1: left out: /mcpServers/s/args: want at most 64 KiB without NUL and characters for private use"},
@@ -373,5 +374,23 @@ func TestSwitchedOff(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestUsersFiles: a user's file belongs to no project, wherever it is and however the home folder is
+// written.
+func TestUsersFiles(t *testing.T) {
+	m := clients.Machine{OS: "linux", Home: "/home/ann/", Env: func(name string) string { return map[string]string{"CODEX_HOME": "/srv/.codex"}[name] }}
+	for path, text := range map[string]string{
+		"/home/ann/.cursor/mcp.json": `{"mcpServers": {"s": {"command": "x"}}}`,
+		"/srv/.codex/config.toml":    "[mcp_servers.s]\ncommand = \"x\"\n",
+	} {
+		r := clients.NewReader(clients.Options{Machine: m})
+		if err := r.Read(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Servers()[0].Block.Folders; got != nil {
+			t.Errorf("%s: got a server for %q", path, got)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package clients
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -25,26 +24,33 @@ var (
 	ruleWord = regexp.MustCompile(`"command"\s*:\s*"(?:[^"\\]|\\.)*"|\bmcp__[A-Za-z0-9_-]+\*?`)
 )
 
-// Deny adds to each server the tools that the client's rules deny. A project's rule
-// applies everywhere for a server that all projects have.
+// Deny adds to each server the tools that Claude Code's rules deny, also if another client has the
+// same server, as both get one upstream. A project's rule applies everywhere for a server that all
+// projects have.
 func (r *Reader) Deny() {
 	for _, file := range r.settingsFiles() {
 		for _, rule := range stringsAt(file.doc.tree, "permissions", "deny") {
-			rule, _, _ = strings.Cut(rule, "(")
-			for i := range r.servers {
-				s := &r.servers[i]
+			name, _, _ := strings.Cut(rule, "(")
+			for _, s := range r.servers {
 				folders := s.Block.Folders
 				elsewhere := file.project != "" && len(folders) > 0 && !slices.Contains(folders, file.project)
-				tool, ok := denied(rule, s.From.entry)
-				if s.From.Client == "claude" && !elsewhere && ok && !slices.Contains(s.Block.DenyTools, tool) {
-					s.Block.DenyTools = append(s.Block.DenyTools, tool)
-					s.Notes = append(s.Notes, OneLine(fmt.Sprintf("%s is denied by %s", rule, file.path)))
+				if tool, ok := denied(name, s.From.entry); ok && s.From.Client == "claude" && !elsewhere {
+					r.deny(s.Name, tool, OneLine(name+" is denied by "+file.path))
 				}
 			}
 		}
 	}
 	for i := range r.servers {
 		slices.Sort(r.servers[i].Block.DenyTools)
+	}
+}
+
+// deny adds a denied tool, and a note on it, to the servers of one name.
+func (r *Reader) deny(name, tool, note string) {
+	for i := range r.servers {
+		if s := &r.servers[i]; s.Name == name && !slices.Contains(s.Block.DenyTools, tool) {
+			s.Block.DenyTools, s.Notes = append(s.Block.DenyTools, tool), append(s.Notes, note)
+		}
 	}
 }
 

@@ -11,16 +11,20 @@ import (
 	"mcpschedd/internal/clients"
 )
 
-// ruled returns a reader that has read Claude Code's file, and the given other files, on a Linux
-// machine.
-func ruled(t *testing.T, files map[string]string) *clients.Reader {
-	t.Helper()
-	r := clients.NewReader(clients.Options{Machine: clients.Machine{OS: "linux", Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
+// reader returns a reader on a Linux machine with the given files.
+func reader(files map[string]string) *clients.Reader {
+	return clients.NewReader(clients.Options{Machine: clients.Machine{OS: "linux", Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
 		if text, ok := files[path]; ok {
 			return []byte(text), nil
 		}
 		return nil, os.ErrNotExist
 	}})
+}
+
+// ruled returns a reader that has read Claude Code's file.
+func ruled(t *testing.T, files map[string]string) *clients.Reader {
+	t.Helper()
+	r := reader(files)
 	if err := r.Read("/home/ann/.claude.json", []byte(files["/home/ann/.claude.json"])); err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +59,27 @@ func TestDeny(t *testing.T) {
 	}
 	if !slices.ContainsFunc(r.Notes(), func(n clients.Note) bool { return n.Wrong && strings.Contains(n.Where, "settings.local.json") }) {
 		t.Errorf("got %v", r.Notes())
+	}
+}
+
+// A server that two clients have becomes one upstream, whichever client is read first.
+func TestDenyForTwoClients(t *testing.T) {
+	files := map[string]string{
+		"/home/ann/.cursor/mcp.json":      `{"mcpServers": {"fs": {"command": "fs"}, "own": {"command": "own"}}}`,
+		"/home/ann/.claude.json":          `{"mcpServers": {"fs": {"command": "fs"}}}`,
+		"/home/ann/.claude/settings.json": `{"permissions": {"deny": ["mcp__fs__write", "mcp__own"]}}`,
+	}
+	r := reader(files)
+	for _, path := range []string{"/home/ann/.cursor/mcp.json", "/home/ann/.claude.json"} {
+		if err := r.Read(path, []byte(files[path])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Deny()
+	for _, s := range r.Servers() {
+		if want := s.Name == "fs"; slices.Equal(s.Block.DenyTools, []string{"write"}) != want {
+			t.Errorf("%s of %s: got %q", s.Name, s.From.Client, s.Block.DenyTools)
+		}
 	}
 }
 
