@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -68,7 +67,7 @@ func planned(file, name string, server map[string]any, trust bool) (*importPlan,
 		return nil, err
 	}
 	p := newPlan(have, true)
-	if err := p.reader.Read(filepath.Join(workingDir(), "the command line"), document); err != nil {
+	if err := p.reader.Read("the command line", document); err != nil {
 		return nil, err
 	}
 	var trusted []string
@@ -172,7 +171,10 @@ func pairs(flag string, all []string, signs string) (any, error) {
 		if out == nil {
 			out = make(map[string]string)
 		}
-		out[pair[:at]] = strings.TrimPrefix(pair[at+1:], " ")
+		out[pair[:at]] = pair[at+1:]
+		if pair[at] == ':' {
+			out[pair[:at]] = strings.TrimPrefix(pair[at+1:], " ")
+		}
 	}
 	return out, nil
 }
