@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -223,8 +224,9 @@ func (d *daemonProcess) endUnused(r *servedProxy) {
 func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 	d.mu.Lock()
 	if err == nil {
-		d.base.config, d.base.mistakes = next, nil
+		d.base.config = next
 	}
+	d.base.mistakes, _ = errors.AsType[*config.Error](err)
 	proxies := slices.Collect(maps.Values(d.proxies))
 	d.mu.Unlock()
 	for _, r := range proxies {

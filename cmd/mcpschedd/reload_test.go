@@ -13,8 +13,10 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/hook"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
+	"mcpschedd/internal/upstream"
 )
 
 // records receives each record of a log when it is written.
@@ -138,5 +140,26 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 	}
 	if srv.Has("a") || !srv.Has("c") {
 		t.Error("got the old policy, want the new one")
+	}
+}
+
+// The first client in a directory is told of a mistake that was made in the file while the daemon ran.
+func TestReloadTellsNewWorkplaces(t *testing.T) {
+	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
+	_, err := config.Default().Parse(filepath.Join(dir, "c.toml"), []byte("[enrichment]\nmodus = 1\n"))
+	base := &servedProxy{config: config.Default(), log: quiet}
+	o := options(base.config, state.Dir{}, quiet)
+	d := &daemonProcess{base: base, common: proxy.NewCommon(o), hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy)}
+	defer d.common.Close()
+	defer d.close()
+	for _, want := range []error{err, nil} {
+		d.applyConfig(base.config, want)
+		r, err := d.enter(t.Context(), &daemon.Client{Hello: daemon.Hello{Dir: t.TempDir()}}, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.srv.View().Stats.Config.Error; (got != "") != (want != nil) {
+			t.Errorf("after the error %v: got %q", want, got)
+		}
 	}
 }
