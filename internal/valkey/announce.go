@@ -151,15 +151,23 @@ func (s *Store) renew(ctx context.Context, open []*announcement) {
 			n, err := got.results[i].AsInt64()
 			renewed = err == nil && n == 1
 		}
-		if !renewed {
-			asked = age.Now()
+		at := asked
+		if !renewed && !a.hasEnded() { // the end of a write removes its marks too
+			at = age.Now()
 			_, err := s.announce(ctx, a)
 			renewed = err == nil
 		}
 		if renewed {
-			a.renewed(asked)
+			a.renewed(at)
 		}
 	}
+}
+
+// hasEnded reports whether the write has ended.
+func (a *announcement) hasEnded() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ended
 }
 
 // renewed extends the request's deadline to holdTime after asked. A renewal that comes too late

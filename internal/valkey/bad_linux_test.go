@@ -26,6 +26,7 @@ func TestBadURL(t *testing.T) {
 		"valkey://host/seven":          "database",
 		"valkey://host?master_set=one": "servers=",
 		"valkey://a:s3cret%zz@host":    "not a URL",
+		"valkey://a:12/s3cret@host":    "write / as %2F",
 	} {
 		_, err := valkey.New(valkey.Options{URL: url})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {

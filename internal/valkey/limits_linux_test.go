@@ -174,3 +174,34 @@ func TestEmptyBucket(t *testing.T) {
 	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:l:*')) do redis.call('SET', k, '1 50') end return redis.call('SET', 'mcpschedd:back', redis.call('TIME')[1] * 1000)", "0")
 	gives("when a replica has come back", 0, 10)
 }
+
+// TestLimitsOutliveEviction: a server that evicts keys with a TTL keeps a host's bucket and its count
+// of prefetches.
+func TestLimitsOutliveEviction(t *testing.T) {
+	t.Parallel()
+	at := startServer(t, "--maxmemory-policy", "volatile-ttl")
+	s := shared(t, "valkey://"+at.addr)
+	s.WatchCount(func(int, bool) {})
+	take := func() (g limit.Grant) {
+		t.Helper()
+		waitUntil(t, "it is counted", func() (counted bool) {
+			var err error
+			g, err = s.Take(limit.TokenRequest{Host: limitedHost, Rate: 1e-3, Burst: 50, MaxPerHour: 1})
+			return err == nil
+		})
+		return g
+	}
+	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:open')) do redis.call('SET', k, 1) end return 1", "0") // the bucket is full
+	if g := take(); g.Tokens != 1 || g.QuotaWait > 0 {
+		t.Fatalf("got %+v, want a prefetch", g)
+	}
+	at.command(t, "CONFIG", "SET", "maxmemory", "1")
+	_, _ = at.try("SET", "x", "1") // refused after everything that may be evicted was
+	at.command(t, "CONFIG", "SET", "maxmemory", "0")
+	if g := take(); g.QuotaWait <= 0 {
+		t.Errorf("got %+v after an eviction, want none above the quota", g)
+	}
+	if got, err := s.Take(limit.TokenRequest{Host: limitedHost, Rate: 1e-3, Burst: 50, Calls: 50}); err != nil || got.Tokens != 49 {
+		t.Errorf("got %+v (%v) after an eviction, want the 49 tokens that are left", got, err)
+	}
+}

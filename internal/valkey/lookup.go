@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -164,7 +165,8 @@ func (s *Store) deleteOldHistories() {
 		for _, key := range page.Elements {
 			id, of, _ := strings.Cut(strings.TrimPrefix(key, prefix), ":")
 			isHistory := strings.Trim(id, "0123456789abcdef-") == ""
-			if isHistory && (of == "open" || strings.HasPrefix(of, "p:")) && prefix+id+":" != got.history {
+			kind, _, _ := strings.Cut(of, ":")
+			if isHistory && slices.Contains([]string{"open", "p", "l", "h"}, kind) && prefix+id+":" != got.history {
 				old = append(old, key)
 			}
 		}

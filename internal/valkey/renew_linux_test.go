@@ -48,3 +48,62 @@ return redis.call('HLEN', string.sub(open, 1, -5) .. 'p:host')`, "0")
 		t.Errorf("it took %v, want less than a renewal interval", took)
 	}
 }
+
+// slowStore returns a store that does not renew by itself during a test.
+func slowStore(t *testing.T, at *store) *valkey.Store {
+	t.Helper()
+	s, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: time.Minute, WriteSettle: shortSettle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// announced announces a write to a place.
+func announced(t *testing.T, s *valkey.Store, domain string) (write dedup.Announcement) {
+	t.Helper()
+	waitUntil(t, "a write begins", func() (begun bool) {
+		var err error
+		write, err = s.Announce(t.Context(), []call.Place{{Domain: domain}}, func(error) {})
+		return err == nil
+	})
+	return write
+}
+
+// marks returns the number of fields of a place: its token and its marks.
+func (s *store) marks(t *testing.T, domain string) string {
+	t.Helper()
+	reply, err := s.try("EVAL", "return redis.call('HLEN', redis.call('KEYS', ARGV[1])[1])", "0", "*:p:"+domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(reply)
+}
+
+// TestRenewOfAnEndedWrite: a renewal that began before its write ended does not announce it again.
+func TestRenewOfAnEndedWrite(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	write := announced(t, slowStore(t, at), "host")
+	write.End()
+	waitUntil(t, "its mark is removed", func() bool { return at.marks(t, "host") == ":1" })
+	valkey.Renew(write)
+	if got := at.marks(t, "host"); got != ":1" {
+		t.Errorf("got %s fields, want the token alone", got)
+	}
+}
+
+// TestRenewTogether: a write counts as renewed when its own mark was, not when that of another one
+// was set again later.
+func TestRenewTogether(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	s := slowStore(t, at)
+	lost, kept := announced(t, s, "lost"), announced(t, s, "kept")
+	at.command(t, "EVAL", "return redis.call('DEL', redis.call('KEYS', '*:p:lost')[1])", "0")
+	valkey.Renew(lost, kept)
+	if at.marks(t, "lost") != ":2" || valkey.RenewedAt(lost).Since(valkey.RenewedAt(kept)) <= 0 {
+		t.Errorf("got %v and %v, want that the lost mark was set again after the other was renewed", valkey.RenewedAt(lost), valkey.RenewedAt(kept))
+	}
+}

@@ -86,7 +86,8 @@ const (
 // takeScript takes tokens from a host's bucket, or lets a prefetch begin. A bucket without a key
 // has been filling since the history began. A share of the rate and the burst is left to absent
 // replicas. When one of those has come back the bucket is empty, but tokens granted ahead are
-// still owed. Prefetches are counted by the minute in which they began, for 60 more minutes.
+// still owed. Prefetches are counted by the minute in which they began, for 60 more minutes. Neither
+// key has a TTL, as the server may evict keys that have one.
 const takeScript = `
 local rate, burst, calls, spare, hour, ahead = unpack(ARGV)
 local t = redis.call('TIME')
@@ -117,12 +118,9 @@ if tonumber(rate) > 0 then
 	if tonumber(calls) > 0 then given = math.max(0, math.min(calls, math.floor(tokens + rate * ahead)))
 	elseif tokens < tonumber(spare) then given = 0 end
 	left = tokens - given
-	local full = math.min(3e10, (burst - left) / rate * 1000 * #all) + 60000
-	redis.call('SET', KEYS[4], string.format('%.3f %.9f', now, left), 'PX', string.format('%.0f', full))
+	redis.call('SET', KEYS[4], string.format('%.3f %.9f', now, left))
 end
-if given > 0 and tonumber(hour) > 0 then
-	redis.call('SET', KEYS[5], counts, 'PX', 3720000)
-end
+if given > 0 and tonumber(hour) > 0 then redis.call('SET', KEYS[5], counts) end
 return {given, string.format('%.9f', left), 0}`
 
 // Take is a [limit.SharedLimits].

@@ -149,8 +149,8 @@ func CheckURL(url string) error {
 // else 0.
 func clientOption(text string) (o rueidis.ClientOption, servers int, err error) {
 	u, err := url.Parse(text)
-	if err != nil {
-		return o, 0, errors.New("not a URL") // the URL's text may hold a password
+	if err != nil || strings.Contains(u.Path, "@") { // an error must not have the URL's text, which may hold a password
+		return o, 0, errors.New("not a URL: in a password, write / as %2F, @ as %40, ? as %3F and # as %23")
 	}
 	switch u.Scheme {
 	case "valkey", "valkeys", "redis", "rediss":
