@@ -40,7 +40,9 @@ If the daemon does not start in time, this command serves its client by itself.`
 // connect relays a client's messages to the daemon, or serves the client by itself if the daemon
 // cannot be reached.
 func connect(ctx context.Context, o daemon.Options, stderr io.Writer) error {
-	become(daemon.SmallProgram) // the small program does the same in a third of the memory
+	if os.Args[1] == daemon.Command { // the small program accepts no flags before the command
+		become(daemon.SmallProgram) // it does the same in a third of the memory
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return err

@@ -80,9 +80,13 @@ func (d *daemonTest) place() daemon.Place {
 // command returns a command with this configuration, in a folder.
 func (d *daemonTest) command(dir, program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, slices.Concat(args[:1], []string{"--config", d.file}, args[1:])...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+filepath.Dir(d.state))
+	cmd.Dir, cmd.Env = dir, d.env()
 	return cmd
+}
+
+// env returns the environment of the test's programs.
+func (d *daemonTest) env() []string {
+	return append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+filepath.Dir(d.state))
 }
 
 // connect starts mcpschedd connect in a folder, with additional variables.
@@ -94,8 +98,14 @@ func (d *daemonTest) connect(dir string, env ...string) *program {
 // connectBy is like connect, but with a copy of the program.
 func (d *daemonTest) connectBy(path, dir string, env ...string) *program {
 	d.Helper()
-	cmd := d.command(dir, path, "connect", "--wait", cmp.Or(d.wait, "30s"))
-	cmd.Env = append(cmd.Env, env...)
+	return d.start(dir, env, path, "connect", "--config", d.file, "--wait", cmp.Or(d.wait, "30s"))
+}
+
+// start starts a program in a folder, with additional variables.
+func (d *daemonTest) start(dir string, env []string, path string, args ...string) *program {
+	d.Helper()
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Env = dir, append(d.env(), env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		d.Fatal(err)

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/mcptest"
+)
+
+// A client is connected with the small program beside mcpschedd, also if flags precede the command.
+func TestConnectWithFlagsBeforeTheCommand(t *testing.T) {
+	t.Parallel()
+	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one"}))
+	folder := t.TempDir()
+	program := filepath.Join(folder, daemon.Program)
+	copyFile(t, program, os.Args[0])
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(folder, daemon.SmallProgram), "../"+daemon.SmallProgram).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, args := range [][]string{{"connect", "--config", d.file, "--wait=30s"}, {"--config", d.file, "connect", "--wait=30s"}} {
+		p := d.start(t.TempDir(), nil, program, args...)
+		d.process(p, "pid")
+		p.in.Close()
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
