@@ -86,8 +86,8 @@ func TestStatsResource(t *testing.T) {
 			if one.State != "ready" || one.Tools == 0 || one.Cacheable != 1 || one.Prefetchable != 0 || !strings.Contains(one.Why, "tools are unclassified") || one.Change == "" {
 				t.Errorf("got %+v: want the one tool that only reads counted", one)
 			}
-			if two.Cacheable != 0 || !strings.Contains(two.Why, "tools are unclassified") {
-				t.Errorf("got %+v: want the tools unknown", two)
+			if two.Cacheable != 0 || two.Why != record.PrefetchOff {
+				t.Errorf("got %+v: want no other reason where prefetching is off and no tool has a freshness", two)
 			}
 			if clients := got.Running[0].Clients; len(clients) != 1 || clients[0].Sessions != 1 {
 				t.Errorf("got clients %+v, want one", clients)

@@ -180,11 +180,11 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	switch {
 	case now.Prefetchable == now.Tools:
 		return now.UpstreamStatus
+	case p.Enrichment.Off() && (now.unclassified == 0 || !now.fresh):
+		now.Why, now.Change = record.PrefetchOff, `mode = "on" in [enrichment]`
+		return now.UpstreamStatus
 	case now.unclassified > 0:
 		now.Why = fmt.Sprintf("%d of its tools are unclassified, so each call of them counts as a write", now.unclassified)
-	case p.Enrichment.Off():
-		now.Why, now.Change = `[enrichment] mode is "off"`, `mode = "on" in [enrichment]`
-		return now.UpstreamStatus
 	}
 	most := now.reading + now.Prefetchable
 	for _, c := range u.Model.Changes(now.provider) {
@@ -213,6 +213,7 @@ type toolCounts struct {
 	record.UpstreamStatus
 	reading      int    // tools of which some calls only read
 	unclassified int    // tools without a class
+	fresh        bool   // any tool has a freshness, so its results could be cached without prefetching
 	provider     string // of their models; "" if none is known
 }
 
@@ -235,6 +236,7 @@ func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Chang
 		if m.Unclassified() {
 			out.unclassified++
 		}
+		out.fresh = out.fresh || m.Cost.Freshness > 0
 		if cacheable {
 			out.Cacheable++
 		}

@@ -31,7 +31,7 @@ func (s *Stats) Warnings() []Warning {
 		if u.Error != "" && (u.State == "down" || u.State == "starting") {
 			warn("mcpschedd logs "+u.Name, "Server %s cannot be used now: %s", u.Name, u.Error)
 		}
-		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && !slices.Contains(passed, u.Name) {
+		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && u.Why != PrefetchOff && !slices.Contains(passed, u.Name) {
 			passed = append(passed, u.Name)
 		}
 	}
@@ -50,13 +50,14 @@ func (s *Stats) Warnings() []Warning {
 // minCallsToReport is the number of calls above which the absence of prefetches is reported.
 const minCallsToReport = 20
 
-// whyNoPrefetch returns the reason why nothing was prefetched, or "" if something was, or if
-// there were few calls.
+// whyNoPrefetch returns the reason why nothing was prefetched, or "" if something was, if there
+// were few calls, or if prefetching is off.
 func (s *Stats) whyNoPrefetch() string {
 	f := &s.Totals
 	declined := largest(f.Declined)
+	isOff := slices.ContainsFunc(s.upstreams(), func(u UpstreamStatus) bool { return u.Why == PrefetchOff })
 	switch {
-	case f.Prefetch.Issued > 0 || max(f.Reads, f.Unclassified) <= minCallsToReport:
+	case isOff || f.Prefetch.Issued > 0 || max(f.Reads, f.Unclassified) <= minCallsToReport:
 		return ""
 	case f.Unclassified > f.Reads:
 		return fmt.Sprintf("%d calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste", f.Unclassified)
