@@ -104,13 +104,26 @@ func callOnce(ctx context.Context, serve func(context.Context, io.Reader, io.Wri
 	defer cancel()
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
-	go func() { out.CloseWithError(serve(ctx, in, out)) }()
+	served := make(chan error, 1)
+	go func() {
+		served <- serve(ctx, in, out)
+		in.Close() // else the client would wait until its request is read
+		out.Close()
+	}()
 	client := &onceClient{Stdio: transport.NewIO(fromServer, toServer, io.NopCloser(strings.NewReader("")))}
 	if err := client.Start(ctx); err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	return client.call(ctx, tool, words)
+	result, err := client.call(ctx, tool, words)
+	if err != nil {
+		select {
+		case why := <-served:
+			return nil, cmp.Or(why, err)
+		default:
+		}
+	}
+	return result, err
 }
 
 // maxLists is the number of tools/list requests. Each waits a while for a server that is
