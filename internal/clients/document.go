@@ -177,6 +177,22 @@ func (d *document) object(names ...string) *hujson.Object {
 	return object
 }
 
+// repeated returns the first name of a path that its object has several times, or "": the client
+// reads the last of these members, but the first one would be changed.
+func (d *document) repeated(path []string) string {
+	for i, name := range path {
+		isNamed := func(m hujson.ObjectMember) bool { return nameOf(m) == name }
+		object := d.object(path[:i]...)
+		if object == nil {
+			break
+		}
+		if first := slices.IndexFunc(object.Members, isNamed); first >= 0 && slices.ContainsFunc(object.Members[first+1:], isNamed) {
+			return name
+		}
+	}
+	return ""
+}
+
 // projects returns the sorted folders in the "projects" table of Claude Code's file.
 func (d *document) projects() []string {
 	all, _ := at(d.tree, "projects").(map[string]any)

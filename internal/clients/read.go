@@ -100,6 +100,9 @@ func (r *Reader) Read(path string, data []byte) error {
 	r.docs[path] = doc
 	found := 0
 	for _, t := range r.tables(doc) {
+		if name := t.doc.repeated(t.path); name != "" {
+			return fmt.Errorf("%s: want one member %q on the way to the servers, have several", t.doc.path, shown(name))
+		}
 		value := at(t.doc.tree, t.path...)
 		servers, ok := value.(map[string]any)
 		if !ok {

@@ -203,6 +203,7 @@ func TestBadFiles(t *testing.T) {
 		{"a secret with a line end in it", "{\"a\": \"hunter2\n\"}", "/f.json:1:7: want JSON: want a string, a number, true, false or null"},
 		{"no object", "[1]", "/f.json:1: want an object, have a list"},
 		{"servers in a list", `{"mcpServers": [{"name": "x"}]}`, "/f.json:1: /mcpServers: want an object of servers by their names, have a list"},
+		{"servers in two places", `{"mcpServers": {"s": {"command": "a"}}, "mcpServers": {"s": {"command": "b"}}}`, `/f.json: want one member "mcpServers" on the way to the servers, have several`},
 		{"too deep", many, "/f.json: want at most 524288 objects and lists"},
 	}
 	for _, tt := range tests {
