@@ -79,6 +79,6 @@ func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error 
 		text = append(before, text...)
 	}
 	all := slices.Collect(bytes.Lines(text))
-	_, err = stdout.Write(bytes.Join(all[max(0, len(all)-max(0, lines)):], nil))
+	_, err = io.WriteString(stdout, visible(string(bytes.Join(all[max(0, len(all)-lines):], nil))))
 	return err
 }

@@ -86,12 +86,14 @@ func report(w io.Writer, err error) int {
 
 // sanitized returns a text from elsewhere with unprintable characters replaced and every line but
 // the first prefixed with a bar.
-func sanitized(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsPrint(r) {
+func sanitized(text string) string { return strings.ReplaceAll(visible(text), "\n", "\n  | ") }
+
+// visible returns a text from elsewhere with unprintable characters replaced, except tabs and line ends.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
 	}, text)
-	return strings.ReplaceAll(text, "\n", "\n  | ")
 }
