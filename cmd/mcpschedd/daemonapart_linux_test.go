@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,5 +136,31 @@ func TestDaemonOfAnotherProgramIsUsed(t *testing.T) {
 	}
 	if n := strings.Count(d.log(), "serving clients"); n != 1 {
 		t.Errorf("got %d daemons, want one", n)
+	}
+}
+
+// A remote server is reached through the HTTP proxy of its client's environment, not through that of
+// the client which started the daemon.
+func TestDaemonUsesTheProxyOfTheClient(t *testing.T) {
+	t.Parallel()
+	d := newDaemonTest(t, "[upstreams.web]\nurl = \"http://web.invalid/mcp\"\n")
+	for client := range 2 {
+		asked := make(chan string, 100)
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked <- r.URL.Host
+			w.WriteHeader(http.StatusBadGateway)
+		}))
+		defer proxy.Close()
+		p := d.connect(t.TempDir(), "HTTP_PROXY="+proxy.URL, "NO_PROXY=")
+		p.ask(t, hello)
+		answer := p.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
+		select {
+		case host := <-asked:
+			if host != "web.invalid" {
+				t.Errorf("client %d: its proxy was asked for %s", client, host)
+			}
+		default:
+			t.Errorf("client %d: its proxy was not asked, and it got %s", client, answer)
+		}
 	}
 }

@@ -109,7 +109,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		spec.NoCapabilities = spec.Shared && at.shares // its clients have different capabilities
 		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: cmp.Or(r.Cwd, at.folder), Env: at.environment(r.Env)}
 	} else {
-		spec.Header = make(http.Header)
+		spec.Proxy, spec.Header = at.proxy(), make(http.Header)
 		for name, value := range r.Headers {
 			spec.Header.Set(name, value)
 		}

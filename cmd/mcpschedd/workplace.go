@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpproxy"
+
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/upstream"
 )
 
 // workplace is the directory and the environment that a client's servers get.
@@ -58,4 +61,15 @@ func (w workplace) environment(add config.Secrets) []string {
 		env = append(env, name+"="+add[name])
 	}
 	return env
+}
+
+// proxy returns the function that chooses the HTTP proxy for a URL by the workplace's variables.
+func (w workplace) proxy() upstream.ProxyFunc {
+	either := func(name string) string {
+		upper, _ := w.lookup(name)
+		lower, _ := w.lookup(strings.ToLower(name))
+		return cmp.Or(upper, lower)
+	}
+	c := httpproxy.Config{HTTPProxy: either("HTTP_PROXY"), HTTPSProxy: either("HTTPS_PROXY"), NoProxy: either("NO_PROXY")}
+	return c.ProxyFunc()
 }

@@ -34,13 +34,17 @@ const (
 // DialFunc dials a server over HTTP, see [http.Transport].
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
+// ProxyFunc returns the HTTP proxy for a URL, or nil to connect directly.
+type ProxyFunc = func(*url.URL) (*url.URL, error)
+
 // newClient returns an HTTP client for all links of an upstream. It has no response timeout,
 // because a call may take hours.
-func newClient(dial DialFunc) *http.Client {
+func newClient(proxy ProxyFunc, dial DialFunc) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	if dial != nil {
-		t.Proxy, t.DialContext = nil, dial
-	} else {
+	if t.Proxy = nil; proxy != nil {
+		t.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
+	}
+	if t.DialContext = dial; dial == nil {
 		t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	}
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}

@@ -88,7 +88,7 @@ func New(spec Spec, o Options) *Upstream {
 		u.spec.MaxMessage = defaultMaxMessage
 	}
 	if spec.URL != "" {
-		u.client, u.sideClient = newClient(o.Dial), newClient(o.Dial)
+		u.client, u.sideClient = newClient(spec.Proxy, o.Dial), newClient(spec.Proxy, o.Dial)
 		u.sse.Store(spec.SSE)
 	}
 	switch last, err := o.Store.LastOffer(); {
@@ -196,6 +196,7 @@ type Spec struct {
 	Command        Command       // for a process; Path is empty for a server over HTTP
 	URL            string        // for a server over HTTP; empty for a process
 	Header         http.Header   // sent with every HTTP request; secret
+	Proxy          ProxyFunc     // for a server over HTTP; nil means none
 	SSE            bool          // use only HTTP+SSE of 2024-11-05
 	Shared         bool          // one instance serves all sessions
 	NoCapabilities bool          // declare no client capabilities, because sessions on the shared instance differ in theirs
