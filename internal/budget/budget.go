@@ -191,22 +191,13 @@ func (a *Agent) Delivered(turn, tokens int) {
 	if a.pooledLocked() {
 		p.excess += max(0, tokens-max(0, a.leftLocked()))
 	}
-	a.addLocked(tokens)
-	a.turnUsed += tokens
-	a.lastDelivery = p.now()
-}
-
-// addLocked counts tokens, and takes them from the agent's reservation first.
-func (a *Agent) addLocked(tokens int) {
-	a.used += tokens
-	if _, joined := a.pool.agents[a]; !joined {
-		a.pool.departedUsed += tokens
+	a.used, a.turnUsed, a.lastDelivery = a.used+tokens, a.turnUsed+tokens, p.now()
+	if _, joined := p.agents[a]; !joined {
+		p.departedUsed += tokens
 		return
 	}
-	a.windowUsed = max(0, a.windowUsed+tokens)
-	if tokens > 0 {
-		a.reserved = max(0, a.reserved-float64(tokens))
-	}
+	a.windowUsed += tokens
+	a.reserved = max(0, a.reserved-float64(tokens)) // its own use reduces it first
 }
 
 // Used returns the tokens delivered to the agent in total.
