@@ -22,7 +22,7 @@ import (
 // configuration and replaces them in the clients' files, renames tools in Claude Code's rules,
 // or adds hooks to its settings. All results are checked before any file is changed.
 func (o *importOptions) change(p *importPlan, stdout, stderr io.Writer) error {
-	if len(o.words) == 0 && !o.all {
+	if o.nothing() {
 		o.words = []string{"claude"} // only Claude Code has rules and hooks
 	}
 	return locked(p.have, func(dir state.Dir) error {

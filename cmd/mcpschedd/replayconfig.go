@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/config"
-	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
@@ -25,8 +24,8 @@ func recordedTools() valuemodel.Upstream {
 // recordedAge returns the maximum age of a prefetched answer of the recorded tools.
 func recordedAge(rules *speculate.Rules) time.Duration { return rules.Age(true) }
 
-// settingsOf returns the replay's options from the named configuration files, or the default one,
-// and then from --set; later ones win.
+// settingsOf returns the replay's options and policy from the named configuration files, or the
+// default one, and then from --set; later ones win.
 func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 	c := config.Default()
 	var list []valuemodel.Rule
@@ -66,23 +65,14 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: maxAge,
 		KeepTurns: f.keepTurns, Think: f.think,
 	}
-	return o, arm(f, e, c.Dedup.Options), nil
-}
-
-// arm returns the policy to replay and its rules.
-func arm(f *replayFlags, e *speculate.Rules, store dedup.Options) replay.Arm {
-	a := replay.Arm{
-		Name:  f.policy,
-		Rules: *e,
-		Store: store,
-	}
+	a = replay.Arm{Name: f.policy, Rules: *e, Store: c.Dedup.Options}
 	switch {
 	case f.policy == "off" || e.Mode == "off":
 		a.Source = replay.Nothing
 	case f.policy == "oracle":
 		a.Source = replay.Oracle
 	}
-	return a
+	return o, a, nil
 }
 
 // setting parses KEY=VALUE as a one-line file over a base configuration. A string need not be
