@@ -448,6 +448,20 @@ func TestHangsAtItsStart(t *testing.T) {
 	}
 }
 
+// A client whose daemon has ended starts another one also if their folder was deleted meanwhile.
+func TestStartInADeletedFolder(t *testing.T) {
+	p, started := place(t), filepath.Join(t.TempDir(), "started")
+	if err := os.RemoveAll(p.StateDir()); err != nil {
+		t.Fatal(err)
+	}
+	_ = daemon.Connect(t.Context(), &untouched{}, io.Discard, daemon.Options{ // it ends at once
+		Place: p, Start: []string{"touch", started}, Log: slog.New(slog.DiscardHandler), Wait: 20 * time.Second,
+	})
+	if _, err := os.Stat(started); err != nil {
+		t.Errorf("no daemon was started: %v", err)
+	}
+}
+
 type untouched struct{ read bool }
 
 func (u *untouched) Read([]byte) (int, error) {

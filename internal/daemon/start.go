@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -19,6 +20,9 @@ const dialEvery = 5 * time.Millisecond
 func dialOrStart(ctx context.Context, o Options) (conn, error) {
 	if conn, err := dial(o.Place); err == nil || len(o.Start) == 0 {
 		return conn, err
+	}
+	if err := makePrivate(filepath.Dir(o.Place.starting)); err != nil { // it may have been deleted since the last start
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()
