@@ -110,7 +110,7 @@ func TestRefusedAtOne(t *testing.T) {
 func TestOldHistories(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)
-	gone := []string{"mcpschedd:0123:p:host", "mcpschedd:0123-1-1:p:/1f", "mcpschedd:0123:open"}
+	gone := []string{"mcpschedd:0123:p:host", "mcpschedd:0123:l:host", "mcpschedd:0123:h:host", "mcpschedd:0123-1-1:p:/1f", "mcpschedd:0123:open"}
 	stay := []string{"mcpschedd:0123:a:key", "mcpschedd:kept:p:host:x", "other:0123:p:host", "other:0123:open"}
 	for _, key := range append(gone, stay...) {
 		at.command(t, "SET", key, "x")
