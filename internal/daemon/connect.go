@@ -302,7 +302,7 @@ func (r *relay) send(line []byte) *jsonrpc.Writer {
 	for r.link == nil && r.failure == nil && !r.done {
 		r.changed.Wait()
 	}
-	for raw := range jsonrpc.Split(line) {
+	for raw := range r.conversation.messages(line) {
 		m, err := jsonrpc.Parse(raw)
 		switch {
 		case err != nil: // the daemon refuses it

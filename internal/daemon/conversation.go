@@ -47,6 +47,17 @@ func (c *conversation) sent(m *jsonrpc.Message) {
 	}
 }
 
+// messages yields the messages of a line of the client. An array is a batch only in the revision that
+// has batches: in others the daemon refuses it, and another one must not get its requests.
+func (c conversation) messages(line []byte) iter.Seq[[]byte] {
+	for _, k := range c {
+		if k.setup == "initialize" && string(jsonrpc.Get(k.Params, "protocolVersion")) == `"2025-03-26"` {
+			return jsonrpc.Split(line)
+		}
+	}
+	return func(yield func([]byte) bool) { yield(line) }
+}
+
 func subscription(m *jsonrpc.Message) string {
 	return "resources/subscribe " + string(jsonrpc.Get(m.Params, "uri"))
 }

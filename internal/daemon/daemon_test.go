@@ -255,6 +255,26 @@ func TestAgain(t *testing.T) {
 	c.expects(`{"jsonrpc":"2.0","id":10,"result":{}}`)
 }
 
+// The next daemon gets the open requests of a batch, unless the revision has no batches and the
+// daemon has refused it.
+func TestAgainAfterABatch(t *testing.T) {
+	const batch, held, ping = `[{"jsonrpc":"2.0","id":7,"method":"tools/list"}]`, `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":8,"method":"ping"}`
+	for revision, again := range map[string][]string{"2025-03-26": {held, ping}, "2025-11-25": {ping}} {
+		s := listen(t, place(t))
+		c := connect(t, s.place)
+		d := s.next(t)
+		hello := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + revision + `"}}`
+		c.sends(hello)
+		c.sends(batch)
+		d.expects(hello, batch)
+		s.stop()
+		s = listen(t, s.place)
+		d = s.next(t)
+		c.sends(ping)
+		d.expects(append([]string{hello}, again...)...)
+	}
+}
+
 // If a daemon hangs with an open request, its connection is closed and the request is answered
 // with an error; a slow or idle daemon keeps its connection. Requests after that are answered as
 // not sent. When the daemon continues, so does the client.
