@@ -100,14 +100,17 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 	return Effect{}
 }
 
-// inFolder adjusts the effect of a command line to the directory that the call names. Git
-// obeys the configuration of the repository there, which may be by another author.
+// inFolder adjusts the effect of a command line to the directory that the call names: its
+// files may be devices, and git obeys the configuration of the repository there, which may
+// be by another author.
 func inFolder(e Effect, folder []byte, line string) Effect {
-	if e.Level == Unknown || !strings.Contains(line, "git") {
-		return e
-	}
 	path, ok := Text(folder)
-	if !ok || strings.HasPrefix(path, "~") {
+	switch {
+	case wordForms().device.MatchString(strings.TrimRight(path, "/") + "/"):
+		return Effect{}
+	case e.Level == Unknown || !strings.Contains(line, "git"):
+		return e
+	case !ok || strings.HasPrefix(path, "~"):
 		return Effect{}
 	}
 	repositories := []string{path}

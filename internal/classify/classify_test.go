@@ -20,6 +20,10 @@ func TestOfInAFolder(t *testing.T) {
 		want classify.Effect
 	}{
 		{`{"command":"ls","cwd":"/x"}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"ls","cwd":"/"}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"ls","cwd":null}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"cat tty","cwd":"/dev"}`, classify.Effect{}},
+		{`{"command":"cat kmsg","cwd":"/x/../proc/"}`, classify.Effect{}},
 		{`{"command":"git log","cwd":"/x"}`, quiet("/x")},
 		{`{"command":"git status","workdir":"/x"}`, quiet("/x")},
 		{`{"command":"git -C a status","workdir":"/x"}`, quiet("/x", "/x/a")},

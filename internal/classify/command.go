@@ -16,6 +16,7 @@ type command struct {
 	Names    []string
 	Flags    string
 	Valued   string
+	Apart    string
 	Long     string
 	Shared   []string
 	Words    bool
@@ -140,6 +141,8 @@ func (c command) option(text string) (names options, value string, wants, ok boo
 		names = append(names, name)
 		switch {
 		case strings.Contains(c.Flags, name):
+		case strings.Contains(c.Apart, name):
+			return names, "", true, i+1 == len(text)
 		case strings.Contains(c.Valued, name):
 			return names, text[i+1:], i+1 == len(text), true
 		default:

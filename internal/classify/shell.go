@@ -127,10 +127,10 @@ var wordForms = sync.OnceValue(func() (f struct{ quoted, glob, escaping, device 
 	// called -delete), nor to a path that it does not show: /de?/tty is a device, and a
 	// path with .. may reach the root.
 	f.glob = regexp.MustCompile(`^(?:[^-+*?]|--[^*?]*=)`)
-	f.escaping = regexp.MustCompile(`\.\.|(?:^|=)(?:\.?/)*[^/]*[*?][^/]*/.|(?:^|=)(?:\./+)*/[^/]*[*?]`)
+	f.escaping = regexp.MustCompile(`\.\.|^(?:\.?/)*[^/]*[*?][^/]*/.|^(?:\./+)*/[^/]*[*?]`)
 	// A device, which reading may change, or a file on another machine. Some file systems
 	// ignore case.
-	f.device = regexp.MustCompile(`(?i)(?:^|=|^-.|\.\.)/*(?:\.{1,2}/+)*(?:dev|proc|sys)/|(?:^|=|^-.)(?://|\\\\)`)
+	f.device = regexp.MustCompile(`(?i)(?:^|\.\.)/*(?:\.{1,2}/+)*(?:dev|proc|sys)/|^(?://|\\\\)`)
 	return f
 })
 

@@ -27,7 +27,7 @@ func readingLines() []string {
 		"grep -e foo a.txt", "grep foo a.txt /dev/null", "rg -n foo src", "rg --files", "rg -A 3 foo src -g '*.go'",
 		"find . -name '*.go' -type f", "find src -maxdepth 2 -mtime -7", `find . \( -name a -o -name b \) -print`, "find . ! -name a",
 		"sed -n '1,5p' a.txt", "sed -n 3p a.txt", "sed -n '$p' a.txt", "sed -n '1,2p;5q' a.txt", "stat -c %s a.txt", "file a.txt",
-		"du -sh src", "df -h", "basename src/a.go .go", "dirname src/a.go", "realpath src", "sort a.txt", "sort -t, -k2,2nr a.txt",
+		"tree -L 2", "tree -aL 2 -I x src", "du -sh src", "df -h", "basename src/a.go .go", "dirname src/a.go", "realpath src", "sort a.txt", "sort -t, -k2,2nr a.txt",
 		"sort a.txt | uniq -c | sort -rn | head", "uniq a.txt", "cut -d: -f1 a.txt", "cat a.txt | tr a-z A-Z",
 		"diff -u a.txt b.txt",
 		"date", "date -u", "uname -a", "whoami", "hostname",
@@ -82,12 +82,12 @@ func changingLines() []string {
 		// File names that are options.
 		"ls *", "cat *", "sort *", "find *", "find . -name *", "find . -name a*", "cat -*", "cat +*", "cat -- *", "cat ?x", "cat ''*", "uniq a*", "xxd a*", "sort -t a* -- -ox", "sort -k a* x",
 		// Devices, and the server's own standard input.
-		"cat /dev/tty", "cat ../../dev/tty", "cat //host/x", `cat '\\host\x'`, "cat /proc/kmsg", "cat /x/../dev/tty", "grep x /dev/tty", "grep -f/dev/tty x y", "grep --file=/dev/tty x", "cat dev/tty", "cat /sys/x",
+		"cat /dev/tty", "cat ../../dev/tty", "cat //host/x", `cat '\\host\x'`, "cat /proc/kmsg", "cat /x/../dev/tty", "grep x /dev/tty", "grep -f/dev/tty x y", "grep -nf/dev/stdin x", "grep -f - x", "grep -f- x", "grep --file=- x", "rg --file=- x", "grep --file=/dev/tty x", "cat dev/tty", "cat /sys/x",
 		"cat /de?/stdin", "cat /d*/stdin", "cat /p*c/kmsg", "cat ../../../../de?/stdin", "cat d*/tty", "cat ./d*/tty", "cat /x/../d*/tty", "cat a*/../../tty", "grep x --file=/de?/tty y", "cat /*", "ls ~/../../de*/tty", "cat /DEV/tty",
 		"cat", "cat -", "jq -n input", "jq -n '[inputs]'", "jq --null-input .", "grep foo", "grep -r foo", "grep -R foo .", "wc -l", "sort", "head", "tr a b", "jq .", "rg foo", "sed -n 1p", "cat && ls", "git shortlog -sn HEAD", "ls | cat && cat",
 		// Options.
 		"tail -f x", "tail -5f x", "tail -F x", "tail +5f x", "tail --follow x", "tail --retry x", "sort -o x x", "sort -ox x", "sort -no x x", "sort x -o x", "sort --output=x x", "sort --out x x", "sort --compress-program=x x", "sort -T x y", "sort -S 5 x", "sort --files0-from=x", "sort '-o' x y",
-		"sort -k -ox x", "sort -- a -o b", "sort -k1 -- -ob", "uniq a b", "uniq -- a b", "xxd a b", "xxd -r a b", "tree -o x", "tree -R -L 1", "file -C", "file -Cm x", "file --compile", "file -z x", "file -p x", "printf -v x y", "printf", "test -v x", "[ x -eq 1 ]",
+		"sort -k -ox x", "sort -- a -o b", "sort -k1 -- -ob", "uniq a b", "uniq -- a b", "xxd a b", "xxd -r a b", "tree -o x", "tree -Po a b", "tree -aLo 2 x", "tree -L2o x", "tree -R -L 1", "file -C", "file -Cm x", "file --compile", "file -z x", "file -p x", "printf -v x y", "printf", "test -v x", "[ x -eq 1 ]",
 		"date -s x", "date --set=x", "date 010100", "date -d x", "hostname x", "hostname -F x", "hostname -s", "id -x", "seq 3", "rg --pre x y z", "rg --pre=x y z", "rg --hostname-bin=x y z", "rg -z x y", "diff --output=x a b", "diff -l a b", "du --files0-from=x", "wc --files0-from=x", "ls --unknown", "grep --fi x y z",
 		"find . -delete", "find . -exec ls", `find . -exec rm {} \;`, "find . -execdir x", "find . -ok x", "find . -okdir x", "find . -fprint x", "find . -fprintf x y", "find . -fprint0 x", "find . -fls x", "find . -name -delete", "find . -newer -delete", "find -files0-from x", "find . '-delete'", "find . -name", `find . \! -delete`,
 		"sed p x", "sed -i 1p x", "sed -n 1p -i x", "sed -n 1p x -i", "sed -n -i 1p x", "sed -n '1w x' x", "sed -n '1e' x", "sed -n '1,5w x' x", "sed -n 's/a/b/w x' x", "sed -n '1p;w x' x", "sed -n '/a/p' x", "sed -ni 1p x", "sed -n -e 1p x", "sed -n 1p --in-place x", "sed -n 1pw x",
