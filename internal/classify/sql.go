@@ -20,8 +20,8 @@ const maxStatement = 16 << 10
 // is not a listed builtin.
 //
 // It assumes that effects which a statement does not show are read-only too: functions
-// called by views, operators, casts and virtual columns, and Oracle's calls without
-// parentheses.
+// called by views, operators, casts and virtual columns, and calls of a user's functions
+// without parentheses, in Oracle and as columns in PostgreSQL.
 func selects(text string) bool {
 	t, ok := tokensOf(text)
 	if last := len(t) - 1; ok && last >= 0 && t[last].text == ";" {
@@ -64,6 +64,12 @@ var sqlWords = sync.OnceValue(func() (w struct {
 	forms := strings.ReplaceAll(strings.Join(table.Schema, "|"), "NAME", `WORD(?: \. WORD)*`)
 	w.schema = regexp.MustCompile(`^(?:` + strings.ReplaceAll(forms, "WORD", `[A-Z_"][A-Z0-9_"]*`) + `)$`)
 	return w
+})
+
+// callForm matches the functions with effects that PostgreSQL has built in and calls by the
+// name of a column: (7).pg_terminate_backend, or x.lo_import for FROM lower('a') x.
+var callForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:PG_|LO_(?:IMPORT|UNLINK|CREATE?)$|DBLINK|GIN_CLEAN|BRIN_|TS_STAT$)`)
 })
 
 type tokenKind int
@@ -169,11 +175,16 @@ func (t tokens) isQuery(i int) bool {
 
 // harmless reports whether the i-th token may appear in a read-only query.
 func (t tokens) harmless(i int) bool {
+	name := strings.Trim(t[i].text, "\"'`")
 	switch before := t.at(i - 1); {
-	case strings.Trim(t[i].text, "\"'`") == "PRAGMA_OPTIMIZE": // SQLite writes statistics when it reads this table
+	case name == "PRAGMA_OPTIMIZE": // SQLite writes statistics when it reads this table
 		return false
 	case t[i].kind == str: // DuckDB reads files and URLs named by such strings
 		return before != "FROM" && before != "JOIN"
+	case name == "PG_CATALOG": // not an alias, whose columns may be calls
+		return t.at(i+1) == "."
+	case before == "." && t.at(i-2) != "PG_CATALOG" && callForm().MatchString(name):
+		return false
 	case t.at(i) == ";": // another statement
 		return false
 	case t.at(i) == "(":
