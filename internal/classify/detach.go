@@ -13,8 +13,8 @@ var detachForms = sync.OnceValue(func() (f struct{ background, wrapper *regexp.R
 	const wrappers = `(?:\S*/)?(?:sh|bash|zsh|dash|fish|eval|su|sudo|env|xargs|timeout|time|command|exec)`
 	// A program that starts a process which outlives it, or an option that makes one do so.
 	f.background = regexp.MustCompile(`^(?:` + wrappers + ` (?:.* )?)?(?:\S*/)?` +
-		`(?:nohup|setsid|daemonize|start-stop-daemon|systemd-run|tmux|screen|at|batch|pm2)(?: |$)|` +
-		` --(?:detach|daemon|background)(?: |$)|^(?:\S*/)?(?:docker|podman|docker-compose) (?:.* )?-d(?: |$)`)
+		`(?:(?:nohup|setsid|daemonize|start-stop-daemon|systemd-run|tmux|screen|at|batch|pm2)(?: |$)|` +
+		`(?:docker|podman|docker-compose) (?:.* )?-[a-zA-Z]*d[a-zA-Z]*(?: |$))| --(?:detach|daemon|background)(?:[ =]|$)`)
 	// A command that runs a command line given in its arguments.
 	f.wrapper = regexp.MustCompile(`^` + wrappers + ` `)
 	return f
@@ -41,7 +41,10 @@ func Detaches(command string) bool {
 		case *syntax.CoprocClause:
 			found = true
 		case *syntax.CallExpr:
-			call := quotes.Replace(command[n.Pos().Offset():n.End().Offset()])
+			if len(n.Args) == 0 {
+				break
+			}
+			call := quotes.Replace(command[n.Args[0].Pos().Offset():n.End().Offset()])
 			wrapped := strings.TrimPrefix(call, forms.wrapper.FindString(call))
 			nested := wrapped != call && strings.ContainsAny(wrapped, "&;|")
 			found = found || forms.background.MatchString(call) || nested && Detaches(wrapped)

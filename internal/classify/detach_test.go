@@ -30,6 +30,13 @@ func TestDetaches(t *testing.T) {
 		"tmux new -d server":                 true,
 		"docker compose up -d":               true,
 		"docker run --detach x":              true,
+		"docker run --detach=true x":         true,
+		"docker run -dit x":                  true,
+		"docker run --rm -it x":              false,
+		"sudo docker compose up -d":          true,
+		"A=1 docker compose up -d":           true,
+		"A=1 nohup server":                   true,
+		"A=$(server & echo $!)":              true,
 		"coproc server":                      true,
 		"if true; then":                      true, // cannot be parsed
 		strings.Repeat("x", 1<<20):           true,
