@@ -2,11 +2,13 @@ package schema
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -26,18 +28,35 @@ const (
 
 // hugeNumber matches a number with an extreme exponent: the validator uses rationals, in which
 // 1e1000000 takes a megabyte.
-var hugeNumber = regexp.MustCompile(`[0-9][eE][+-]?0*[0-9]{4}`)
+var hugeNumber = regexp.MustCompile(`[eE][+-]?0*[0-9]{4}`)
+
+// hasHugeNumber reports whether a decoded value contains such a number.
+func hasHugeNumber(value any) bool {
+	switch value := value.(type) {
+	case json.Number:
+		return hugeNumber.MatchString(string(value))
+	case []any:
+		return slices.ContainsFunc(value, hasHugeNumber)
+	case map[string]any:
+		for _, member := range value {
+			if hasHugeNumber(member) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // decode decodes one JSON value for the validator, with numbers as written.
 func decode(raw []byte, limit int) (value any, err error) {
 	if len(raw) > limit {
 		return nil, fmt.Errorf("%d bytes: at most %d are read", len(raw), limit)
 	}
-	if hugeNumber.Match(raw) {
-		return nil, errors.New("a number whose exponent has more than three digits")
-	}
 	if value, err = jsonschema.UnmarshalJSON(bytes.NewReader(raw)); err != nil {
 		return nil, errors.New("invalid JSON")
+	}
+	if hasHugeNumber(value) {
+		return nil, errors.New("a number whose exponent has more than three digits")
 	}
 	return value, nil
 }

@@ -96,6 +96,9 @@ func TestArgumentsOutOfBounds(t *testing.T) {
 		{"a huge number", `{"a":1e1000000}`, "arguments: a number whose exponent has more than three digits"},
 		{"too long", `{"a":"` + strings.Repeat("x", 300<<10) + `"}`, "arguments: 307208 bytes: at most 262144 are read"},
 		{"the largest double", `{"a":1.7976931348623157e308}`, ""},
+		{"a commit", `{"a":"9fceb02d0ae598e95dc970b74767f19372d61af8","b":"3e12345"}`, ""},
+		{"a name that looks like a huge number", `{"1e1000000":1}`, ""},
+		{"a huge number in a list", `{"a":["x",{"b":1E+0012345}]}`, "arguments: a number whose exponent has more than three digits"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			check(t, compiled(t, `{"properties":{"a":{"type":["number","object","string","array"],"multipleOf":1e-300}}}`), c.arguments, c.want)
