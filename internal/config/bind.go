@@ -88,8 +88,8 @@ func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.Struct
 		return len(f.problems) == before
 	} else if !f.set(key, v, dst, tag) {
 		want := wanted(dst.Type(), tag)
-		if dst.Kind() != reflect.String || tag.Get("enum") != "" { // else it may be a secret written without quotes
-			want += ", have " + show(v)
+		if dst.Kind() != reflect.String || tag.Get("enum") != "" { // else it may be a secret
+			want += ", have " + show(v, dst.Kind())
 		}
 		f.problem(key, "want %s", want)
 	}
@@ -255,6 +255,9 @@ func (f *findings) bounds(key string, v any, dst reflect.Value, tag reflect.Stru
 // form checks a string against a form, if the form is not "".
 func (f *findings) form(key, form, s string) {
 	if rule, ok := forms()[form]; ok && !rule.ok(s) {
+		if form == "path" { // a command's arguments may be secrets
+			s, _, _ = strings.Cut(s, " ")
+		}
 		f.problem(key, "want %s, have %q", rule.want, s)
 	}
 }
@@ -289,10 +292,14 @@ func wanted(t reflect.Type, tag reflect.StructTag) string {
 	}[t.Kind()]
 }
 
-// show returns a value as messages show it.
-func show(v any) string {
+// show returns a value as messages show it in place of a kind. A string in place of a list or a table,
+// such as args or env, may hold secrets.
+func show(v any, want reflect.Kind) string {
 	switch v := v.(type) {
 	case string:
+		if want == reflect.Slice || want == reflect.Map || want == reflect.Struct {
+			return "a string"
+		}
 		return strconv.Quote(v[:min(len(v), 40)])
 	case map[string]any:
 		return "a table"

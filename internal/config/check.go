@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -114,9 +113,8 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 		f.problem(join(key, "url"), "want either command or url, have both")
 	case u.Command != "":
 		f.stray(key, "without url", map[string]bool{"transport": u.Transport != "", "headers": len(u.Headers) > 0})
-		if program, rest, several := strings.Cut(u.Command, " "); several && !strings.ContainsAny(program, `/\$`) {
-			quoted, _ := json.Marshal(strings.Fields(rest)) // strings always marshal
-			f.problem(join(key, "command"), "want one program without its arguments: split it into command = %q and args = %s", program, quoted)
+		if program, _, several := strings.Cut(u.Command, " "); several && !strings.ContainsAny(program, `/\$`) {
+			f.problem(join(key, "command"), `want one program without its arguments: command = %q, with each argument as a string of args`, program)
 		}
 	case u.URL != "":
 		f.stray(key, "without command", map[string]bool{"args": len(u.Args) > 0, "cwd": u.Cwd != "", "env": len(u.Env) > 0})

@@ -167,6 +167,15 @@ headers = { A = "${LINES}" }
 	}
 }
 
+// TestProblemsHoldNoSecrets: problems go into the log and to clients.
+func TestProblemsHoldNoSecrets(t *testing.T) {
+	for _, key := range []string{`command = "npx x --token s3cret"`, `command = "~/x --token s3cret"`, `args = "s3cret"`, `env = "TOKEN=s3cret"`, `headers = "Authorization: s3cret"`, `env = { TOKEN = s3cret }`} {
+		if got := findings("f.toml", []byte("[upstreams.a]\n"+key)); got == "" || strings.Contains(got, "s3cret") {
+			t.Errorf("%s: got %q", key, got)
+		}
+	}
+}
+
 // TestSecretsStayUnprinted formats and encodes values in every way that logs do.
 func TestSecretsStayUnprinted(t *testing.T) {
 	c := parse(t, "[upstreams.a]\ncommand = \"x\"\nargs = [\"${T}\"]\nenv = { TOKEN = \"s3cret\" }\n[upstreams.b]\nurl = \"https://x.example/?${T}\"\nheaders = { TOKEN = \"s3cret\" }")
