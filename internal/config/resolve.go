@@ -143,9 +143,9 @@ func (u Upstream) checkExpanded(expanded Upstream, fail func(key, reason string)
 }
 
 // envLine matches NAME=value, optionally after "export ", at the start of a text. A quoted value
-// ends at the first quote at the end of a line, which may be a later line.
+// ends at the first quote at the end of a line, which may be a later line, or before a comment.
 var envLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?:"((?s:.*?))"[ \t\r]*(?:\n|$)|'((?s:.*?))'[ \t\r]*(?:\n|$)|([^\n]*)(?:\n|$))`)
+	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?:"((?s:.*?))"[ \t\r]*(?:[ \t]#[^\n]*)?(?:\n|$)|'((?s:.*?))'[ \t\r]*(?:[ \t]#[^\n]*)?(?:\n|$)|([^\n]*)(?:\n|$))`)
 })
 
 // readEnvFile reads a file of NAME=value lines. A line that begins with # is a comment. Values are not

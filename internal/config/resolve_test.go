@@ -52,7 +52,7 @@ func TestExpand(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	dir := t.TempDir()
-	secrets := "# comment\n\nFROM_FILE=f1\nexport  QUOTED = \"a b\"\r\nBOTH='file'\nEQ=a=b\nLITERAL=${A}\nKEY=\"-----BEGIN\nabc\"d \n-----END\"\nOPEN=\"\nEND=last"
+	secrets := "# comment\n\nFROM_FILE=f1\nexport  QUOTED = \"a b\"\r\nBOTH='file'\nEQ=a=b\nLITERAL=${A}\nKEY=\"-----BEGIN\nabc\"d \n-----END\"\nNOTED=\"n\" # a \"note\"\nAFTER='a' #'\nOPEN=\"\nEND=last"
 	if err := os.WriteFile(filepath.Join(dir, "secrets.env"), []byte(secrets), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ headers = { Authorization = "Bearer ${TOKEN}" }
 	env := lookup(map[string]string{"NAME": "secret", "HOME": "/home/u", "HOST": "h.example:1", "TOKEN": "t", "FROM_FILE": "environment", "BOTH": "environment"})
 	want := []config.Resolved{
 		{Name: "relative", Command: filepath.Join(dir, "bin/secret"), Args: []string{"--token=f1", "${NAME}"}, Cwd: filepath.Join(dir, "src"),
-			Env:     config.Secrets{"FROM_FILE": "f1", "QUOTED": "a b", "BOTH": "table", "EQ": "a=b", "LITERAL": "${A}", "KEY": "-----BEGIN\nabc\"d \n-----END", "OPEN": "\"", "END": "last", "T": "file"},
+			Env:     config.Secrets{"FROM_FILE": "f1", "QUOTED": "a b", "BOTH": "table", "EQ": "a=b", "LITERAL": "${A}", "KEY": "-----BEGIN\nabc\"d \n-----END", "NOTED": "n", "AFTER": "a", "OPEN": "\"", "END": "last", "T": "file"},
 			Headers: config.Secrets{}},
 		{Name: "bare", Command: "server", Env: config.Secrets{}, Headers: config.Secrets{}},
 		{Name: "absolute", Command: "/home/u/bin/x", Cwd: "/home/u", Env: config.Secrets{}, Headers: config.Secrets{}},
