@@ -61,7 +61,7 @@ func parse(base *Config, name string, data, tuned []byte) (*Config, error) {
 		f.check(c)
 		f.tuned(c, tuned)
 		f.compile(c)
-		c.Limits = lowerHosts(c.Limits)
+		c.Limits = f.lowerHosts(c.Limits)
 		c.Warnings = sorted(f.warnings)
 		failed.partial = c
 	}
@@ -155,12 +155,15 @@ func (c *Config) complete(dir string) {
 
 // lowerHosts returns the limits with their hosts in lower case. The names of upstreams, which are local
 // processes, are case-sensitive.
-func lowerHosts(limits map[string]limit.Rule) map[string]limit.Rule {
+func (f *findings) lowerHosts(limits map[string]limit.Rule) map[string]limit.Rule {
 	out := make(map[string]limit.Rule, len(limits))
 	for _, host := range slices.Sorted(maps.Keys(limits)) {
 		name := host
 		if !strings.HasPrefix(name, "upstream:") {
 			name = strings.ToLower(name)
+		}
+		if _, twice := out[name]; twice {
+			f.problem(join("limits", host), "%s has two blocks, which differ in the case of letters", name)
 		}
 		out[name] = limits[host]
 	}
