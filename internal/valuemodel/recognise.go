@@ -255,8 +255,11 @@ func programName(file string) string {
 // tables. It ignores a flag that is given twice, as servers differ on which one applies.
 func (s Settings) knownFlags() []string {
 	given := make(map[string][]string) // name without dashes → values
+	inContainer := slices.ContainsFunc(runners()[programName(s.Command)], func(r runner) bool { return r.Kind == image })
 	for name, value := range s.Env {
-		given[name] = append(given[name], value)
+		if !inContainer || slices.Contains(s.Args, name) { // a container has only the variables that its options name
+			given[name] = append(given[name], value)
+		}
 	}
 	for i, arg := range s.Args {
 		name, value, assigned := strings.Cut(arg, "=")

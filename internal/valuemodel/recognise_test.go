@@ -164,23 +164,27 @@ func TestWhatARecognisedServerMayDo(t *testing.T) {
 // A flag that changes what a server's tools do counts, unless it is given twice.
 func TestModes(t *testing.T) {
 	tests := []struct {
-		args string
+		line string
 		env  map[string]string
 		want valuemodel.Class
 	}{
-		{"mongodb-mcp-server", nil, valuemodel.Indeterminate},
-		{"mongodb-mcp-server --readOnly", nil, valuemodel.ReadOnly},
-		{"mongodb-mcp-server --readOnly=true", nil, valuemodel.ReadOnly},
-		{"mongodb-mcp-server --readOnly=false", nil, valuemodel.Indeterminate},
-		{"mongodb-mcp-server --readOnly --readOnly=false", nil, valuemodel.Indeterminate},
-		{"mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
-		{"mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "false"}, valuemodel.Indeterminate},
+		{"npx mongodb-mcp-server", nil, valuemodel.Indeterminate},
+		{"npx mongodb-mcp-server --readOnly", nil, valuemodel.ReadOnly},
+		{"npx mongodb-mcp-server --readOnly=true", nil, valuemodel.ReadOnly},
+		{"npx mongodb-mcp-server --readOnly=false", nil, valuemodel.Indeterminate},
+		{"npx mongodb-mcp-server --readOnly --readOnly=false", nil, valuemodel.Indeterminate},
+		{"npx mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
+		{"npx mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "false"}, valuemodel.Indeterminate},
+		{"docker run -i -e MDB_MCP_READ_ONLY=true mongodb/mongodb-mcp-server", nil, valuemodel.ReadOnly},
+		{"docker run -i -e MDB_MCP_READ_ONLY mongodb/mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
+		{"docker run -i mongodb/mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.Indeterminate}, // which does not reach the container
 	}
 	for _, tt := range tests {
-		r := valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: strings.Fields(tt.args), Env: tt.env})
+		words := strings.Fields(tt.line)
+		r := valuemodel.Recognise(valuemodel.Settings{Command: words[0], Args: words[1:], Env: tt.env})
 		for _, u := range []valuemodel.Upstream{{Name: "up", Recognised: r}, {Name: "up", Recognised: r, Provider: "mongodb"}} {
 			if m := resolve(t, u, "aggregate", valuemodel.Hints{Arguments: []string{"pipeline"}}); m.Class != tt.want {
-				t.Errorf("%s, %v: got %s, want %s", tt.args, tt.env, m.Class, tt.want)
+				t.Errorf("%s, %v: got %s, want %s", tt.line, tt.env, m.Class, tt.want)
 			}
 		}
 	}
