@@ -97,11 +97,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 		fmt.Fprintln(stdout, "known by: "+m.Origin)
 	}
 	if u.Inferred.Host != "" {
-		condition := ", used only with trust = true"
-		if u.Trust {
-			condition = ""
-		}
-		fmt.Fprintf(stdout, "service behind it%s: %s\n", condition, u.Inferred)
+		fmt.Fprintf(stdout, "service behind it: %s\n", u.Inferred)
 	}
 	if !f.all {
 		return nil

@@ -71,7 +71,7 @@ func (m *Model) setHost(u Upstream, o origin) {
 // setDomains sets the domains. A local process is also in the domain "local", as it may
 // read files of this machine, unless a trusted provider or a domain that is a host name
 // says that it is a client of a remote service. A server that listens on this machine is
-// in it too.
+// in it too. A host that only the server's name or its settings name is one more domain.
 func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 	web, remote := urlHost(u.URL)
 	byURL := u.source("url")
@@ -101,7 +101,7 @@ func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 		in("local", false, sourceDefault)
 	}
 	isInferred := func(d Domain) bool { return d.Name == u.Inferred.Host }
-	if u.Trust && u.Inferred.Host != "" && !slices.ContainsFunc(m.Domains, isInferred) {
+	if u.Inferred.Host != "" && !slices.ContainsFunc(m.Domains, isInferred) {
 		in(u.Inferred.Host, true, u.Inferred.String())
 	}
 }

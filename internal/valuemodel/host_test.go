@@ -109,7 +109,7 @@ func TestDomains(t *testing.T) {
 		{"the operator's domain, a host", valuemodel.Upstream{Domain: "a.example", Server: "secure-filesystem-server"}, []valuemodel.Domain{at("a.example")}},
 		{"the operator's word that it is elsewhere", valuemodel.Upstream{Remote: new(true)}, []valuemodel.Domain{local}},
 		{"an inferred host only adds", valuemodel.Upstream{Inferred: tickets, Trust: true}, []valuemodel.Domain{local, at("tickets.example")}},
-		{"an inferred host, not trusted", valuemodel.Upstream{Inferred: tickets}, []valuemodel.Domain{local}},
+		{"an inferred host, not trusted", valuemodel.Upstream{Inferred: tickets}, []valuemodel.Domain{local, at("tickets.example")}},
 		{"an inferred host of a service", valuemodel.Upstream{Inferred: tickets, Trust: true, Provider: "github"}, []valuemodel.Domain{at("api.github.com"), at("tickets.example")}},
 		{"the operator's domain, by url", valuemodel.Upstream{Domain: "world", URL: "https://a.example"}, []valuemodel.Domain{at("world")}},
 		{"the operator's domain, of a service", valuemodel.Upstream{Domain: "world", Provider: "github"}, []valuemodel.Domain{at("world")}},
