@@ -130,7 +130,7 @@ func (c *Config) complete(dir string) {
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
-		u.Dir = dir
+		u.Dir, u.Domain = dir, strings.ToLower(u.Domain)
 		switch {
 		case u.Instances == "" && u.URL != "":
 			u.Instances = "shared"

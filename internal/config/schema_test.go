@@ -228,6 +228,9 @@ tools.allow = []
 	if u := c.Upstreams[1]; u.Instances != "session" || u.Enabled || c.Positions["upstreams.a"] != 4 || u.Tools.Allows("x") || !u.Tools.Allows("y") {
 		t.Errorf("got %+v, want a disabled session upstream of line 4 without the tool x", u)
 	}
+	if got := parse(t, "upstreams.a = { command = \"x\", domain = \"API.Example\" }").Upstreams[0].Domain; got != "api.example" {
+		t.Errorf("got the domain %q, want that of a server at this host", got)
+	}
 	if c.Upstreams[2].Tools.Allows("x") {
 		t.Error("allow = []: got x allowed, want none")
 	}
