@@ -9,7 +9,7 @@ var (
 	// assignment matches a name and the sign after it: name=value, "name": "value",
 	// --name value, <name>value</name>.
 	assignment = regexp.MustCompile("(-{0,2}[A-Za-z_][\\w.-]{0,63})" +
-		"(\\\\{0,3}[\"'`]?[\\])]?[ \\t]{0,8}(?:==?|:=|=>|:)[ \\t]{0,8}|>|[ \\t]{1,8})")
+		"(\\\\{0,3}[\"'`]?[\\])]?[ \\t]{0,8}(?:=>|==?|:=|:)[ \\t]{0,8}|>|[ \\t]{1,8})")
 	quote   = regexp.MustCompile("^\\\\{0,3}[\"'`]")
 	line    = regexp.MustCompile("^[^\\r\\n\"'`\\\\<]*")
 	element = regexp.MustCompile(`^[^<]*`)

@@ -56,6 +56,8 @@ func TestText(t *testing.T) {
 		{"JSON in a quoted text", `"{\"client_secret\":\"a \\\"b\\\" c\",\"n\":1}"`, `"{\"client_secret\":\"[secret: secret]\",\"n\":1}"`},
 		{"XML", "<user>bob</user><password>hunter two</password>", "<user>bob</user><password>[secret: password]</password>"},
 		{"a name behind a bracket", `data["password"] = "hunter"`, `data["password"] = "[secret: password]"`},
+		{"a hash", `'password' => 'hunter', :api_key=>"k1", "token"  =>  'abc'`, `'password' => '[secret: password]', :api_key=>"[secret: key]", "token"  =>  '[secret: token]'`},
+		{"SQL", `CREATE USER a WITH PASSWORD 'hunter'; ALTER USER b IDENTIFIED BY "two words"`, `CREATE USER a WITH PASSWORD '[secret: password]'; ALTER USER b IDENTIFIED BY "[secret: password]"`},
 		{"an empty value", `password="" secret='' token=`, ""},
 		{"what stands in for a value", "password=${DB_PASSWORD} secret=$SECRET token=<token> api_key={{key}} passwd=****", ""},
 		{"a percent sign alone", "pass=% token: %d\npassword=%a", "pass=[secret: password] token: %d\npassword=%a"},
