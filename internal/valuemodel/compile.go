@@ -45,11 +45,6 @@ type compiledRule struct {
 	pattern
 }
 
-// comparePrecedence compares the precedence of two rules. Of equal ones, the later in the file wins.
-func (r compiledRule) comparePrecedence(of compiledRule) int {
-	return cmp.Or(cmp.Compare(r.form, of.form), cmp.Compare(r.literals, of.literals))
-}
-
 // Compile compiles the operator's rules, which are in file order. If it returns problems,
 // the models must not be used.
 func Compile(rules []Rule) (_ *Models, problems []Problem) {
@@ -62,7 +57,9 @@ func Compile(rules []Rule) (_ *Models, problems []Problem) {
 		}
 		m.ordered = append(m.ordered, compiledRule{r, p})
 	}
-	slices.SortStableFunc(m.ordered, compiledRule.comparePrecedence)
+	slices.SortStableFunc(m.ordered, func(a, b compiledRule) int { // of equal ones, the later in the file wins
+		return cmp.Or(cmp.Compare(a.form, b.form), cmp.Compare(a.literals, b.literals))
+	})
 	m.edges = sync.OnceValue(func() edges {
 		all := loadSummary().edges()
 		for _, r := range m.rules {
@@ -115,27 +112,13 @@ func (m *Models) rulesOf(upstream, tool string) (about []compiledRule) {
 	return about
 }
 
-// Same reports whether both say the same of every tool, wherever their rules are written.
-// Results cached under one may then be served under the other.
+// Same reports whether both have the same rules, on whatever lines. Results cached under one
+// may then be served under the other.
 func (m *Models) Same(n *Models) bool {
-	return reflect.DeepEqual(m.withoutPositions(), n.withoutPositions())
-}
-
-// withoutPositions returns the rules without their sources. The order of the file only remains
-// among globs, as no other two rules with different patterns and equal precedence match one tool.
-func (m *Models) withoutPositions() []compiledRule {
-	all := slices.Clone(m.ordered)
-	for i := range all {
-		all[i].Source, all[i].Sources = "", nil
-	}
-	slices.SortStableFunc(all, func(a, b compiledRule) int {
-		c := a.comparePrecedence(b)
-		if c == 0 && a.form != globPattern {
-			c = cmp.Compare(a.Pattern, b.Pattern)
-		}
-		return c
+	return slices.EqualFunc(m.ordered, n.ordered, func(a, b compiledRule) bool {
+		a.Source, a.Sources, b.Source, b.Sources = "", nil, "", nil
+		return reflect.DeepEqual(a, b)
 	})
-	return all
 }
 
 // Unmatched returns the rules, edges and follow-ups that name no existing tool. tools

@@ -104,7 +104,7 @@ func TestUnmatched(t *testing.T) {
 	}
 }
 
-// Models are the same as long as they say the same of every tool, wherever the rules stand.
+// Models are the same if their rules are, on whatever lines.
 func TestSame(t *testing.T) {
 	reads, writes := valuemodel.Layer{Class: valuemodel.ReadOnly}, valuemodel.Layer{Class: valuemodel.MutatesLocal}
 	at := func(source string, all ...valuemodel.Rule) []valuemodel.Rule {
@@ -124,7 +124,7 @@ func TestSame(t *testing.T) {
 		want bool
 	}{
 		{"other lines", at("c", get, put), at("d", get, put), true},
-		{"moved", at("c", get, put, bare, front), at("c", front, put, bare, get), true},
+		{"moved, with the same precedence", at("c", get, bare, front), at("c", front, bare, get), true},
 		{"another class", at("c", get), at("c", rule("up/get", "", writes)), false},
 		{"another tool", at("c", get), at("c", rule("up/got", "", reads)), false},
 		{"one more", at("c", get), at("c", get, put), false},
