@@ -78,6 +78,7 @@ func isAssignment(before, sign, rest string) bool {
 		strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, ":"), // ://, ::
 		strings.HasPrefix(sign, ":") && strings.HasSuffix(before, ":"),
 		sign == ">" && !strings.HasSuffix(before, "<"),
+		strings.Contains(sign, "=>") && !quote.MatchString(rest),                         // token => token.value
 		quote.MatchString(rest) && strings.HasSuffix(before, rest[:1]) && len(sign) == 1: // "PWD=" + x
 		return false
 	}

@@ -57,6 +57,7 @@ func TestText(t *testing.T) {
 		{"XML", "<user>bob</user><password>hunter two</password>", "<user>bob</user><password>[secret: password]</password>"},
 		{"a name behind a bracket", `data["password"] = "hunter"`, `data["password"] = "[secret: password]"`},
 		{"a hash", `'password' => 'hunter', :api_key=>"k1", "token"  =>  'abc'`, `'password' => '[secret: password]', :api_key=>"[secret: key]", "token"  =>  '[secret: token]'`},
+		{"a function", "tokens.filter(token => token2 !== x), secret => secret,", ""},
 		{"SQL", `CREATE USER a WITH PASSWORD 'hunter'; ALTER USER b IDENTIFIED BY "two words"`, `CREATE USER a WITH PASSWORD '[secret: password]'; ALTER USER b IDENTIFIED BY "[secret: password]"`},
 		{"an empty value", `password="" secret='' token=`, ""},
 		{"what stands in for a value", "password=${DB_PASSWORD} secret=$SECRET token=<token> api_key={{key}} passwd=****", ""},
