@@ -59,6 +59,7 @@ func TestSalvage(t *testing.T) {
 	}{
 		{"an upstream", "", "[upstreams.a]\ncommand = 3\n[upstreams.b]\ncommand = \"b\"\n", "a: [] off; b: b []", "confirm"},
 		{"elsewhere", good, "log.x = 1\n[plan]\nmutations = \"allow\"\n[upstreams.a]\ncommand = \"new\"\ntools = { deny = [\"y\"] }\n[upstreams.b]\ncommand = \"b\"\n", "a: a [x y]; b: b [] off", "deny"},
+		{"elsewhere, and the new one allows less", "[upstreams.a]\ncommand = \"a\"\n", "log.x = 1\n[upstreams.a]\ncommand = \"a\"\ntools.allow = [\"get_*\"]\n", "a: a [] only [get_*]", "confirm"},
 		{"elsewhere, and the new one is stricter", "[upstreams.a]\ncommand = \"a\"\n", "log.x = 1\n[plan]\nmutations = \"deny\"\n[upstreams.a]\ncommand = \"a\"\n", "a: a []", "deny"},
 		{"elsewhere, with no good one", "", "log.x = 1\n[upstreams.a]\ncommand = \"a\"\n", "", "confirm"},
 		{"no TOML", good, "[upstreams.a\n", "", "confirm"},
@@ -80,6 +81,9 @@ func TestSalvage(t *testing.T) {
 		for _, u := range c.Upstreams {
 			one := strings.TrimSpace(fmt.Sprintf("%s: %s %v", u.Name, u.Command, u.Tools.Deny))
 			one = strings.ReplaceAll(one, ":  ", ": ")
+			if !u.Tools.Allows("any") {
+				one += fmt.Sprintf(" only %v", u.Tools.Allow)
+			}
 			if u.Err != nil {
 				one += " off"
 			}
