@@ -116,7 +116,7 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 	case dst.Type() == reflect.TypeFor[time.Duration]():
 		s, _ := v.(string)
 		d, err := time.ParseDuration(s)
-		return err == nil && d >= 0 && assign(dst, d)
+		return err == nil && d >= 0 && assign(dst, min(d, longest))
 	case dst.Type() == reflect.TypeFor[json.RawMessage]():
 		text, err := json.Marshal(v)
 		dst.SetBytes(text)

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -300,7 +299,7 @@ func TestRules(t *testing.T) {
 		},
 	}, {
 		Pattern: "*", Source: "/etc/mcp/c.toml:32",
-		Layer: valuemodel.Layer{Cost: valuemodel.Cost{Freshness: math.MaxInt64}}, // the maximum
+		Layer: valuemodel.Layer{Cost: valuemodel.Cost{Freshness: 87_600 * time.Hour}}, // the maximum
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(valuemodel.Rule{}, "Sources")); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)

@@ -46,10 +46,10 @@ func formatSize(size int64) string {
 	return "0"
 }
 
-// span returns n units of time, limited to the longest Duration.
+// longest is ten years. A longer time span counts as this one, so that sums do not overflow.
+const longest = 10 * 365 * 24 * time.Hour
+
+// span returns n units of time.
 func span(n float64, unit time.Duration) time.Duration {
-	if n >= float64(math.MaxInt64/unit) {
-		return math.MaxInt64
-	}
-	return time.Duration(n * float64(unit))
+	return time.Duration(min(n*float64(unit), float64(longest)))
 }

@@ -38,7 +38,7 @@ func TestSize(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	for text, want := range map[string]time.Duration{"0": 0, "1.5s": 1500 * time.Millisecond, "2h30m": 150 * time.Minute, "-1s": -1, "5": -1, "": -1, "1 s": -1} {
+	for text, want := range map[string]time.Duration{"0": 0, "1.5s": 1500 * time.Millisecond, "2h30m": 150 * time.Minute, "2562047h": 87_600 * time.Hour, "-1s": -1, "5": -1, "": -1, "1 s": -1} {
 		c, err := config.Default().Parse("f", []byte("daemon.idle = \""+text+"\""))
 		if (err != nil) != (want == -1) || err == nil && c.Daemon.Idle != want {
 			t.Errorf("%q: got %v; want %v (-1: an error)", text, err, want)
