@@ -22,7 +22,7 @@ var changingCommands = []string{"", "rm", "touch", "tee", "xargs", "awk", "curl"
 func readingLines() []string {
 	return []string{
 		"ls", "ls -la src", "ls -la ~/src", "pwd", "cat go.mod", "cat -n 'a b.txt'", "cat src/*.go", "cat /dev/null", "ls;",
-		"head -20 a.txt", "head -n 20 a.txt", "tail -n +5 a.txt", "wc -l src/*.go", "echo hello world",
+		"head -20 a.txt", "head -n 20 a.txt", "tail -n +5 a.txt", "tail -c 5 a.txt", "head -c5 a.txt", "wc -l src/*.go", "echo hello world",
 		"grep -rn foo .", "grep -rn 'foo$' src", `grep -n "a\|b" a.txt`, "grep -E 'a|b' a.txt", "grep -n '`' a.txt", "grep 'a\\(b' a.txt", "grep -rn foo --include=*.go .",
 		"grep -e foo a.txt", "grep foo a.txt /dev/null", "rg -n foo src", "rg --files", "rg -A 3 foo src -g '*.go'",
 		"find . -name '*.go' -type f", "find src -maxdepth 2 -mtime -7", `find . \( -name a -o -name b \) -print`, "find . ! -name a",
@@ -86,7 +86,7 @@ func changingLines() []string {
 		"cat /de?/stdin", "cat /d*/stdin", "cat /p*c/kmsg", "cat ../../../../de?/stdin", "cat d*/tty", "cat ./d*/tty", "cat /x/../d*/tty", "cat a*/../../tty", "grep x --file=/de?/tty y", "cat /*", "ls ~/../../de*/tty", "cat /DEV/tty",
 		"cat", "cat -", "jq -n input", "jq -n '[inputs]'", "jq --null-input .", "grep foo", "grep -r foo", "grep -R foo .", "wc -l", "sort", "head", "tr a b", "jq .", "rg foo", "sed -n 1p", "cat && ls", "git shortlog -sn HEAD", "ls | cat && cat",
 		// Options.
-		"tail -f x", "tail -5f x", "tail -F x", "tail +5f x", "tail --follow x", "tail --retry x", "sort -o x x", "sort -ox x", "sort -no x x", "sort x -o x", "sort --output=x x", "sort --out x x", "sort --compress-program=x x", "sort -T x y", "sort -S 5 x", "sort --files0-from=x", "sort '-o' x y",
+		"tail -f x", "tail -cf x", "tail -5cf x", "tail -5f x", "tail -F x", "tail +5f x", "tail --follow x", "tail --retry x", "sort -o x x", "sort -ox x", "sort -no x x", "sort x -o x", "sort --output=x x", "sort --out x x", "sort --compress-program=x x", "sort -T x y", "sort -S 5 x", "sort --files0-from=x", "sort '-o' x y",
 		"sort -k -ox x", "sort -- a -o b", "sort -k1 -- -ob", "uniq a b", "uniq -- a b", "xxd a b", "xxd -r a b", "tree -o x", "tree -Po a b", "tree -aLo 2 x", "tree -L2o x", "tree -R -L 1", "file -C", "file -Cm x", "file --compile", "file -z x", "file -p x", "printf -v x y", "printf", "test -v x", "[ x -eq 1 ]",
 		"date -s x", "date --set=x", "date 010100", "date -d x", "hostname x", "hostname -F x", "hostname -s", "id -x", "seq 3", "rg --pre x y z", "rg --pre=x y z", "rg --hostname-bin=x y z", "rg -z x y", "diff --output=x a b", "diff -l a b", "du --files0-from=x", "wc --files0-from=x", "ls --unknown", "grep --fi x y z",
 		"find . -delete", "find . -exec ls", `find . -exec rm {} \;`, "find . -execdir x", "find . -ok x", "find . -okdir x", "find . -fprint x", "find . -fprintf x y", "find . -fprint0 x", "find . -fls x", "find . -name -delete", "find . -newer -delete", "find -files0-from x", "find . '-delete'", "find . -name", `find . \! -delete`,
