@@ -26,7 +26,7 @@ type Recognised struct {
 	Provider string   // name of the provider; "" if the server is unknown
 	By       string   // what identifies the server, for display: "npm package @acme/tickets"
 	Bare     bool     // only a program name identifies it, which counts no more than the server's own name
-	Flags    []string // flags in the settings that some provider's table mentions
+	Flags    []string // flags in the settings that some provider's table mentions, with ! before one with another value
 
 	// Shareable reports that the server keeps no session state, so that one process may
 	// serve several sessions.
@@ -52,9 +52,11 @@ func Recognise(s Settings) Recognised {
 	return r
 }
 
-// has reports whether one of the flags is set.
+// has reports whether one of the flags is set, and none is set to another value.
 func (r Recognised) has(flags []string) bool {
-	return slices.ContainsFunc(flags, func(flag string) bool { return slices.Contains(r.Flags, flag) })
+	set := func(flag string) bool { return slices.Contains(r.Flags, flag) }
+	refused := func(flag string) bool { return slices.Contains(r.Flags, "!"+flag) }
+	return slices.ContainsFunc(flags, set) && !slices.ContainsFunc(flags, refused)
 }
 
 // Kinds of references, used as prefixes: "npm:@acme/tickets".
@@ -252,7 +254,8 @@ func programName(file string) string {
 }
 
 // knownFlags returns the flags of the tables that the settings contain, as written in the
-// tables. It ignores a flag that is given twice, as servers differ on which one applies.
+// tables. A flag that is given twice counts as one with another value, as servers differ on
+// which one applies.
 func (s Settings) knownFlags() []string {
 	given := make(map[string][]string) // name without dashes → values
 	inContainer := slices.ContainsFunc(runners()[programName(s.Command)], func(r runner) bool { return r.Kind == image })
@@ -274,8 +277,11 @@ func (s Settings) knownFlags() []string {
 	for _, flag := range loadSummary().Flags {
 		name, want, valued := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 		values := given[name]
-		if len(values) == 1 && (!valued && !slices.Contains([]string{"false", "0"}, values[0]) || valued && strings.EqualFold(values[0], want)) {
+		switch {
+		case len(values) == 1 && (!valued && !slices.Contains([]string{"false", "0"}, values[0]) || valued && strings.EqualFold(values[0], want)):
 			have = append(have, flag)
+		case len(values) > 0:
+			have = append(have, "!"+flag)
 		}
 	}
 	return have

@@ -175,6 +175,8 @@ func TestModes(t *testing.T) {
 		{"npx mongodb-mcp-server --readOnly --readOnly=false", nil, valuemodel.Indeterminate},
 		{"npx mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
 		{"npx mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "false"}, valuemodel.Indeterminate},
+		{"npx mongodb-mcp-server --readOnly=false", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.Indeterminate}, // the option counts
+		{"npx mongodb-mcp-server --readOnly", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
 		{"docker run -i -e MDB_MCP_READ_ONLY=true mongodb/mongodb-mcp-server", nil, valuemodel.ReadOnly},
 		{"docker run -i -e MDB_MCP_READ_ONLY mongodb/mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
 		{"docker run -i mongodb/mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.Indeterminate}, // which does not reach the container
