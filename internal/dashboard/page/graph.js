@@ -37,7 +37,7 @@ function sequences(events) {
 
 // strongest returns the pairs to draw, by count times probability. A pair seen once is not a
 // habit.
-const strongest = (graph) => graph.filter((e) => e.n >= 2).sort((a, b) => b.n * b.predicted_p - a.n * a.p).slice(0, MOST_EDGES);
+const strongest = (graph) => graph.filter((e) => e.n >= 2).sort((a, b) => b.n * b.p - a.n * a.p).slice(0, MOST_EDGES);
 
 $("graph-legend").append(...[["ahead", "prefetched and used"], ["", "not yet"]].map(([c, text]) => el("li", null,
   svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, svg("path", { class: "edge-line " + c, d: "M0 6H22", "stroke-width": 2.4, "stroke-dasharray": c ? undefined : "4 3" })), text)));

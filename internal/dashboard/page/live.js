@@ -20,7 +20,7 @@ function showAbout(s) {
 // lately adds to an event what the page needs, and the zeros that its JSON omits.
 const lately = (e) => ({
   session: "", seq: 0, latency_ms: 0, hidden_ms: 0, predicted_p: 0, candidates: 0, issued: 0, from: 0, to: 0, ...e,
-  at: Date.parse(e.ts), name: e.upstream && e.tool ? e.upstream + "/" + e.tool : e.tool || "",
+  at: Date.parse(e.ts) || 0, name: e.upstream && e.tool ? e.upstream + "/" + e.tool : e.tool || "",
 });
 
 // parts are the sections of the page; folded sections are not drawn.
@@ -40,7 +40,7 @@ function show(v) {
 
 // Sections below the tools are folded in a narrow window, and until the first call.
 const folds = document.querySelectorAll("details.fold");
-for (const fold of folds) fold.addEventListener("toggle", () => { if (fold.open) show(lastView); });
+for (const fold of folds) fold.addEventListener("toggle", () => { if (fold.open && lastView) show(lastView); });
 
 let unfolded = false;
 function unfold(v) {

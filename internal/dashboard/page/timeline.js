@@ -128,7 +128,7 @@ function drawTimeline(bars, w) {
     y += title + high(lane) + 8;
   }
   for (const b of bars) {
-    const a = b.use_of && spots.get(spot(b, b.use_of)), c = spots.get(spot(b, b.seq));
+    const a = b.use_of && spots.get(spot({ session: b.use_of_session || b.session }, b.use_of)), c = spots.get(spot(b, b.seq));
     if (a && c) threads.append(svg("path", { class: "thread", d: `M${round(a.right)} ${a.y}C${round(a.right + 4)} ${round(c.y + 6)} ${round(c.left + 3)} ${round(a.y - 4)} ${round(c.left + 5)} ${round(c.y + 4)}` }));
   }
   out.append(threads, marks);
