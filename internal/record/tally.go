@@ -23,6 +23,7 @@ type Tally struct {
 	begun     int                             // sessions so far
 	config    Config
 	began     time.Time // start of the process that config belongs to
+	since     time.Time // earlier events count as if they came then
 	first     time.Time // of all events; zero if none had a time
 	last      time.Time
 	activity  activity
@@ -88,11 +89,16 @@ func (t *Tally) tool(e *Event) *Totals {
 
 // observeProcess takes note of an event's process and time.
 func (t *Tally) observeProcess(e *Event) {
-	if !e.At.IsZero() && (t.first.IsZero() || e.At.Before(t.first)) {
-		t.first = e.At
-	}
-	if e.At.After(t.last) {
-		t.last = e.At
+	if at := e.At; !at.IsZero() {
+		if at.Before(t.since) {
+			at = t.since
+		}
+		if t.first.IsZero() || at.Before(t.first) {
+			t.first = at
+		}
+		if at.After(t.last) {
+			t.last = at
+		}
 	}
 	if _, known := t.dirs.Get(e.Process); !known {
 		t.processes++

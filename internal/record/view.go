@@ -75,6 +75,7 @@ func (f *Follower) View() (View, error) {
 	now := time.Now()
 	if day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()); !day.Equal(f.day) {
 		f.day, f.tally = day, NewTally()
+		f.tally.since = day
 		f.logs = newReader(day, f.tally.Add, f.tally.Problem)
 	}
 	err := f.logs.readFolder(f.dir)
@@ -118,8 +119,8 @@ func (a *activity) add(e *Event) {
 	case Call, Prefetch:
 		shown.Seq, shown.Upstream, shown.Tool, shown.LatencyMS, shown.IsError = e.Seq, e.Upstream, e.Tool, e.LatencyMS, e.IsError
 		shown.Disposition, shown.Turn, shown.Plan = e.Disposition, e.Turn, e.Plan
-		shown.Prefetched, shown.UseOf, shown.HiddenMS, shown.PredictedP = e.Prefetched, e.UseOf, e.HiddenMS, e.PredictedP
-		shown.Fate, shown.Cause, shown.UsedBy, shown.After = e.Fate, e.Cause, e.UsedBy, e.After
+		shown.Prefetched, shown.UseOf, shown.UseOfSession, shown.HiddenMS, shown.PredictedP = e.Prefetched, e.UseOf, e.UseOfSession, e.HiddenMS, e.PredictedP
+		shown.Fate, shown.Cause, shown.After = e.Fate, e.Cause, e.After
 		a.timeline.add(shown)
 	case Decision:
 		shown.Upstream, shown.Tool, shown.After, shown.Candidates, shown.Issued = e.Upstream, e.Tool, e.After, e.Candidates, e.Issued

@@ -25,7 +25,7 @@ func TestTimeline(t *testing.T) {
 	prefetch := call
 	prefetch.Kind = record.Prefetch
 	want := []record.Event{prefetch, call, prefetch, {Kind: record.Call, At: start.Add(4 * time.Second), Session: "a", Seq: 5, Tool: "nonsense", Disposition: record.Failed, Plan: 1}}
-	want[0].At, want[0].LatencyMS, want[0].Seq, want[0].Fate, want[0].UsedBy, want[0].PredictedP = start.Add(time.Second), 201.5, 2, record.Used, 3, 0.7
+	want[0].At, want[0].LatencyMS, want[0].Seq, want[0].Fate, want[0].PredictedP = start.Add(time.Second), 201.5, 2, record.Used, 0.7
 	want[1].At, want[1].LatencyMS, want[1].Seq, want[1].Disposition, want[1].Prefetched, want[1].UseOf, want[1].HiddenMS, want[1].Turn = start.Add(2*time.Second), 1.5, 3, record.Hit, true, 2, 200, 2
 	want[2].At, want[2].Seq, want[2].Fate, want[2].Cause = start.Add(3*time.Second), 4, record.Wasted, "expired"
 	if diff := gocmp.Diff(want, tallied(all...).View(start).Timeline); diff != "" {
@@ -86,7 +86,7 @@ func TestWrongClocks(t *testing.T) {
 
 // A view has these fields of an event and no other, so none with arguments or results.
 func TestShownFields(t *testing.T) {
-	const ofCalls = "after cause disposition fate hidden_ms is_error kind latency_ms plan predicted_p prefetched seq session tool ts turn upstream use_of used_by_seq"
+	const ofCalls = "after cause disposition fate hidden_ms is_error kind latency_ms plan predicted_p prefetched seq session tool ts turn upstream use_of use_of_session"
 	for kind, want := range map[record.Kind][2]string{
 		record.Call:     {"timeline", ofCalls},
 		record.Prefetch: {"timeline", ofCalls},
@@ -125,5 +125,26 @@ func TestNamedSessions(t *testing.T) {
 	}
 	if diff := gocmp.Diff(want, tally.View(start).Sessions); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+}
+
+// The figures of today cover no more than today, also those of a process that began earlier.
+func TestTodayBeginsAtMidnight(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	l := record.Open(record.Options{Dir: dir, Begin: record.Event{At: now.Add(-50 * time.Hour)}, Status: func() record.Status { return record.Status{} }})
+	defer l.Close()
+	l.Add(record.Event{Kind: record.Call, Session: "s", Seq: 1, Upstream: "u", Tool: "t", At: now.Add(-49 * time.Hour), Disposition: record.Fetched})
+	l.Flush()
+	f := record.NewFollower(dir)
+	for _, calls := range []int64{0, 1} {
+		v, err := f.View()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := v.Stats; s.Totals.Calls != calls || s.UptimeS < 0 || s.UptimeS > 24*3600+3600 {
+			t.Errorf("got %d calls in %d s, want %d in at most a day", s.Totals.Calls, s.UptimeS, calls)
+		}
+		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: 2, Upstream: "u", Tool: "t", At: now, Disposition: record.Fetched})
+		l.Flush()
 	}
 }
