@@ -156,8 +156,11 @@ func (s *armSession) countServed(m *playedCall, c *Figures, validFrom uint64, o 
 			if o.How == dedup.Joined {
 				c.Late++
 			}
-			if m.repeat {
+			switch {
+			case m.repeat:
 				c.UsedByRepeats++
+			case m.class.read:
+				c.covered++
 			}
 		}
 	}

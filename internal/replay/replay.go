@@ -19,7 +19,8 @@
 // that the session makes later; the answer of any other prefetch is empty and never used.
 //
 // Not simulated are rate limits of hosts (limit); deadlines of prefetches; calls slowed down by prefetches, which a
-// recording cannot show; intents stated by the model; and inlined answers (deliver).
+// recording cannot show; candidates that follow a prefetch's own answer; choices after each but the last answer of a
+// turn; intents stated by the model; and inlined answers (deliver).
 package replay
 
 import (

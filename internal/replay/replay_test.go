@@ -390,3 +390,29 @@ func TestDurationBesideALaterCall(t *testing.T) {
 		t.Errorf("got %v, want about 5 ms", got)
 	}
 }
+
+// Coverage is a share of the reads, and so at most 1, also if prefetches of a shell's commands were used,
+// which are no reads.
+func TestCoverageOfReads(t *testing.T) {
+	command, err := valuemodel.ParseBinding("$result.commands[*]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := []valuemodel.Rule{
+		{Pattern: "list_commands", Layer: valuemodel.Layer{FollowUps: []valuemodel.FollowUp{
+			{Tool: "shell", Probability: 0.9, Args: map[string]valuemodel.Binding{"command": command}},
+		}}},
+		{Pattern: "shell", Layer: valuemodel.Layer{Classify: "shell"}},
+	}
+	var calls []replay.Call
+	for batch, c := range [][3]string{
+		{"list_commands", `{}`, `{"commands":["ls a","ls b"]}`}, {"shell", `{"command":"ls a"}`, "x"}, {"shell", `{"command":"ls b"}`, "y"},
+	} {
+		calls = append(calls, replay.Call{Session: "s", Batch: batch, Tool: c[0], Arguments: json.RawMessage(c[1]), Text: c[2], Bytes: len(c[2])})
+	}
+	p := replay.New(replay.Options{Model: models(t, rules...), MaxAge: time.Minute}, usual("a", replay.Forecast))
+	p.Play(replay.Sessions(calls))
+	if r := p.Reports()[0]; r.Used != 2 || r.Reads != 1 || r.Coverage != 0 {
+		t.Errorf("got %d used of %d reads, coverage %v, want 2 used, and none of them a read", r.Used, r.Reads, r.Coverage)
+	}
+}

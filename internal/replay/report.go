@@ -30,6 +30,7 @@ type Figures struct {
 	WaitAfter     int64   `json:"wait_ms_after"`  // sum of their durations in the replay
 	Hidden        int64   `json:"hidden_ms"`      // WaitBefore - WaitAfter
 
+	covered       int           // reads, except repeats, that used a prefetch
 	upstream      int           // calls sent upstream, prefetches included
 	before, after time.Duration // total wait, as recorded and as played
 }
@@ -45,6 +46,7 @@ func (f *Figures) add(o *Figures) {
 	f.UsedByRepeats += o.UsedByRepeats
 	f.RepeatsServed += o.RepeatsServed
 	f.Stale += o.Stale
+	f.covered += o.covered
 	f.upstream += o.upstream
 	f.before += o.before
 	f.after += o.after
@@ -53,7 +55,7 @@ func (f *Figures) add(o *Figures) {
 // derive sets the ratios and the waits.
 func (f *Figures) derive() {
 	f.IssuedPerCall, f.Accuracy = ratio(f.Issued, f.Calls), ratio(f.Used, f.Issued)
-	f.Coverage, f.Amplification = ratio(f.Used-f.UsedByRepeats, f.Reads-f.Repeats), ratio(f.upstream, f.Calls)
+	f.Coverage, f.Amplification = ratio(f.covered, f.Reads-f.Repeats), ratio(f.upstream, f.Calls)
 	f.WaitBefore, f.WaitAfter = f.before.Milliseconds(), f.after.Milliseconds()
 	f.Hidden = f.WaitBefore - f.WaitAfter
 }
