@@ -156,6 +156,11 @@ func (t *tuning) problem(p record.Problem) {
 // read reads the named files, or the proxy's own event logs, and learned state. Unreadable input is
 // reported and skipped; it is an error if nothing is left.
 func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
+	for _, k := range t.upstreams {
+		if err := t.readLearned(k); err != nil {
+			t.warn("learned state of upstream %q: %v", k.name(), err)
+		}
+	}
 	var failed error
 	var logs []string
 	for _, name := range f.files {
@@ -186,11 +191,6 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	}
 	if ctx.Err() != nil || failed != nil && t.calls == 0 {
 		return cmp.Or(ctx.Err(), failed)
-	}
-	for _, k := range t.upstreams {
-		if err := t.readLearned(k); err != nil {
-			t.warn("learned state of upstream %q: %v", k.name(), err)
-		}
 	}
 	return nil
 }

@@ -24,21 +24,17 @@ type Count struct {
 	Of    float64 // all candidates
 }
 
-// LearnedFollowUps returns the follow-ups of a state that the configuration can express. It
-// has no last element, no joined paths, no values of earlier calls or of texts, and no
-// failed calls.
-func LearnedFollowUps(stored State) ([]LearnedFollowUp, error) {
-	m := newState()
-	err := m.load(stored)
-	var out []LearnedFollowUp
-	for _, trigger := range slices.Sorted(maps.Keys(m.templates)) {
-		for _, t := range m.templates[trigger] {
-			if args, ok := t.configuredArgs(); ok {
+// LearnedFollowUps returns the learned follow-ups, without private values, that the configuration
+// can express. It has no joined paths, no values of texts, and no failed calls.
+func (m *Model) LearnedFollowUps() (out []LearnedFollowUp) {
+	for _, trigger := range slices.Sorted(maps.Keys(m.learned.templates)) {
+		for _, t := range m.learned.templates[trigger] {
+			if args, ok := t.configuredArgs(); ok && m.learned.persistent(t) {
 				out = append(out, LearnedFollowUp{t.Trigger, t.Target, args, t.counts()})
 			}
 		}
 	}
-	return out, err
+	return out
 }
 
 // counts returns the outcomes of a template's candidates by rank.

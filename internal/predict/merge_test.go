@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/valuemodel"
 )
 
 // Merges do not raise the P of calls that have stopped coming: a merge adds what was learned, and
@@ -241,11 +242,7 @@ func TestLabelAfterMerge(t *testing.T) {
 	p.call("list", `{"n":5}`, `{"items":[{"id":"id-77"}]}`)
 	p.find("get", `{"id":"id-77"}`)
 	right := func(state predict.State) (n float64) {
-		follows, err := predict.LearnedFollowUps(state)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range follows {
+		for _, f := range followUps(t, state) {
 			if f.Trigger == "list" && f.Tool == "get" {
 				n += f.Ranks[0].Right
 			}
@@ -291,5 +288,31 @@ func TestFirstMergeKeepsWeights(t *testing.T) {
 	}
 	if got, want := nextP(t, merged), nextP(t, learn()); math.Abs(got-want) > 1e-3 {
 		t.Errorf("after a merge: got P %.3f, want %.3f as before", got, want)
+	}
+}
+
+// Nothing is lost if the state cannot be written for so long that the oldest changes are dropped: the
+// next merge saves all that was learned.
+func TestFailedWritesLoseNothing(t *testing.T) {
+	const trials = 20_000 // more changes than are kept
+	tool := func(name string) predict.Tool {
+		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, UntrustedHint: true}
+	}
+	m := predict.New(predict.Options{Learn: true, ShadowLabels: trials, Tool: tool})
+	for range trials {
+		m.RecordTrial("get", true)
+	}
+	s := m.Snapshot()
+	if _, err := s.Merge(predict.State{}); err != nil {
+		t.Fatal(err)
+	}
+	m.Adopt(s) // it was not written
+	stored := state(t, m)
+	loaded := predict.New(predict.Options{Learn: true, ShadowLabels: trials, Tool: tool})
+	if _, err := loaded.Merge(stored); err != nil {
+		t.Fatal(err)
+	}
+	if !m.ProvenReadOnly()("get") || !loaded.ProvenReadOnly()("get") {
+		t.Errorf("of %d trials too few are left: here %v, stored %v", trials, m.ProvenReadOnly()("get"), loaded.ProvenReadOnly()("get"))
 	}
 }

@@ -149,10 +149,11 @@ func TestWorkerLearnsForAsLongAsAnswersServe(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		d.Close()
-		follows, err := predict.LearnedFollowUps(kept)
-		if err != nil {
+		m := predict.New(predict.Options{})
+		if _, err := m.Merge(kept); err != nil {
 			t.Fatal(err)
 		}
+		follows := m.LearnedFollowUps()
 		for _, f := range follows {
 			if f.Trigger == "list" && f.Tool == "get" && f.Ranks[0].Right > 5 {
 				return

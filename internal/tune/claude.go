@@ -168,11 +168,18 @@ func (f *claudeFile) call(m *claudeMessage, b *claudeBlock) {
 	if bytes.HasPrefix(b.Input, []byte("{")) {
 		arguments = b.Input
 	}
-	at := m.Timestamp.UnixMilli()
 	f.open[b.ID] = &replay.Call{
 		Dataset: "claude", Session: session, Seq: f.seen.Len() + len(f.done), Batch: f.turns[turn],
-		Start: &at, Tool: tool, Arguments: arguments,
+		Start: m.at(), Tool: tool, Arguments: arguments,
 	}
+}
+
+// at returns the time of a message in milliseconds since 1970, or nil if it has none.
+func (m *claudeMessage) at() *int64 {
+	if m.Timestamp.IsZero() {
+		return nil
+	}
+	return new(m.Timestamp.UnixMilli())
 }
 
 // answer completes a call with its answer.
@@ -187,8 +194,8 @@ func (f *claudeFile) answer(m *claudeMessage, b *claudeBlock) {
 	if len(c.Text) > maxClaudeText {
 		c.Text = strings.ToValidUTF8(c.Text[:maxClaudeText], "")
 	}
-	if at := m.Timestamp.UnixMilli(); at >= *c.Start {
-		c.End = &at
+	if at := m.at(); at != nil && c.Start != nil && *at >= *c.Start {
+		c.End = at
 	}
 	f.done = append(f.done, *c)
 }

@@ -111,6 +111,21 @@ func TestClaudeSession(t *testing.T) {
 	}
 }
 
+// Calls and answers without a time are read, without a duration.
+func TestClaudeWithoutTimes(t *testing.T) {
+	const at = "2026-03-01T10:00:00Z"
+	never := strings.NewReplacer(`"timestamp":"`+at+`",`, "")
+	dir, l, calls, bad := logs(t, map[string]string{
+		"s.jsonl": never.Replace(use("s", "m1", "1", "mcp__github__a", `{}`, at)) + result("s", "1", `"x"`, at, false) +
+			use("s", "m2", "2", "mcp__github__b", `{}`, at) + never.Replace(result("s", "2", `"x"`, at, false)),
+	})
+	readLogs(t, dir, l)
+	want := []string{"s 1 github/a {} = x (1) ?", "s 2 github/b {} = x (1) ?"}
+	if diff := cmp.Diff(want, short(*calls)); diff != "" || len(*bad) > 0 || (*calls)[0].Start != nil {
+		t.Errorf("calls (-want +got):\n%s\n%q", diff, *bad)
+	}
+}
+
 func TestClaudeSubAgents(t *testing.T) {
 	side := func(line, agent string) string {
 		line = strings.ReplaceAll(line, `"isSidechain":false`, `"isSidechain":true`)

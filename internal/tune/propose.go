@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"mcpschedd/internal/predict"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
@@ -43,8 +42,11 @@ const (
 
 // Propose returns the settings that the added events, calls and states justify.
 func (t *Tuner) Propose() Proposal {
-	for upstream := range maps.Clone(t.players) { // upstreams without a learned state
-		_ = t.AddLearned(upstream, predict.State{}) // an empty state is valid
+	clear(t.follows)
+	for upstream, p := range t.players {
+		for _, f := range p.Shared().LearnedFollowUps() {
+			t.addFollowUp(upstream, f)
+		}
 	}
 	names := slices.AppendSeq(slices.Collect(maps.Keys(t.tools)), maps.Keys(t.follows))
 	slices.Sort(names)

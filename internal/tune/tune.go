@@ -6,8 +6,8 @@
 //
 //	t := tune.New(tune.Options{Model: model})
 //	err := record.Read(ctx, files, t.AddEvent, problem)
-//	t.AddCalls(calls) // of traces and of clients' logs
 //	err = t.AddLearned("github", state)
+//	t.AddCalls(calls) // of traces and of clients' logs
 //	text := t.Propose().TOML()
 //
 // The whole file is generated from the models without tuned.toml, so a second run proposes the
@@ -19,7 +19,6 @@ package tune
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"strings"
 	"time"
@@ -53,7 +52,7 @@ type Tuner struct {
 	tools     map[string]*toolStats     // "NAME/TOOL" → figures
 	answers   map[[2]string]answer      // tool and hash of arguments → last answer
 	lastWrite map[string]time.Time      // upstream → time of the last call that may write
-	players   map[string]*replay.Player // upstream → player whose learner has the recorded calls
+	players   map[string]*replay.Player // upstream → player whose learner has the learned state and the recorded calls
 	follows   map[string][]follow       // trigger → learned follow-ups
 }
 
@@ -159,7 +158,7 @@ func (s *toolStats) addCall(at time.Time, failed bool, latency, bytes float64) {
 	if bytes > 0 {
 		s.size.Add(bytes / 1024)
 	}
-	if s.from.IsZero() || at.Before(s.from) {
+	if !at.IsZero() && (s.from.IsZero() || at.Before(s.from)) {
 		s.from = at
 	}
 	if at.After(s.to) {
@@ -244,17 +243,12 @@ type follow struct {
 	right, total float64 // correct and all candidates, recent ones weighted more
 }
 
-// AddLearned adds the proxy's learned state of an upstream to what the learner has learned from
-// recorded calls. It does not modify the state, and skips parts that cannot be read, for which
-// it returns an error.
+// AddLearned adds the proxy's learned state of an upstream. It must come before AddCalls, as a
+// learner keeps only its last changes for a merge. It does not modify the state, and skips parts
+// that cannot be read, for which it returns an error.
 func (t *Tuner) AddLearned(upstream string, state predict.State) error {
-	merged, unread := t.player(upstream).Shared().Merge(state)
-	learned, err := predict.LearnedFollowUps(merged)
-	for _, f := range learned {
-		t.addFollowUp(upstream, f)
-	}
-	delete(t.players, upstream)
-	return errors.Join(unread, err)
+	_, err := t.player(upstream).Shared().Merge(state)
+	return err
 }
 
 // addFollowUp adds a follow-up if it is probable enough and its call may be prefetched.
@@ -276,7 +270,11 @@ func (t *Tuner) addFollowUp(upstream string, f predict.LearnedFollowUp) {
 		}
 		args[name] = b
 	}
-	next := valuemodel.FollowUp{Tool: f.Tool, Probability: digits(shrink(right, total)), Args: args, Max: ranks}
+	name := f.Tool
+	if strings.Contains(name, "/") { // else what is before the slash would be the upstream
+		name = to
+	}
+	next := valuemodel.FollowUp{Tool: name, Probability: digits(shrink(right, total)), Args: args, Max: ranks}
 	t.follows[trigger] = append(t.follows[trigger], follow{next, right, total})
 }
 

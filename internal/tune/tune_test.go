@@ -1,9 +1,11 @@
 package tune_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,7 +236,7 @@ func TestLearned(t *testing.T) {
 			if err := tuner.AddLearned("hub", state); err != nil {
 				t.Fatal(err)
 			}
-			if err := tuner.AddLearned("hub", predict.State{Server: []byte("junk")}); err == nil {
+			if err := tuner.AddLearned("broken", predict.State{Server: []byte("junk")}); err == nil {
 				t.Error("an invalid state: got no error")
 			}
 			p := tuner.Propose()
@@ -269,6 +271,77 @@ func TestCallsWarmTheLearner(t *testing.T) {
 		if !strings.Contains(string(p.TOML()), want) {
 			t.Errorf("got %s, want %s in it", p.TOML(), want)
 		}
+	}
+}
+
+// A follow-up that the learned state and the recorded calls have is proposed once, with the evidence of
+// both, however many calls came later.
+func TestLearnedAndCalls(t *testing.T) {
+	tuner := tune.New(options(t, rule("hub/*", reads)))
+	if err := tuner.AddLearned("hub", play(t)); err != nil {
+		t.Fatal(err)
+	}
+	var calls []replay.Call
+	for i := range 60 {
+		add := func(batch int, tool, arguments, text string) {
+			calls = append(calls, replay.Call{Session: fmt.Sprint(i), Batch: batch, Tool: tool, Arguments: []byte(arguments), Text: text})
+		}
+		if i < 20 {
+			add(1, "hub/list", fmt.Sprintf(`{"owner":"o%d"}`, i), fmt.Sprintf(`{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i))
+			add(2, "hub/get", fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), "x")
+			continue
+		}
+		for batch := range 10 { // so many changes that a merge would not have the first ones
+			text := ""
+			for j := range 40 {
+				text += fmt.Sprintf(`{"id":"%d-%d-%d"},`, i, batch, j)
+			}
+			add(batch, "hub/find", fmt.Sprintf(`{"q":"%d-%d"}`, i, batch), "["+text+"{}]")
+			add(batch+100, "hub/open", fmt.Sprintf(`{"id":"%d-%d-%d"}`, i, batch, i%40), "x")
+		}
+	}
+	slices.SortStableFunc(calls, func(a, b replay.Call) int { return cmp.Or(cmp.Compare(a.Session, b.Session), a.Batch-b.Batch) })
+	tuner.AddCalls(calls)
+	text := string(tuner.Propose().TOML())
+	_, line, found := strings.Cut(text, firstOfTheList)
+	line, _, _ = strings.Cut(line, "\n")
+	var right, of float64
+	if _, err := fmt.Sscanf(line, ", # %f of %f", &right, &of); err != nil || !found || strings.Count(text, firstOfTheList) != 1 || of < 50 {
+		t.Errorf("got %s, want the follow-up once, with about 60 candidates", text)
+	}
+}
+
+// A tool whose own name has a slash is proposed with the name of its server, which would otherwise be
+// taken from it.
+func TestToolWithSlash(t *testing.T) {
+	var calls []replay.Call
+	for i := range 20 {
+		calls = append(calls,
+			replay.Call{Session: fmt.Sprint(i), Batch: 1, Tool: "hub/list", Arguments: fmt.Appendf(nil, `{"owner":"o%d"}`, i), Text: fmt.Sprintf(`{"n":%d}`, 1000+i)},
+			replay.Call{Session: fmt.Sprint(i), Batch: 2, Tool: "hub/issues/get", Arguments: fmt.Appendf(nil, `{"number":%d}`, 1000+i), Text: "x"})
+	}
+	tuner := tune.New(options(t, rule("hub/*", reads)))
+	tuner.AddCalls(calls)
+	if text := string(tuner.Propose().TOML()); !strings.Contains(text, `tool = "hub/issues/get", args = {number = "$result.n"}`) {
+		t.Errorf("got %s", text)
+	}
+}
+
+// The evidence names the days of all calls with a time, also if one in between has none.
+func TestPeriod(t *testing.T) {
+	var calls []replay.Call
+	for i := range 12 {
+		c := replay.Call{Session: "s", Batch: i, Tool: "hub/get", Arguments: []byte("{}"), Text: "x", Bytes: 9000}
+		if i != 6 {
+			start := began.Add(time.Duration(i) * 24 * time.Hour).UnixMilli()
+			c.Start, c.End = &start, new(start+900)
+		}
+		calls = append(calls, c)
+	}
+	tuner := tune.New(options(t, rule("hub/*", reads)))
+	tuner.AddCalls(calls)
+	if text := string(tuner.Propose().TOML()); !strings.Contains(text, "median of 12 answers, 2023-11-14 to 2023-11-25") {
+		t.Errorf("got %s", text)
 	}
 }
 
