@@ -287,7 +287,7 @@ func (p *runResult) play(ctx context.Context, turns []turn, speed float64, termi
 			p.Answers = append(p.Answers, a)
 		}
 		if terminal != nil {
-			fmt.Fprintf(terminal, "\r\x1b[KTurn %d of %d. Waited so far through mcpschedd: %.2f s", n+1, len(turns), p.Waited.Seconds())
+			fmt.Fprintf(terminal, "\r\x1b[KTurn %d of %d. Waited %.2f s", n+1, len(turns), p.Waited.Seconds())
 		}
 	}
 	return nil

@@ -83,6 +83,11 @@ func TestRun(t *testing.T) {
 	if !strings.HasSuffix(out.String(), ": mcpschedd import\n") {
 		t.Errorf("got no next step at the end:\n%s", out)
 	}
+	for shown := range strings.SplitSeq(line.String(), "\r\x1b[K") {
+		if len(shown) > 40 { // a line that wraps cannot be erased
+			t.Errorf("got %q, want it to fit a narrow terminal", shown)
+		}
+	}
 	if got := line.String(); !strings.Contains(got, "\rTurn 16 of 16. ") && !strings.Contains(got, "KTurn 16 of 16. ") || !strings.HasSuffix(got, "\r\x1b[K") {
 		t.Errorf("got progress %q, want a line that is erased at the end", got)
 	}
