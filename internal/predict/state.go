@@ -108,7 +108,7 @@ func (s *Snapshot) MarkWritten() { s.written = true }
 // learned since the snapshot. Otherwise the next merge includes the snapshot.
 func (m *Model) Adopt(s *Snapshot) {
 	if !s.written {
-		m.changes = append(s.changes, m.changes...)
+		m.changes, m.overflowed = append(s.changes, m.changes...), m.overflowed || s.whole != nil
 		return
 	}
 	m.saved = s.saved
