@@ -61,10 +61,11 @@ type argument struct {
 // argumentHash identifies an argument.
 func argumentHash(tool, name string) hash { return seed.str(tool).str(name) }
 
-// learnValues learns from the values of a call's arguments.
+// learnValues learns from the values of a call's arguments, except those whose names look like data,
+// of which there may be any number.
 func (m *Model) learnValues(tool string, slots []slot, session uint64) {
 	for _, a := range slots {
-		if a.value.Kind == word || len(a.value.Text) > maxConstant {
+		if a.value.Kind == word || len(a.value.Text) > maxConstant || hasDataKey(a.name) {
 			continue
 		}
 		of, kind, value, looks := argumentHash(tool, a.name), a.value.Kind, a.value.hash(), looksOf(a.value.Text)

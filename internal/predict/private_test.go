@@ -197,3 +197,25 @@ func TestOwnValuesAreOnesOwn(t *testing.T) {
 		t.Errorf("another session: got %+v", got)
 	}
 }
+
+// Any number of arguments whose names are data leaves room for the values of others.
+func TestDataKeysTakeNoRoom(t *testing.T) {
+	m := model()
+	p := begin(t, m)
+	for i := range 9000 {
+		p.call("get_all", fmt.Sprintf(`{"of":{"user-%d":1}}`, 1000+i), "x")
+	}
+	p.s.End()
+	for i := range 10 {
+		p := begin(t, m)
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 100+i), items(i))
+		p.s.Candidates(p.now)
+		p.call("get", fmt.Sprintf(`{"id":"id-%d","mode":"short"}`, i), "x")
+		p.s.End()
+	}
+	p = begin(t, m)
+	p.call("list", `{"n":7}`, items(777))
+	if got := p.find("get", `{"id":"id-777","mode":"short"}`); got.P < 0.3 {
+		t.Errorf("got %+v, want the call with the constant that ten sessions used", got)
+	}
+}

@@ -195,10 +195,13 @@ func (t *template) holdsData() bool {
 	for _, name := range quotedName.FindAllStringSubmatch(strings.Join(t.Pieces, "0"), -1) {
 		names = append(names, name[1])
 	}
-	return slices.ContainsFunc(names, func(name string) bool {
-		parts := strings.FieldsFunc(strings.ReplaceAll(name, "[]", ""), func(r rune) bool { return r == '.' })
-		return slices.ContainsFunc(parts, isDataKey)
-	})
+	return slices.ContainsFunc(names, hasDataKey)
+}
+
+// hasDataKey reports whether a part of an argument's name looks like data.
+func hasDataKey(name string) bool {
+	parts := strings.FieldsFunc(strings.ReplaceAll(name, "[]", ""), func(r rune) bool { return r == '.' })
+	return slices.ContainsFunc(parts, isDataKey)
 }
 
 // maySecret reports whether a template may contain a secret.
