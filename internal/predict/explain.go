@@ -176,7 +176,11 @@ func (e *event) sources(a slot) []valueSource {
 	if v, ok := e.arg(a.name); ok && v.Text == a.value.Text {
 		out = append(out, valueSource{From: fromArgument, Name: a.name})
 	} else if len(a.value.Text) > 2 || a.value.Kind != text {
-		if i := slices.IndexFunc(e.args, func(o slot) bool { return o.value.Text == a.value.Text }); i >= 0 {
+		found := func(o slot) bool {
+			v, _ := e.arg(o.name) // of the values in an array only the first has a name of its own
+			return v.Text == a.value.Text
+		}
+		if i := slices.IndexFunc(e.args, found); i >= 0 {
 			out = append(out, valueSource{From: fromArgument, Name: e.args[i].name})
 		}
 	}

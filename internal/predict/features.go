@@ -64,8 +64,9 @@ func (f *features) score(c *candidate) {
 				k.features = append(k.features, one)
 			}
 		}
-		if !k.again && g.e.turn == f.s.turn {
-			k.outcomes = append(k.outcomes, ranked{g.t.Trigger, g.t.id, min(g.rank, len(g.t.Ranks)-1)})
+		o := ranked{g.t.Trigger, g.t.id, min(g.rank, len(g.t.Ranks)-1)}
+		if !k.again && g.e.turn == f.s.turn && !slices.Contains(k.outcomes, o) {
+			k.outcomes = append(k.outcomes, o)
 		}
 	}
 	k.features = f.appendCandidate(k.features, c)

@@ -58,9 +58,9 @@ func (v scalar) convert(k kind) (scalar, bool) {
 
 func (v scalar) hash() hash { return seed.num(int(v.Kind)).str(v.Text) }
 
-// isNumber reports whether s is a JSON number.
+// isNumber reports whether s is a JSON number, without white space.
 func isNumber(s string) bool {
-	return s != "" && len(s) <= 40 && (s[0] == '-' || isDigit(s[0])) && jsonrpc.Valid([]byte(s))
+	return s != "" && len(s) <= 40 && (s[0] == '-' || isDigit(s[0])) && isDigit(s[len(s)-1]) && jsonrpc.Valid([]byte(s))
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

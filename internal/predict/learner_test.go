@@ -329,3 +329,39 @@ func TestRareEdges(t *testing.T) {
 		}
 	}
 }
+
+// A call whose argument is a later value of an array of arguments is not explained by the array, since
+// its first value is the one that a template takes.
+func TestOnlyTheFirstOfAnArrayOfArguments(t *testing.T) {
+	for used, want := range map[int]bool{0: true, 1: false} {
+		m := learner(learning{Target: reads})
+		for i := range 10 {
+			p := begin(t, m)
+			ids := []string{fmt.Sprintf("id-%d", 2*i), fmt.Sprintf("id-%d", 2*i+1)}
+			p.call("get_all", fmt.Sprintf(`{"ids":[%q,%q]}`, ids[0], ids[1]), "x")
+			p.call("get", fmt.Sprintf(`{"id":%q}`, ids[used]), "x")
+			p.s.End()
+		}
+		if got := m.Weight("get_all", "get") > 0; got != want {
+			t.Errorf("value %d: learned: %v, want %v", used, got, want)
+		}
+	}
+}
+
+// A text with white space around its digits is no number, and makes no call that no client would make.
+func TestNoNumberWithWhiteSpace(t *testing.T) {
+	m := learner(learning{Target: reads})
+	for i := range 10 {
+		p := begin(t, m)
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 100+i), fmt.Sprintf(`{"items":["%d"]}`, 500+i))
+		p.call("get", fmt.Sprintf(`{"id":%d}`, 500+i), "x")
+		p.s.End()
+	}
+	for text, want := range map[string]bool{"777": true, "777 ": false, `777\n`: false} {
+		p := begin(t, m)
+		p.call("list", `{"n":7}`, `{"items":["`+text+`"]}`)
+		if got := p.s.Candidates(p.now); (len(got) > 0) != want {
+			t.Errorf("%q: got %+v", text, got)
+		}
+	}
+}

@@ -17,6 +17,7 @@ func TestSaid(t *testing.T) {
 		{"lines", " a b \r\n\n c", `{"lines":["a b","c"],"paths":[]}`},
 		{"a list of files", "Found 2 files\n/r/a.go\nb/c", `{"lines":["Found 2 files","/r/a.go","b/c"],"paths":["/r/a.go","b/c"]}`},
 		{"matches, each file once", "/r/a.go:12:x\n/r/a.go:14:y\nb.go:1: z", `{"lines":["/r/a.go:12:x","/r/a.go:14:y","b.go:1: z"],"paths":["/r/a.go","b.go"]}`},
+		{"a path that is too long", strings.Repeat("d/", 200) + "a.go\nb.go", `{"lines":["` + strings.Repeat("d/", 200) + `a.go","b.go"],"paths":["b.go"]}`},
 		{"no paths", "https://x.y/z\n12:foo\nYes.\n.\nif a/b > c:", `{"lines":["https://x.y/z","12:foo","Yes.",".","if a/b > c:"],"paths":[]}`},
 	}
 	for _, tt := range tests {

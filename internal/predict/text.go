@@ -63,8 +63,8 @@ func trimLineNumber(l []byte) []byte {
 // leadingPath returns the file path at the beginning of a line, which ends at a colon or at
 // the end of the line; nil if there is none.
 func leadingPath(line []byte) []byte {
-	p, _, _ := bytes.Cut(line[:min(len(line), maxValueBytes)], []byte{':'})
-	if !isPath(p) || bytes.HasPrefix(line[len(p):], []byte("://")) {
+	p, _, _ := bytes.Cut(line, []byte{':'})
+	if len(p) > maxValueBytes || !isPath(p) || bytes.HasPrefix(line[len(p):], []byte("://")) {
 		return nil
 	}
 	return p

@@ -154,7 +154,7 @@ func (l *valueList) inGroup(group int32) (scalar, bool) {
 }
 
 // isDataKey reports whether the name of a member looks like data rather than a field name:
-// it has several digits, only digits, unusual characters, or is long.
+// it has several digits, only digits, unusual characters, such as those of paths, or is long.
 func isDataKey(name string) bool {
 	digits := 0
 	for i := range len(name) {
@@ -162,5 +162,5 @@ func isDataKey(name string) bool {
 			digits++
 		}
 	}
-	return digits > 1 || digits == len(name) || strings.ContainsAny(name, "/ @") || len(name) > 40
+	return digits > 1 || digits == len(name) || strings.ContainsAny(name, "/ @.[*{") || len(name) > 40
 }
