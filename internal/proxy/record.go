@@ -360,11 +360,14 @@ func (p *openPrefetch) complete() bool {
 	return true
 }
 
-// openPrefetches returns the number of prefetches whose fate is not known.
-func (r *recorder) openPrefetches() int {
+// openPrefetches returns the tool, NAME/TOOL, of each prefetch whose fate is not known.
+func (r *recorder) openPrefetches() (tools []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.open)
+	for _, p := range r.open {
+		tools = append(tools, p.event.Upstream+"/"+p.event.Tool)
+	}
+	return tools
 }
 
 // recordChanges records prefetches, levels and harm since it was last called. If last is set, it

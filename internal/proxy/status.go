@@ -40,7 +40,7 @@ func (s *Server) View() record.View {
 func (s *Server) addCurrent(out *record.Stats) {
 	p := s.policy.Load()
 	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC(), Error: s.rejection()}
-	out.AddOpen(s.recorder.openPrefetches())
+	out.AddOpen(s.recorder.openPrefetches()...)
 	now := s.currentStatus(true)
 	s.recorder.log.FillStatus(&now)
 	out.SetRunning([]record.Status{now})

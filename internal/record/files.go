@@ -14,8 +14,9 @@ import (
 // stamp is the layout of the start time (UTC) in the name of a process.
 const stamp = "20060102T150405"
 
-// processFile matches the names of the files that a process writes: log parts, lock and status.
-var processFile = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:\d{3,9}\.jsonl(?:\.gz)?|lock|status\.json)$`)
+// processFile matches the names of the files that a process writes: log parts, lock, and status, also one
+// that a killed process has not finished.
+var processFile = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:\d{3,9}\.jsonl(?:\.gz)?|lock|status\.json(?:\.\d+\.tmp)?)$`)
 
 // File is a file in the folder of the logs: one part of the log of a process, its lock or its
 // status.

@@ -44,7 +44,8 @@ func TestRetention(t *testing.T) {
 	gone := []string{parts[0].Path, parts[1].Path, parts[2].Path,
 		old("20260102T000000-1-000a.000.jsonl", 400, 6*day), // beyond the size limit
 		old("20260101T000000-3-000a.000.jsonl", 10, 11*day), // beyond the age limit
-		old("20260101T000000-4-000a.lock", 0, 11*day)}       // of a killed process
+		old("20260101T000000-4-000a.lock", 0, 11*day),       // of a killed process
+		old("20260101T000000-4-000a.status.json.123456.tmp", 10, 11*day)}
 
 	l := record.Open(record.Options{Dir: dir, KeepBytes: 1000, KeepAge: 10 * day, Status: noStatus})
 	l.Flush()

@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"reflect"
+	"strings"
 )
 
 // add counts an event.
@@ -158,11 +159,15 @@ func (f *Figures) derive() {
 	}
 }
 
-// AddOpen adds n prefetches that have no event yet, as their fate is not known.
-func (s *Stats) AddOpen(n int) {
-	p := &s.Totals.Prefetch
-	p.Open, p.Issued = p.Open+int64(n), p.Issued+int64(n)
-	s.Totals.UpstreamCalls += int64(n)
+// AddOpen adds a prefetch of each of the tools, NAME/TOOL, that has no event yet, as its fate is not known.
+func (s *Stats) AddOpen(tools ...string) {
+	one := Figures{UpstreamCalls: 1, Prefetch: PrefetchFigures{Issued: 1, Open: 1}}
+	for _, tool := range tools {
+		upstream, _, _ := strings.Cut(tool, "/")
+		sumUp(&s.Totals.Figures, &one)
+		addFigures(s.Upstreams, upstream, &one)
+		addFigures(s.Tools, tool, &one)
+	}
 	s.derive()
 }
 

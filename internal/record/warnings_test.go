@@ -119,11 +119,17 @@ func TestWhyNone(t *testing.T) {
 	}
 }
 
-// Prefetches are counted before their fate is known.
+// Prefetches are counted before their fate is known, in the totals as for their tools.
 func TestOpenPrefetches(t *testing.T) {
 	s := tallied(record.Event{Kind: record.Prefetch, Session: "a", Seq: 3, Fate: record.Used, UsedBy: 2, Sent: 1}).Stats(time.Time{})
-	s.AddOpen(2)
+	s.AddOpen("github/get_issue", "wiki/search")
 	if f := s.Totals; f.Prefetch.Open != 2 || f.Prefetch.Issued != 3 || f.Prefetch.Accuracy != 1 || f.UpstreamCalls != 3 || !strings.Contains(s.Report, "prefetch_hit=100.0%") {
 		t.Errorf("got %+v, %s", f, s.Report)
+	}
+	for name, want := range map[string]int64{"github/get_issue": 2, "wiki/search": 1} {
+		upstream, _, _ := strings.Cut(name, "/")
+		if f, of := s.Tools[name].Prefetch, s.Upstreams[upstream].Prefetch; f.Issued != want || f.Open != 1 || of.Issued != want || of.Open != 1 {
+			t.Errorf("%s: got %+v, of its server %+v", name, f, of)
+		}
 	}
 }

@@ -59,10 +59,12 @@ func TestRecorded(t *testing.T) {
 func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	t.Parallel()
 	tally := record.NewTally()
-	var open atomic.Int64
+	var open atomic.Bool
 	view := func() record.View {
 		v := tally.View(time.Now())
-		v.Stats.AddOpen(int(open.Load()))
+		if open.Load() {
+			v.Stats.AddOpen("files/read")
+		}
 		return v
 	}
 	tell := func(e record.Event) { e.At, e.Session = time.Now(), "a"; tally.Add(&e) }
@@ -76,7 +78,7 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	tell(record.Event{Kind: record.Decision, After: 1, Candidates: 5, Declined: map[string]int{"unsteady": 3, "gate": 2}})
 	p.until(`document.getElementById("wrong").innerText.includes("of 5 candidates most were left out because")`)
 	p.sound()
-	open.Store(1)
+	open.Store(true)
 	p.until(`!document.getElementById("wrong").innerText.includes("Nothing was prefetched")`)
 	if got := ask[string](p, `document.querySelector("#fact-used .note").textContent`); got != "0 of 0, 1 in flight" {
 		t.Errorf("got a prefetch: %q", got)
