@@ -21,10 +21,9 @@ type Puppet struct {
 
 	box mailbox // messages that belong to no request's stream
 
-	mu     sync.Mutex
-	open   map[string]chan []byte // raw id of a call → the response to its POST
-	levels []string
-	held   chan struct{} // closed when POSTs of replies may be answered; nil if they are not held
+	mu   sync.Mutex
+	open map[string]chan []byte // raw id of a call → the response to its POST
+	held chan struct{}          // closed when POSTs of replies may be answered; nil if they are not held
 }
 
 // NewPuppet returns a puppet.
@@ -56,13 +55,6 @@ func (p *Puppet) Answer(id, result []byte) {
 	p.box.send(line)
 }
 
-// Levels returns the log levels that were set, in order.
-func (p *Puppet) Levels() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return append([]string(nil), p.levels...)
-}
-
 // Hold delays the HTTP responses to POSTs of replies until release is called.
 func (p *Puppet) Hold() (release func()) {
 	held := make(chan struct{})
@@ -85,11 +77,6 @@ func (p *Puppet) take(m jsonrpc.Message) []byte {
 		return []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"puppet","version":"1"}}`)
 	case "tools/list":
 		return []byte(`{"tools":[{"name":"work","inputSchema":{"type":"object"}},{"name":"rest","inputSchema":{"type":"object"}}]}`)
-	case "logging/setLevel":
-		level, _ := jsonrpc.String(jsonrpc.Get(m.Params, "level"))
-		p.mu.Lock()
-		p.levels = append(p.levels, level)
-		p.mu.Unlock()
 	case "tools/call":
 		if name, _ := jsonrpc.String(jsonrpc.Get(m.Params, "name")); name == "work" {
 			p.Calls <- m

@@ -41,9 +41,9 @@ type Session struct {
 // several have used it. In a multiplexed session several conversations cannot be
 // distinguished, as on a stateless connection. It only predicts what follows the newest
 // result, and only learns the latencies and sizes of results.
-func (m *Model) Begin(id uint64, lone bool) *Session {
+func (m *Model) Begin(id uint64, multiplexed bool) *Session {
 	made, _ := simplelru.NewLRU[hash, int](maxRecent, nil) // fails only for size 0
-	return &Session{m: m, id: id, multiplexed: lone, made: made, pending: pending{byCall: map[hash]*prediction{}}, past: "^"}
+	return &Session{m: m, id: id, multiplexed: multiplexed, made: made, pending: pending{byCall: map[hash]*prediction{}}, past: "^"}
 }
 
 // End labels the pending candidates and discards the session.

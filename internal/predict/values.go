@@ -133,13 +133,8 @@ func (l *valueList) size() int {
 	return len(l.uniq)
 }
 
-// rank returns the row of the n-th distinct value; the last one for -1.
-func (l *valueList) rank(n int) row {
-	if n < 0 {
-		n += len(l.uniq)
-	}
-	return l.rows[l.uniq[n]]
-}
+// rank returns the row of the n-th distinct value.
+func (l *valueList) rank(n int) row { return l.rows[l.uniq[n]] }
 
 // inGroup returns the value of the given array element.
 func (l *valueList) inGroup(group int32) (scalar, bool) {

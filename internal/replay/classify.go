@@ -26,7 +26,7 @@ type callClass struct {
 // file that an answer depends on, since the files of the recording are not available.
 func (o *Options) classify(c callKey) callClass {
 	m := o.Model(c.tool)
-	out := callClass{model: m, host: m.Host, read: m.Class.Reads() && m.Speculate != nil && *m.Speculate}
+	out := callClass{model: m, read: m.Class.Reads() && m.Speculate != nil && *m.Speculate}
 	raw := []byte(c.arguments)
 	index := jsonrpc.NewIndex(raw)
 	args, names := valuemodel.Arguments(nil), iter.Seq[string](nil)

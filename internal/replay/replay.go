@@ -45,9 +45,8 @@ type Options struct {
 	KeepTurns int
 
 	// Learner returns the learner for a session, numbered from 0. If it is nil, one learner is
-	// shared by all sessions. Ended, if not nil, is called after each session.
+	// shared by all sessions.
 	Learner func(session int) *predict.Model
-	Ended   func(session int)
 }
 
 const (
@@ -137,9 +136,6 @@ func (p *Player) play(s *Session, arms []*arm) {
 		t.turn(&s.turns[i])
 	}
 	t.end()
-	if p.o.Ended != nil {
-		p.o.Ended(p.sessions)
-	}
 	p.sessions++
 }
 

@@ -53,8 +53,7 @@ func (s *sessionState) pair(up *Upstream) *pairState {
 	o := s.w.learnedOf(up)
 	p := s.pairs[up.Key]
 	if p == nil || p.learned != o {
-		lone := s.session.Multiplexed // of several clients, calls cannot be attributed to one
-		p = &pairState{sessionState: s, learned: o, predict: o.model.Begin(s.session.ID, lone)}
+		p = &pairState{sessionState: s, learned: o, predict: o.model.Begin(s.session.ID, s.session.Multiplexed)}
 		s.pairs[up.Key] = p
 		o.checkTools()
 	}

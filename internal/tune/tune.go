@@ -53,7 +53,7 @@ type Tuner struct {
 	answers   map[[2]string]answer      // tool and hash of arguments → last answer
 	lastWrite map[string]time.Time      // upstream → time of the last call that may write
 	players   map[string]*replay.Player // upstream → player whose learner has the learned state and the recorded calls
-	follows   map[string][]follow       // trigger → learned follow-ups
+	follows   map[string][]follow       // trigger → learned follow-ups, set by Propose
 }
 
 // New returns an empty Tuner.
