@@ -219,3 +219,23 @@ func TestDataKeysTakeNoRoom(t *testing.T) {
 		t.Errorf("got %+v, want the call with the constant that ten sessions used", got)
 	}
 }
+
+// What only the arguments around a value show to be a secret is not saved, however many sessions used it.
+func TestSecretsByTheirSurroundings(t *testing.T) {
+	for _, arguments := range []string{
+		`"headers":[{"name":"X-Api-Key","value":"hunter2xyz"}]`, `"command":["mysql","--password","hunter2xyz"]`, `"auth":{"password":"hunter2xyz"}`,
+	} {
+		m := model()
+		for i := range 8 {
+			p := begin(t, m)
+			p.call("list", fmt.Sprintf(`{"n":%d}`, 100+i), items(i))
+			p.s.Candidates(p.now)
+			p.call("get", fmt.Sprintf(`{"id":"id-%d",%s}`, i, arguments), "x")
+			p.s.End()
+		}
+		stored := state(t, m)
+		if all := string(stored.Server) + string(stored.Values); strings.Contains(all, "hunter2xyz") {
+			t.Errorf("%s: the state has the secret", arguments)
+		}
+	}
+}

@@ -95,7 +95,7 @@ func (s *Session) Call(c Call) {
 	}
 	s.labelCall(e)
 	if ok && s.m.opt.Learn && enrich.Speculatable(s.m.opt.Tool(tool).Model) {
-		s.m.learnValues(tool, slots, s.id)
+		s.m.learnValues(tool, e.arguments, slots, s.id)
 		if !s.made.Contains(e.call) {
 			s.explain(tool, pieces, slots, nil)
 		} else {
