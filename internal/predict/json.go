@@ -11,6 +11,7 @@ const (
 	maxDepth = 24       // of a value in a result
 	maxSlots = 24       // of a call
 	maxSplit = 64 << 10 // bytes of the arguments of a call
+	maxShape = 4 << 10  // bytes of its shape, which templates retain
 )
 
 // kind is the syntactic kind of a scalar.
@@ -95,7 +96,11 @@ func split(canonical string) (pieces []string, slots []slot, ok bool) {
 	}
 	var s splitter
 	s.split([]byte(canonical), "")
-	return append(s.pieces, string(s.piece)), s.slots, len(s.slots) <= maxSlots
+	shape := len(s.piece)
+	for _, piece := range s.pieces {
+		shape += len(piece)
+	}
+	return append(s.pieces, string(s.piece)), s.slots, len(s.slots) <= maxSlots && shape <= maxShape
 }
 
 // splitter is a run of split.

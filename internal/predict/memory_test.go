@@ -137,3 +137,20 @@ func used() int64 {
 	runtime.ReadMemStats(&s)
 	return int64(s.HeapAlloc)
 }
+
+// Nor does it retain the long names of arguments, which templates hold.
+func TestLongNamesAreNotRetained(t *testing.T) {
+	m := learner(learning{Target: reads})
+	const calls, long = 64, 60 << 10
+	before := used()
+	for i := range calls {
+		p := begin(t, m)
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), items(i))
+		p.call("get", fmt.Sprintf(`{"%0*d":"id-%d"}`, long, i, i), "x")
+		p.s.End()
+	}
+	if got := used() - before; got > calls*long/4 {
+		t.Errorf("got %d bytes after %d calls with names of %d bytes each", got, calls, long)
+	}
+	runtime.KeepAlive(m)
+}
