@@ -26,6 +26,7 @@ var hostile = []string{
 	"x\x1b[2J\x7f\u202e\tx",
 	`x\n[upstreams.evil]`,
 	"evil.command",
+	`a" # b`,
 	"\xff\xfe\n[upstreams.evil]\ncommand = 'touch'",
 }
 

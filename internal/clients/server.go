@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -135,9 +136,8 @@ func (v Pair) line() (string, bool) {
 		return "", false
 	}
 	for _, mark := range []string{`"`, `'`} {
-		looksLast := func(line string) bool { return strings.HasSuffix(strings.TrimRight(line, " \t\r"), mark) }
-		lines := strings.Split(v.Value, "\n")
-		if !slices.ContainsFunc(lines[:len(lines)-1], looksLast) {
+		ends := regexp.MustCompile(mark + `[ \t\r]*\n|^[^` + mark + `\n]*` + mark + `[ \t]+#`) // where the value would end
+		if !ends.MatchString(v.Value) {
 			return fmt.Sprintf("%s=%s%s%s\n", v.Name, mark, v.Value, mark), true
 		}
 	}

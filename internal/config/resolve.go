@@ -143,9 +143,12 @@ func (u Upstream) checkExpanded(expanded Upstream, fail func(key, reason string)
 }
 
 // envLine matches NAME=value, optionally after "export ", at the start of a text. A quoted value
-// ends at the first quote at the end of a line, which may be a later line, or before a comment.
+// ends before a comment on its first line, or at the first quote at the end of a line, which may be
+// a later line.
 var envLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?:"((?s:.*?))"[ \t\r]*(?:[ \t]#[^\n]*)?(?:\n|$)|'((?s:.*?))'[ \t\r]*(?:[ \t]#[^\n]*)?(?:\n|$)|([^\n]*)(?:\n|$))`)
+	const noted, end = `[ \t]+#[^\n]*(?:\n|$)`, `[ \t\r]*(?:\n|$)`
+	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?:` +
+		`"([^"\n]*)"` + noted + `|'([^'\n]*)'` + noted + `|"((?s:.*?))"` + end + `|'((?s:.*?))'` + end + `|([^\n]*)(?:\n|$))`)
 })
 
 // readEnvFile reads a file of NAME=value lines. A line that begins with # is a comment. Values are not
@@ -167,7 +170,7 @@ func readEnvFile(path string) (Secrets, error) {
 		if m == nil || strings.ContainsRune(m[0], 0) {
 			return vars, fmt.Errorf("%s:%d: want NAME=value", path, 1+strings.Count(text[:len(text)-len(rest)], "\n"))
 		}
-		vars[m[1]] = m[2] + m[3] + strings.TrimSpace(m[4])
+		vars[m[1]] = strings.Join(m[2:6], "") + strings.TrimSpace(m[6])
 		rest = rest[len(m[0]):]
 	}
 	return vars, nil
