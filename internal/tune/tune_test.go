@@ -292,11 +292,11 @@ func TestLearnedAndCalls(t *testing.T) {
 			continue
 		}
 		for batch := range 10 { // so many changes that a merge would not have the first ones
-			text := ""
+			var text strings.Builder
 			for j := range 40 {
-				text += fmt.Sprintf(`{"id":"%d-%d-%d"},`, i, batch, j)
+				fmt.Fprintf(&text, `{"id":"%d-%d-%d"},`, i, batch, j)
 			}
-			add(batch, "hub/find", fmt.Sprintf(`{"q":"%d-%d"}`, i, batch), "["+text+"{}]")
+			add(batch, "hub/find", fmt.Sprintf(`{"q":"%d-%d"}`, i, batch), "["+text.String()+"{}]")
 			add(batch+100, "hub/open", fmt.Sprintf(`{"id":"%d-%d-%d"}`, i, batch, i%40), "x")
 		}
 	}
