@@ -183,7 +183,7 @@ func (e *entry) pairs(key string, value any, form *regexp.Regexp) (out []Pair) {
 			continue
 		}
 		p := Pair{name, e.string(key, object[name], form == variablePair)}
-		if !form.MatchString(name+"="+e.t.written(p.Value)) || shown(name) != name {
+		if strings.Contains(name, "=") || !form.MatchString(name+"="+e.t.written(p.Value)) || shown(name) != name {
 			e.problem(key, "not valid: %s", shown(name))
 		}
 		out = append(out, p)
