@@ -19,6 +19,7 @@ func FuzzRead(f *testing.F) {
 		`{"servers":{"a":{"url":"http://${"},"b":{"url":"https://x${env:"},"c":{"url":"${A}"},"d":{"url":"http://[::1"}}}`,
 		`{"mcpServers":{"a":{"command":"$${A}${:-}${a b}${A:-${B}}","args":["$${","$","$${A}","\u0000","\ud800"],"env":{"":"x","a=b":"y","A\n":"z","é":1}}}}`,
 		`{"mcpServers":{"plan":{"command":"x","excludeTools":["[","a*",""],"cwd":"~bob"},"plan ":{"command":"y","envFile":"~/x"}}}`,
+		`{"mcpServers":{"a":{"command":" x"},"b":{"command":[" x"]}}}`,
 		`{"mcpServers":{"a":{"command":"x","env":{"A=":0}},"b":{"url":"http://h","headers":{"A=":"x"}}}}`,
 		`{"mcpServers":{"a":{"url":"http://h","headers":{"A b":"x","X":"\u0001","":"","Y":"a\nb"}}}}`,
 		"{\"mcpServers\":{\"a\":{\"command\":\"\xff\"}}} // end", `{"mcp":{"servers":{"a\nb\u2028":{"command":"x","nope\n[upstreams.b]":1}}}}`,

@@ -113,7 +113,7 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 		f.problem(join(key, "url"), "want either command or url, have both")
 	case u.Command != "":
 		f.stray(key, "without url", map[string]bool{"transport": u.Transport != "", "headers": len(u.Headers) > 0})
-		if program, _, several := strings.Cut(u.Command, " "); several && !strings.ContainsAny(program, `/\$`) {
+		if program, _, several := strings.Cut(u.Command, " "); several && program != "" && !strings.ContainsAny(program, `/\$`) {
 			f.problem(join(key, "command"), `want one program without its arguments: command = %q, with each argument as a string of args`, program)
 		}
 	case u.URL != "":
