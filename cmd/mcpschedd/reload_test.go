@@ -147,8 +147,12 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 func TestReloadTellsNewWorkplaces(t *testing.T) {
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
 	_, err := config.Default().Parse(filepath.Join(dir, "c.toml"), []byte("[enrichment]\nmodus = 1\n"))
-	base := &servedProxy{config: config.Default(), log: quiet}
-	o := options(base.config, state.Dir{}, quiet)
+	store, openErr := state.Open(t.TempDir())
+	if openErr != nil {
+		t.Fatal(openErr)
+	}
+	base := &servedProxy{config: config.Default(), dir: store, log: quiet}
+	o := options(base.config, store, quiet)
 	d := &daemonProcess{base: base, common: proxy.NewCommon(o), hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy)}
 	defer d.common.Close()
 	defer d.close()

@@ -17,9 +17,9 @@ import (
 
 // Search returns the path of the configuration file, cleaned: flag if it is not "", else
 // $MCPSCHEDD_CONFIG, an absolute path, else mcpschedd/pipeline_config.toml in $XDG_CONFIG_HOME or
-// ~/.config. A file named by flag or $MCPSCHEDD_CONFIG must exist. If the last of these files does not exist, found
-// is false and the built-in defaults apply. Search never looks in the working directory, because a
-// cloned repository must not be able to start commands.
+// ~/.config. A file named by flag or $MCPSCHEDD_CONFIG must exist. If the last of these files does
+// not exist, found is false and the built-in defaults apply. Search never looks in the working
+// directory, because a cloned repository must not be able to start commands.
 func Search(flag string, env func(string) string) (path string, found bool, err error) {
 	switch {
 	case flag != "":
