@@ -48,7 +48,8 @@ func (c *conversation) sent(m *jsonrpc.Message) {
 }
 
 // messages yields the messages of a line of the client. An array is a batch only in the revision that
-// has batches: in others the daemon refuses it, and another one must not get its requests.
+// has batches: in others the daemon refuses it, and another one must not get its requests. The revision
+// is written out here because package revision would add mcp-go to the small program.
 func (c conversation) messages(line []byte) iter.Seq[[]byte] {
 	for _, k := range c {
 		if k.setup == "initialize" && string(jsonrpc.Get(k.Params, "protocolVersion")) == `"2025-03-26"` {
