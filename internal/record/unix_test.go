@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,6 +28,8 @@ func limitFiles() {
 }
 
 // A line that fits only partly is removed, and the written and lost lines together are all lines.
+// Lines that follow the lost ones are in another file, where the child was too slow to add all
+// lines before the first were written.
 func TestDiskFullInTheMiddleOfALine(t *testing.T) {
 	dir := t.TempDir()
 	out, err := startChild(t, "alone", dir).Output()
@@ -38,8 +41,10 @@ func TestDiskFullInTheMiddleOfALine(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := numbers(read(t, dir))["s"]
-	inSequence(t, "s", got, len(got))
-	if len(got) == 0 || len(got)+lost != childCalls { // the end of the process is in another file
+	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
+		t.Errorf("got calls %v, want each once and in order", got)
+	}
+	if len(got) == 0 || lost == 0 || len(got)+lost != childCalls { // the end of the process is in another file
 		t.Errorf("got %d calls and %d lost lines, want %d together, and some of both", len(got), lost, childCalls)
 	}
 }
