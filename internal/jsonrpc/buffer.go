@@ -47,6 +47,9 @@ func (b *Buffer) Release() {
 	pool.free[class(len(b.all))].Put(b)
 }
 
+// room returns how many bytes can be appended to the line.
+func (b *Buffer) room() int { return cap(b.Line) - len(b.Line) - tailRoom }
+
 // Reframe returns the response to the request id with result. If result is the one that m
 // was received with, and m has a Buffer with room, Reframe builds the response in place:
 // afterwards only m's Result and Buffer may be used, and the response is valid until
@@ -93,7 +96,7 @@ func (p *pool) grow(b *Buffer, more int) *Buffer {
 	if b == nil {
 		return p.get(more)
 	}
-	if cap(b.Line)-len(b.Line) >= more+tailRoom {
+	if b.room() >= more {
 		return b
 	}
 	next := p.get(len(b.Line) + max(more, len(b.Line)))

@@ -140,7 +140,7 @@ func TestWriterDirectRest(t *testing.T) {
 	if queued := w.Queued(); queued < 15<<20 || queued >= 20<<20 {
 		t.Errorf("got %d bytes queued, want most of two lines of 10 MiB", queued)
 	}
-	if n := after.TotalAlloc - before.TotalAlloc; n > 41<<20 {
+	if n := after.TotalAlloc - before.TotalAlloc; n > 21<<20 {
 		t.Errorf("got %d bytes allocated to queue two lines of 10 MiB", n)
 	}
 	want := append(bytes.Clone(line), '\n')
