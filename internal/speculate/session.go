@@ -53,6 +53,9 @@ func (s *sessionState) pair(up *Upstream) *pairState {
 	o := s.w.learnedOf(up)
 	p := s.pairs[up.Key]
 	if p == nil || p.learned != o {
+		if p != nil {
+			p.endDecisions(time.Now())
+		}
 		p = &pairState{sessionState: s, learned: o, predict: o.model.Begin(s.session.ID, s.session.Multiplexed)}
 		s.pairs[up.Key] = p
 		o.checkTools()
@@ -171,11 +174,16 @@ func (s *sessionState) end(now time.Time) {
 	s.claims.Review(now)
 	s.claims.End()
 	for _, p := range s.pairs {
-		p.choose.DropWaiting(p)
-		p.decisions.reportDue(now, true, s.w.Decided)
+		p.endDecisions(now)
 		p.predict.End()
 		p.learned.changed = true
 	}
+}
+
+// endDecisions reports the open decisions. No candidate waits for a slot any more.
+func (p *pairState) endDecisions(now time.Time) {
+	p.choose.DropWaiting(p)
+	p.decisions.reportDue(now, true, p.w.Decided)
 }
 
 // Limits of the words kept for the model's intent.
