@@ -220,20 +220,23 @@ func (s *Claims) Watch(now time.Time, k call.Key, places []call.Place, host stri
 	})
 }
 
-// Called records a call: it uses a prefetch of that key in progress, and would have used a watched
-// one.
+// Called records a call: it uses a prefetch of that key in progress, of any session, and would have
+// used a watched one of its own.
 func (s *Claims) Called(now time.Time, k call.Key) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	s.reviewLocked(now)
 	for _, c := range s.open {
-		switch {
-		case c.key != k:
-		case c.watched():
+		if c.watched() && c.key == k {
 			c.settleLocked(call.Ready)
-		case !c.returned && !c.joined:
-			c.instance.advance(now)
-			c.joined = true
+		}
+	}
+	if i, ok := s.scheduler.instances.Peek(k.Upstream); ok {
+		for _, c := range i.claims {
+			if c.key == k && !c.joined {
+				i.advance(now)
+				c.joined = true
+			}
 		}
 	}
 	s.sweepLocked()

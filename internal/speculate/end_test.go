@@ -60,21 +60,22 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// TestDropUnless: a prefetch that is no longer worth its cost is cancelled, unless a call has
-// joined it.
+// TestDropUnless: a prefetch that is no longer worth its cost is cancelled, unless a call of any
+// session has joined it.
 func TestDropUnless(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 5})
 	s := d.NewClaims("")
-	poor, good, joined := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3))
+	poor, good, joined, shared := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3)), begin(t, s, newBet(4))
 	s.Called(start, joined.key)
+	d.NewClaims("another").Called(start, shared.key)
 	s.DropUnless(start, func(k call.Key) bool { return k == good.key })
 	if got := poor.ended(); !errors.Is(got, speculate.ErrDropped) {
 		t.Errorf("not worth its cost any more: got %v", got)
 	}
-	if good.ended() != nil || joined.ended() != nil {
-		t.Errorf("got %v and %v", good.ended(), joined.ended())
+	if good.ended() != nil || joined.ended() != nil || shared.ended() != nil {
+		t.Errorf("got %v, %v and %v", good.ended(), joined.ended(), shared.ended())
 	}
-	if st := d.Stats(); st.UnderWay != 3 {
+	if st := d.Stats(); st.UnderWay != 4 {
 		t.Errorf("got %+v", st) // the slot is released when the call returns
 	}
 }

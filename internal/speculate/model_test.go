@@ -255,8 +255,10 @@ func (d *modelScheduler) step(o op) {
 		s.Called(time.Now(), key(k))
 		d.expire(s)
 		d.settle(s, false)
-		for _, g := range s.prefetches {
-			g.asked = g.asked || g.out && g.key == key(k)
+		for _, other := range d.sessions {
+			for _, g := range other.prefetches {
+				g.asked = g.asked || g.holds && g.key == key(k)
+			}
 		}
 		s.watched = slices.DeleteFunc(s.watched, func(w *modelWatch) bool {
 			if w.key == key(k) {
