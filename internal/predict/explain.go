@@ -176,12 +176,8 @@ func (e *event) sources(a slot) []valueSource {
 	if v, ok := e.arg(a.name); ok && v.Text == a.value.Text {
 		out = append(out, valueSource{From: fromArgument, Name: a.name})
 	} else if len(a.value.Text) > 2 || a.value.Kind != text {
-		found := func(o slot) bool {
-			v, _ := e.arg(o.name) // of the values in an array only the first has a name of its own
-			return v.Text == a.value.Text
-		}
-		if i := slices.IndexFunc(e.args, found); i >= 0 {
-			out = append(out, valueSource{From: fromArgument, Name: e.args[i].name})
+		if name, ok := e.argWith(func(v scalar) bool { return v.Text == a.value.Text }); ok {
+			out = append(out, valueSource{From: fromArgument, Name: name})
 		}
 	}
 	if len(out) == 0 && a.value.Kind == text {
@@ -222,13 +218,23 @@ func (e *event) pathSources(path string) []valueSource {
 		for _, at := range e.values.positions[path[i+1:]] {
 			s := e.source(at)
 			s.Dir, s.Base = fromConstant, path[:i]
-			for _, a := range e.args {
-				if a.value.Kind == text && strings.TrimSuffix(a.value.Text, "/") == path[:i] {
-					s.Dir, s.Base = fromArgument, a.name
-				}
+			isDir := func(v scalar) bool { return v.Kind == text && strings.TrimSuffix(v.Text, "/") == path[:i] }
+			if name, ok := e.argWith(isDir); ok {
+				s.Dir, s.Base = fromArgument, name
 			}
 			return []valueSource{s}
 		}
 	}
 	return nil
+}
+
+// argWith returns the name of the first argument whose value fits. Of the values in an array only the
+// first counts, as they share a name.
+func (e *event) argWith(fits func(scalar) bool) (name string, ok bool) {
+	for _, o := range e.args {
+		if v, _ := e.arg(o.name); fits(v) {
+			return o.name, true
+		}
+	}
+	return "", false
 }

@@ -348,6 +348,23 @@ func TestOnlyTheFirstOfAnArrayOfArguments(t *testing.T) {
 	}
 }
 
+// Nor is a path explained by a later folder of an array.
+func TestOnlyTheFirstOfAnArrayOfFolders(t *testing.T) {
+	for used, want := range map[int]float64{0: 10, 1: 1} { // 1: each folder is a constant
+		m := learner(learning{Target: reads})
+		for i := range 10 {
+			p := begin(t, m)
+			dirs := []string{fmt.Sprintf("/a%d", i), fmt.Sprintf("/b%d", i)}
+			p.call("search", fmt.Sprintf(`{"dirs":[%q,%q]}`, dirs[0], dirs[1]), fmt.Sprintf(`{"found":"f%d.go"}`, i))
+			p.call("read", fmt.Sprintf(`{"path":"%s/f%d.go"}`, dirs[used], i), "x")
+			p.s.End()
+		}
+		if got := m.Weight("search", "read"); got > want || got < want/2 {
+			t.Errorf("folder %d: the best template explains %v calls of 10, want %v", used, got, want)
+		}
+	}
+}
+
 // A text with white space around its digits is no number, and makes no call that no client would make.
 func TestNoNumberWithWhiteSpace(t *testing.T) {
 	m := learner(learning{Target: reads})
