@@ -257,8 +257,11 @@ func programName(file string) string {
 // tables. A flag that is given twice counts as one with another value, as servers differ on
 // which one applies.
 func (s Settings) knownFlags() []string {
+	startsContainer := func(word string) bool { // perhaps behind env or cmd /c
+		return slices.ContainsFunc(runners()[programName(word)], func(r runner) bool { return r.Kind == image })
+	}
 	given := make(map[string][]string) // name without dashes → values
-	inContainer := slices.ContainsFunc(runners()[programName(s.Command)], func(r runner) bool { return r.Kind == image })
+	inContainer := startsContainer(s.Command) || slices.ContainsFunc(s.Args, startsContainer)
 	for name, value := range s.Env {
 		if !inContainer || slices.Contains(s.Args, name) { // a container has only the variables that its options name
 			given[name] = append(given[name], value)

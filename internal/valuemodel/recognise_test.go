@@ -180,6 +180,9 @@ func TestModes(t *testing.T) {
 		{"docker run -i -e MDB_MCP_READ_ONLY=true mongodb/mongodb-mcp-server", nil, valuemodel.ReadOnly},
 		{"docker run -i -e MDB_MCP_READ_ONLY mongodb/mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
 		{"docker run -i mongodb/mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.Indeterminate}, // which does not reach the container
+		{"cmd /c docker run -i mongodb/mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.Indeterminate},
+		{"env docker.exe run -i mongodb/mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.Indeterminate},
+		{"cmd /c npx mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
 	}
 	for _, tt := range tests {
 		words := strings.Fields(tt.line)
