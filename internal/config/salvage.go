@@ -54,8 +54,8 @@ func (e *Error) withoutUpstreams() *Config {
 }
 
 // restricted returns the last good configuration with the restrictions of the newer one: only the
-// upstreams that it names and enables, its denied tools too, its allowed ones if all were, and the
-// stricter plan.mutations.
+// upstreams that it names and enables, only the tools that both allow, and the stricter
+// plan.mutations.
 func restricted(good, newer Config) Config {
 	var kept []Upstream
 	for _, u := range newer.Upstreams {
@@ -68,10 +68,7 @@ func restricted(good, newer Config) Config {
 		g := good.Upstreams[i]
 		g.Err = u.Err
 		g.Enabled = g.Enabled && u.Enabled
-		g.Tools.Deny = slices.Concat(g.Tools.Deny, u.Tools.Deny)
-		if slices.Equal(g.Tools.Allow, []string{"*"}) {
-			g.Tools.Allow = u.Tools.Allow
-		}
+		g.Tools.Also = &u.Tools
 		kept = append(kept, g)
 	}
 	good.Upstreams = kept

@@ -75,6 +75,7 @@ func (u Upstream) In(dir string) bool {
 type Filter struct {
 	Allow []string `toml:"allow" form:"glob"` // default ["*"]
 	Deny  []string `toml:"deny" form:"glob"`  // wins over allow
+	Also  *Filter  // another one that must allow a tool too; nil for none
 }
 
 // Allows reports whether clients are offered the tool.
@@ -88,7 +89,7 @@ func (f Filter) Allows(tool string) bool {
 		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(tool, "/", "\x00"))
 		return ok && err == nil
 	}
-	return slices.ContainsFunc(f.Allow, matches) && !slices.ContainsFunc(f.Deny, matches)
+	return slices.ContainsFunc(f.Allow, matches) && !slices.ContainsFunc(f.Deny, matches) && (f.Also == nil || f.Also.Allows(tool))
 }
 
 // Secrets maps names to secret values. Only the names are ever printed.
