@@ -26,7 +26,7 @@ func forms() map[string]form {
 		"pinned":   {`NAME/TOOL or a glob such as "github/get_*"`, func(s string) bool { return strings.Contains(s, "/") && validGlob(s) }},
 		"origin":   {`an origin such as "https://app.example"`, validOrigin},
 		"host":     {`a host such as "api.github.com"`, validHost},
-		"limit":    {`a host such as "api.github.com", or "*" for every other host`, func(s string) bool { return s == "*" || validHost(s) }},
+		"limit":    {`a host such as "api.github.com", without the ports 80 and 443, or "*" for every other host`, validLimit},
 		"listener": {`a host without scheme and port, such as "box.example"`, bareHost},
 		"literal":  {"a path without variables and ~, which are not expanded here", func(s string) bool { return !strings.Contains(s, "${") && s[0] != '~' }},
 		"path":     {"a path without ~, which is not expanded: write ${HOME}", func(s string) bool { return s != "" && s[0] != '~' }},
@@ -60,6 +60,12 @@ func validOrigin(origin string) bool {
 func validHost(host string) bool {
 	u, err := url.Parse("//" + host)
 	return err == nil && u.Host == host && host != "" && !strings.ContainsAny(host, " \t")
+}
+
+// validLimit reports whether a name is that of limits. The host of a call has no port if it is that of
+// its scheme.
+func validLimit(name string) bool {
+	return name == "*" || validHost(name) && !strings.HasSuffix(name, ":443") && !strings.HasSuffix(name, ":80")
 }
 
 // bareHost reports whether host is a name or an address, without a port, by which a client can

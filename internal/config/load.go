@@ -153,15 +153,11 @@ func (c *Config) complete(dir string) {
 	}
 }
 
-// lowerHosts returns the limits with their hosts in lower case. The names of upstreams, which are local
-// processes, are case-sensitive.
+// lowerHosts returns the limits with their hosts in lower case.
 func (f *findings) lowerHosts(limits map[string]limit.Rule) map[string]limit.Rule {
 	out := make(map[string]limit.Rule, len(limits))
 	for _, host := range slices.Sorted(maps.Keys(limits)) {
-		name := host
-		if !strings.HasPrefix(name, "upstream:") {
-			name = strings.ToLower(name)
-		}
+		name := strings.ToLower(host)
 		if _, twice := out[name]; twice {
 			f.problem(join("limits", host), "%s has two blocks, which differ in the case of letters", name)
 		}

@@ -33,11 +33,11 @@ import (
 // upstream:NAME is a local process, the upstream of that name. A local process has no quota
 // that prefetches could use up, so SpeculativePerHour has no default for it.
 type Rule struct {
-	Rate               float64 `toml:"rate" min:"0"`                      // calls per second, including prefetches
-	Burst              int     `toml:"burst" min:"0"`                     // calls; default: the rate, at least 1
-	Concurrency        int     `toml:"concurrency" min:"0"`               // concurrent calls, including prefetches
-	SpeculativeShare   float64 `toml:"speculative_share" min:"0" max:"1"` // part of bucket and slots that a prefetch must leave free; default 0.5
-	SpeculativePerHour int     `toml:"speculative_per_hour" min:"1"`      // prefetches begun within any hour; default 200, for upstream:NAME no limit
+	Rate               float64 `toml:"rate" min:"0"`                         // calls per second, including prefetches
+	Burst              int     `toml:"burst" min:"0"`                        // calls; default: the rate, at least 1
+	Concurrency        int     `toml:"concurrency" min:"0"`                  // concurrent calls, including prefetches
+	SpeculativeShare   float64 `toml:"speculative_share" min:"0.01" max:"1"` // part of bucket and slots that a prefetch must leave free; default 0.5
+	SpeculativePerHour int     `toml:"speculative_per_hour" min:"1"`         // prefetches begun within any hour; default 200, for upstream:NAME no limit
 }
 
 // localPrefix is the prefix of hosts that are local processes.
