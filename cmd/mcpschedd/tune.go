@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -312,7 +313,8 @@ func (t *tuning) classes(tools []string) string {
 	return b.String()
 }
 
-// backupEnding is the suffix of the copy of tuned.toml from before the last --write.
+// backupEnding is the suffix of the copy of tuned.toml from before the last --write, which is empty if
+// there was no file.
 const backupEnding = ".bak"
 
 // put prints the diff to tuned.toml and, if write is set, writes the file.
@@ -328,10 +330,9 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 	if _, err := stdout.Write(state.Diff(path, file.Text, text)); err != nil || !write {
 		return err
 	}
-	if file.Exists {
+	err = os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
 		err = os.WriteFile(path+backupEnding, file.Text, 0o600)
-	} else {
-		err = os.RemoveAll(path + backupEnding)
 	}
 	if err == nil {
 		err = file.Write(text)
@@ -342,14 +343,18 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 	return err
 }
 
-// undoTuned restores tuned.toml from its backup, or removes it if there is none.
+// undoTuned restores tuned.toml from its backup, or removes it if that is empty.
 func undoTuned(path string, stderr io.Writer) error {
-	done, err := "restored", os.Rename(path+backupEnding, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		done, err = "removed", os.Remove(path)
-	}
+	before, err := os.Stat(path + backupEnding)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: nothing to undo", path)
+	}
+	done := "restored"
+	if err == nil {
+		err = os.Rename(path+backupEnding, path)
+	}
+	if err == nil && before.Size() == 0 {
+		done, err = "removed", os.Remove(path)
 	}
 	if err == nil {
 		say(stderr, "%s %s", done, path)
