@@ -264,6 +264,9 @@ func printResult(w io.Writer, result json.RawMessage, asJSON bool) error {
 		return fmt.Errorf("the tool failed: %s", strings.TrimSpace(r.text()))
 	}
 	text := r.text()
+	if isTerminal(w) {
+		text = visible(text)
+	}
 	if asJSON {
 		text = string(result) + "\n"
 	}
