@@ -98,6 +98,11 @@ func (d *document) setHooks(hooks map[string]hookMatcher) error {
 	if !ok && value != nil {
 		return fmt.Errorf("/hooks: want an object, have %s", kindOf(value))
 	}
+	for _, event := range slices.AppendSeq(slices.Collect(maps.Keys(have)), maps.Keys(hooks)) {
+		if name := d.repeated([]string{"hooks", event}); name != "" {
+			return fmt.Errorf("want one member %q on the way to the hooks, have several", shown(name))
+		}
+	}
 	var failed []error
 	patch := func(operation, path string, value any) { failed = append(failed, d.patch(operation, path, value)) }
 	emptied := 0
