@@ -89,7 +89,7 @@ func lastGoodPath(path string) string { return "config/" + fingerprint(path)[:16
 
 // saveLastGood saves the content of the configuration in force, for start-ups with mistakes.
 func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
-	data, err := os.ReadFile(c.Path)
+	data, err := paths.Read(c.Path)
 	if err != nil || dir == (state.Dir{}) {
 		return // no file, or no state directory
 	}

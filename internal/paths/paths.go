@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/BurntSushi/toml"
 )
@@ -65,14 +66,19 @@ func Locate(flag string, env func(string) string) (stateDir, file string, err er
 // decoder, which has no limit of its own.
 const MaxSize = 1 << 20
 
-// Read returns the content of a configuration file, or its first MaxSize+1 bytes.
+// Read returns the content of a configuration file, or its first MaxSize+1 bytes. The file may be a pipe
+// that something is writing to.
 func Read(path string) ([]byte, error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // else it would wait for a writer
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, MaxSize+1))
+	text, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
+	if info, _ := file.Stat(); err == nil && len(text) == 0 && info != nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		err = fmt.Errorf("read %s: nothing writes to this pipe", path)
+	}
+	return text, err
 }
 
 // ConfiguredStateDir returns [server] state_dir of a configuration, absolute, or "" if it is not set

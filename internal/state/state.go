@@ -37,8 +37,15 @@ func (d Dir) OnlyRead() Dir {
 // Path returns the path of a file.
 func (d Dir) Path(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
-// Read returns the content of a file; the error wraps fs.ErrNotExist if it does not exist.
-func (d Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
+// Read returns the content of a file; the error wraps fs.ErrNotExist if it does not exist. Anything but a
+// regular file is an error: a pipe might never end.
+func (d Dir) Read(name string) ([]byte, error) {
+	path := d.Path(name)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file", path)
+	}
+	return os.ReadFile(path)
+}
 
 // Write replaces a file (0600). After a crash it has the old content or the new one. If two
 // processes write at once, the later one wins.
