@@ -32,9 +32,9 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	o.Dedup.Peers = peers
 	common = proxy.NewCommon(o)
 	peers.Publish(common.Figures)
-	peers.OnRefused(common.Refused)
+	peers.OnLimited(common.Limited)
 	common.ConnectReplicas(proxy.Replicas{
-		Figures: peers.Published, Limits: peers.Take, PublishRefused: peers.PublishRefused,
+		Figures: peers.Published, Limits: peers.Take, PublishLimited: peers.PublishLimited,
 		Learned: func(key func() string, own speculate.Storage) speculate.Storage {
 			return sharedLearned(peers.Update, key, own)
 		},

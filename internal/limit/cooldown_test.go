@@ -39,7 +39,7 @@ func TestRefused(t *testing.T) {
 		if !first.Leave(limited(7*time.Second)) || second.Leave(limited(7*time.Second)) || local.Leave(limited(0)) {
 			t.Error("want only the first 429 of the remote host to be reported")
 		}
-		other.Refused(github, 7*time.Second)
+		other.Limited(github, 7*time.Second)
 		wantRefused(t, other, github, limit.ErrCoolingDown)
 		time.Sleep(7 * time.Second)
 		enter(t, other, github).Leave(good)

@@ -1,10 +1,10 @@
-// Package limit enforces the rate and concurrency of each remote host, for all upstreams
-// that name the same host together.
+// Package limit limits the rate and concurrency of the calls to each host. All upstreams that
+// call a host share its limits.
 //
-// Calls are bound only by the limits that the user set. Without limits a call is counted and
-// starts at once, whatever the host has answered before. With a rate or a concurrency, calls
-// take tokens and slots in order of arrival. A prefetch takes only spare tokens and slots,
-// after every waiting call, and none from a host that has recently answered 429:
+// Calls are bound only by the limits that the user set. Without limits a call starts at once,
+// whatever the host has answered before. With a rate or a concurrency, calls take tokens and
+// slots in order of arrival. A prefetch takes only spare tokens and slots, after every waiting
+// call, and none from a host that has recently answered 429:
 //
 //	hosts := limit.New(map[string]limit.Rule{"api.github.com": {Rate: 10, Burst: 20}})
 //	slot, err := hosts.Enter(ctx, "api.github.com") // the next of 10 per second
@@ -23,8 +23,10 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -91,8 +93,11 @@ func (hs *Hosts) applyLocked() {
 func (hs *Hosts) TryEnter(name string) (*Slot, bool) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	slot := hs.find(name).tryEnter()
-	return slot, slot != nil
+	h, now := hs.find(name), time.Now()
+	if len(h.calls) > 0 || !h.take(now) {
+		return nil, false
+	}
+	return h.start(false, now), true
 }
 
 // Enter blocks until a call may start. The error is ctx's cause.
@@ -100,15 +105,7 @@ func (hs *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	hs.mu.Lock()
-	h := hs.find(name)
-	if slot := h.tryEnter(); slot != nil {
-		hs.mu.Unlock()
-		return slot, nil
-	}
-	w := h.queue(&h.calls)
-	hs.mu.Unlock()
-	return hs.wait(ctx, w, nil)
+	return hs.wait(ctx, hs.newWaiter(name, false), nil)
 }
 
 // Prefetch blocks until enough is spare for a prefetch and no call is waiting. Until then it may
@@ -119,11 +116,7 @@ func (hs *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan stru
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	hs.mu.Lock()
-	h := hs.find(name)
-	w := h.queue(&h.prefetches)
-	hs.mu.Unlock()
-	slot, err := hs.wait(ctx, w, promoted)
+	slot, err := hs.wait(ctx, hs.newWaiter(name, true), promoted)
 	if slot == nil {
 		select {
 		case <-promoted: // refused as a prefetch, but promoted since
@@ -146,8 +139,7 @@ func (hs *Hosts) MayPrefetch(name string) error {
 	return h.refusal(time.Now())
 }
 
-// Harm is the total time that calls to the host have waited for slots while prefetches held
-// some.
+// Harm is the total time that calls to the host have waited for a slot that a prefetch held.
 func (hs *Hosts) Harm(name string) time.Duration {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -170,12 +162,12 @@ func (hs *Hosts) find(name string) *host {
 		return h
 	}
 	if now := time.Now(); len(hs.byName) >= maxHosts {
-		hs.forget(func(h *host) bool { return h.idle() && h.fresh(now) })
+		hs.forget(func(h *host) bool { return h.idle() && h.likeNew(now) })
 	}
 	if len(hs.byName) >= maxHosts {
 		hs.forget((*host).idle)
 	}
-	h := &host{hosts: hs, counters: HostStats{Host: name}}
+	h := &host{hosts: hs, stats: HostStats{Host: name}}
 	h.apply(hs.rule(name))
 	hs.byName[name] = h
 	return h
@@ -187,4 +179,41 @@ func (hs *Hosts) forget(may func(h *host) bool) {
 		_, named := hs.rules[name]
 		return !named && may(h)
 	})
+}
+
+// HostStats is a snapshot of one host.
+type HostStats struct {
+	Host              string
+	InFlight          int       // calls in flight, including prefetches
+	Prefetches        int       // of those: begun as prefetches
+	Waiting           int       // waiting calls, including promoted prefetches
+	WaitingPrefetches int       // waiting prefetches
+	LastHour          int       // prefetches begun
+	Limited           int64     // 429s
+	HarmMS            int64     // total wait of calls for a slot while a prefetch held one
+	CoolingUntil      time.Time // if past, the host is half open
+	Tokens            *float64  // in the bucket; nil without a rate
+}
+
+// Stats returns all hosts kept, sorted by name.
+func (hs *Hosts) Stats() []HostStats {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	now := time.Now()
+	out := make([]HostStats, 0, len(hs.byName))
+	for _, h := range hs.byName {
+		s := h.stats
+		s.Waiting, s.WaitingPrefetches, s.CoolingUntil = len(h.calls), len(h.prefetches), h.cooling.until
+		s.LastHour, s.HarmMS = len(h.lastHour(now)), h.harm.Milliseconds()
+		switch {
+		case h.bucket == nil:
+		case hs.usesShared():
+			s.Tokens = new(h.grants.left)
+		default:
+			s.Tokens = new(h.bucket.TokensAt(now))
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b HostStats) int { return cmp.Compare(a.Host, b.Host) })
+	return out
 }

@@ -17,7 +17,7 @@ var mutants = []mutant.Mutant{
 		{In: "limit", Compare: "host.bucket", Under: []string{"host.take"}, Becomes: mutant.True},
 	}},
 	{Name: "in the order they came", Test: "TestNoOvertaking", Says: "took the token", Cuts: []mutant.Cut{
-		{In: "limit", Read: "host.calls", Under: []string{"host.tryEnter"}, Becomes: "($&)[:0]"},
+		{In: "limit", Read: "host.calls", Under: []string{"Hosts.TryEnter"}, Becomes: "($&)[:0]"},
 	}},
 	{Name: "a slot that is left", Says: "waits for nothing", Cuts: []mutant.Cut{
 		{In: "limit", Call: "host.dispatch", Under: []string{"Slot.Leave"}, Becomes: mutant.Nothing},

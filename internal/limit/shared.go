@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -39,10 +38,10 @@ const retryDelay = 250 * time.Millisecond
 type grants struct {
 	tokens     []time.Time // when each token may be used; a token that no call then takes is lost
 	permit     bool        // the first waiting prefetch may begin
-	requesting bool        // a request is in progress
-	quota      time.Time   // no prefetch may begin before
+	quotaUntil time.Time   // the hourly limit allows no prefetch before
 
-	nextCall, nextPrefetch time.Time // no request for them before
+	requesting             bool      // a request is in progress
+	nextCall, nextPrefetch time.Time // no request is sent for a call or a prefetch before
 	left                   float64   // tokens in the bucket, by the last reply
 }
 
@@ -72,33 +71,31 @@ func (hs *Hosts) SetReplicas(n int, partitioned bool) {
 // usesShared reports whether tokens are requested from the shared limits.
 func (hs *Hosts) usesShared() bool { return hs.shared != nil && !hs.partitioned }
 
-// usesSharedQuota reports whether a prefetch takes something that replicas share.
-func (h *host) usesSharedQuota() bool {
-	return h.bucket != nil || h.rule.SpeculativePerHour < math.MaxInt
+// prefetchNeedsGrant reports whether a prefetch takes something that replicas share.
+func (h *host) prefetchNeedsGrant() bool {
+	return h.hosts.usesShared() && (h.bucket != nil || h.rule.SpeculativePerHour > 0)
 }
 
 // nextRequest returns the next request to the shared limits and its time; false for none.
-func (h *host) nextRequest() (a TokenRequest, when time.Time, ok bool) {
+func (h *host) nextRequest() (r TokenRequest, when time.Time, ok bool) {
 	g := &h.grants
 	if !h.hosts.usesShared() || g.requesting {
-		return a, when, false
+		return r, when, false
 	}
-	a = TokenRequest{Host: h.counters.Host, Rate: h.rule.Rate, Burst: h.rule.Burst}
+	r = TokenRequest{Host: h.stats.Host, Rate: h.rule.Rate, Burst: h.rule.Burst}
 	if len(h.calls) > 0 {
-		a.Calls = len(h.calls)
+		r.Calls = len(h.calls)
 		if h.rule.Concurrency > 0 {
-			a.Calls = min(a.Calls, h.rule.Concurrency-h.counters.InFlight)
+			r.Calls = min(r.Calls, h.rule.Concurrency-h.stats.InFlight)
 		}
-		a.Calls -= len(g.tokens)
-		return a, g.nextCall, h.bucket != nil && a.Calls > 0
+		r.Calls -= len(g.tokens)
+		return r, g.nextCall, h.bucket != nil && r.Calls > 0
 	}
 	if h.bucket != nil {
-		a.MinTokens = h.spareTokens()
+		r.MinTokens = h.spareTokens()
 	}
-	if h.rule.SpeculativePerHour < math.MaxInt {
-		a.MaxPerHour = h.rule.SpeculativePerHour
-	}
-	return a, g.nextPrefetch, len(h.prefetches) > 0 && h.usesSharedQuota() && h.hasSpareSlot()
+	r.MaxPerHour = h.rule.SpeculativePerHour
+	return r, g.nextPrefetch, len(h.prefetches) > 0 && h.prefetchNeedsGrant() && h.hasSpareSlot()
 }
 
 // untilGranted returns the time until a granted token may be used, or the next request is due;
@@ -113,26 +110,27 @@ func (h *host) untilGranted(now time.Time) (wait time.Duration, waits bool) {
 	return wait, waits
 }
 
-// askShared sends the request that is due, if any. It unlocks the mutex meanwhile.
-func (h *host) askShared() {
+// sendRequest sends the request to the shared limits that is due, if any. It unlocks the mutex
+// until the reply is there.
+func (h *host) sendRequest() {
 	now := time.Now()
-	a, when, ok := h.nextRequest()
+	r, when, ok := h.nextRequest()
 	if !ok || now.Before(when) {
 		return
 	}
 	h.grants.requesting = true
 	h.arm(now)
 	h.hosts.mu.Unlock()
-	got, err := h.hosts.shared(a)
+	got, err := h.hosts.shared(r)
 	h.hosts.mu.Lock()
 	h.grants.requesting = false
-	h.grants.record(time.Now(), a, got, err)
+	h.grants.record(time.Now(), r, got, err)
 }
 
 // record records a reply.
-func (g *grants) record(now time.Time, a TokenRequest, got Grant, err error) {
+func (g *grants) record(now time.Time, r TokenRequest, got Grant, err error) {
 	after := func(tokens float64) time.Duration { // time in which that many tokens arrive
-		return time.Duration(min(max(tokens, 0)/a.Rate*float64(time.Second), float64(maxTimer)))
+		return time.Duration(min(max(tokens, 0)/r.Rate*float64(time.Second), float64(maxTimer)))
 	}
 	if err != nil {
 		g.nextCall, g.nextPrefetch = now.Add(retryDelay), now.Add(retryDelay)
@@ -140,20 +138,20 @@ func (g *grants) record(now time.Time, a TokenRequest, got Grant, err error) {
 	}
 	g.left = got.Left
 	switch {
-	case a.Calls > 0:
+	case r.Calls > 0:
 		for i := range got.Tokens {
 			g.tokens = append(g.tokens, now.Add(after(float64(i+1-got.Tokens)-got.Left)))
 		}
 		slices.SortFunc(g.tokens, time.Time.Compare) // replies may be late
-		if got.Tokens < a.Calls {
+		if got.Tokens < r.Calls {
 			g.nextCall = now.Add(max(after(1-got.Left)-MaxAhead, MaxAhead/2) + rand.N(MaxAhead/2)) // random, so that no replica is always first
 		}
 	case got.Tokens > 0:
 		g.permit = true
 	case got.QuotaWait > 0:
-		g.quota = now.Add(got.QuotaWait)
+		g.quotaUntil = now.Add(got.QuotaWait)
 	default:
-		g.nextPrefetch = now.Add(after(a.MinTokens-got.Left) + rand.N(MaxAhead/2))
+		g.nextPrefetch = now.Add(after(r.MinTokens-got.Left) + rand.N(MaxAhead/2))
 	}
 }
 

@@ -28,22 +28,22 @@ type Outcome struct {
 	Failed     bool          // there was no good answer, for any reason
 }
 
-// Leave ends the call. It must be called exactly once for each slot. It reports whether other
-// replicas must be notified: of a 429 that was not known when the call began.
-func (s *Slot) Leave(v Outcome) (isNew bool) {
+// Leave ends the call. It must be called exactly once for each slot. It reports whether to publish
+// the outcome to other replicas: a 429 of a remote host, unless one was known when the call began.
+func (s *Slot) Leave(v Outcome) (publish bool) {
 	hosts := s.host.hosts
 	hosts.mu.Lock()
 	defer hosts.mu.Unlock()
 	h := s.host
 	s.host = nil // so that a second Leave panics
-	h.counters.InFlight--
+	h.stats.InFlight--
 	if s.prefetch {
-		h.counters.Prefetches--
+		h.stats.Prefetches--
 	}
 	switch {
 	case v.Limited:
-		h.counters.Limited++
-		isNew = s.began.After(h.cooling.last) && !strings.HasPrefix(h.counters.Host, localPrefix)
+		h.stats.Limited++
+		publish = s.began.After(h.cooling.last) && !strings.HasPrefix(h.stats.Host, localPrefix)
 		h.cooling.begin(s.began, v.RetryAfter, time.Now())
 	case !v.Failed && !s.began.Before(h.cooling.until): // a success after the cool-down
 		h.cooling.until, h.cooling.backOff = time.Time{}, 0
@@ -51,12 +51,12 @@ func (s *Slot) Leave(v Outcome) (isNew bool) {
 	if len(h.calls) > 0 || len(h.prefetches) > 0 {
 		h.dispatch()
 	}
-	return isNew
+	return publish
 }
 
-// Refused records that a host answered 429 to another replica. It has the effect of such an
-// answer to a call of this replica, but no call is counted.
-func (hs *Hosts) Refused(name string, retryAfter time.Duration) {
+// Limited records that a host answered 429 to another replica. It has the effect of such an
+// answer to a call of this replica, but is not counted.
+func (hs *Hosts) Limited(name string, retryAfter time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	h := hs.find(name)
@@ -65,33 +65,73 @@ func (hs *Hosts) Refused(name string, retryAfter time.Duration) {
 	h.dispatch()
 }
 
+// Lengths of a cool-down after a 429.
+const (
+	firstCoolDown = 30 * time.Second // without Retry-After
+	maxBackOff    = 15 * time.Minute // without Retry-After, after several in a row
+	maxCoolDown   = time.Hour        // for any Retry-After
+)
+
+// coolDown is the state left by the 429s of a host. The host is half open when until has passed.
+type coolDown struct {
+	until   time.Time     // zero without a 429 since the last success
+	last    time.Time     // of the last 429
+	backOff time.Duration // last cool-down without Retry-After; 0 since the last success
+}
+
+// active reports whether prefetches are refused.
+func (c *coolDown) active() bool { return !c.until.IsZero() }
+
+// begin starts or extends the cool-down after a 429 on a call. It never shortens it. The back-off
+// doubles only if the call began after the last 429 was known, so calls that are refused together
+// double it once.
+func (c *coolDown) begin(began time.Time, retryAfter time.Duration, now time.Time) {
+	wait := min(retryAfter, maxCoolDown)
+	if retryAfter <= 0 {
+		if began.After(c.last) || c.backOff == 0 {
+			c.backOff = min(max(firstCoolDown, 2*c.backOff), maxBackOff)
+		}
+		wait = c.backOff
+	}
+	c.last = now
+	if until := now.Add(wait); until.After(c.until) {
+		c.until = until
+	}
+}
+
 // waiter is a call or prefetch that has not started yet.
 type waiter struct {
 	host  *host
 	queue *[]*waiter // host.calls or host.prefetches; nil if it is not waiting
 	since time.Time  // when it joined that queue
-	harm  bool       // a prefetch held a slot then, and none was free
+	harm  bool       // no slot was free then, and a prefetch held one
 
 	slot *Slot         // the result
 	err  error         // the result if slot is nil
 	done chan struct{} // closed when slot or err is set
 }
 
-// queue adds a waiter to the end of a queue of the host, and dispatches: it may start or be refused at
-// once.
-func (h *host) queue(in *[]*waiter) *waiter {
-	w := &waiter{host: h, done: make(chan struct{})}
-	w.join(in)
+// newWaiter queues a call or a prefetch.
+func (hs *Hosts) newWaiter(name string, prefetch bool) *waiter {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	h := hs.find(name)
+	w, queue := &waiter{host: h, done: make(chan struct{})}, &h.calls
+	if prefetch {
+		queue = &h.prefetches
+	}
+	w.enqueue(queue)
 	return w
 }
 
-func (w *waiter) join(queue *[]*waiter) {
-	w.since, w.harm = time.Now(), w.host.counters.Prefetches > 0 && !w.host.hasSlot()
+// enqueue adds the waiter to the end of a queue. It may start or be refused at once.
+func (w *waiter) enqueue(queue *[]*waiter) {
+	w.since, w.harm = time.Now(), w.host.stats.Prefetches > 0 && !w.host.hasSlot()
 	w.queue, *queue = queue, append(*queue, w)
 	w.host.dispatch()
 }
 
-func (w *waiter) leave() {
+func (w *waiter) dequeue() {
 	i := slices.Index(*w.queue, w)
 	*w.queue = slices.Delete(*w.queue, i, i+1)
 	w.queue = nil
@@ -102,13 +142,13 @@ func (w *waiter) end(slot *Slot, err error) {
 	if w.queue == &w.host.calls && w.harm {
 		w.host.harm += time.Since(w.since)
 	}
-	w.leave()
+	w.dequeue()
 	w.slot, w.err = slot, err
 	close(w.done)
 }
 
-// wait returns the result of the wait. If a slot was granted as ctx ended, it returns the slot,
-// as the token is taken.
+// wait returns the result of a wait. If a slot was granted as ctx ended, it returns the slot,
+// as its token is taken.
 func (hs *Hosts) wait(ctx context.Context, w *waiter, promoted <-chan struct{}) (*Slot, error) {
 	for {
 		select {
@@ -129,12 +169,12 @@ func (hs *Hosts) promote(w *waiter) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if w.queue != nil {
-		w.leave()
-		w.join(&w.host.calls)
+		w.dequeue()
+		w.enqueue(&w.host.calls)
 	}
 }
 
-// cancel ends a wait whose context has ended. Waiters behind it may now be first.
+// cancel ends a wait with an error. Waiters behind it may now be first.
 func (hs *Hosts) cancel(w *waiter, cause error) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

@@ -19,7 +19,7 @@ const maxText = 2 << 10
 // follows a colon or the name of a JSON member: elsewhere in a sentence, a path or a title it is about
 // something else. A false match only pauses prefetches.
 func Limited(text string) (time.Duration, bool) {
-	if len(text) > maxText || !refusal().MatchString(strings.TrimSpace(text)) {
+	if len(text) > maxText || !limitedPattern().MatchString(strings.TrimSpace(text)) {
 		return 0, false
 	}
 	return parseWait(text), true
@@ -31,7 +31,7 @@ func lazyRegexp(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-var refusal = lazyRegexp(`(?i)(?:^|[:\]❌] |: [45][0-9]{2} |"(?:message|err|error|errormessages|code|ecode|status|type|reason|detail|title)": ?\[?"?)(?:` + strings.Join([]string{
+var limitedPattern = lazyRegexp(`(?i)(?:^|[:\]❌] |: [45][0-9]{2} |"(?:message|err|error|errormessages|code|ecode|status|type|reason|detail|title)": ?\[?"?)(?:` + strings.Join([]string{
 	`(?:[a-z]+ ){0,4}rate[ _-]limits? (?:was |has been |already )?(?:exceeded|reached|hit)`,
 	`rate[ _-]?limit(?:ed|_exceeded|_error)`,
 	`(?:you |request was )[a-z ]{3,30} (?:rate[ -]limit(?:ed)?|detection mechanism)`,

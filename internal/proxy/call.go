@@ -376,8 +376,8 @@ func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn
 		o.onHost = o.hostOutcome()
 		if slot != nil {
 			c.observeReturned(err, o.onHost.Limited)
-			if notify, publish := slot.Leave(o.onHost), c.s.srv.common.replicas.PublishRefused; notify && publish != nil {
-				publish(c.class.host, o.onHost.RetryAfter) // the host refused the call
+			if notify, publish := slot.Leave(o.onHost), c.s.srv.common.replicas.PublishLimited; notify && publish != nil {
+				publish(c.class.host, o.onHost.RetryAfter)
 			}
 		}
 		c.endWrite(write, &o)

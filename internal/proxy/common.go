@@ -49,8 +49,8 @@ type Replicas struct {
 	Figures func(context.Context) []string // published figures of the other replicas, each from [Common.Figures]
 	Limits  limit.SharedLimits             // shared rate limits and quotas
 
-	// PublishRefused notifies the other replicas of a host's 429 response. It must not block.
-	PublishRefused func(host string, retryAfter time.Duration)
+	// PublishLimited notifies the other replicas of a host's 429 response. It must not block.
+	PublishLimited func(host string, retryAfter time.Duration)
 
 	// Learned combines own, the storage of one server's learned state, with that of the
 	// replicas that return the same key at that moment. For the key "" it is own alone.
@@ -63,11 +63,11 @@ func (c *Common) ConnectReplicas(r Replicas) {
 	c.limits.SetShared(r.Limits)
 }
 
-// Refused records that a host refused a call of another replica with a 429. It stops
+// Limited records that a host answered 429 to a call of another replica. It stops
 // prefetches to the host for retryAfter, and lowers the host's level if this process prefetched
 // from it within the last minute.
-func (c *Common) Refused(host string, retryAfter time.Duration) {
-	c.limits.Refused(host, retryAfter)
+func (c *Common) Limited(host string, retryAfter time.Duration) {
+	c.limits.Limited(host, retryAfter)
 	for _, s := range c.servers.list() {
 		s.prefetch.Scheduler.Limited(host, true, time.Now())
 	}

@@ -93,9 +93,9 @@ func (s *Store) await(name string) <-chan struct{} {
 // subscribe receives ends of fetches and refusals of hosts, until ctx ends.
 func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
 	for ctx.Err() == nil {
-		_ = c.Receive(ctx, c.B().Subscribe().Channel(fetchEndChannel, refusedChannel).Build(), func(m rueidis.PubSubMessage) {
-			if m.Channel == refusedChannel {
-				s.receiveRefused(m.Message)
+		_ = c.Receive(ctx, c.B().Subscribe().Channel(fetchEndChannel, limitedChannel).Build(), func(m rueidis.PubSubMessage) {
+			if m.Channel == limitedChannel {
+				s.receiveLimited(m.Message)
 				return
 			}
 			s.mu.Lock()

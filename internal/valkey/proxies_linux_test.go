@@ -99,9 +99,9 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	}
 	o.Common = proxy.NewCommon(o)
 	t.Cleanup(o.Common.Close)
-	o.Common.ConnectReplicas(proxy.Replicas{Figures: peers.Published, Limits: peers.Take, PublishRefused: peers.PublishRefused})
+	o.Common.ConnectReplicas(proxy.Replicas{Figures: peers.Published, Limits: peers.Take, PublishLimited: peers.PublishLimited})
 	peers.WatchCount(o.Common.SetReplicas)
-	peers.OnRefused(o.Common.Refused)
+	peers.OnLimited(o.Common.Limited)
 	s := proxy.New(o, nil)
 	peers.Publish(o.Common.Figures)
 	web := httptest.NewServer(s.HTTP())

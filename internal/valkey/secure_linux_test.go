@@ -83,13 +83,13 @@ func TestDocumentedUser(t *testing.T) {
 	at := startServer(t, acl...)
 	a, b := shared(t, "valkey://"+name+":s3cret@"+at.addr), (*valkey.Store)(nil)
 	heard := make(chan string, 10)
-	a.OnRefused(func(host string, _ time.Duration) { heard <- host })
+	a.OnLimited(func(host string, _ time.Duration) { heard <- host })
 	use(t, a)
 	b = shared(t, "valkey://"+name+":s3cret@"+at.addr)
 	b.WatchCount(func(int, bool) {})
 	waitUntil(t, "the figures of the other", func() bool { return len(b.Published(t.Context())) == 1 })
 	waitUntil(t, "what the other tells", func() bool {
-		b.PublishRefused("host", time.Second)
+		b.PublishLimited("host", time.Second)
 		select {
 		case host := <-heard:
 			return host == "host"

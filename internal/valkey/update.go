@@ -11,31 +11,31 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// refusedChannel is the channel on which replicas report hosts that answered 429.
-const refusedChannel = prefix + "refusals"
+// limitedChannel is the channel on which replicas report hosts that answered 429.
+const limitedChannel = prefix + "refusals"
 
-// PublishRefused reports to the other replicas that a host answered 429, and how long it asked
+// PublishLimited reports to the other replicas that a host answered 429, and how long it asked
 // clients to wait (0 if it did not say). It does not wait, and a report that fails is lost.
-func (s *Store) PublishRefused(host string, retryAfter time.Duration) {
+func (s *Store) PublishLimited(host string, retryAfter time.Duration) {
 	message := s.id + " " + strconv.FormatInt(retryAfter.Milliseconds(), 10) + " " + host
 	go s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
-		return c.B().Publish().Channel(refusedChannel).Message(message).Build()
+		return c.B().Publish().Channel(limitedChannel).Message(message).Build()
 	})
 }
 
-// OnRefused sets the function called with the reports of other replicas' [Store.PublishRefused].
+// OnLimited sets the function called with the reports of other replicas' [Store.PublishLimited].
 // The function must not block.
-func (s *Store) OnRefused(report func(host string, retryAfter time.Duration)) {
-	s.onRefused.Store(&report)
+func (s *Store) OnLimited(report func(host string, retryAfter time.Duration)) {
+	s.onLimited.Store(&report)
 }
 
-// receiveRefused handles a report of another replica.
-func (s *Store) receiveRefused(message string) {
+// receiveLimited handles a report of another replica.
+func (s *Store) receiveLimited(message string) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) < 3 || parts[0] == s.id {
 		return
 	}
-	report := s.onRefused.Load()
+	report := s.onLimited.Load()
 	if ms, err := strconv.ParseInt(parts[1], 10, 64); err == nil && report != nil {
 		(*report)(parts[2], time.Duration(ms)*time.Millisecond)
 	}

@@ -73,7 +73,7 @@ type Store struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	onRefused atomic.Pointer[func(host string, retryAfter time.Duration)] // called with hosts that refused another replica; nil for none
+	onLimited atomic.Pointer[func(host string, retryAfter time.Duration)] // called with hosts that answered 429 to another replica; nil for none
 
 	confirmation confirmation // used if a standby may be promoted
 
