@@ -24,7 +24,7 @@ func BenchmarkHit(b *testing.B) {
 			if known {
 				q.Delivered = dedup.NewDelivered()
 			}
-			wait(b, s, q).flight.Settle(make([]byte, 1024), false, true)
+			wait(b, s, q).flight.Finish(make([]byte, 1024), false, true)
 			w := &dedup.Waiter{Done: func(dedup.Outcome) {}}
 			ctx := b.Context()
 			b.ReportAllocs()

@@ -54,7 +54,7 @@ func TestComparison(t *testing.T) {
 		{"in flight, too slow", never, false, prefetched, true, none, []string{real, prefetched}, dedup.NotCompared, call.Compared, "compared"},
 		{"in flight, something changed", never, false, "else", true, bump, []string{prefetched, real}, dedup.NotCompared, call.Wasted, "invalidated"},
 		{"in flight, and it failed", never, false, prefetched, true, func(w world) {
-			w.prefetch.flight.Settle([]byte(prefetched), false, false)
+			w.prefetch.flight.Finish([]byte(prefetched), false, false)
 		}, []string{real}, dedup.NotCompared, call.Wasted, "error"},
 		{"in flight, and the server asked", never, false, prefetched, true, func(w world) { w.prefetch.flight.Taint() }, []string{prefetched, real}, dedup.NotCompared, call.Wasted, "error"},
 		{"in flight, its time over", never, false, prefetched, true, func(w world) {
@@ -81,7 +81,7 @@ func TestComparison(t *testing.T) {
 						g.settle()
 						continue
 					}
-					x.flight.Settle([]byte(tt.body), false, tt.good)
+					x.flight.Finish([]byte(tt.body), false, tt.good)
 				}
 				got := x.outcome(t)
 				if got.How != dedup.Fetched || got.Prefetched || got.Comparison != tt.want {

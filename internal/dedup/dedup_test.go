@@ -64,7 +64,7 @@ func (src *source) ask(t testing.TB, q dedup.Query) dedup.Outcome {
 	w := &dedup.Waiter{Done: func(o dedup.Outcome) { got = append(got, o) }}
 	src.store.Do(t.Context(), q, w, func(_ context.Context, f *dedup.Flight) {
 		own = src.next()
-		f.Settle(own, false, true)
+		f.Finish(own, false, true)
 	})
 	if len(got) != 1 {
 		t.Fatalf("got %d answers, want one", len(got))
@@ -79,7 +79,7 @@ func (src *source) ask(t testing.TB, q dedup.Query) dedup.Outcome {
 func (src *source) prefetch(t testing.TB, q dedup.Query) string {
 	t.Helper()
 	g, why := src.store.Prefetch(t.Context(), q, func(_ context.Context, f *dedup.Flight) {
-		f.Settle(src.next(), false, true)
+		f.Finish(src.next(), false, true)
 	})
 	if (g != nil) != (why == "") {
 		t.Fatalf("a prefetch: %v, because %q", g != nil, why)
@@ -98,7 +98,7 @@ type waiting struct {
 
 var errLeft = errors.New("left")
 
-// wait makes a call, and leaves its flight unsettled if it began one.
+// wait makes a call, and leaves its flight unfinished if it began one.
 func wait(t testing.TB, s *dedup.Store, q dedup.Query) *waiting {
 	x := &waiting{outcomes: make(chan dedup.Outcome, 2), heard: make(chan string, 8)}
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -48,7 +48,7 @@ func TestBackOff(t *testing.T) {
 		{"an answer that failed", holding, append(three[:3:3],
 			step{func(t *testing.T, src *source, q *dedup.Query) {
 				time.Sleep(2 * s)
-				wait(t, src.store, *q).flight.Settle([]byte("same"), false, false)
+				wait(t, src.store, *q).flight.Finish([]byte("same"), false, false)
 			}, fetched(0)})},
 		{"other arguments", holding, append(three[:3:3],
 			step{func(t *testing.T, src *source, q *dedup.Query) { src.ask(t, other(*q)) }, held(2 * s)})},

@@ -23,7 +23,7 @@ func (s *Store) Check() error {
 			return fmt.Errorf("an entry of %d bytes counts as %d", size, e.size)
 		}
 		bytes += e.size
-		if !e.asked() {
+		if !e.asked {
 			unasked++
 		}
 		if _, ok := s.answers.scopes[e.key.Scope][e]; !ok {
@@ -45,7 +45,7 @@ func (s *Store) Check() error {
 		return fmt.Errorf("%d entries in scopes, %d in the store", scoped, s.answers.entries.Len())
 	}
 	for _, e := range s.answers.unasked.Keys() {
-		if e.used || e.prefetch.Fate() != call.Pending {
+		if e.asked || e.prefetch.Fate() != call.Pending {
 			return fmt.Errorf("the prefetch %+v, %+v, is one of those not asked for", e.key, e)
 		}
 		if in, ok := s.answers.entries.Peek(e.key); !ok || in != e {
@@ -108,12 +108,12 @@ func (s *Store) CheckFates(all []*Prefetch) error {
 	return nil
 }
 
-// SettleAround settles the flight with a good answer, and calls act while the body is copied.
-func (f *Flight) SettleAround(body []byte, act func()) {
-	l, _ := f.beginSettling(false, true)
+// FinishAround finishes the flight with a good answer, and calls act while the body is copied.
+func (f *Flight) FinishAround(body []byte, act func()) {
+	l, _ := f.takeWaiters(false, true)
 	l.entry.body = body
 	act()
-	f.finishSettling(l)
+	f.complete(l)
 }
 
 // Open counts the prefetches of a scope whose fate is pending and that no call is waiting for.
@@ -121,7 +121,7 @@ func (s *Store) Open(scope string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for f := range s.flights {
-		if f.prefetch != nil && f.query.Key.Scope == scope && f.prefetch.Fate() == call.Pending && len(f.waiters) == 0 && !f.settled {
+		if f.prefetch != nil && f.query.Key.Scope == scope && f.prefetch.Fate() == call.Pending && len(f.waiters) == 0 && !f.finished {
 			n++
 		}
 	}

@@ -33,7 +33,7 @@ func begin(t testing.TB, s *dedup.Store, q dedup.Query) *prefetching {
 	return x
 }
 
-func (g *prefetching) settle() { g.flight.Settle([]byte("prefetched"), false, true) }
+func (g *prefetching) settle() { g.flight.Finish([]byte("prefetched"), false, true) }
 
 // TestPrefetchCancelled: a prefetch that no call can use any more is cancelled at once.
 func TestPrefetchCancelled(t *testing.T) {
@@ -58,7 +58,7 @@ func TestPrefetchCancelled(t *testing.T) {
 				if got := s.Open("session 1"); got != 0 {
 					t.Errorf("%d prefetches without a fate", got)
 				}
-				g.flight.Settle(nil, false, false)
+				g.flight.Finish(nil, false, false)
 			})
 		})
 	}

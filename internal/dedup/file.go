@@ -11,7 +11,7 @@ const racyWindow = 2 * time.Second
 
 // fileState identifies a version of a file.
 type fileState struct {
-	stable       bool   // it was read, and any later change will show
+	stable       bool   // it was read, and any later change will show; also if there is no file
 	dev, inode   uint64 // identity of the file
 	size         int64
 	mtime, ctime int64 // nanoseconds
@@ -26,6 +26,14 @@ func statFile(path string) fileState {
 	state, ok := stat(path)
 	state.stable = ok && time.Since(time.Unix(0, state.mtime)) > racyWindow
 	return state
+}
+
+// fileState returns the state of the file that the answer to q depends on, if it has one.
+func (q *Query) fileState() fileState {
+	if q.Reuse.File == "" {
+		return fileState{stable: true}
+	}
+	return statFile(q.Reuse.File)
 }
 
 // matches reports whether the file is unchanged.

@@ -37,7 +37,7 @@ func TestComparisonOfFile(t *testing.T) {
 			holds(tt.asked)
 			x := wait(t, s, trying(q))
 			holds(tt.ended)
-			x.flight.Settle([]byte("real"), false, true)
+			x.flight.Finish([]byte("real"), false, true)
 			if got := x.outcome(t); got.Comparison != tt.want {
 				t.Errorf("got a trial of %d, want %d", got.Comparison, tt.want)
 			}
@@ -101,7 +101,7 @@ func TestFile(t *testing.T) {
 				tt.first(t, path)
 				x := wait(t, s, q)
 				tt.during(t, path)
-				x.flight.Settle([]byte("answer"), false, true)
+				x.flight.Finish([]byte("answer"), false, true)
 				tt.between(t, path)
 				if got := (&source{store: s}).ask(t, q); got.How != tt.want {
 					t.Errorf("got %s, want %s", got.How, tt.want)
@@ -120,7 +120,7 @@ func TestFileYoungWhenSent(t *testing.T) {
 		put(t, path, "old", time.Second)
 		x := wait(t, s, query(dedup.Reuse{Pure: true, File: path}))
 		time.Sleep(time.Hour)
-		x.flight.Settle([]byte("answer"), false, true)
+		x.flight.Finish([]byte("answer"), false, true)
 		if got := s.Stats().Entries; got != 0 {
 			t.Errorf("got %d entries, want none", got)
 		}

@@ -13,7 +13,7 @@ import (
 // store: the call that began it may leave it like any other.
 //
 // It has many fields and methods because joining, leaving, replacing, tainting and
-// settling depend on each other's state: a part split off would be read and written by
+// finishing depend on each other's state: a part split off would be read and written by
 // all of them under the same mutex.
 type Flight struct {
 	store *Store
@@ -37,8 +37,10 @@ type Flight struct {
 	unloaded  time.Duration // the fetch's latency without other calls; 0 if not known to be less
 	abandoned bool          // cancelled, as no call wanted it
 	notKept   cause         // why the answer is not stored; "" if it may be
-	settled   bool
-	comparing comparing
+	finished  bool
+
+	compareTo       *entry  // the stored prefetch to compare its answer with; nil for none
+	compareToFlight *Flight // the prefetch in flight to compare its answer with; nil for none
 }
 
 // beginLocked begins a flight, and returns it with the context of its fetch.
@@ -66,13 +68,13 @@ func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now a
 	return f, fetching
 }
 
-// fetch calls the fetch function. If that panics, the flight is settled without an answer, as
+// fetch calls the fetch function. If that panics, the flight is finished without an answer, as
 // a call that joins it would block for ever.
 func (f *Flight) fetch(ctx context.Context, fetch func(ctx context.Context, f *Flight)) {
 	begun := false
 	defer func() {
 		if !begun {
-			f.Settle(nil, false, false)
+			f.Finish(nil, false, false)
 		}
 	}()
 	fetch(ctx, f)
@@ -141,8 +143,8 @@ func (f *Flight) releaseHold(why error) {
 	f.abandonLocked(dropped, why)
 }
 
-// endLocked runs when the answer's scope has ended: waiting calls still get it.
-func (f *Flight) endLocked(why error) {
+// scopeEndedLocked runs when the answer's scope has ended: waiting calls still get it.
+func (f *Flight) scopeEndedLocked(why error) {
 	f.notKept, f.held = neverAsked, false // the end of a scope
 	f.abandonLocked(neverAsked, why)
 }
@@ -153,7 +155,7 @@ var errReplaced = errors.New("store: a newer fetch has taken its place")
 // place. No later call can join it either, nor be served an answer that is older than the
 // one the new flight brings.
 func (f *Flight) replacedLocked(by *Query) {
-	if f.prefetch == nil || f.comparing.compareOnly {
+	if f.prefetch == nil || f.prefetch.compareOnly {
 		return
 	}
 	why := expired
@@ -167,7 +169,7 @@ func (f *Flight) replacedLocked(by *Query) {
 // abandonLocked cancels the fetch if no call is waiting and nothing holds it. A prefetch
 // counts as wasted from then on, however long its fetch takes to end.
 func (f *Flight) abandonLocked(why cause, err error) {
-	if f.settled || f.abandoned || f.held || len(f.waiters) > 0 {
+	if f.finished || f.abandoned || f.held || len(f.waiters) > 0 {
 		return
 	}
 	f.abandoned = true
@@ -184,7 +186,7 @@ func (f *Flight) Sent() {
 	if g := f.prefetch; g != nil && !g.sent {
 		g.sent, f.sent = true, f.store.clock()
 		waiters = slices.Clone(f.waiters)
-		if limit := f.query.Reuse.JoinTimeout; limit > 0 && !f.settled {
+		if limit := f.query.Reuse.JoinTimeout; limit > 0 && !f.finished {
 			g.joinTimer = time.AfterFunc(limit, f.giveUp)
 		}
 	}
@@ -197,7 +199,7 @@ func (f *Flight) Sent() {
 }
 
 // SetUnloadedLatency sets how long the fetch would have taken if the server had had no
-// other call, if that is known to be less than it took. It is called before Settle.
+// other call, if that is known to be less than it took. It is called before Finish.
 func (f *Flight) SetUnloadedLatency(d time.Duration) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
@@ -213,7 +215,7 @@ func (f *Flight) Promoted() <-chan struct{} {
 }
 
 // Displaced reports whether storing this prefetch evicted an answer that a call had asked
-// for. It is valid after Settle.
+// for. It is valid after Finish.
 func (f *Flight) Displaced() bool { return f.prefetch != nil && f.prefetch.displaced.Load() }
 
 // Notify forwards a notification of the server to all waiting calls.
@@ -234,7 +236,7 @@ func (f *Flight) Notify(method string, params []byte) {
 func (f *Flight) Taint() {
 	var refetch []*Waiter
 	f.store.mu.Lock()
-	if !f.settled {
+	if !f.finished {
 		f.notKept = failed
 		f.unlistLocked()
 		f.waiters = slices.DeleteFunc(f.waiters, func(w *Waiter) bool {

@@ -20,8 +20,8 @@ func TestOlderAnswerLater(t *testing.T) {
 		short.Reuse.Freshness = time.Second // as after a reload of the configuration
 		time.Sleep(2 * time.Second)
 		second := wait(t, s, short)
-		second.flight.Settle([]byte("second"), false, true)
-		first.flight.Settle([]byte("first"), false, true)
+		second.flight.Finish([]byte("second"), false, true)
+		first.flight.Finish([]byte("first"), false, true)
 		if got := wait(t, s, q).outcome(t); string(got.Body) != "second" {
 			t.Errorf("got %q, want the answer fetched last", got.Body)
 		}
@@ -40,7 +40,7 @@ func TestTaint(t *testing.T) {
 			if got := y.outcome(t); !got.Refetch {
 				t.Errorf("the joined call got %+v, want Refetch", got)
 			}
-			x.flight.Settle([]byte("mine"), false, true)
+			x.flight.Finish([]byte("mine"), false, true)
 			x.flight.Taint() // has no effect after Settle
 			if got := x.outcome(t); got.How != dedup.Fetched {
 				t.Errorf("the fetching call got %+v", got)
@@ -62,7 +62,7 @@ func TestNotify(t *testing.T) {
 		y.leave(errLeft)
 		synctest.Wait()
 		x.flight.Notify("second", nil)
-		x.flight.Settle(nil, false, true)
+		x.flight.Finish(nil, false, true)
 		x.flight.Notify("third", nil)
 		if len(x.heard) != 2 || len(y.heard) != 1 {
 			t.Errorf("the fetching call got %d notifications, the one that left %d, want 2 and 1", len(x.heard), len(y.heard))
@@ -78,7 +78,7 @@ func TestClose(t *testing.T) {
 	if x.ctx.Err() == nil {
 		t.Error("the flight was not cancelled")
 	}
-	x.flight.Settle(nil, false, false)
+	x.flight.Finish(nil, false, false)
 	if got := y.outcome(t); !got.Refetch {
 		t.Errorf("the joined call got %+v, want Refetch", got)
 	}

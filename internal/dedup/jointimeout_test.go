@@ -38,7 +38,7 @@ func TestJoinTimeout(t *testing.T) {
 				began := time.Now()
 				at := func(after time.Duration, what func()) { time.AfterFunc(sent+after, what) }
 				at(0, flight.Sent)
-				at(tt.settles, func() { flight.Settle([]byte("1"), false, true) })
+				at(tt.settles, func() { flight.Finish([]byte("1"), false, true) })
 				var told time.Duration
 				var got dedup.Outcome
 				at(tt.joins, func() {

@@ -349,7 +349,7 @@ func (w *world) fetch(ctx context.Context, o op, f *dedup.Flight, prefetched boo
 			x.cancelled = true
 			w.mu.Unlock()
 			w.count("fetch cancelled")
-			f.Settle(nil, false, false)
+			f.Finish(nil, false, false)
 			return
 		case <-time.After(o.after):
 		}
@@ -359,7 +359,7 @@ func (w *world) fetch(ctx context.Context, o op, f *dedup.Flight, prefetched boo
 		w.mu.Unlock()
 		f.Notify("notifications/progress", nil)
 		body := fmt.Appendf(nil, "%d %s", x.nth, strings.Repeat("x", o.size))
-		f.Settle(body, false, o.good)
+		f.Finish(body, false, o.good)
 		clear(body) // Settle only borrows it
 	})
 	return x

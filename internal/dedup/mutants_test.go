@@ -13,13 +13,13 @@ import (
 var mutants = []mutant.Mutant{
 	{Name: "change at arrival", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.RegisterWrite"}, Becomes: mutant.Nothing},
-		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
+		{In: "dedup", Compare: "placeState.pending", Under: []string{"epochs.current"}, Becomes: mutant.False},
 	}},
 	{Name: "change at the end", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"PendingWrite.End"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "pending write", Cuts: []mutant.Cut{
-		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
+		{In: "dedup", Compare: "placeState.pending", Under: []string{"epochs.current"}, Becomes: mutant.False},
 	}},
 	{Name: "check when served", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.current", With: "entry.epoch", Under: []string{"Store.Do"}, Becomes: mutant.True},
@@ -37,7 +37,7 @@ var mutants = []mutant.Mutant{
 		{In: "dedup", Call: "Store.storedLocked", Under: []string{"Store.Do"}, Becomes: `func() (*entry, bool) { ($1).Key.Scope = "*"; return $& }()`},
 	}},
 	{Name: "reform", Cuts: []mutant.Cut{
-		{In: "dedup", Set: "mark.pending", Under: []string{"Store.Reclassify"}, Becomes: mutant.Nothing},
+		{In: "dedup", Set: "placeState.pending", Under: []string{"Store.Reclassify"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "unknown outcome", Cuts: []mutant.Cut{
 		{In: "dedup", Read: "Options.WriteSettle", Under: []string{"PendingWrite.Doubt"}, Becomes: "($& / 2)"},
@@ -55,7 +55,7 @@ var mutants = []mutant.Mutant{
 		{In: "dedup", Call: "Store.wastedLocked", With: "Flight.prefetch", Under: []string{"Flight.abandonLocked"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "ended scope", Says: "open ends", Cuts: []mutant.Cut{
-		{In: "dedup", Set: "Flight.held", Under: []string{"Flight.endLocked"}, Becomes: "{ held := $x.held; $&; $x.held = held }"},
+		{In: "dedup", Set: "Flight.held", Under: []string{"Flight.scopeEndedLocked"}, Becomes: "{ held := $x.held; $&; $x.held = held }"},
 	}},
 }
 

@@ -71,8 +71,8 @@ type peerView struct {
 	valid  bool     // they are known, and none has a pending write
 }
 
-// askPeers looks up the places at the peers, if there are any. It blocks for the reply.
-func (s *Store) askPeers(ctx context.Context, places []call.Place) peerView {
+// lookUpPeers looks up the places at the peers, if there are any. It blocks for the reply.
+func (s *Store) lookUpPeers(ctx context.Context, places []call.Place) peerView {
 	if s.peers == nil {
 		return peerView{valid: true}
 	}
@@ -83,8 +83,8 @@ func (s *Store) askPeers(ctx context.Context, places []call.Place) peerView {
 	return peerView{tokens: tokens, valid: true}
 }
 
-// applyLocked bumps the places that the lookup found changed.
-func (s *Store) applyLocked(places []call.Place, seen *peerView) {
+// bumpChangedLocked bumps the places that the lookup found changed.
+func (s *Store) bumpChangedLocked(places []call.Place, seen *peerView) {
 	for i, token := range seen.tokens {
 		p := places[i]
 		if p.Domain == "" {
@@ -94,7 +94,7 @@ func (s *Store) applyLocked(places []call.Place, seen *peerView) {
 			seen.valid = false
 		}
 		if token == "" || s.peers.tokens[p] != token {
-			s.epochs.bump(s.epochs.at(p))
+			s.epochs.bump(s.epochs.ensure(p))
 		}
 		s.peers.tokens[p] = token // with "" the place changes again when that write ends
 	}
@@ -123,7 +123,7 @@ func (f *Flight) throughPeers(seen peerView, onWait func(), fetch func(context.C
 	return func(ctx context.Context, f *Flight) {
 		found, keep := f.store.peers.Lead(ctx, f.query.SharedKey, seen.tokens, onWait)
 		if found != nil && f.adopt(found) {
-			f.Settle(found.Body, found.Stateless, true)
+			f.Finish(found.Body, found.Stateless, true)
 			return
 		}
 		f.share = keep
@@ -151,11 +151,11 @@ func (f *Flight) adopt(k *SharedAnswer) bool {
 }
 
 // sharedAnswer returns the answer for other replicas; nil if it must not be shared.
-func (f *Flight) sharedAnswer(l settlement) *SharedAnswer {
-	if l.waste != "" || f.prefetch != nil {
+func (f *Flight) sharedAnswer(r result) *SharedAnswer {
+	if r.waste != "" || f.prefetch != nil {
 		return nil
 	}
-	return &SharedAnswer{Body: l.entry.body, Stateless: l.entry.stateless, Age: f.store.clock().Since(f.began), MaxAge: f.query.Reuse.ageLimit()}
+	return &SharedAnswer{Body: r.entry.body, Stateless: r.entry.stateless, Age: f.store.clock().Since(f.began), MaxAge: f.query.Reuse.ageLimit()}
 }
 
 // Announced reports whether the write needs no announcement or has one.

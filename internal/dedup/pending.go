@@ -6,8 +6,8 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// PendingWrite is a call on its way to its upstream, from its registration until its
-// outcome is known.
+// PendingWrite is a call that goes upstream, from its registration until its outcome is
+// known. Until then it is a pending write to the places that it may change, if there are any.
 type PendingWrite struct {
 	store        *Store
 	effect       call.Effect
@@ -29,7 +29,7 @@ func (s *Store) RegisterWrite(e call.Effect) *PendingWrite {
 	p.reclassified = s.reclassified
 	s.underWay++
 	for _, place := range e.Places {
-		m := s.epochs.at(place)
+		m := s.epochs.ensure(place)
 		m.pending++ // this alone invalidates earlier answers, and so does the bump
 		s.epochs.bump(m)
 	}
@@ -82,7 +82,7 @@ func (p *PendingWrite) endLocked() {
 		s.epochs.global.settleUntil = settleUntil
 	}
 	for _, place := range p.effect.Places {
-		m := s.epochs.at(place)
+		m := s.epochs.ensure(place)
 		s.epochs.endWrite(m)
 		m.settleUntil = max(m.settleUntil, settleUntil)
 	}

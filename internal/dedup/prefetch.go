@@ -21,12 +21,15 @@ type Prefetch struct {
 
 	displaced atomic.Bool // storing it evicted an answer that a call had asked for
 
-	// Of its flight. Those below promoted are guarded by the store's mutex.
-	stopHold  func() bool   // stops watching its context
-	promoted  chan struct{} // closed when a call joins it
-	sent      bool          // its request has been sent
-	joinTimer *time.Timer   // runs giveUp; nil if there is no join timeout, or it has not been sent
-	overdue   bool          // giveUp has run
+	stopHold func() bool   // stops watching the context of its flight
+	promoted chan struct{} // closed when a call joins it
+
+	// Guarded by the store's mutex.
+	sent        bool        // its request has been sent
+	joinTimer   *time.Timer // runs giveUp; nil if there is no join timeout, or it has not been sent
+	overdue     bool        // giveUp has run
+	compareOnly bool        // a call compares its answer, which serves no call
+	answer      *entry      // if it is only compared: its answer; nil for none yet
 }
 
 // Fate returns the outcome of the prefetch so far. It takes no lock.
@@ -68,14 +71,6 @@ func (s *Store) usedLocked(o *Outcome, p *Prefetch, by call.Number, as call.Fate
 	p.fate.Store(int32(as))
 }
 
-// comparedBy records the call that compares the prefetch. The caller holds the store's
-// mutex.
-func (p *Prefetch) comparedBy(n call.Number) {
-	if p.Fate() == call.Pending && p.by == (call.Number{}) {
-		p.by = n
-	}
-}
-
 // wastedLocked records that no call will use the prefetch any more, unless one has.
 func (s *Store) wastedLocked(p *Prefetch, why cause) {
 	if p == nil || p.Fate() != call.Pending {
@@ -91,16 +86,10 @@ func (s *Store) wastedLocked(p *Prefetch, why cause) {
 }
 
 // Prefetch fetches the answer to q before a call asks for it. If that is refused, it
-// returns nil and the reason. fetch must settle the flight as in Do. The flight lives
+// returns nil and the reason. fetch must finish the flight as in Do. The flight lives
 // until ctx ends and no call is waiting for it.
 func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (p *Prefetch, why string) {
-	var file fileState
-	var checked *fileState
-	if q.Reuse.File != "" {
-		file = statFile(q.Reuse.File)
-		checked = &file
-	}
-	f, fetching, why := s.beginPrefetch(ctx, &q, file, checked)
+	f, fetching, why := s.beginPrefetch(ctx, &q, q.fileState())
 	if f == nil {
 		return nil, why
 	}
@@ -110,11 +99,11 @@ func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Co
 
 // beginPrefetch begins the flight of a prefetch, and returns it with the context of its
 // fetch, or returns why not.
-func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState, checked *fileState) (f *Flight, fetching context.Context, why string) {
+func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState) (f *Flight, fetching context.Context, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	if why = s.refusalLocked(q, checked, now); why != "" || ctx.Err() != nil {
+	if why = s.refusalLocked(q, &file, now); why != "" || ctx.Err() != nil {
 		return nil, nil, cmp.Or(why, "closed")
 	}
 	f, fetching = s.beginLocked(ctx, q, file, now)
@@ -132,8 +121,8 @@ func (s *Store) PrefetchRefusal(q Query) string {
 	return s.refusalLocked(&q, nil, s.clock())
 }
 
-// refusalLocked returns why q must not be prefetched, or "". file is nil if q has none, or
-// if it was not looked at.
+// refusalLocked returns why q must not be prefetched, or "". file is nil if its state was not
+// read, and is then taken as unchanged.
 func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string {
 	switch {
 	case s.closed:
@@ -145,13 +134,12 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 	case file != nil && !file.stable:
 		return "file"
 	case s.epochs.hasPending(q.Places):
-		return "in_the_air"
+		return "pending_write"
 	case s.epochs.settling(q.Places, now.Monotonic(s.start)):
 		return "settling"
 	}
 	if e, ok := s.answers.entries.Peek(q.Key); ok {
-		same := file == nil || file.matches(e.file)
-		if serves, _, _ := s.servableLocked(q, e, same, now); serves {
+		if serves, _, _ := s.servableLocked(q, e, file, now); serves {
 			return "stored"
 		}
 	}

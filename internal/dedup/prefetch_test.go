@@ -34,7 +34,7 @@ func TestWhileLanding(t *testing.T) {
 			src := &source{store: newStore(t)}
 			q := query(never, host)
 			g := begin(t, src.store, q)
-			g.flight.SettleAround([]byte("prefetched"), func() { tt.act(t, src, q) })
+			g.flight.FinishAround([]byte("prefetched"), func() { tt.act(t, src, q) })
 			if got := g.Why(); got != tt.want {
 				t.Errorf("wasted because of %q, want %q", got, tt.want)
 			}
@@ -217,7 +217,7 @@ func TestTook(t *testing.T) {
 				}
 				joined := wait(t, store, q)
 				tt.fetch(flight)
-				flight.Settle([]byte("answer"), false, true)
+				flight.Finish([]byte("answer"), false, true)
 				sleep(s) // not part of Took
 				for how, x := range map[dedup.Disposition]*waiting{dedup.Joined: joined, dedup.Hit: wait(t, store, q)} {
 					if got := x.outcome(t); got.How != how || got.Took != tt.want {

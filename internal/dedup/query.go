@@ -36,11 +36,6 @@ type Reuse struct {
 // Shareable reports whether an answer fetched for a call may be served to other calls.
 func (u Reuse) Shareable() bool { return (u.Pure || u.Freshness > 0) && u.File == "" }
 
-// comparesOnly reports whether the call must fetch for itself because prefetch g is only compared.
-func (q *Query) comparesOnly(g *Prefetch) bool {
-	return g != nil && q.Reuse.CompareOnly // the comparison rule
-}
-
 // coalesceWindow is how far apart two calls may begin and still share one fetch if
 // Freshness is 0.
 const coalesceWindow = 100 * time.Millisecond
@@ -98,7 +93,7 @@ const (
 // Outcome is the answer to one call.
 type Outcome struct {
 	Body       []byte // of a hit or a joined flight, and read-only; nil if the caller fetched it itself
-	Stateless  bool   // as passed to [Flight.Settle]
+	Stateless  bool   // the body has the form of the stateless era
 	How        Disposition
 	Prefetched bool          // a prefetch began the fetch
 	BackedOff  bool          // too old, but served because the client repeats the call

@@ -71,7 +71,7 @@ func (c *crowd) fetch(i int) func(context.Context, *dedup.Flight) {
 		c.fetches.Go(func() {
 			body := fmt.Append(nil, c.numbers[i].Load())
 			f.Notify("notifications/progress", nil)
-			f.Settle(body, false, true)
+			f.Finish(body, false, true)
 			clear(body)
 		})
 	}

@@ -8,24 +8,23 @@ import (
 )
 
 // Do answers q from the store, by a flight in progress, or by a new one, for which it calls
-// fetch before it returns. fetch must ensure that [Flight.Settle] is called once, on any
+// fetch before it returns. fetch must ensure that [Flight.Finish] is called once, on any
 // goroutine; its context ends when no call is waiting any more. If ctx ends first, only
 // this waiter is completed, with the cause. unsent reports that q joined a prefetch whose
 // request has not been sent yet.
 func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx context.Context, f *Flight)) (unsent bool) {
-	var file fileState
-	if q.Reuse.File != "" {
-		file = statFile(q.Reuse.File) // before the request is sent, and before the store is read
-	}
-	seen := s.askPeers(ctx, q.Places) // likewise
+	file := q.fileState()                // before the request is sent, and before the store is read
+	seen := s.lookUpPeers(ctx, q.Places) // likewise
+	w.query = q
 	s.mu.Lock()
 	now := s.clock()
-	s.applyLocked(q.Places, &seen)
+	s.bumpChangedLocked(q.Places, &seen)
 	if !seen.valid {
 		f, fetching := s.beginLocked(ctx, &q, file, now)
 		f.notKept = invalidated
 		f.unlistLocked()
-		return s.fetchLocked(ctx, f, fetching, q, w, fetch)
+		f.fetchLocked(ctx, fetching, w, fetch)
+		return false
 	}
 	e, backedOff := s.storedLocked(&q, file, now)
 	if e != nil && !q.comparesOnly(e.prefetch) {
@@ -36,26 +35,24 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	}
 	on := s.joinableLocked(&q, file, now)
 	if on != nil && !q.comparesOnly(on.prefetch) {
-		w.query = q
 		on.joinLocked(ctx, w, now)
 		unsent = on.prefetch != nil && !on.prefetch.sent
 		s.mu.Unlock()
 		return unsent
 	}
-	comparing := s.startComparisonLocked(&q, e, on)
+	s.startComparisonLocked(&q, e, on)
 	f, fetching := s.beginLocked(ctx, &q, file, now)
-	f.comparing = comparing
-	return s.fetchLocked(ctx, f, fetching, q, w, f.throughPeers(seen, w.Sent, fetch))
+	f.compareTo, f.compareToFlight = e, on
+	f.fetchLocked(ctx, fetching, w, f.throughPeers(seen, w.Sent, fetch))
+	return false
 }
 
 // fetchLocked makes w the leader of the flight, unlocks the store and calls fetch.
-func (s *Store) fetchLocked(ctx context.Context, f *Flight, fetching context.Context, q Query, w *Waiter, fetch func(context.Context, *Flight)) (unsent bool) {
-	w.query = q
+func (f *Flight) fetchLocked(ctx, fetching context.Context, w *Waiter, fetch func(context.Context, *Flight)) {
 	f.leader = w
 	f.waitLocked(ctx, w)
-	s.mu.Unlock()
+	f.store.mu.Unlock()
 	f.fetch(fetching, fetch)
-	return false
 }
 
 // storedLocked returns the stored answer that q may be served, or nil, and whether it may
@@ -66,7 +63,7 @@ func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry
 	if !ok {
 		return nil, false
 	}
-	serves, backedOff, never := s.servableLocked(q, e, q.Reuse.File == "" || file.matches(e.file), now)
+	serves, backedOff, never := s.servableLocked(q, e, &file, now)
 	if never != "" {
 		s.removeLocked(e, never)
 	}
@@ -77,14 +74,14 @@ func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry
 }
 
 // servableLocked reports whether q may be served a stored answer, whether it may be only
-// because the client must back off, and why no call ever will be again. same reports
-// whether the file is unchanged.
-func (s *Store) servableLocked(q *Query, e *entry, same bool, now age.Moment) (serves, backedOff bool, never cause) {
+// because the client must back off, and why no call ever will be again. A file of unknown
+// state (nil) is taken as unchanged.
+func (s *Store) servableLocked(q *Query, e *entry, file *fileState, now age.Moment) (serves, backedOff bool, never cause) {
 	current := s.epochs.current(e.epoch, e.places, q.Places) // the check when served
 	switch {
-	case !current || !same:
+	case !current || file != nil && !file.matches(e.file):
 		return false, false, invalidated
-	case q.Reuse.admits(e.prefetch != nil, e.used, now.Since(e.began)):
+	case q.Reuse.admits(e.prefetch != nil, e.asked, now.Since(e.began)):
 		return true, false, ""
 	case !q.Reuse.backsOff() || q.comparesOnly(e.prefetch):
 		return false, false, expired
@@ -102,13 +99,13 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 	if backedOff {
 		s.counts.BackedOff++
 	}
-	if !e.asked() {
+	if !e.asked {
 		s.answers.unasked.Remove(e)
 		s.usedLocked(&o, e.prefetch, q.Number, call.Ready)
 	}
-	e.used = true
+	e.asked = true
 	o.Repeated, o.BackOff = q.Delivered.record(&s.epochs, q, e, backedOff, now)
-	if !q.Reuse.admits(e.prefetch != nil, e.used, o.Age) && !q.Reuse.backsOff() {
+	if !q.Reuse.admits(e.prefetch != nil, e.asked, o.Age) && !q.Reuse.backsOff() {
 		s.removeLocked(e, consumed)
 	}
 	return o
@@ -117,15 +114,45 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 // joinableLocked returns the flight that q may join, or nil.
 func (s *Store) joinableLocked(q *Query, file fileState, now age.Moment) *Flight {
 	f := s.table[q.Key]
-	if f == nil || f.settled || f.notKept != "" || f.prefetch != nil && f.prefetch.overdue {
+	if f == nil || f.finished || f.notKept != "" || f.prefetch != nil && f.prefetch.overdue {
 		return nil // also if a remote write was settling when it began
 	}
 	current := s.epochs.current(f.epoch, f.query.Places, q.Places) // the check when joined
 	switch {
-	case !current || q.Reuse.File != "" && !file.matches(f.file):
+	case !current || !file.matches(f.file):
 		return nil
 	case !q.Reuse.mayJoin(f.prefetch != nil, now.Since(f.began), f.askedLocked(now)):
 		return nil
 	}
 	return f
+}
+
+// Peek returns the answer that a call would be served now, or false if there is none. It
+// does not count as use. The caller must not modify the body.
+func (s *Store) Peek(q Query) (body []byte, ok bool) {
+	if q.Reuse.File != "" || q.Reuse.CompareOnly {
+		return nil, false // needs file I/O or a comparison
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.answers.entries.Peek(q.Key)
+	if !ok {
+		return nil, false
+	}
+	if serves, backedOff, _ := s.servableLocked(&q, e, nil, s.clock()); !serves || backedOff {
+		return nil, false
+	}
+	return e.body, true
+}
+
+// MarkShown records that the client of q was given the answer as part of another answer,
+// shortened or in another form. It is then not prefetched again, and a call that asks for
+// it gets it in full.
+func (s *Store) MarkShown(q Query) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.answers.entries.Peek(q.Key); ok {
+		q.Delivered.record(&s.epochs, &q, e, false, s.clock())
+		q.Delivered.Referenced(q.Key)
+	}
 }

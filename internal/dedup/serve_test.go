@@ -80,7 +80,7 @@ func TestInvalidated(t *testing.T) {
 		{"several", func(s *dedup.Store) { s.Invalidate(local, edge) }, dedup.Fetched},
 		{"another domain", func(s *dedup.Store) { s.Invalidate(local) }, dedup.Hit},
 		{"another slot", func(s *dedup.Store) { s.Invalidate(slot(8)) }, dedup.Hit},
-		{"slot that shares the mark", func(s *dedup.Store) { s.Invalidate(slot(7 + dedup.Slots)) }, dedup.Fetched},
+		{"slot that shares the state", func(s *dedup.Store) { s.Invalidate(slot(7 + dedup.Slots)) }, dedup.Fetched},
 		{"reform", (*dedup.Store).Reclassify, dedup.Fetched},
 		{"everything forgotten", (*dedup.Store).InvalidateAll, dedup.Fetched},
 		{"write that ended", func(s *dedup.Store) { s.RegisterWrite(changes(host)).End() }, dedup.Fetched},
@@ -126,11 +126,11 @@ func TestPrefetchRefused(t *testing.T) {
 			wait(t, src.store, q)
 			src.store.Invalidate(host)
 		}, ""},
-		{"pending write", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.RegisterWrite(changes(host)) }, "in_the_air"},
+		{"pending write", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.RegisterWrite(changes(host)) }, "pending_write"},
 		{"reform while something is under way", never, func(_ *testing.T, src *source, _ dedup.Query) {
 			src.store.RegisterWrite(changes())
 			src.store.Reclassify()
-		}, "in_the_air"},
+		}, "pending_write"},
 		{"local write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.RegisterWrite(changes(host)).End() }, ""},
 		{"remote write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.RegisterWrite(remote(host)).End() }, "settling"},
 		{"remote write long ended", never, func(_ *testing.T, src *source, _ dedup.Query) {
@@ -171,7 +171,7 @@ func TestSettling(t *testing.T) {
 		time.Sleep(settle - 1)
 		early := wait(t, src.store, q)
 		time.Sleep(time.Hour)
-		early.flight.Settle([]byte("old"), false, true)
+		early.flight.Finish([]byte("old"), false, true)
 		if got := src.ask(t, q); got.How != dedup.Fetched {
 			t.Errorf("got %s %q, want fetched", got.How, got.Body)
 		}

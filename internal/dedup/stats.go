@@ -33,7 +33,7 @@ type Stats struct {
 	Invalidated int64 // answers removed after a change
 	Entries     int   // stored answers
 	Bytes       int64 // their size, with overhead
-	Flights     int   // flights not yet settled
+	Flights     int   // flights not yet finished
 	UnderWay    int   // registered calls that have not ended
 	Doubtful    int   // those whose outcome is in doubt
 }

@@ -9,7 +9,7 @@
 //	store := dedup.New(dedup.Options{MaxBytes: 256 << 20})
 //	write := store.RegisterWrite(effect) // from here on nothing it may change is served
 //	store.Do(ctx, query, waiter, func(ctx context.Context, f *dedup.Flight) {
-//		f.Settle(body, false, true) // not stored: it may be from before the write
+//		f.Finish(body, false, true) // not stored: it may be from before the write
 //	})
 //	write.End() // changes the places again, so that answers fetched meanwhile are invalid
 //
@@ -66,14 +66,14 @@ type Store struct {
 	options      Options
 	epochs       epochs
 	table        map[call.Key]*Flight // key → the newest flight, if it may be joined
-	flights      map[*Flight]struct{} // not yet settled
+	flights      map[*Flight]struct{} // not yet finished
 	answers      answers
 	lastID       uint64                     // of the newest flight
 	reclassified uint64                     // number of reclassifications
 	underWay     int                        // registered calls that have not ended
 	doubtful     map[*PendingWrite]struct{} // those of unknown outcome
 	closed       bool
-	counts       Stats // only what has happened
+	counts       Stats // only the counters
 }
 
 // New returns an empty store.
@@ -112,7 +112,7 @@ func (s *Store) Close() {
 	}
 	clear(s.table)
 	for f := range s.flights {
-		f.endLocked(errClosed)
+		f.scopeEndedLocked(errClosed)
 		f.cancel(errClosed)
 	}
 	for _, e := range s.answers.entries.Values() {
@@ -132,7 +132,7 @@ func (s *Store) DropScope(scope string) {
 	}
 	for f := range s.flights {
 		if f.query.Key.Scope == scope {
-			f.endLocked(errScopeEnded)
+			f.scopeEndedLocked(errScopeEnded)
 		}
 	}
 }
@@ -206,18 +206,15 @@ type entry struct {
 	stateless bool
 	prefetch  *Prefetch     // nil if a call began the fetch
 	ageLimit  time.Duration // of a prefetch: maximum age at which it is served
-	used      bool          // a call has asked for it
+	asked     bool          // a call has asked for it, or began its fetch
 }
-
-// asked reports whether a call has asked for the answer, or began its fetch.
-func (e *entry) asked() bool { return e.prefetch == nil || e.used }
 
 // answers index the entries by key in order of last use, by scope, and, if prefetched and
 // not asked for, in unasked. The store's mutex guards them.
 type answers struct {
 	entries *simplelru.LRU[call.Key, *entry]
 	scopes  map[string]map[*entry]struct{}   // scope → its entries
-	unasked *simplelru.LRU[*entry, struct{}] // prefetched entries that no call has asked for, the one that was swept first being the oldest
+	unasked *simplelru.LRU[*entry, struct{}] // prefetched entries that no call has asked for, the one swept longest ago first
 	bytes   int64                            // sum of the entries' sizes
 }
 
@@ -244,7 +241,7 @@ func (a *answers) add(e *entry) {
 		a.scopes[e.key.Scope] = make(map[*entry]struct{})
 	}
 	a.scopes[e.key.Scope][e] = struct{}{}
-	if !e.asked() {
+	if !e.asked {
 		a.unasked.Add(e, struct{}{})
 	}
 }
@@ -258,34 +255,4 @@ func (a *answers) remove(e *entry) {
 		delete(a.scopes, e.key.Scope)
 	}
 	a.unasked.Remove(e)
-}
-
-// Peek returns the answer that a call would be served now, or false if there is none. It
-// does not count as use. The caller must not modify the body.
-func (s *Store) Peek(q Query) (body []byte, ok bool) {
-	if q.Reuse.File != "" || q.Reuse.CompareOnly {
-		return nil, false // needs file I/O or a comparison
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, ok := s.answers.entries.Peek(q.Key)
-	if !ok {
-		return nil, false
-	}
-	if serves, backedOff, _ := s.servableLocked(&q, e, true, s.clock()); !serves || backedOff {
-		return nil, false
-	}
-	return e.body, true
-}
-
-// MarkShown records that the client of q was given the answer as part of another answer,
-// shortened or in another form. It is then not prefetched again, and a call that asks for
-// it gets it in full.
-func (s *Store) MarkShown(q Query) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e, ok := s.answers.entries.Peek(q.Key); ok {
-		q.Delivered.record(&s.epochs, &q, e, false, s.clock())
-		q.Delivered.Referenced(q.Key)
-	}
 }

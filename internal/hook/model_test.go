@@ -107,7 +107,7 @@ func (w *folderWorld) fetch(before, after time.Duration) func(context.Context, *
 			time.Sleep(before)
 			version := w.version.Load()
 			time.Sleep(after)
-			f.Settle(fmt.Append(nil, version), false, true)
+			f.Finish(fmt.Append(nil, version), false, true)
 		}()
 	}
 }
@@ -129,7 +129,7 @@ func (w *folderWorld) readAhead() {
 		go func() {
 			time.Sleep(wait)
 			if !exclusive() {
-				f.Settle(nil, false, false)
+				f.Finish(nil, false, false)
 				return
 			}
 			send(ctx, f)

@@ -37,7 +37,7 @@ type Cut struct {
 	In string // package, below internal
 
 	Call    string // calls of this function or method: "epochs.bump"
-	Compare string // comparisons with this field: "mark.pending"
+	Compare string // comparisons with this field: "placeState.pending"
 	Read    string // expressions that read this field
 	Set     string // statements that assign to this field
 	Value   string // values of this field in literals and assignments

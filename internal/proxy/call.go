@@ -291,7 +291,7 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
 	write := c.pending.Swap(nil)
 	if write == nil { // release has taken it
-		flight.Settle(nil, false, false)
+		flight.Finish(nil, false, false)
 		return
 	}
 	f.leads = true
@@ -301,7 +301,7 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 		defer c.s.srv.running.Done()
 		f.fetched = o
 		flight.SetUnloadedLatency(c.observed.run.Unloaded())
-		flight.Settle(o.answer.Result, o.answer.Stateless, o.kind == complete)
+		flight.Finish(o.answer.Result, o.answer.Stateless, o.kind == complete)
 	}
 	shared := *f.req
 	shared.Notify = flight.Notify

@@ -12,17 +12,17 @@ import (
 // TestInvariant must then report a stale answer, or the named test the message in Says.
 var mutants = []mutant.Mutant{
 	// Without the bump at arrival alone no test would fail, as answers that depend on a pending
-	// write are never served anyway. So this mutant also removes the pending mark: the write has
+	// write are never served anyway. So this mutant also removes the check for pending writes: the write has
 	// no effect on the store before its end.
 	{Name: "bump at arrival", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.RegisterWrite"}, Becomes: mutant.Nothing},
-		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
+		{In: "dedup", Compare: "placeState.pending", Under: []string{"epochs.current"}, Becomes: mutant.False},
 	}},
 	{Name: "bump at the end", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"PendingWrite.End"}, Becomes: mutant.Nothing},
 	}},
-	{Name: "pending mark", Cuts: []mutant.Cut{
-		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
+	{Name: "pending write", Cuts: []mutant.Cut{
+		{In: "dedup", Compare: "placeState.pending", Under: []string{"epochs.current"}, Becomes: mutant.False},
 	}},
 	{Name: "pending until its outcome", Cuts: []mutant.Cut{
 		{In: "proxy", Call: "dedup.Store.RegisterWrite", Becomes: "func() *dedup.PendingWrite { w := $&; w.End(); return w }()"},

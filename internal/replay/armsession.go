@@ -137,7 +137,7 @@ func (s *armSession) lookup(m *playedCall, q dedup.Query, c *Figures, validFrom 
 	s.arm.store.Do(s.ctx, q, w, func(_ context.Context, f *dedup.Flight) {
 		waits = false
 		s.ledger.sent[fetchKey{m.callKey, s.arm.now}] = s.clock.tick
-		s.fetch(m, c, func() { f.Settle(m.body(), false, !m.recorded.Failed) })
+		s.fetch(m, c, func() { f.Finish(m.body(), false, !m.recorded.Failed) })
 	})
 	if waits {
 		s.join(q.Key)

@@ -153,7 +153,7 @@ func (s *armSession) complete(g *prefetch) {
 	if g.answer != nil {
 		body, good = g.answer.body(), !g.answer.recorded.Failed
 	}
-	g.flight.Settle(binary.BigEndian.AppendUint64(body, g.sent), false, good)
+	g.flight.Finish(binary.BigEndian.AppendUint64(body, g.sent), false, good)
 	s.arm.scheduler.Answered(&g.run, s.at())
 	s.finish(g)
 	s.choose()
@@ -166,7 +166,7 @@ func (s *armSession) cancel(g *prefetch) {
 	}
 	g.cancel()
 	<-g.fetching.Done() // the store ends the wait on another goroutine
-	g.flight.Settle(nil, false, false)
+	g.flight.Finish(nil, false, false)
 	s.arm.scheduler.Abandoned(&g.run, true, s.at())
 	s.finish(g)
 }

@@ -59,7 +59,7 @@ func caller(s *dedup.Store) func(arguments string) (how dedup.Disposition) {
 		}
 		done := make(chan dedup.Outcome, 1)
 		s.Do(context.Background(), q, &dedup.Waiter{Sent: func() {}, Done: func(o dedup.Outcome) { done <- o }}, func(_ context.Context, f *dedup.Flight) {
-			f.Settle(make([]byte, 1<<10), false, true)
+			f.Finish(make([]byte, 1<<10), false, true)
 		})
 		return (<-done).How
 	}

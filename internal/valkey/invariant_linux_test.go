@@ -118,7 +118,7 @@ func (a *arena) read(r *replica, reg *register, nth int) {
 			pause(3)
 		}
 		fetched <- body
-		f.Settle(body, false, true)
+		f.Finish(body, false, true)
 	})
 	if got := <-done; got >= 0 && got < held {
 		a.stale.Add(1)

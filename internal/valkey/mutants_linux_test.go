@@ -32,13 +32,13 @@ var mutants = []mutant.Mutant{
 	}},
 	{Name: "what is absent is not known", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.runOnPlace", Under: []string{"Store.Lookup"}, Becomes: `if len(members) == 0 { tokens[i] = "absent" } else { $& }`},
-		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.applyLocked"}, Becomes: `if token != "absent" { $& }`},
+		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.bumpChangedLocked"}, Becomes: `if token != "absent" { $& }`},
 	}},
 	{Name: "another token is a change", Cuts: []mutant.Cut{
-		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.applyLocked"}, Becomes: mutant.Nothing},
+		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.bumpChangedLocked"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "nothing is shared beside a pending write", Cuts: []mutant.Cut{
-		{In: "dedup", Set: "peerView.valid", Under: []string{"Store.applyLocked"}, Becomes: mutant.Nothing},
+		{In: "dedup", Set: "peerView.valid", Under: []string{"Store.bumpChangedLocked"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "the tokens of an answer", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "tokensDigest", Under: []string{"Store.Lead"}, Becomes: "tokensDigest(nil)"},

@@ -211,7 +211,7 @@ func (r *result) ask(s *dedup.Store, run string, c replay.Call, version uint64) 
 	s.Do(context.Background(), q, w, func(_ context.Context, f *dedup.Flight) {
 		r.upstream++
 		body := binary.BigEndian.AppendUint64(make([]byte, 0, c.Bytes+8), version)
-		f.Settle(body[:max(8, c.Bytes)], false, true)
+		f.Finish(body[:max(8, c.Bytes)], false, true)
 	})
 	if <-got != version {
 		r.stale++
