@@ -14,7 +14,7 @@ func trying(q dedup.Query) dedup.Query {
 	return q
 }
 
-// TestComparison settles a prefetch and a call that is compared with it in the given order. The
+// TestComparison finishes a prefetch and a call that is compared with it in the given order. The
 // prefetch must never be served.
 func TestComparison(t *testing.T) {
 	const real, prefetched = "real", "prefetched"
@@ -32,7 +32,7 @@ func TestComparison(t *testing.T) {
 		body   string // of the call's own answer
 		good   bool   // it may be shared
 		before func(w world)
-		order  []string // which of the two is settled, in order
+		order  []string // which of the two is finished, in order
 		want   dedup.Comparison
 		fate   call.Fate
 		why    string

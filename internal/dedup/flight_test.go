@@ -41,7 +41,7 @@ func TestTaint(t *testing.T) {
 				t.Errorf("the joined call got %+v, want Refetch", got)
 			}
 			x.flight.Finish([]byte("mine"), false, true)
-			x.flight.Taint() // has no effect after Settle
+			x.flight.Taint() // has no effect after Finish
 			if got := x.outcome(t); got.How != dedup.Fetched {
 				t.Errorf("the fetching call got %+v", got)
 			}

@@ -360,7 +360,7 @@ func (w *world) fetch(ctx context.Context, o op, f *dedup.Flight, prefetched boo
 		f.Notify("notifications/progress", nil)
 		body := fmt.Appendf(nil, "%d %s", x.nth, strings.Repeat("x", o.size))
 		f.Finish(body, false, o.good)
-		clear(body) // Settle only borrows it
+		clear(body) // Finish only borrows it
 	})
 	return x
 }

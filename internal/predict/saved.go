@@ -29,7 +29,7 @@ type serverPart struct {
 	Templates   []*template
 	Tools       map[string]*toolStats
 	Pauses      sketch
-	Concurrency Concurrency
+	Concurrency ConcurrencyEvidence
 }
 
 // valuesPart is the content of State.Values.

@@ -23,12 +23,12 @@ type state struct {
 	seen        *simplelru.LRU[hash, *sighting] // value of an argument, or private template → sessions that used it
 	tools       map[string]*toolStats
 	pauses      sketch // seconds from a result to the session's next call
-	concurrency Concurrency
+	concurrency ConcurrencyEvidence
 }
 
 // Concurrency counts the observations that the server handles calls in parallel, and that it
 // handles them serially. Of several processes, the one with the most observations counts.
-type Concurrency struct{ Parallel, Serial float64 }
+type ConcurrencyEvidence struct{ Parallel, Serial float64 }
 
 func newState() *state {
 	seen, _ := simplelru.NewLRU[hash, *sighting](maxSeen, nil) // fails only for size 0
@@ -49,10 +49,10 @@ func (m *Model) learn(change func(*state)) {
 }
 
 // Concurrency returns the observations so far.
-func (m *Model) Concurrency() Concurrency { return m.learned.concurrency }
+func (m *Model) Concurrency() ConcurrencyEvidence { return m.learned.concurrency }
 
 // SetConcurrency replaces the observations.
-func (m *Model) SetConcurrency(c Concurrency) {
+func (m *Model) SetConcurrency(c ConcurrencyEvidence) {
 	m.learn(func(s *state) {
 		if c.Parallel+c.Serial >= s.concurrency.Parallel+s.concurrency.Serial {
 			s.concurrency = c

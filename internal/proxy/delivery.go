@@ -40,11 +40,11 @@ func (c *upstreamCall) announce(ctx context.Context, o outcome) outcome {
 	e := &c.policy.Enrichment
 	decision, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
-	reply := make(chan speculate.Announcement, 1)
+	reply := make(chan speculate.Reply, 1)
 	if !c.observed.wantsResult() || !c.notifyWorker(time.Now(), o, reply) {
 		return o
 	}
-	var a speculate.Announcement
+	var a speculate.Reply
 	select {
 	case a = <-reply:
 	case <-decision.Done():
@@ -71,7 +71,7 @@ func hint(result []byte, begun []*speculate.Fetch, called func(tool string) stri
 }
 
 // inline adds the results of near-certain prefetches that arrive within the wait time.
-func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Announcement, e *speculate.Rules) []byte {
+func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Reply, e *speculate.Rules) []byte {
 	used := c.s.srv.common.meter.Tokens(c.lease.Name()+"/"+c.tool, result)
 	tokens := min(e.Budget, c.s.room(c.policy).Extras-used)
 	if tokens <= 0 {

@@ -31,7 +31,7 @@ type prefetchSource struct {
 func (s *session) newPrefetchUpstream(l *sessionLease) *speculate.Upstream {
 	return &speculate.Upstream{
 		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
-		Storage: s.srv.learnedStorage(l.member), Offered: &prefetchSource{s, l},
+		Storage: s.srv.learnedStorage(l.member), Source: &prefetchSource{s, l},
 	}
 }
 

@@ -228,7 +228,7 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 
 // notifyWorker notifies the prefetch worker of the result, without what is added to it. The worker
 // sends the prefetches that it begins to reply, unless reply is nil.
-func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- speculate.Announcement) bool {
+func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- speculate.Reply) bool {
 	r := c.observed
 	if r.notified.Swap(true) { // suspended work and its request may end at the same time
 		return false

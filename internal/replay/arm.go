@@ -52,7 +52,7 @@ func newArm(p *Player, of Arm) *arm {
 	a.store = dedup.New(a.Arm.Store)
 	slots := of.Rules.Slots()
 	slots.Deadline = noDeadline
-	a.scheduler = speculate.New(slots)
+	a.scheduler = speculate.NewScheduler(slots)
 	return a
 }
 

@@ -43,14 +43,14 @@ func (m *playedCall) body() []byte { return []byte(m.recorded.Text) }
 // consider handles the candidates after a turn: it cancels prefetches that are no longer worth
 // it, and starts new ones.
 func (s *armSession) consider(found []predict.Candidate) {
-	s.chooser.Offer(s.at(), found, &s.arm.Rules, s)
+	s.chooser.Replace(s.at(), found, &s.arm.Rules, s)
 	s.endCancelled()
 	s.choose()
 }
 
 // choose chooses among the waiting candidates and starts prefetches.
 func (s *armSession) choose() {
-	if s.chooser.Open() == 0 {
+	if s.chooser.Waiting() == 0 {
 		return
 	}
 	s.slots.Review(s.at())

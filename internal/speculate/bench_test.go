@@ -14,7 +14,7 @@ import (
 func BenchmarkCall(b *testing.B) {
 	for _, others := range []int{0, 31} {
 		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
-			d := newScheduler(speculate.Options{})
+			d := newScheduler(speculate.Slots{})
 			for i := range others {
 				began(d, uint64(i), "t", nil, start)
 			}

@@ -42,8 +42,8 @@ func (b *bet) start(ctx context.Context, s *speculate.Claims) (refused string) {
 // ended returns the cause with which the prefetch's context has ended, or nil.
 func (b *bet) ended() error { return context.Cause(b.claim.Context) }
 
-func newScheduler(o speculate.Options) *speculate.Scheduler {
-	d := speculate.New(o)
+func newScheduler(o speculate.Slots) *speculate.Scheduler {
+	d := speculate.NewScheduler(o)
 	teach(d, speculate.Parallel)
 	return d
 }
@@ -66,7 +66,7 @@ func wantRefused(t *testing.T, s *speculate.Claims, b *bet, want string) {
 func wantRoom(t *testing.T, s *speculate.Claims, host string, want string) {
 	t.Helper()
 	r := s.Room(host, up)
-	if got := fmt.Sprint(r.Slots, r.WasteFactor, r.Watch); got != want {
+	if got := fmt.Sprint(r.Slots, r.WasteFactor, r.Shadow); got != want {
 		t.Errorf("room at %q: got %s, want %s", host, got, want)
 	}
 }

@@ -31,14 +31,13 @@ type Environment interface {
 	Declined(c *predict.Candidate, why enrich.Reason)
 }
 
-// Open returns the number of waiting candidates.
-func (c *Chooser) Open() int { return len(c.waiting) }
+// Waiting returns the number of waiting candidates.
+func (c *Chooser) Waiting() int { return len(c.waiting) }
 
-// Offer replaces the waiting candidates with those that follow a new answer. Together their
-// answers may take budget tokens. It cancels the prefetches in progress that are no longer worth
-// finishing: less than half as likely now as required to begin one, as part of their cost is already
-// spent.
-func (c *Chooser) Offer(now time.Time, found []predict.Candidate, rules *Rules, w Environment) {
+// Replace replaces the waiting candidates with those that follow a new answer. It cancels the
+// prefetches in progress that are no longer worth finishing: less than half as likely now as
+// required to begin one, as part of their cost is already spent.
+func (c *Chooser) Replace(now time.Time, found []predict.Candidate, rules *Rules, w Environment) {
 	type exact struct{ tool, arguments string }
 	likely := make(map[exact]bool)
 	for i := range found {
@@ -53,7 +52,6 @@ func (c *Chooser) Offer(now time.Time, found []predict.Candidate, rules *Rules, 
 	}
 	c.DropWaiting(w)
 	c.foundAt, c.expectedCalls, c.budget = now, 0, rules.Budget
-	c.waiting = nil
 	c.Add(found)
 }
 
@@ -85,10 +83,10 @@ type Situation struct {
 const defaultThink = 3 * time.Second
 
 // Choose picks from the waiting candidates and begins the picked ones. At level 0 nothing is
-// begun, and it watches what level 1 would begin; in the mode "shadow" it watches all that it picks.
+// begun: what level 1 would begin becomes a shadow. In the mode "shadow" all that it picks does.
 func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environment) {
 	rooms := map[string]Room{at.Host: c.room(at.Host)}
-	o, shadow := rules.Pick(), rules.Mode == "shadow"
+	o, shadow := rules.pickOptions(), rules.Mode == "shadow"
 	o.Slots, o.Budget, o.DefaultLead = rooms[at.Host].Slots, c.budget, cmp.Or(at.Think, defaultThink)
 	o.Dollars, o.Keywords = rules.Dollars-at.Spent, at.Keywords
 	if shadow {
@@ -100,16 +98,16 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 	}
 	chosen, found := enrich.Pick(all, o), c.waiting
 	c.waiting = nil
-	watched := make(map[string]bool) // hosts at level 0 that already have a watched candidate
+	shadowed := make(map[string]bool) // hosts at level 0 that already have a shadow
 	for _, i := range chosen {
 		g, v := &found[i], &eligible[i]
 		c.budget -= all[i].Tokens
-		switch watch := rooms[v.Host].Watch; {
-		case watch && watched[v.Host]:
+		switch level0 := rooms[v.Host].Shadow; {
+		case level0 && shadowed[v.Host]:
 			w.Declined(g, enrich.Throttled)
-		case watch || shadow:
-			watched[v.Host] = true
-			c.watch(now, g, v, rules.Age(c.Upstream.Exclusive))
+		case level0 || shadow:
+			shadowed[v.Host] = true
+			c.addShadow(now, g, v, rules.Age(c.Upstream.Exclusive))
 			w.Declined(g, enrich.Shadow)
 		default:
 			if refused := w.Begin(g, v); refused != "" {
@@ -122,7 +120,7 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 		deferrable := isDeferrable(why)
 		switch {
 		case why == "": // chosen
-		case deferrable && rooms[v.Host].Watch: // level 1 would not begin it
+		case deferrable && rooms[v.Host].Shadow: // level 1 would not begin it
 			w.Declined(g, enrich.Throttled)
 		case deferrable && g.Reason == "":
 			g.Reason = why
@@ -136,7 +134,7 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 // isDeferrable reports whether a candidate lacks only a slot.
 func isDeferrable(why enrich.Reason) bool { return why == enrich.Cap || why == enrich.Throttled }
 
-// evaluate returns a candidate with what is known about it now, as input for enrich.Pick.
+// evaluate returns a candidate as input for enrich.Pick, with what is known about it now.
 func (c *Chooser) evaluate(
 	now time.Time, g *predict.Candidate, v *Eligibility, rooms map[string]Room, o *enrich.Options, w Environment,
 ) enrich.Candidate {
@@ -159,7 +157,7 @@ func (c *Chooser) evaluate(
 	}
 	out.WasteFactor, out.FileBytes = r.WasteFactor, v.FileBytes
 	switch {
-	case r.Watch:
+	case r.Shadow:
 	case r.Slots == 0:
 		out.Reason = r.Full
 	case c.delaysCalls(g, o.DefaultLead, now):
@@ -210,13 +208,13 @@ func (s *Claims) serial(up *Upstream) (p float64, busy bool) {
 	}
 }
 
-// watch records what would have been begun, for as long as its answer would be useful.
-func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Eligibility, keep time.Duration) {
+// addShadow records what would have been begun, for as long as its answer would be useful.
+func (c *Chooser) addShadow(now time.Time, g *predict.Candidate, v *Eligibility, keep time.Duration) {
 	if c.Claims == nil {
 		return
 	}
 	if g.Model != nil {
 		keep = cmp.Or(g.Model.Cost.Freshness, keep)
 	}
-	c.Claims.Watch(now, v.Query.Key, v.Query.Places, v.Host, keep)
+	c.Claims.Shadow(now, v.Query.Key, v.Query.Places, v.Host, keep)
 }

@@ -52,7 +52,7 @@ func (w *table) Declined(c *predict.Candidate, why enrich.Reason) {
 
 // laid returns a chooser for an upstream of the given concurrency.
 func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *table) {
-	d := speculate.New(speculate.Options{})
+	d := speculate.NewScheduler(speculate.Slots{})
 	if is != speculate.Unknown {
 		teach(d, is)
 	}
@@ -95,11 +95,11 @@ func TestChooseGoesOn(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	all := nth(t, 6)
 	all[5].P = 0.1
-	c.Offer(w.now, all, budget(1000), w)
+	c.Replace(w.now, all, budget(1000), w)
 	for round, want := range []struct{ begun, open int }{{3, 2}, {5, 0}} {
 		c.Choose(w.now, usual, thinker, w)
-		if len(w.begun) != want.begun || c.Open() != want.open {
-			t.Fatalf("round %d: begun %v, %d wait, want %+v", round, w.begun, c.Open(), want)
+		if len(w.begun) != want.begun || c.Waiting() != want.open {
+			t.Fatalf("round %d: begun %v, %d wait, want %+v", round, w.begun, c.Waiting(), want)
 		}
 		for _, claim := range w.claims {
 			claim.Done()
@@ -114,9 +114,9 @@ func TestChooseGoesOn(t *testing.T) {
 func TestChooseFull(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	all := nth(t, 5)
-	c.Offer(w.now, all[:3], budget(1000), w)
+	c.Replace(w.now, all[:3], budget(1000), w)
 	c.Choose(w.now, usual, thinker, w)
-	c.Offer(w.now, all, budget(1000), w)
+	c.Replace(w.now, all, budget(1000), w)
 	c.Choose(w.now, usual, thinker, w)
 	c.DropWaiting(w)
 	if why := w.declined[`{"n":4}`]; len(w.begun) != 3 || why != enrich.Cap {
@@ -127,7 +127,7 @@ func TestChooseFull(t *testing.T) {
 // TestChooseBudget: candidates that wait for a slot share the budget of their answer.
 func TestChooseBudget(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
-	c.Offer(w.now, nth(t, 5), budget(350), w) // each takes 150 tokens: 100 for its answer
+	c.Replace(w.now, nth(t, 5), budget(350), w) // each takes 150 tokens: 100 for its answer
 	for range 5 {
 		c.Choose(w.now, usual, thinker, w)
 	}
@@ -151,19 +151,19 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 		{speculate.Unknown, 0.9, 3 * time.Second, "", enrich.Cap},
 	} {
 		d, c, w := laid(tt.is)
-		d.Configure(speculate.Options{PerSession: 1})
+		d.Configure(speculate.Slots{PerSession: 1})
 		all := nth(t, 2)
 		for i := range all {
 			all[i].P, all[i].Latency = tt.p, enrich.Fixed(tt.takes)
 		}
-		c.Offer(w.now, all, budget(1000), w)
+		c.Replace(w.now, all, budget(1000), w)
 		c.Choose(w.now, usual, thinker, w)
 		if began := len(w.begun) == 1; began != (tt.why == "") {
 			t.Errorf("%v: begun %v, want declined %q", tt, w.begun, tt.why)
 		}
-		c.Offer(w.now, nil, budget(1000), w)
-		if got := w.declined[`{"n":1}`]; got != tt.next || c.Open() != 0 {
-			t.Errorf("%v: the second was declined for %q, %d wait; want %q", tt, got, c.Open(), tt.next)
+		c.Replace(w.now, nil, budget(1000), w)
+		if got := w.declined[`{"n":1}`]; got != tt.next || c.Waiting() != 0 {
+			t.Errorf("%v: the second was declined for %q, %d wait; want %q", tt, got, c.Waiting(), tt.next)
 		}
 	}
 }
@@ -173,14 +173,14 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 func TestChooseTellsOfTheGateFirst(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		d, c, w := laid(speculate.Serial)
-		d.Configure(speculate.Options{PerSession: 1})
+		d.Configure(speculate.Slots{PerSession: 1})
 		all := nth(t, 3)
 		all[2].Latency = enrich.Fixed(time.Millisecond) // hides less than a wasted prefetch costs
 		if full {
-			c.Offer(w.now, all[:1], budget(1000), w)
+			c.Replace(w.now, all[:1], budget(1000), w)
 			c.Choose(w.now, usual, thinker, w)
 		}
-		c.Offer(w.now, all, budget(1000), w)
+		c.Replace(w.now, all, budget(1000), w)
 		c.Choose(w.now, usual, thinker, w)
 		if got := w.declined[`{"n":2}`]; got != enrich.Gate || len(w.begun) != 1 {
 			t.Errorf("slot taken: %v: begun %v, the last declined for %q, want %q", full, w.begun, got, enrich.Gate)
@@ -215,7 +215,7 @@ func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 			for i := range all {
 				all[i].P, all[i].Latency, all[i].Lead, all[i].Pause = tt.p[i], enrich.Fixed(tt.takes), enrich.Fixed(tt.lead), enrich.Fixed(tt.pause)
 			}
-			c.Offer(w.now, all, budget(1000), w)
+			c.Replace(w.now, all, budget(1000), w)
 			c.Choose(w.now, usual, thinker, w)
 			if len(w.begun) != tt.begun {
 				t.Errorf("begun %v, want %d", w.begun, tt.begun)
@@ -234,7 +234,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 			b.claim.Done()
 		}
 	}
-	if !w.session.Room(host, up).Watch {
+	if !w.session.Room(host, up).Shadow {
 		t.Fatal("want level 0")
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -244,9 +244,9 @@ func TestChooseAtLevelZero(t *testing.T) {
 			all[i].P -= 0.3
 			all[i].Key.Arguments = fmt.Sprintf(`{"turn":%d,"n":%d}`, turn, i)
 		}
-		c.Offer(w.now, all, budget(1000), w)
+		c.Replace(w.now, all, budget(1000), w)
 		c.Choose(w.now, usual, thinker, w)
-		if !w.session.Room(host, up).Watch {
+		if !w.session.Room(host, up).Shadow {
 			return
 		}
 		if len(w.begun) > 0 || w.declined[all[0].Key.Arguments] != enrich.Shadow || w.declined[all[1].Key.Arguments] != enrich.Throttled {
@@ -272,7 +272,7 @@ func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
 		m := *all[0].Model
 		m.Cost.Freshness = fresh
 		all[0].Model, all[0].Key.Arguments = &m, fmt.Sprint(i)
-		c.Offer(w.now, all, budget(1000), w)
+		c.Replace(w.now, all, budget(1000), w)
 		c.Choose(w.now, &shadow, thinker, w)
 	}
 	watched := w.session.Open()

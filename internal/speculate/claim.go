@@ -10,20 +10,20 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Claims are the open prefetches of one session. Their fates move the session's level, and those of
-// the hosts they went to.
+// Claims are the open prefetches of one session. Their fates move the level of the session, and
+// those of the hosts that they went to.
 type Claims struct {
 	scheduler *Scheduler
 
 	// Guarded by the scheduler's mutex.
 	throttle throttle
-	open     []*Claim // with unknown fate, or whose call has not returned; oldest first
+	open     []*Claim // the fate is not known, or the call has not returned; oldest first
 	ended    bool
 }
 
-// Claim is one prefetch's hold on a slot. A watched claim holds no slot: at level 0 it stands for
-// the prefetch that level 1 would begin. It has more than 15 fields
-// because both are in one list of open claims, whose fates move the levels by the same rules.
+// Claim is one prefetch's hold on a slot, or a shadow, which holds none: it stands for the
+// prefetch that level 1 would begin at level 0. A Claim has more than 15 fields because both are
+// in one list of open claims, and their fates move the levels by the same rules.
 type Claim struct {
 	Context context.Context // ends at the deadline, with the session, or when the prefetch is dropped
 
@@ -31,15 +31,15 @@ type Claim struct {
 	key         call.Key
 	chained     bool // follows from another prefetch, so that no answer says how likely it still is
 	host        *host
-	instance    *instance // nil if it is only watched
+	instance    *instance // nil for a shadow
 	generations [2]int    // of the levels of session and host when it was begun
 	cancel      context.CancelCauseFunc
 	timer       *time.Timer // frees the slot at the deadline
 
 	// Guarded by the scheduler's mutex.
-	fate      func() call.Fate // nil until it has begun, or if it is only watched
-	places    []call.Place     // if watched: what its answer would depend on
-	expires   time.Time        // if watched: a call after that would not have used it
+	fate      func() call.Fate // nil until it has begun, and for a shadow
+	places    []call.Place     // of a shadow: what its answer would depend on
+	expires   time.Time        // of a shadow: a call after that would not have used it
 	holdsSlot bool
 	returned  bool // its call has returned
 	joined    bool // a call has joined it
@@ -51,18 +51,17 @@ func (d *Scheduler) NewClaims(session string) *Claims {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sessions++
-	return &Claims{scheduler: d, throttle: throttle{of: record.Event{Session: session}, level: normal}}
+	return &Claims{scheduler: d, throttle: throttle{event: record.Event{Session: session}, level: Normal}}
 }
 
-// watched reports whether c only stands for a prefetch.
-func (c *Claim) watched() bool { return c.instance == nil }
+func (c *Claim) shadow() bool { return c.instance == nil }
 
 // Room is what a session may start at a host and an upstream instance.
 type Room struct {
 	Slots       int
 	Full        enrich.Reason // why there is no slot: cap if other prefetches hold all, else throttled
 	WasteFactor float64       // weight of a wasted prefetch; 1 means as configured
-	Watch       bool          // nothing may be started, and what would have been is to be passed to Watch
+	Shadow      bool          // nothing may be started, and Claims.Shadow records what would have been
 }
 
 // Room returns what may be started now.
@@ -75,11 +74,11 @@ func (s *Claims) Room(host string, up *Upstream) Room {
 	}
 	h := d.hostLocked(host)
 	level := min(s.throttle.level, h.level)
-	if level == watching {
-		return Room{slotsAt(level, d.opt.PerSession), enrich.Throttled, wasteFactorAt(level), true}
+	if level == shadowOnly {
+		return Room{slotsAt(level, d.slots.PerSession), enrich.Throttled, wasteFactorAt(level), true}
 	}
 	slots, atServer, full := s.roomLocked(h), d.instanceLocked(up).room(), enrich.Throttled
-	if level >= normal && atServer > 0 {
+	if level >= Normal && atServer > 0 {
 		full = enrich.Cap
 	}
 	return Room{max(0, min(slots, atServer)), full, wasteFactorAt(level), false}
@@ -99,9 +98,9 @@ func (s *Claims) roomLocked(h *host) int {
 	}
 	d, level := s.scheduler, s.throttle.level
 	return min(
-		d.opt.Total-d.underWay,
-		slotsAt(level, d.opt.PerSession)-all,
-		slotsAt(min(level, h.level), d.opt.PerSession)-atHost,
+		d.slots.Total-d.underWay,
+		slotsAt(level, d.slots.PerSession)-all,
+		slotsAt(min(level, h.level), d.slots.PerSession)-atHost,
 	)
 }
 
@@ -144,14 +143,14 @@ func (s *Claims) claim(ctx context.Context, up *Upstream, key call.Key, host str
 		return nil, "closed"
 	case slices.ContainsFunc(s.open, func(o *Claim) bool { return o.key == key && !o.returned }):
 		return nil, "in_flight"
-	case min(s.throttle.level, h.level) == watching, i.room() <= 0:
+	case min(s.throttle.level, h.level) == shadowOnly, i.room() <= 0:
 		return nil, "throttled"
 	case s.roomLocked(h) <= 0:
 		return nil, "cap"
 	}
 	c = &Claim{claims: s, key: key, chained: chained, host: h, instance: i, holdsSlot: true}
 	c.Context, c.cancel = context.WithCancelCause(ctx)
-	c.timer = time.AfterFunc(d.opt.Deadline, c.overdue)
+	c.timer = time.AfterFunc(d.slots.Deadline, c.overdue)
 	d.underWay++
 	i.claims = append(i.claims, c)
 	s.addLocked(c)
@@ -205,14 +204,14 @@ func (s *Claims) sweepLocked() {
 	s.open = slices.DeleteFunc(s.open, func(c *Claim) bool { return c.settled && c.returned })
 }
 
-// Watch records a prefetch that would have been started, and would be useful for keep. A key that
-// is already watched is not watched again.
-func (s *Claims) Watch(now time.Time, k call.Key, places []call.Place, host string, keep time.Duration) {
+// Shadow records a prefetch that would have been started, and would be useful for keep. There is
+// at most one shadow of a key.
+func (s *Claims) Shadow(now time.Time, k call.Key, places []call.Place, host string, keep time.Duration) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.reviewLocked(now)
-	if s.ended || slices.ContainsFunc(s.open, func(c *Claim) bool { return c.watched() && c.key == k }) {
+	if s.ended || slices.ContainsFunc(s.open, func(c *Claim) bool { return c.shadow() && c.key == k }) {
 		return
 	}
 	s.addLocked(&Claim{
@@ -221,13 +220,13 @@ func (s *Claims) Watch(now time.Time, k call.Key, places []call.Place, host stri
 }
 
 // Called records a call: it uses a prefetch of that key in progress, of any session, and would have
-// used a watched one of its own.
+// used a shadow of its own.
 func (s *Claims) Called(now time.Time, k call.Key) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	s.reviewLocked(now)
 	for _, c := range s.open {
-		if c.watched() && c.key == k {
+		if c.shadow() && c.key == k {
 			c.settleLocked(call.Ready)
 		}
 	}
@@ -242,12 +241,12 @@ func (s *Claims) Called(now time.Time, k call.Key) {
 	s.sweepLocked()
 }
 
-// Invalidate records a change: watched claims that are stale would have been wasted.
+// Invalidate records a change: the shadows that are stale would have been wasted.
 func (s *Claims) Invalidate(stale func(call.Key, []call.Place) bool) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	for _, c := range s.open {
-		if c.watched() && stale(c.key, c.places) {
+		if c.shadow() && stale(c.key, c.places) {
 			c.settleLocked(call.Wasted)
 		}
 	}
@@ -265,7 +264,7 @@ func (s *Claims) reviewLocked(now time.Time) {
 	for _, c := range s.open {
 		switch {
 		case c.settled:
-		case c.watched() && now.After(c.expires):
+		case c.shadow() && now.After(c.expires):
 			c.settleLocked(call.Wasted)
 		case c.fate != nil:
 			if f := c.fate(); f != call.Pending {
@@ -301,12 +300,11 @@ func (s *Claims) End() {
 	s.reviewLocked(time.Time{})
 	for _, c := range s.open {
 		c.freeLocked()
-		switch {
-		case c.joined: // a call is waiting for it
-			c.settleLocked(call.Late)
-		default:
-			c.settleLocked(call.Wasted)
+		fate := call.Wasted
+		if c.joined { // a call is waiting for it
+			fate = call.Late
 		}
+		c.settleLocked(fate)
 		if c.cancel != nil {
 			c.cancel(ErrEnded)
 		}
@@ -315,10 +313,10 @@ func (s *Claims) End() {
 	s.scheduler.sessions--
 }
 
-// settleLocked counts the fate of a claim once, and labels the levels: a watched claim only those at
+// settleLocked counts the fate of a claim once, and labels the levels: a shadow only those at
 // level 0.
 func (c *Claim) settleLocked(f call.Fate) {
-	if c.settled || c.fate == nil && !c.watched() {
+	if c.settled || c.fate == nil && !c.shadow() {
 		return
 	}
 	c.settled = true
@@ -326,11 +324,11 @@ func (c *Claim) settleLocked(f call.Fate) {
 		return
 	}
 	used, why := f == call.Ready || f == call.Late, "accuracy"
-	if c.watched() {
-		why = "watched"
+	if c.shadow() {
+		why = "shadow"
 	}
 	for i, t := range []*throttle{&c.claims.throttle, &c.host.throttle} {
-		if !c.watched() || t.level == watching {
+		if !c.shadow() || t.level == shadowOnly {
 			c.claims.scheduler.changeLocked(t, why, func(t *throttle) { t.label(c.generations[i], used, f == call.Late) })
 		}
 	}

@@ -36,14 +36,13 @@ const (
 
 // server estimates whether an upstream handles calls serially, from the calls of all its instances.
 //
-// It compares two models of how long a call took that had its instance not to itself. If calls
-// run in parallel, the time since the call was sent is the tool's usual service time; if they run
-// serially, the time since another call last ended is. Calls that found the instance idle give
-// the usual service time. The model that is closer, by a clear likelihood ratio, gets a piece of
-// evidence. A call that ends before an older one that found the instance idle is evidence too. A
-// Beta posterior with decay combines the pieces.
+// Calls that found their instance idle give the usual service time of their tool. Any other call
+// compares two models: if calls run in parallel, that time has passed since the call was sent; if
+// they run serially, since another call last ended. The model that is closer, by a clear
+// likelihood ratio, gets a piece of evidence. A call that ends before an older one that found the
+// instance idle is evidence too. A Beta posterior with decay combines the pieces.
 type server struct {
-	evidence   predict.Concurrency // outlives the process, as a short session sees too little to be sure
+	evidence   predict.ConcurrencyEvidence // outlives the process, as a short session sees too little to be sure
 	is         Concurrency
 	outOfOrder bool                    // a call ended before an older one that its instance had started
 	tools      map[string]*serviceTime // tool → its service time
@@ -61,29 +60,29 @@ func newServer() *server { return &server{tools: make(map[string]*serviceTime)} 
 
 // presume sets the evidence from an earlier process, unless there is newer evidence or it is out of
 // range.
-func (v *server) presume(learned predict.Concurrency) {
+func (v *server) presume(learned predict.ConcurrencyEvidence) {
 	sum := learned.Parallel + learned.Serial
 	inRange := learned.Parallel >= 0 && learned.Serial >= 0 && sum <= maxEvidence
-	if v.evidence == (predict.Concurrency{}) && inRange {
+	if v.evidence == (predict.ConcurrencyEvidence{}) && inRange {
 		weight := min(1, presumed/max(sum, 1))
-		v.evidence = predict.Concurrency{Parallel: weight * learned.Parallel, Serial: weight * learned.Serial}
+		v.evidence = predict.ConcurrencyEvidence{Parallel: weight * learned.Parallel, Serial: weight * learned.Serial}
 		v.decide()
 	}
 }
 
 // learn records a call that has returned. It returns how long the call waited for prefetches, if
 // the upstream is serial.
-func (v *server) learn(i *instance, r *Run, now time.Time) (wait time.Duration) {
+func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 	took, after := now.Sub(r.began), now.Sub(later(r.began, r.ended))
-	usual := v.usual(r.tool)
+	usual := i.usual(r.tool)
 	shown := Unknown
 	switch {
 	case r.ambiguous:
 	case r.idle:
-		v.serviceTime(r.tool).add(logarithm(took))
+		i.serviceTime(r.tool).add(logarithm(took))
 	default:
-		shown = v.classify(i, r, took, after, usual)
-		v.add(shown)
+		shown = i.classify(r, took, after, usual)
+		i.add(shown)
 	}
 	wait = took - after // until the last earlier call ended
 	if r.ambiguous && usual > 0 {
@@ -91,9 +90,9 @@ func (v *server) learn(i *instance, r *Run, now time.Time) (wait time.Duration) 
 			return 0
 		}
 	}
-	serial := v.is == Serial && shown != Parallel
-	if v.is == Unknown && v.evidence.Parallel == 0 { // clear evidence counts before the estimate is sure
-		serial = r.ambiguous || shown == Serial && v.serviceTime(r.tool).variance < steadyVariance
+	serial := i.is == Serial && shown != Parallel
+	if i.is == Unknown && i.evidence.Parallel == 0 { // clear evidence counts before the estimate is sure
+		serial = r.ambiguous || shown == Serial && i.serviceTime(r.tool).variance < steadyVariance
 	}
 	if r.claim != nil || !serial {
 		return 0
@@ -101,17 +100,17 @@ func (v *server) learn(i *instance, r *Run, now time.Time) (wait time.Duration) 
 	return min(wait, i.prefetchTime-r.prefetchTime)
 }
 
-// classify returns what the latency of a call says that had the instance not to itself.
-func (v *server) classify(i *instance, r *Run, took, after, usual time.Duration) Concurrency {
+// classify returns what the latency of a call shows that did not find the instance idle.
+func (i *instance) classify(r *Run, took, after, usual time.Duration) Concurrency {
 	if usual == 0 {
 		return Unknown
 	}
 	refusal := took < usual/2 // perhaps
 	if oldest := i.oldest(); oldest != nil && oldest.idle && oldest.began.Before(r.began) && !refusal {
-		v.outOfOrder = true
+		i.outOfOrder = true
 		return Parallel
 	}
-	p := v.serviceTime(r.tool)
+	p := i.serviceTime(r.tool)
 	serialError, parallelError := logarithm(after)-p.mean, logarithm(took)-p.mean
 	switch ratio := (serialError*serialError - parallelError*parallelError) / (2 * p.variance); {
 	case ratio > minLogRatio:

@@ -52,7 +52,7 @@ func TestConcurrency(t *testing.T) {
 					calls = sharedBy(r, tt.agents, 500, tt.noise)
 				}
 				tt.run(calls)
-				d := speculate.New(speculate.Options{})
+				d := speculate.NewScheduler(speculate.Slots{})
 				watchConcurrency(d, calls, func(*work) { seen[known(d)]++ })
 			}
 			share := func(l speculate.Concurrency) float64 { return float64(seen[l]) / float64(seen[0]+seen[1]+seen[2]) }
@@ -74,7 +74,7 @@ func TestConcurrencyNeither(t *testing.T) {
 	for seed := range uint64(50) {
 		calls := traffic(rand.New(rand.NewPCG(seed, 1)), 200, 0.25)
 		two(calls)
-		d := speculate.New(speculate.Options{})
+		d := speculate.NewScheduler(speculate.Slots{})
 		watchConcurrency(d, calls, func(*work) { seen[known(d)]++ })
 	}
 	if got := float64(seen[speculate.Parallel]) / float64(seen[0]+seen[1]+seen[2]); got > 0.3 {
@@ -90,7 +90,7 @@ func TestConcurrencyChanges(t *testing.T) {
 		part := calls[i*third : (i+1)*third]
 		run(part)
 	}
-	d := speculate.New(speculate.Options{})
+	d := speculate.NewScheduler(speculate.Slots{})
 	n := 0
 	watchConcurrency(d, calls[:3*third], func(*work) {
 		n++
@@ -139,7 +139,7 @@ func (o overlap) play(d *speculate.Scheduler, n int, second string) {
 func TestConcurrencySaysNothing(t *testing.T) {
 	for _, second := range []string{"unheard of", "t cut", "t"} {
 		for _, o := range []overlap{{10, 100, 200}, {10, 100, 110}, {10, 100, 100}, {10, 300, 110}} {
-			d := speculate.New(speculate.Options{})
+			d := speculate.NewScheduler(speculate.Slots{})
 			alone(d, "t", 100)
 			for n := range 4 {
 				o.play(d, n, second)
@@ -154,7 +154,7 @@ func TestConcurrencySaysNothing(t *testing.T) {
 // TestAbandoned: the upstream may still run an abandoned call, so latencies of later calls are not
 // used as usual latencies.
 func TestAbandoned(t *testing.T) {
-	d := speculate.New(speculate.Options{})
+	d := speculate.NewScheduler(speculate.Slots{})
 	for i := range 10 {
 		began(d, 1, "t", nil, at(1000*i))
 		cut(d, 1, at(1000*i+1))
@@ -173,7 +173,7 @@ func TestAbandoned(t *testing.T) {
 // TestAbandonedGone: the upstream is assumed to run an abandoned call no longer than its usual
 // latency.
 func TestAbandonedGone(t *testing.T) {
-	d := speculate.New(speculate.Options{})
+	d := speculate.NewScheduler(speculate.Slots{})
 	alone(d, "t", 100)
 	for n := range 3 {
 		now := at(1000 * n)
@@ -194,9 +194,9 @@ func TestAbandonedGone(t *testing.T) {
 // teach sets the scheduler's estimate of an upstream.
 func teach(d *speculate.Scheduler, is speculate.Concurrency) {
 	if is == speculate.Serial {
-		d.PresumeConcurrency(up.Key, predict.Concurrency{Serial: 3})
+		d.PresumeConcurrency(up.Key, predict.ConcurrencyEvidence{Serial: 3})
 	} else {
-		d.PresumeConcurrency(up.Key, predict.Concurrency{Parallel: 3})
+		d.PresumeConcurrency(up.Key, predict.ConcurrencyEvidence{Parallel: 3})
 	}
 }
 
@@ -206,23 +206,23 @@ func TestPresume(t *testing.T) {
 	parallel, serial := overlap{10, 100, 110}, overlap{10, 100, 200}
 	for _, tt := range []struct {
 		name    string
-		learned predict.Concurrency
+		learned predict.ConcurrencyEvidence
 		seen    overlap
 		times   int
 		want    speculate.Concurrency
 	}{
-		{"nothing", predict.Concurrency{}, parallel, 0, speculate.Unknown},
-		{"not a number", predict.Concurrency{Parallel: math.NaN()}, parallel, 0, speculate.Unknown},
-		{"negative", predict.Concurrency{Parallel: -1, Serial: 2}, parallel, 0, speculate.Unknown},
-		{"more than there can be", predict.Concurrency{Serial: 1e9}, parallel, 0, speculate.Unknown},
-		{"serial", predict.Concurrency{Serial: 3}, parallel, 0, speculate.Serial},
-		{"evidence adds up", predict.Concurrency{Parallel: 1.9}, parallel, 1, speculate.Parallel},
-		{"one says otherwise", predict.Concurrency{Serial: 3}, parallel, 1, speculate.Serial},
-		{"two do", predict.Concurrency{Parallel: 3}, serial, 2, speculate.Unknown},
-		{"many do", predict.Concurrency{Parallel: 10}, serial, 12, speculate.Serial},
+		{"nothing", predict.ConcurrencyEvidence{}, parallel, 0, speculate.Unknown},
+		{"not a number", predict.ConcurrencyEvidence{Parallel: math.NaN()}, parallel, 0, speculate.Unknown},
+		{"negative", predict.ConcurrencyEvidence{Parallel: -1, Serial: 2}, parallel, 0, speculate.Unknown},
+		{"more than there can be", predict.ConcurrencyEvidence{Serial: 1e9}, parallel, 0, speculate.Unknown},
+		{"serial", predict.ConcurrencyEvidence{Serial: 3}, parallel, 0, speculate.Serial},
+		{"evidence adds up", predict.ConcurrencyEvidence{Parallel: 1.9}, parallel, 1, speculate.Parallel},
+		{"one says otherwise", predict.ConcurrencyEvidence{Serial: 3}, parallel, 1, speculate.Serial},
+		{"two do", predict.ConcurrencyEvidence{Parallel: 3}, serial, 2, speculate.Unknown},
+		{"many do", predict.ConcurrencyEvidence{Parallel: 10}, serial, 12, speculate.Serial},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := speculate.New(speculate.Options{})
+			d := speculate.NewScheduler(speculate.Slots{})
 			d.PresumeConcurrency(up.Key, tt.learned)
 			alone(d, "t", 100)
 			for n := range tt.times {
@@ -242,7 +242,7 @@ func TestConcurrencyNoHarm(t *testing.T) {
 		for seed := range uint64(20) {
 			calls := traffic(rand.New(rand.NewPCG(seed, 4)), 150, noise)
 			sideBySide(calls)
-			d := speculate.New(speculate.Options{})
+			d := speculate.NewScheduler(speculate.Slots{})
 			watchConcurrency(d, calls, func(*work) {})
 			if n, _ := d.Harmed(speculate.ForegroundWait); n > 0 {
 				harmed++

@@ -13,16 +13,16 @@ import (
 // decision is the choice among the candidates that follow one answer. It is reported once it is known
 // which of them were called in time.
 type decision struct {
-	event record.Event     // what is reported
-	until time.Time        // the latest time of a useful call
-	stale [maxOptions]bool // by index in event.Top: its answer has been invalidated
+	event record.Event        // what is reported
+	until time.Time           // the latest time of a useful call
+	stale [maxCandidates]bool // by index in event.Top: its answer has been invalidated
 }
 
 // Limits of open decisions.
 const (
-	maxDecisions = 6  // per session and upstream
-	maxOptions   = 48 // per decision
-	maxTop       = 5
+	maxDecisions  = 6  // per session and upstream
+	maxCandidates = 48 // per decision
+	maxTop        = 5  // candidates reported of each
 )
 
 // decisions are the open decisions of a session with one upstream.
@@ -39,15 +39,15 @@ func (b *decisions) begin(d *decision) {
 	}
 }
 
-// consider records what was decided about a candidate: why it is not prefetched, or "".
-func (d *decision) consider(c *predict.Candidate, why enrich.Reason) {
+// add records what was decided about a candidate: why it is not prefetched, or "".
+func (d *decision) add(c *predict.Candidate, why enrich.Reason) {
 	if why == "" {
 		d.event.Issued++
 	} else {
 		d.event.Declined[string(why)]++
 	}
 	earlier := why == enrich.InFlight || why == enrich.Stored // an earlier decision has it
-	if earlier || len(d.event.Top) >= maxOptions {
+	if earlier || len(d.event.Top) >= maxCandidates {
 		return
 	}
 	size := float64(c.Bytes)

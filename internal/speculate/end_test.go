@@ -14,7 +14,7 @@ import (
 // TestHang: a call that does not return is cancelled at the deadline, and its slot is free.
 func TestHang(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d := newScheduler(speculate.Options{PerSession: 1})
+		d := newScheduler(speculate.Slots{PerSession: 1})
 		s := d.NewClaims("")
 		b := begin(t, s, newBet(1))
 		time.Sleep(30*time.Second - time.Nanosecond)
@@ -43,7 +43,7 @@ func TestHang(t *testing.T) {
 // from all sessions together. A serial one gets none while a call is in progress.
 func TestOneAtATime(t *testing.T) {
 	for _, is := range []speculate.Concurrency{speculate.Unknown, speculate.Serial} {
-		d := speculate.New(speculate.Options{})
+		d := speculate.NewScheduler(speculate.Slots{})
 		if is == speculate.Serial {
 			teach(d, is)
 		}
@@ -63,7 +63,7 @@ func TestOneAtATime(t *testing.T) {
 // TestDropUnless: a prefetch that is no longer worth its cost is cancelled, unless a call of any
 // session has joined it.
 func TestDropUnless(t *testing.T) {
-	d := newScheduler(speculate.Options{PerSession: 5})
+	d := newScheduler(speculate.Slots{PerSession: 5})
 	s := d.NewClaims("")
 	poor, good, joined, shared := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3)), begin(t, s, newBet(4))
 	s.Called(start, joined.key)

@@ -8,7 +8,7 @@ import (
 // Throttle is a throttle without a scheduler.
 type Throttle struct{ t throttle }
 
-func NewThrottle() *Throttle                       { return &Throttle{throttle{level: normal}} }
+func NewThrottle() *Throttle                       { return &Throttle{throttle{level: Normal}} }
 func (t *Throttle) Level() int                     { return t.t.level }
 func (t *Throttle) Era() int                       { return t.t.generation }
 func (t *Throttle) Started()                       { t.t.started() }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestHarm(t *testing.T) {
-	d := newScheduler(speculate.Options{})
+	d := newScheduler(speculate.Slots{})
 	s := d.NewClaims("")
 	d.Harm(host, nil, speculate.ForegroundWait, 999*time.Microsecond)
 	wantRoom(t, s, host, "3 1 false") // too short to count
@@ -53,7 +53,7 @@ func TestHarm(t *testing.T) {
 // level, once per prefetch. A 429 that another replica got counts at that replica only.
 func TestLimited(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
-		d := newScheduler(speculate.Options{})
+		d := newScheduler(speculate.Slots{})
 		s, now := d.NewClaims(""), time.Now()
 		d.Limited(host, elsewhere, now)
 		b := begin(t, s, newBet(1))
@@ -74,7 +74,7 @@ func TestLimited(t *testing.T) {
 
 // TestHarmOfWaiting: if a call at a serial upstream has to wait for a prefetch, that is harm.
 func TestHarmOfWaiting(t *testing.T) {
-	d := speculate.New(speculate.Options{})
+	d := speculate.NewScheduler(speculate.Slots{})
 	teach(d, speculate.Serial)
 	a, b := d.NewClaims(""), d.NewClaims("")
 	g := begin(t, a, newBet(1))
@@ -105,7 +105,7 @@ func TestHarmOfGivenUp(t *testing.T) {
 // givenUp makes such a call before the prefetch is abandoned or, if sent is false, after it. over
 // says that the prefetch's fate is known by then.
 func givenUp(t *testing.T, sent, over bool) {
-	d := speculate.New(speculate.Options{})
+	d := speculate.NewScheduler(speculate.Slots{})
 	alone(d, "t", 100)
 	teach(d, speculate.Serial)
 	s := d.NewClaims("")
@@ -136,7 +136,7 @@ func givenUp(t *testing.T, sent, over bool) {
 // TestNoHarmOfCut: a call that waits for another call that was abandoned is not harmed by a
 // prefetch.
 func TestNoHarmOfCut(t *testing.T) {
-	d := speculate.New(speculate.Options{})
+	d := speculate.NewScheduler(speculate.Slots{})
 	alone(d, "t", 100)
 	teach(d, speculate.Serial)
 	s := d.NewClaims("")
@@ -158,7 +158,7 @@ func TestNoHarmOfCut(t *testing.T) {
 // not harm. Neither is the wait of another prefetch.
 func TestHarmOfGivenUpUnclear(t *testing.T) {
 	for _, prefetch := range []bool{false, true} {
-		d := speculate.New(speculate.Options{})
+		d := speculate.NewScheduler(speculate.Slots{})
 		for i, ms := range []int{70, 100, 140, 70, 100, 140} { // latencies that vary
 			began(d, 1, "t", nil, at(1000*i-10_000))
 			ended(d, 1, at(1000*i-10_000+ms))
@@ -188,7 +188,7 @@ func TestHarmOfGivenUpUnclear(t *testing.T) {
 // TestNoHarmOfJoined: a call that waits for a prefetch which another call has joined is not
 // harmed, as it would have waited for that call.
 func TestNoHarmOfJoined(t *testing.T) {
-	d := speculate.New(speculate.Options{})
+	d := speculate.NewScheduler(speculate.Slots{})
 	teach(d, speculate.Serial)
 	s := d.NewClaims("")
 	g := begin(t, s, newBet(1))
@@ -204,7 +204,7 @@ func TestNoHarmOfJoined(t *testing.T) {
 
 // TestWaitedBefore: waits for prefetches before a scheduler's first report of a host are not its harm.
 func TestWaitedBefore(t *testing.T) {
-	d := newScheduler(speculate.Options{})
+	d := newScheduler(speculate.Slots{})
 	d.Limited(host, false, time.Now()) // the host is known before the report
 	for _, test := range []struct {
 		sum  time.Duration
@@ -220,7 +220,7 @@ func TestWaitedBefore(t *testing.T) {
 // TestContextOfForgotten: the context of a prefetch that is not tracked any more, as too many are open, is
 // released.
 func TestContextOfForgotten(t *testing.T) {
-	s := newScheduler(speculate.Options{}).NewClaims("")
+	s := newScheduler(speculate.Slots{}).NewClaims("")
 	first := begin(t, s, newBet(0))
 	first.claim.Done()
 	for i := range 256 {

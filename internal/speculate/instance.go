@@ -34,7 +34,7 @@ type Run struct {
 	claim        *Claim        // of a prefetch; nil for a call
 	idle         bool          // it found the instance idle
 	ambiguous    bool          // it overlapped an abandoned call, so its latency is not usable
-	until        time.Time     // if abandoned: the instance may be running it until then; else zero
+	until        time.Time     // until which the instance may still be running it; zero unless it is abandoned
 	ended        time.Time     // when another call last ended; zero for none
 	prefetchTime time.Duration // the instance's prefetchTime when it began
 }
@@ -69,7 +69,7 @@ func (d *Scheduler) Sent(r *Run, up *Upstream, tool string, claim *Claim, now ti
 	r.sent.Store(now.UnixNano())
 	r.instance, r.tool, r.began, r.claim = i, tool, now, claim
 	r.idle, r.until, r.ended, r.prefetchTime = len(i.calls) == 0, time.Time{}, time.Time{}, i.prefetchTime
-	r.ambiguous = slices.ContainsFunc(i.calls, func(o *Run) bool { return !o.until.IsZero() })
+	r.ambiguous = slices.ContainsFunc(i.calls, (*Run).abandoned)
 	if claim != nil {
 		i.lastClaim, claim.host.sent = claim, now
 	}
@@ -134,10 +134,10 @@ func (d *Scheduler) AnsweredLate(r *Run, now time.Time) {
 func (d *Scheduler) endLocked(r *Run, now time.Time) {
 	i := r.instance
 	i.advance(now)
-	if !i.remove(r) || !r.until.IsZero() {
+	if !i.remove(r) || r.abandoned() {
 		return
 	}
-	if wait := i.learn(i, r, now); wait > 0 {
+	if wait := i.learn(r, now); wait > 0 {
 		d.harmLocked(i.lastClaim.host, i.lastClaim.claims, ForegroundWait, wait)
 	}
 	for _, o := range i.calls {
@@ -146,7 +146,7 @@ func (d *Scheduler) endLocked(r *Run, now time.Time) {
 }
 
 func (r *Run) abandonLocked(now time.Time) {
-	if !r.until.IsZero() {
+	if r.abandoned() {
 		return
 	}
 	i := r.instance
@@ -182,9 +182,12 @@ func (i *instance) advance(now time.Time) {
 		i.at = now
 	}
 	i.calls = slices.DeleteFunc(i.calls, func(r *Run) bool {
-		return !r.until.IsZero() && now.After(r.until)
+		return r.abandoned() && now.After(r.until)
 	})
 }
+
+// abandoned reports whether no answer is awaited any more. The instance may still be running it.
+func (r *Run) abandoned() bool { return !r.until.IsZero() }
 
 // unjoined reports whether r is a prefetch that no call has joined. A call that waits for a joined
 // prefetch waits for another call.
@@ -193,7 +196,7 @@ func (r *Run) unjoined() bool { return r.claim != nil && !r.claim.joined }
 // oldest returns the oldest call in progress, or nil.
 func (i *instance) oldest() *Run {
 	for _, r := range i.calls {
-		if r.until.IsZero() {
+		if !r.abandoned() {
 			return r
 		}
 	}
@@ -210,9 +213,9 @@ func (i *instance) room() int {
 	free, abandoned := 1-len(i.claims), 0
 	for _, r := range i.calls {
 		switch {
-		case !r.until.IsZero() && r.claim != nil:
+		case r.abandoned() && r.claim != nil:
 			abandoned++
-		case r.until.IsZero() && (r.claim != nil || i.is == Serial):
+		case !r.abandoned() && (r.claim != nil || i.is == Serial):
 			free = 0
 		}
 	}
@@ -224,7 +227,7 @@ func (i *instance) room() int {
 
 // busy reports whether a call is in progress.
 func (i *instance) busy() bool {
-	return slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == nil && r.until.IsZero() })
+	return slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == nil && !r.abandoned() })
 }
 
 // abandonClaim abandons the call of a claim.

@@ -14,7 +14,7 @@ func TestConcurrencyHarm(t *testing.T) {
 	for _, noise := range []float64{0, 0.5} {
 		calls := traffic(rand.New(rand.NewPCG(3, 4)), 500, noise)
 		inLine(calls)
-		d := speculate.New(speculate.Options{})
+		d := speculate.NewScheduler(speculate.Slots{})
 		before, serial, harmed, missed, wrong := 0.0, false, 0, 0, 0
 		watchConcurrency(d, calls, func(c *work) {
 			_, waited := d.Harmed(speculate.ForegroundWait)
@@ -53,7 +53,7 @@ func FuzzConcurrency(f *testing.F) {
 	// A call that is abandoned, one long after it, and one that is recorded late.
 	f.Add([]byte("\x00\x10\x81\x00\x40\x20\x00\xff\x40\xff\x00\x20\x40\x30"))
 	f.Fuzz(func(t *testing.T, story []byte) {
-		d := speculate.New(speculate.Options{})
+		d := speculate.NewScheduler(speculate.Slots{})
 		s := d.NewClaims("")
 		open := make(map[byte]*speculate.Run)
 		for i := 0; len(story) >= 2; i, story = i+1, story[2:] {

@@ -118,7 +118,7 @@ func (w *Worker) save(o *learned) {
 		return
 	}
 	o.changed = false
-	if _, evidence := w.Scheduler.Concurrency(o.lease.Key); evidence != (predict.Concurrency{}) {
+	if _, evidence := w.Scheduler.Concurrency(o.lease.Key); evidence != (predict.ConcurrencyEvidence{}) {
 		o.model.SetConcurrency(evidence)
 	}
 	name, store, model := o.lease.Name, o.storage, o.model.Snapshot()

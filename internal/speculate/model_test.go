@@ -21,7 +21,7 @@ import (
 // Its upstream is parallel.
 type modelScheduler struct {
 	scheduler *speculate.Scheduler
-	opt       speculate.Options
+	opt       speculate.Slots
 	hosts     map[string]*modelThrottle
 	sessions  []*modelSession
 	seen      map[string]int // what has come to pass
@@ -267,7 +267,7 @@ func (d *modelScheduler) step(o op) {
 			return w.key == key(k)
 		})
 	case "watch":
-		s.Watch(time.Now(), key(k), nil, host, time.Second)
+		s.Shadow(time.Now(), key(k), nil, host, time.Second)
 		d.expire(s)
 		d.settle(s, false)
 		if !s.ended && !slices.ContainsFunc(s.watched, func(w *modelWatch) bool { return w.key == key(k) }) {
@@ -344,7 +344,7 @@ func (d *modelScheduler) check() {
 		}
 		for _, host := range []string{"a", "b"} {
 			want, watch := d.room(s, host)
-			if got := s.Room(host, up); got.Slots != want || got.Watch != watch {
+			if got := s.Room(host, up); got.Slots != want || got.Shadow != watch {
 				d.fail("session %d at %s: got %+v, want %d, %v", i, host, got, want, watch)
 			}
 		}
@@ -391,7 +391,7 @@ func TestModel(t *testing.T) {
 		history := rapid.SliceOfN(rapid.Custom(drawOp), 200, 600).Draw(rt, "history")
 		var blame string
 		bubble.Test(t, func(t *testing.T) {
-			o := speculate.Options{PerSession: 3, Total: 5, Deadline: 2 * time.Second}
+			o := speculate.Slots{PerSession: 3, Total: 5, Deadline: 2 * time.Second}
 			d := &modelScheduler{scheduler: newScheduler(o), opt: o, hosts: make(map[string]*modelThrottle), seen: seen}
 			d.play(history)
 			blame = d.blame

@@ -33,7 +33,7 @@ type task struct {
 	do       func()
 }
 
-// Limits of the queue, whose tasks are only useful while fresh. A client that calls faster leaves
+// Limits of the queue. Its tasks are only useful while fresh. A client that calls faster leaves
 // no time to prefetch, and is not observed.
 const (
 	maxTasks       = 2048
@@ -141,8 +141,8 @@ func (q *queue) runTasks() (ended bool) {
 	}
 }
 
-// saveNow saves learned state after the queued tasks, and returns when that is done.
-func (q *queue) saveNow() {
+// flush saves learned state after the queued tasks, and returns when that is done.
+func (q *queue) flush() {
 	q.mu.Lock()
 	done := q.done
 	q.mu.Unlock()

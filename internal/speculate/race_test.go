@@ -27,7 +27,7 @@ type crowd struct {
 // no prefetch may be left.
 func TestManySessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		c := &crowd{scheduler: speculate.New(speculate.Options{Deadline: time.Second})}
+		c := &crowd{scheduler: speculate.NewScheduler(speculate.Slots{Deadline: time.Second})}
 		stop := make(chan struct{})
 		var others, workers sync.WaitGroup
 		others.Go(func() { c.meddle(stop) })
@@ -55,7 +55,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 			return
 		case <-time.After(50 * time.Millisecond):
 		}
-		c.scheduler.Configure(speculate.Options{Deadline: time.Second, Total: 16 + i%16})
+		c.scheduler.Configure(speculate.Slots{Deadline: time.Second, Total: 16 + i%16})
 		c.scheduler.Stats()
 		c.scheduler.Events()
 		c.scheduler.Concurrency(fmt.Sprint(i % 3))
@@ -80,8 +80,8 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 		for range room.Slots {
 			next := key(r.IntN(20))
 			next.Upstream = k.Upstream
-			if room.Watch {
-				s.Watch(now, next, nil, host, time.Second)
+			if room.Shadow {
+				s.Shadow(now, next, nil, host, time.Second)
 			} else {
 				c.prefetch(ctx, s, next, host, r)
 			}

@@ -19,14 +19,14 @@ var (
 	ErrEnded    = errors.New("the prefetch's session has ended")
 )
 
-// Options limit the prefetches in progress. Fields that are not positive take their defaults.
-type Options struct {
+// Slots limit the prefetches in progress. Fields that are not positive take their defaults.
+type Slots struct {
 	PerSession int           // per session; default 3, at most 256
 	Total      int           // in the process; default 16
-	Deadline   time.Duration // of a prefetch that no call has joined; default 30 s
+	Deadline   time.Duration // how long one prefetch may hold a slot; default 30 s
 }
 
-func (o Options) withDefaults() Options {
+func (o Slots) withDefaults() Slots {
 	if o.PerSession <= 0 {
 		o.PerSession = 3
 	}
@@ -50,7 +50,7 @@ const (
 // Scheduler starts the prefetches of a process. It and its sessions are safe for concurrent use.
 type Scheduler struct {
 	mu        sync.Mutex
-	opt       Options
+	slots     Slots
 	hosts     *simplelru.LRU[string, *host]
 	servers   *simplelru.LRU[string, *server] // by Upstream.Key
 	instances *simplelru.LRU[uint64, *instance]
@@ -66,10 +66,10 @@ type host struct {
 	waited time.Duration // total wait of its calls for prefetches in the queue of its limits; negative before the first report
 }
 
-// New returns a scheduler.
-func New(o Options) *Scheduler {
+// NewScheduler returns a scheduler.
+func NewScheduler(o Slots) *Scheduler {
 	return &Scheduler{
-		opt: o.withDefaults(), hosts: newLRU[string, *host](),
+		slots: o.withDefaults(), hosts: newLRU[string, *host](),
 		servers: newLRU[string, *server](), instances: newLRU[uint64, *instance](),
 	}
 }
@@ -79,11 +79,11 @@ func newLRU[K comparable, V any]() *simplelru.LRU[K, V] {
 	return l
 }
 
-// Configure replaces the options. Prefetches in progress keep their deadlines.
-func (d *Scheduler) Configure(o Options) {
+// Configure replaces the limits. Prefetches in progress keep their deadlines.
+func (d *Scheduler) Configure(o Slots) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.opt = o.withDefaults()
+	d.slots = o.withDefaults()
 }
 
 // getLocked returns the value of a key, which is made if there is none, and marks it as used.
@@ -98,7 +98,7 @@ func getLocked[K comparable, V any](all *simplelru.LRU[K, V], key K, make func()
 
 func (d *Scheduler) hostLocked(name string) *host {
 	return getLocked(d.hosts, name, func() *host {
-		return &host{throttle: throttle{of: record.Event{Host: name}, level: normal}, waited: -1}
+		return &host{throttle: throttle{event: record.Event{Host: name}, level: Normal}, waited: -1}
 	})
 }
 
@@ -111,20 +111,20 @@ func (d *Scheduler) instanceLocked(up *Upstream) *instance {
 }
 
 // PresumeConcurrency sets the evidence of an upstream's concurrency from an earlier process.
-func (d *Scheduler) PresumeConcurrency(key string, learned predict.Concurrency) {
+func (d *Scheduler) PresumeConcurrency(key string, learned predict.ConcurrencyEvidence) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.serverLocked(key).presume(learned)
 }
 
 // Concurrency returns the concurrency of an upstream, with the evidence for it.
-func (d *Scheduler) Concurrency(key string) (Concurrency, predict.Concurrency) {
+func (d *Scheduler) Concurrency(key string) (Concurrency, predict.ConcurrencyEvidence) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if v, ok := d.servers.Peek(key); ok {
 		return v.is, v.evidence
 	}
-	return Unknown, predict.Concurrency{}
+	return Unknown, predict.ConcurrencyEvidence{}
 }
 
 // Stats is a snapshot of the scheduler.
@@ -140,7 +140,7 @@ func (d *Scheduler) Stats() Stats {
 	defer d.mu.Unlock()
 	s := Stats{Sessions: d.sessions, UnderWay: d.underWay, Hosts: make(map[string]int)}
 	for _, h := range d.hosts.Values() {
-		s.Hosts[h.of.Host] = h.level
+		s.Hosts[h.event.Host] = h.level
 	}
 	return s
 }
@@ -176,7 +176,7 @@ func (d *Scheduler) changeLocked(t *throttle, why string, do func(*throttle)) {
 	if t.level == from {
 		return
 	}
-	e := t.of
+	e := t.event
 	e.Kind, e.From, e.To, e.Why = record.Level, from, t.level, why
 	d.reportLocked(e)
 }

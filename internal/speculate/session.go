@@ -29,8 +29,8 @@ type pairState struct {
 	*sessionState
 	learned   *learned
 	lease     *Upstream // at its last call
-	predict   *predict.Session
-	choose    Chooser // candidates after its last answer
+	predictor *predict.Session
+	chooser   Chooser // of the candidates after its last answer
 	trace     Trace   // of the last answered call
 	decisions decisions
 	begun     []*Fetch // by the choice in progress
@@ -56,12 +56,12 @@ func (s *sessionState) pair(up *Upstream) *pairState {
 		if p != nil {
 			p.endDecisions(time.Now())
 		}
-		p = &pairState{sessionState: s, learned: o, predict: o.model.Begin(s.session.ID, s.session.Multiplexed)}
+		p = &pairState{sessionState: s, learned: o, predictor: o.model.Begin(s.session.ID, s.session.Multiplexed)}
 		s.pairs[up.Key] = p
 		o.checkTools()
 	}
 	p.lease, o.changed = up, true
-	p.choose.Claims, p.choose.Upstream = s.claims, up
+	p.chooser.Claims, p.chooser.Upstream = s.claims, up
 	return p
 }
 
@@ -81,7 +81,7 @@ func (w *Worker) called(c *Call) {
 	}
 	p.decisions.call(c.Tool, arguments, c.At)
 	s.addIntent(arguments)
-	p.predict.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
+	p.predictor.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
 	if c.Effect.Changes() {
 		s.invalidate(c.Effect.Places)
 	}
@@ -90,13 +90,17 @@ func (w *Worker) called(c *Call) {
 
 // answered handles the end of a call, and decides what to prefetch. The result has no body if it is
 // not read; size is that of the whole.
-func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement) {
+func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Reply) {
 	s := w.session(c.Session)
 	if r.Comparison != dedup.NotCompared {
 		w.compared(c, r.Comparison == dedup.Same)
 	}
 	if r.JoinWait > 0 { // a call waited for a prefetch in vain
-		w.harm(s, c.Host, ForegroundWait, r.JoinWait)
+		var claims *Claims
+		if s != nil {
+			claims = s.claims
+		}
+		w.Scheduler.Harm(c.Host, claims, ForegroundWait, r.JoinWait)
 	}
 	if s == nil || c.ID == 0 {
 		return
@@ -111,13 +115,13 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 	if took > 0 && r.Complete { // a served or cancelled call says nothing about latency
 		result.At = c.At.Add(took)
 	}
-	p.predict.Result(result)
+	p.predictor.Result(result)
 	p.decisions.reportDue(r.At, false, w.Decided)
 	w.publish(p.learned, c.Tool)
 	p.trace = c.Trace
-	begun := p.offer(time.Now(), c)
+	begun := p.predictNext(time.Now(), c)
 	if reply != nil {
-		reply <- Announcement{begun, s.intentWords()}
+		reply <- Reply{begun, s.intentWords()}
 	}
 }
 
@@ -140,15 +144,6 @@ func (w *Worker) compared(c *Call, same bool) {
 	}
 }
 
-// harm counts harm against the prefetches to a host, and of a session if it is known.
-func (w *Worker) harm(s *sessionState, host string, what Harm, wait time.Duration) {
-	var of *Claims
-	if s != nil {
-		of = s.claims
-	}
-	w.Scheduler.Harm(host, of, what, wait)
-}
-
 // invalidate withdraws predictions of answers that a change of the places makes stale, of any
 // upstream; with nil all of them.
 func (s *sessionState) invalidate(places []call.Place) {
@@ -162,7 +157,7 @@ func (s *sessionState) invalidate(places []call.Place) {
 			get := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
 			return m == nil || touches(m.Reads(get))
 		}
-		p.predict.Invalidate(stale)
+		p.predictor.Invalidate(stale)
 		p.decisions.invalidate(stale)
 	}
 	s.claims.Invalidate(func(_ call.Key, read []call.Place) bool { return touches(read) })
@@ -175,14 +170,14 @@ func (s *sessionState) end(now time.Time) {
 	s.claims.End()
 	for _, p := range s.pairs {
 		p.endDecisions(now)
-		p.predict.End()
+		p.predictor.End()
 		p.learned.changed = true
 	}
 }
 
 // endDecisions reports the open decisions. No candidate waits for a slot any more.
 func (p *pairState) endDecisions(now time.Time) {
-	p.choose.DropWaiting(p)
+	p.chooser.DropWaiting(p)
 	p.decisions.reportDue(now, true, p.w.Decided)
 }
 
@@ -215,11 +210,11 @@ func (s *sessionState) addIntent(arguments string) {
 	}
 }
 
-// offer predicts the next calls, and begins the prefetches that are worth it.
-func (p *pairState) offer(now time.Time, c *Call) []*Fetch {
+// predictNext predicts the next calls, and begins the prefetches that are worth it.
+func (p *pairState) predictNext(now time.Time, c *Call) []*Fetch {
 	rules := p.w.Rules()
-	found := p.predict.Candidates(now)
-	p.choose.Offer(now, found, rules, p)
+	found := p.predictor.Candidates(now)
+	p.chooser.Replace(now, found, rules, p)
 	p.decisions.begin(&decision{until: now.Add(rules.Age(p.lease.Exclusive)), event: record.Event{
 		Kind: record.Decision, At: now, Session: p.session.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
 		Candidates: len(found),
@@ -232,21 +227,21 @@ func (p *pairState) offer(now time.Time, c *Call) []*Fetch {
 func (p *pairState) decide(now time.Time) []*Fetch {
 	w, rules := p.w, p.w.Rules()
 	if rules.Off() {
-		p.choose.DropWaiting(p)
+		p.chooser.DropWaiting(p)
 		return nil
 	}
 	host := p.lease.Host()
 	w.reportWait(host)
 	p.claims.Review(now)
 	p.begun = nil
-	p.choose.Choose(now, rules, Situation{Host: host, Spent: p.dollars, Keywords: p.intentWords()}, p)
+	p.chooser.Choose(now, rules, Situation{Host: host, Spent: p.dollars, Keywords: p.intentWords()}, p)
 	return p.begun
 }
 
 // MayPrefetch returns the reason why a candidate must not be prefetched now, if any. Its tool may
 // have been barred since it was predicted, or its model or schema may have changed.
 func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
-	if why := p.predict.Recheck(c); why != "" && why != enrich.Shadow {
+	if why := p.predictor.Recheck(c); why != "" && why != enrich.Shadow {
 		return Eligibility{Reason: why}
 	}
 	v := p.lease.MayPrefetch(c)
@@ -259,7 +254,7 @@ func (w *Worker) reportWait(host string) { w.Scheduler.Waited(host, w.Waited(hos
 
 // Declined records a candidate that is dropped.
 func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
-	p.decisions.newest.consider(c, why)
+	p.decisions.newest.add(c, why)
 }
 
 // Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
@@ -285,7 +280,7 @@ func (p *pairState) Begin(c *predict.Candidate, v *Eligibility) (refused string)
 		return refused
 	}
 	p.dollars += c.Model.Cost.Dollars
-	p.decisions.newest.consider(c, "")
+	p.decisions.newest.add(c, "")
 	p.begun = append(p.begun, f)
 	return ""
 }
@@ -304,11 +299,11 @@ func joinTimeout(g *predict.Candidate) time.Duration {
 func (p *pairState) fetched(f *Fetch, r FetchResult) {
 	w, up, tool, host := p.w, f.Call.Upstream, f.Call.Tool, f.Call.Host
 	if r.Displaced {
-		w.harm(p.sessionState, host, Eviction, 0)
+		w.Scheduler.Harm(host, p.claims, Eviction, 0)
 	}
 	switch {
 	case r.Limited:
-		w.harm(p.sessionState, host, RateLimited, 0)
+		w.Scheduler.Harm(host, p.claims, RateLimited, 0)
 	case r.Bar != "":
 		p.bar(up, tool, r.Bar)
 	case r.Crashed:
@@ -336,11 +331,11 @@ func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, bod
 	if body != nil && p.decisions.newest != nil {
 		r := read(body, size)
 		r.At = now
-		follows := p.predict.Suppose(*g, r, now)
-		p.choose.Add(follows)
+		follows := p.predictor.Suppose(*g, r, now)
+		p.chooser.Add(follows)
 		p.decisions.newest.event.Candidates += len(follows)
 	}
-	if p.choose.Open() > 0 {
+	if p.chooser.Waiting() > 0 {
 		p.decide(now)
 	}
 }
@@ -352,7 +347,7 @@ func (p *pairState) clientRequested(up *Upstream, tool string, certain bool) {
 		p.bar(up, tool, "its prefetch asked the client a question")
 		return
 	}
-	p.w.queue.add(task{required: true, do: func() { p.w.harm(p.sessionState, up.Host(), Question, 0) }})
+	p.w.queue.add(task{required: true, do: func() { p.w.Scheduler.Harm(up.Host(), p.claims, Question, 0) }})
 }
 
 // bar bars a tool from prefetching, on any goroutine. It takes effect at once, as waiting candidates
@@ -365,7 +360,7 @@ func (p *pairState) bar(up *Upstream, tool, why string) {
 		o.model.Bar(tool, why)
 		w.updateProven(o, tool)
 		w.save(o) // at once, so that it is not lost
-		w.harm(p.sessionState, up.Host(), Question, 0)
+		w.Scheduler.Harm(up.Host(), p.claims, Question, 0)
 		w.Log.Warn("tool barred from prefetching", "upstream", up.Name, "tool", tool, "reason", why)
 	}})
 }

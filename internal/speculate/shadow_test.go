@@ -78,7 +78,7 @@ func TestConcurrencyShadowed(t *testing.T) {
 			for seed := range uint64(runs) {
 				for _, serial := range []bool{true, false} {
 					calls := shadowed(rand.New(rand.NewPCG(seed, 1)), tt.tools, tt.noise, serial)
-					d, before := speculate.New(speculate.Options{}), 0.0
+					d, before := speculate.NewScheduler(speculate.Slots{}), 0.0
 					watchConcurrency(d, calls, func(c *work) {
 						_, got := d.Harmed(speculate.ForegroundWait)
 						switch {

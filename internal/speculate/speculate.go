@@ -14,8 +14,8 @@
 // ends: it takes a slot when the prefetch starts and releases it when the call returns, or at a
 // deadline. A call that has joined is not affected, as it holds the flight itself. The outcomes
 // of prefetches move a session, and the host that they went to, between five levels, from more
-// than configured down to only watching what would have been started. Harm lowers a level at
-// once. An upstream that is not known to be parallel gets one prefetch at a time.
+// than configured down to shadows, which only record what would have been started. Harm lowers a
+// level at once. An upstream that is not known to be parallel gets one prefetch at a time.
 //
 // Time is passed in as an argument, so that recorded sessions can be replayed. Only the deadline
 // runs in real time.
@@ -64,7 +64,7 @@ const (
 // Off reports whether nothing is observed.
 func (r *Rules) Off() bool { return r.Mode != "on" && r.Mode != "shadow" }
 
-// Age is the maximum age of a prefetched answer whose tool has no freshness. exclusive says that
+// Age is the maximum age of a prefetched answer if its tool has no freshness. exclusive says that
 // only calls through the proxy change what its upstream reads.
 func (r *Rules) Age(exclusive bool) time.Duration {
 	if exclusive && r.MaxAge == defaultMaxAge {
@@ -73,12 +73,12 @@ func (r *Rules) Age(exclusive bool) time.Duration {
 	return r.MaxAge
 }
 
-// Slots returns the limits of concurrent prefetches.
-func (r *Rules) Slots() Options { return Options{PerSession: r.PerSession, Total: r.Total} }
+// Slots returns the configured slots.
+func (r *Rules) Slots() Slots { return Slots{PerSession: r.PerSession, Total: r.Total} }
 
-// Pick returns the limits of one choice. If answers only go into the store, each may take at most
-// its slot's share of the budget.
-func (r *Rules) Pick() enrich.Options {
+// pickOptions returns the limits of one choice. If answers only go into the store, each may take
+// at most its slot's share of the budget.
+func (r *Rules) pickOptions() enrich.Options {
 	o := enrich.Options{
 		Budget: r.Budget, MinProbability: r.MinProbability, Waste: r.Waste, SecondWorth: r.SecondWorth,
 	}
@@ -109,11 +109,11 @@ type Upstream struct {
 
 	Exclusive bool    // only calls through the proxy change what it reads
 	Storage   Storage // of learned state; nil if none is kept
-	Offered
+	Source
 }
 
-// Offered describes an upstream's current tools.
-type Offered interface {
+// Source has an upstream's current tools, and makes calls to them.
+type Source interface {
 	Tools() []string // the listed tools
 	Tool(name string) predict.Tool
 	Host() string // default host of its calls
@@ -186,7 +186,7 @@ type Fetch struct {
 	Query       dedup.Query
 	Ended       chan struct{} // closed when its answer has arrived, or will not
 	Call        *Call         // as the worker knows it
-	After       int64         // sequence number of the call whose answer it follows
+	After       int64         // sequence number of the call that it follows
 	Trace       Trace         // of that call
 	JoinTimeout time.Duration // how long a call waits for it, from its sending
 
@@ -205,8 +205,8 @@ type FetchResult struct {
 	Displaced bool // answers that calls had asked for were evicted for it
 }
 
-// Announcement is what the worker started because of an answer.
-type Announcement struct {
+// Reply is what the worker started because of an answer.
+type Reply struct {
 	Begun  []*Fetch
 	Intent []string // words for what the model is working on
 }

@@ -5,13 +5,11 @@ import "mcpschedd/internal/record"
 // The five levels of feedback directed prefetching (Srinath et al., HPCA 2007). The weight of a
 // wasted prefetch doubles with every level down.
 const (
-	watching = 0 // nothing is started
-	single   = 1 // one at a time
-	half     = 2 // half of the configured slots
-	normal   = 3 // the configured slots
-	eager    = 4 // the same, and a wasted prefetch counts half
-
-	Normal = normal // the level at which each session starts
+	shadowOnly = 0 // nothing is started; shadows stand for what would be
+	single     = 1 // one at a time
+	half       = 2 // half of the configured slots
+	Normal     = 3 // the configured slots; the level at which each session and host starts
+	eager      = 4 // the same, and a wasted prefetch counts half
 )
 
 // Parameters of a throttle.
@@ -40,7 +38,7 @@ const (
 // one stretch of harm would permanently end prefetching that pays as long as there is none. It
 // is more than the accuracy that keeps a level, so that the level does not oscillate.
 type throttle struct {
-	of         record.Event // names the session or the host
+	event      record.Event // what its events have in common: the session or the host
 	level      int
 	generation int     // number of changes
 	labels     int     // in this generation
@@ -86,7 +84,7 @@ func (t *throttle) falls() bool { return (t.used*decay+1)/(t.weight*decay+1) < f
 // rises reports whether a higher level is earned.
 func (t *throttle) rises() bool {
 	accuracy := t.used / t.weight
-	if t.level < normal {
+	if t.level < Normal {
 		return accuracy >= riseFrom
 	}
 	return accuracy > riseAbove && t.late > lateShare*t.used
@@ -103,7 +101,7 @@ func (t *throttle) harm() {
 
 // move changes the level, if there is such a level.
 func (t *throttle) move(to int) {
-	if to < watching || to > eager {
+	if to < shadowOnly || to > eager {
 		return
 	}
 	t.level = to
@@ -111,12 +109,11 @@ func (t *throttle) move(to int) {
 	t.labels, t.weight, t.used, t.late = 0, 0, 0, 0
 }
 
-// slotsAt returns how many of all slots may be taken at a level. At level 0 none is taken; the
-// result is how many prefetches may be watched, so that level 0 is left by the prefetches that
-// level 1 would have started.
+// slotsAt returns how many of all slots may be taken at a level. At level 0 it is the number of
+// shadows: the prefetches that level 1 would start decide when level 0 is left.
 func slotsAt(level, all int) int {
 	switch level {
-	case watching, single:
+	case shadowOnly, single:
 		return min(1, all)
 	case half:
 		return max(1, all/2)

@@ -43,7 +43,7 @@ type Setup struct {
 // NewWorker returns a worker. Its goroutine starts with the first event.
 func NewWorker(s Setup) *Worker {
 	w := &Worker{
-		Setup: s, Scheduler: New(Options{}), sessions: make(map[*Session]*sessionState), learned: make(map[string]*learned),
+		Setup: s, Scheduler: NewScheduler(Slots{}), sessions: make(map[*Session]*sessionState), learned: make(map[string]*learned),
 	}
 	w.tools.byTool = make(map[toolKey]ToolState)
 	w.queue = newQueue(w.run, func(wait bool) { w.Protect(func() { w.saveChanged(wait) }) })
@@ -94,7 +94,7 @@ func (w *Worker) Prompted(r *Rules, c *Session, words string) {
 // Answered reports the end of a call, and returns whether it will be handled. If reply is not nil,
 // the worker sends on it what it started because of the answer, and closes it. The result of a
 // comparison is always handled, as it may show that a tool must not be prefetched.
-func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
+func (w *Worker) Answered(c *Call, r Result, reply chan<- Reply) bool {
 	size, body := len(r.Body), r.Body
 	r.Body = nil
 	if c.ID != 0 && r.Complete {
@@ -140,7 +140,7 @@ func (w *Worker) SessionEnded(c *Session, then func()) {
 func (w *Worker) UpstreamsChanged() { w.queue.add(task{required: true, do: w.forgetRemoved}) }
 
 // Save saves learned state, and returns when that is done.
-func (w *Worker) Save() { w.queue.saveNow() }
+func (w *Worker) Save() { w.queue.flush() }
 
 // Close handles the remaining events, saves learned state and stops the worker.
 func (w *Worker) Close() {

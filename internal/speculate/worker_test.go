@@ -115,7 +115,7 @@ func (d *fixture) client(t testing.TB, name string) *speculate.Session {
 }
 
 func at1(s *shelf) *speculate.Upstream {
-	return &speculate.Upstream{Name: "up", Key: "up", Instance: 1, Remote: true, Offered: s}
+	return &speculate.Upstream{Name: "up", Key: "up", Instance: 1, Remote: true, Source: s}
 }
 
 // asks makes a call and gives its answer.
@@ -339,7 +339,7 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 	for _, is := range []speculate.Concurrency{speculate.Serial, speculate.Parallel} {
 		bubble.Test(t, func(t *testing.T) {
 			s, up := newShelf(t), at1(newShelf(t))
-			up.Offered = s
+			up.Source = s
 			var kept speculate.State
 			up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 				kept, err = merge(kept)
