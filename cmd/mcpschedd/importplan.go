@@ -223,7 +223,7 @@ func (p *importPlan) same(have *config.Upstream, s clients.Server) bool {
 	return reflect.DeepEqual(entry(*have), entry(p.block(s)))
 }
 
-// beside returns the path of a file whose name is relative to the configuration.
+// beside returns the path of a file with a name relative to the configuration.
 func (p *importPlan) beside(name string) string {
 	return filepath.Join(filepath.Dir(p.have.Path), filepath.FromSlash(name))
 }

@@ -80,7 +80,7 @@ type servedProxy struct {
 	srv      *proxy.Server
 	tracer   *record.OTLP
 
-	key     string      // of the workplace; like the fields below, for the daemon, whose mutex guards it
+	key     string      // of the workplace; like the fields below, used and guarded by the daemon
 	clients int         // clients that it serves
 	ending  *time.Timer // closes the proxy when it has had no clients for a while; nil before the first has left
 }

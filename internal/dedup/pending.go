@@ -113,7 +113,7 @@ func (p *PendingWrite) Doubt() {
 	p.timer = time.AfterFunc(wait, p.expire)
 }
 
-// expire ends a write whose time is over. If Doubt has just extended it, or the store's
+// expire ends a write in doubt when its time is over. If Doubt has just extended it, or the store's
 // clock is behind the timer, it restarts the timer.
 func (p *PendingWrite) expire() {
 	s := p.store

@@ -35,7 +35,7 @@ type Stats struct {
 	Bytes       int64 // their size, with overhead
 	Flights     int   // flights not yet finished
 	UnderWay    int   // registered calls that have not ended
-	Doubtful    int   // those whose outcome is in doubt
+	Doubtful    int   // those with an outcome in doubt
 }
 
 // Stats returns a snapshot.

@@ -233,7 +233,7 @@ func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
 	return l
 }
 
-// add stores an entry whose key has none.
+// add stores an entry; its key must have none.
 func (a *answers) add(e *entry) {
 	a.entries.Add(e.key, e)
 	a.bytes += e.size

@@ -165,7 +165,7 @@ func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
 	return nil
 }
 
-// Mismatch returns the error for a request whose headers and body do not agree.
+// Mismatch returns the error for a request if its headers and body do not agree.
 func Mismatch(what string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: revision.CodeHeaderMismatch, Message: "Header mismatch: " + what}
 }

@@ -140,7 +140,7 @@ func (x *execution) acquireSlot(run *stepRun) bool {
 	return x.queue.AcquireExtra(run.Step.Index)
 }
 
-// begin starts a step whose dependencies have ended, or skips it.
+// begin starts a step once its dependencies have ended, or skips it.
 func (x *execution) begin(ctx context.Context, run *stepRun) {
 	s := run.Step
 	if why, benign := x.report.skipReason(s); why != "" {
@@ -326,7 +326,7 @@ func (x *execution) failItem(run *stepRun, i int, why string) {
 	}
 }
 
-// finish ends a step whose calls have ended.
+// finish ends a step once its calls have ended.
 func (x *execution) finish(run *stepRun) {
 	if run.fails() {
 		x.end(run, Failed, run.reason())

@@ -57,7 +57,7 @@ func (run *stepRun) fails() bool {
 	return run.items.stopped || run.Step.OnError == Skip && run.items.failed > 0 && run.items.failed == run.items.done()
 }
 
-// result returns the result of a step whose items have succeeded.
+// result returns the result of a step once its items have succeeded.
 func (run *stepRun) result() (r Result) {
 	if run.Step.ForEach == nil {
 		return run.items.results[0]

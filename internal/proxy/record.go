@@ -360,7 +360,7 @@ func (p *openPrefetch) complete() bool {
 	return true
 }
 
-// openPrefetches returns the tool, NAME/TOOL, of each prefetch whose fate is not known.
+// openPrefetches returns the tool, NAME/TOOL, of each prefetch of unknown fate.
 func (r *recorder) openPrefetches() (tools []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -371,7 +371,7 @@ func (r *recorder) openPrefetches() (tools []string) {
 }
 
 // recordChanges records prefetches, levels and harm since it was last called. If last is set, it
-// records the prefetches whose fate is not known as wasted.
+// records the prefetches of unknown fate as wasted.
 func (r *recorder) recordChanges(last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -143,7 +143,7 @@ func writeProcesses(b *strings.Builder, running []Status) {
 	}
 }
 
-// maxToolRows is the maximum number of tools whose figures are written.
+// maxToolRows is the maximum number of tools with figures.
 const maxToolRows = 10
 
 // writeFigures writes all figures that are not 0, each with its meaning, the declined and wasted

@@ -47,7 +47,7 @@ func (t *OTLP) trace(traceparent, tracestate, tool string, at time.Time) (parent
 	}
 }
 
-// Prefetch exports a prefetch whose fate is known. The spans of the calls that it refers to
+// Prefetch exports a prefetch once its fate is known. The spans of the calls that it refers to
 // must have ended.
 func (t *OTLP) Prefetch(e *Event) {
 	if t == nil || t.tracer == nil {

@@ -179,7 +179,7 @@ func (s *armSession) finish(g *prefetch) {
 	g.cancel()
 }
 
-// endCancelled ends the prefetches whose context the throttles have cancelled.
+// endCancelled ends the prefetches that the throttles have cancelled.
 func (s *armSession) endCancelled() {
 	for _, g := range s.prefetches {
 		if !g.joined && g.ctx.Err() != nil {

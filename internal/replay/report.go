@@ -15,7 +15,7 @@ type Figures struct {
 	Reads         int    `json:"reads"`           // calls of tools that only read and may be prefetched
 	Repeats       int    `json:"repeats"`         // of those: equal to an earlier call of the session
 	Issued        int    `json:"issued"`          // prefetches
-	Used          int    `json:"used"`            // prefetches whose answer a call used
+	Used          int    `json:"used"`            // prefetches that a call used
 	Late          int    `json:"late"`            // of those: still in flight when the call came
 	UsedByRepeats int    `json:"used_by_repeats"` // of those: first used by a repeat
 	RepeatsServed int    `json:"repeats_served"`  // repeats that were not sent upstream

@@ -38,7 +38,7 @@ func (d Dir) Update(name string, next func(old []byte) ([]byte, error)) error {
 	return d.Write(name, data)
 }
 
-// lock takes the lock of a file, whose folder it creates.
+// lock takes the lock of a file, and creates its folder.
 func lock(path string) (unlock func() error, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err

@@ -133,7 +133,7 @@ func (s *Store) renewAll() {
 	}
 }
 
-// renew renews writes in one round trip. A write whose mark is gone is announced again: the
+// renew renews writes in one round trip. A write is announced again if its mark is gone: the
 // server lost its memory, or has begun a new history, which is not trusted yet.
 func (s *Store) renew(ctx context.Context, open []*announcement) {
 	commands := make([]command, len(open))

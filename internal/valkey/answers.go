@@ -148,7 +148,7 @@ func encode(k *dedup.SharedAnswer, sum []byte, ttl time.Duration) string {
 	return string(append(b, k.Body...))
 }
 
-// decode decodes an answer whose remaining lifetime is left ms; nil if it is not valid.
+// decode decodes an answer that may be served for left ms more; nil if it is not valid.
 func decode(text string, left int64) *dedup.SharedAnswer {
 	if len(text) < headLength || text[0] != 1 || left < 0 {
 		return nil
