@@ -187,7 +187,7 @@ func (p *PendingWrite) Announce(ctx context.Context, lost func(error)) error {
 // endAnnouncementLocked announces the end of the write once it has settled: until then no
 // replica may keep what it reads.
 func (p *PendingWrite) endAnnouncementLocked() {
-	if !p.effect.Remote {
+	if !p.showsLate() {
 		p.announced.End()
 		return
 	}

@@ -72,12 +72,11 @@ func (p *PendingWrite) endLocked() {
 	if p.announced != nil {
 		p.endAnnouncementLocked()
 	}
-	reclassified := p.reclassified != s.reclassified // then the last reclassification made it pending everywhere
 	var settleUntil time.Duration
-	if p.effect.Remote || reclassified { // it may be remote by the new rules
+	if p.showsLate() {
 		settleUntil = s.monotonicLocked() + s.options.Settle
 	}
-	if reclassified {
+	if p.isReclassified() { // the last reclassification made it pending everywhere
 		s.epochs.endWrite(&s.epochs.global)
 		s.epochs.global.settleUntil = settleUntil
 	}
@@ -88,6 +87,13 @@ func (p *PendingWrite) endLocked() {
 	}
 	s.epochs.settleUntil = max(s.epochs.settleUntil, settleUntil)
 }
+
+// isReclassified reports whether other rules than those of the write hold now.
+func (p *PendingWrite) isReclassified() bool { return p.reclassified != p.store.reclassified }
+
+// showsLate reports whether answers may be old for a while after the write: it is remote, or may
+// be so by the new rules.
+func (p *PendingWrite) showsLate() bool { return p.effect.Remote || p.isReclassified() }
 
 // monotonicLocked is the monotonic time since the store was made. It bounds how long a write may
 // still land: the server may have slept as well, and the wall clock may be set forward.

@@ -171,15 +171,17 @@ func TestSettlingFlightIsNotJoined(t *testing.T) {
 	})
 }
 
-// TestOthersWaitUntilItSettles: the other replicas see a remote write until it has settled.
+// TestOthersWaitUntilItSettles: the other replicas see a remote write until it has settled, and one
+// that may be remote by new rules.
 func TestOthersWaitUntilItSettles(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
 			peers := &announced{}
 			s := dedup.New(dedup.Options{Settle: settle, Peers: peers})
 			defer s.Close()
-			local, remote := s.RegisterWrite(changes(local)), s.RegisterWrite(remote(host))
-			for _, p := range []*dedup.PendingWrite{local, remote} {
+			reclassified := s.RegisterWrite(changes(local))
+			s.Reclassify()
+			for _, p := range []*dedup.PendingWrite{s.RegisterWrite(changes(local)), s.RegisterWrite(remote(host)), reclassified} {
 				if async {
 					p.End()
 					p.AnnounceAsync()
@@ -189,7 +191,7 @@ func TestOthersWaitUntilItSettles(t *testing.T) {
 				p.End()
 			}
 			synctest.Wait()
-			for _, want := range []int64{1, 1, 2} {
+			for _, want := range []int64{1, 1, 3} {
 				if got := peers.ended.Load(); got != want {
 					t.Errorf("async: %v: %d writes have ended for the others, want %d", async, got, want)
 				}
