@@ -212,8 +212,8 @@ func TestWorkerDecidesOfAllBeforeItReports(t *testing.T) {
 		for i := range 3 {
 			d.rules.ShadowLabels = i / 2 // the last answer comes under other rules
 			d.asks(c, up, "list", `{"page":1,"also0":2,"also1":3,"also2":4}`)
-			synctest.Wait()
 			time.Sleep(2 * time.Hour) // longer than any answer is served
+			synctest.Wait()           // before the rules change
 		}
 		d.SessionEnded(c, func() {})
 		d.Close()
