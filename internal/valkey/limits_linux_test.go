@@ -64,9 +64,9 @@ func (p *pacer) saturate(ctx context.Context, calls *sync.WaitGroup) {
 	}
 }
 
-// TestPaceOfOne: a single busy replica gets the whole rate of a host.
+// TestPaceOfOne: a single busy replica gets the whole rate of a host. No other test runs beside it,
+// as it measures calls per second.
 func TestPaceOfOne(t *testing.T) {
-	t.Parallel()
 	rule := limit.Rule{Rate: 100, Burst: 100}
 	all := pacers(t, 3, startServer(t), rule)
 	const long = 3 * time.Second

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -54,6 +55,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	if os.Getenv("MCPSCHEDD_SOAK") == "" {
+		_ = flag.Set("test.parallel", "8") // more than processors, as these tests mostly wait for leases to end
 	}
 	os.Exit(m.Run())
 }
@@ -456,17 +460,19 @@ var troubles = []struct {
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	p := startProcesses(t, 3)
-	rounds, resting := 1, 40*time.Millisecond
+	// The slice of go test has the faults that TestInvariant does not cause, and few values, so
+	// that each is read often.
+	rounds, causes, values, resting, readsPerWrite := 1, troubles[:3], p.values[:4], 200*time.Millisecond, 50
 	if os.Getenv("MCPSCHEDD_SOAK") != "" {
-		rounds, resting = 15, time.Millisecond
+		rounds, causes, values, resting, readsPerWrite = 15, troubles, p.values, time.Millisecond, 100
 	}
 	var over atomic.Bool
 	var workers sync.WaitGroup
 	for range 12 {
 		workers.Go(func() {
 			for !over.Load() {
-				r, v := p.replicas[rand.IntN(len(p.replicas))], p.values[rand.IntN(len(p.values))]
-				if rand.IntN(100) == 0 {
+				r, v := p.replicas[rand.IntN(len(p.replicas))], values[rand.IntN(len(values))]
+				if rand.IntN(readsPerWrite) == 0 {
 					p.write(r, v)
 				} else {
 					p.read(r, v)
@@ -477,12 +483,12 @@ func TestProcesses(t *testing.T) {
 	}
 	made := 0
 	for range rounds {
-		for _, nth := range rand.Perm(len(troubles)) {
+		for _, nth := range rand.Perm(len(causes)) {
 			if p.stale.Load()+p.foreign.Load() > 0 {
 				break
 			}
 			time.Sleep(rand.N(keeps + 2*time.Second)) // includes the time in which a new history is not trusted
-			troubles[nth].make(p, p.replicas[rand.IntN(len(p.replicas))])
+			causes[nth].make(p, p.replicas[rand.IntN(len(p.replicas))])
 			made++
 		}
 	}

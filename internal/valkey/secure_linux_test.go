@@ -189,8 +189,8 @@ func TestSentinelSecure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer wrong.Close()
 	waitUntil(t, "the log says that a password is wrong", func() bool { return strings.Contains(log.String(), "WRONGPASS") })
+	wrong.Close()
 	if strings.Contains(log.String(), "wr0ng") || strings.Contains(log.String(), "s3cret") {
 		t.Errorf("the log has a password: %s", log)
 	}
