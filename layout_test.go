@@ -78,16 +78,17 @@ var allowed = map[string][]string{
 		"internal/budget", "internal/dedup", "internal/front", "internal/limit", "internal/nearest", "internal/paths", "internal/plan",
 		"internal/speculate", "internal/tomlblock", "internal/valuemodel",
 	},
-	"internal/paths":      {},                                       // where a user's configuration and state are; apart so that the small program links none of the rest
-	"internal/daemon":     {"internal/jsonrpc"},                     // how clients find the process that serves them all, and what they say to each other
-	"internal/hook":       {"internal/classify", "internal/daemon"}, // what clients report of themselves, and whether a folder is quiet by it
-	"internal/state":      {},
-	"internal/tomlblock":  {},
-	"internal/toolsearch": {"internal/jsonrpc", "internal/nearest"}, // which tools a request in plain words may mean
-	"internal/demo":       {"internal/jsonrpc", "internal/record"},
-	"internal/bubble":     {},                   // fake time for tests, around a fault of the race detector; it is not imported outside tests
-	"internal/mutant":     {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
-	"internal/mcptest":    {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them
+	"internal/paths":         {},                                       // where a user's configuration and state are; apart so that the small program links none of the rest
+	"internal/daemon":        {"internal/jsonrpc"},                     // how clients find the process that serves them all, and what they say to each other
+	"internal/hook":          {"internal/classify", "internal/daemon"}, // what clients report of themselves, and whether a folder is quiet by it
+	"internal/state":         {},
+	"internal/tomlblock":     {},
+	"internal/toolsearch":    {"internal/jsonrpc", "internal/nearest"}, // which tools a request in plain words may mean
+	"internal/demo":          {"internal/jsonrpc", "internal/record"},
+	"internal/bubble":        {},                   // fake time for tests, around a fault of the race detector; it is not imported outside tests
+	"internal/mutant":        {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
+	"internal/mcptest":       {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them
+	"internal/mcptest/child": {"internal/mcptest"}, // one of them as a program, which starts sooner than a test binary
 }
 
 // fixed are the names that the program was ordered with.

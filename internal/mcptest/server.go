@@ -5,9 +5,9 @@
 // every test, in process over HTTP or as a child process on stdio. It writes raw bytes, so
 // that it can send messages that no library would.
 //
-//	func TestMain(m *testing.M) { mcptest.Main(); os.Exit(m.Run()) }
+//	func TestMain(m *testing.M) { code := m.Run(); mcptest.Clean(); os.Exit(code) }
 //
-//	env := mcptest.Options{Start: "die"}.Env()           // for a child process, which is the test binary
+//	env := mcptest.Options{Start: "die"}.Env()           // for a child process, which runs mcptest.Program
 //	web := httptest.NewServer(mcptest.New(mcptest.Options{Era: "stateless"}).Handler())
 //
 // tools.go defines the tools. The server checks for mistakes of a proxy (keys of another

@@ -17,12 +17,22 @@ import (
 // variable is the environment variable with the options of a child process.
 const variable = "MCPSCHEDD_TEST_SERVER"
 
+// roleVariable is the environment variable with the role of a child process.
+const roleVariable = "MCPSCHEDD_TEST_ROLE"
+
+// Role is the environment variable that makes a child process a server with one fault; see roles.
+func Role(name string) string { return roleVariable + "=" + name }
+
 // stdin is the input of a child process; the tool "closein" closes it.
 var stdin *os.File
 
-// Main runs this process as a server on stdio if the variable of [Options.Env] is set, and
-// then does not return. TestMain must call it first.
+// Main runs this process as a server on stdio if the variable of [Options.Env] or of [Role] is
+// set, and then does not return. TestMain must call it first if the test binary is the program.
 func Main() {
+	if role, ok := os.LookupEnv(roleVariable); ok {
+		runRole(role)
+		os.Exit(0)
+	}
 	text, ok := os.LookupEnv(variable)
 	if !ok {
 		return

@@ -268,22 +268,19 @@ func start(t *testing.T, o proxy.Options) *proxy.Server {
 }
 
 func TestMain(m *testing.M) {
-	mcptest.Main()
-	os.Exit(m.Run())
+	code := m.Run()
+	mcptest.Clean()
+	os.Exit(code)
 }
 
 // child returns an upstream that runs in a process of its own.
 func child(t testing.TB, o mcptest.Options) proxy.Upstream {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	return proxy.Upstream{
 		Fingerprint: o.Env(),
 		Spec: upstream.Spec{
 			Name: o.Name, StartTimeout: patience, MaxMessage: 8 << 20,
-			Command: upstream.Command{Path: self, Env: []string{o.Env(), "GORACE=atexit_sleep_ms=0"}},
+			Command: upstream.Command{Path: mcptest.Program(t), Env: []string{o.Env()}},
 		},
 	}
 }

@@ -17,26 +17,28 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/guard"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/revision"
 )
 
-// proxyRole starts a process tree, prints its pids and keeps running.
-func proxyRole() {
+// serveFamily starts a process tree, prints its pids and keeps running.
+func serveFamily(program string) {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
-	u := New(Spec{Name: "family", Command: roleCommand("family"), StartTimeout: processPatience}, Options{Guard: guard})
+	u := New(Spec{Name: "family", Command: roleOf(program, "family"), StartTimeout: processPatience}, Options{Guard: guard})
 	l := u.Attach(revision.Client{}, Listener{})
 	answer, err := callEcho(context.Background(), l)
 	fmt.Println(string(answer.Result), err)
-	linger()
+	time.Sleep(time.Minute)
 }
 
-// startProxy runs proxyRole and returns its pid and those of the process tree.
+// startProxy runs serveFamily and returns its pid and those of the process tree.
 func startProxy(t *testing.T) (proxy *os.Process, family []int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{roleVariable + "=proxy"}
+	cmd.Env = []string{proxyVariable + "=" + mcptest.Program(t)}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +162,7 @@ func TestGuardStartsWithAServer(t *testing.T) {
 		defer g.mu.Unlock()
 		return g.pipe == nil
 	})
-	run(t, roleCommand("echo"), Options{Guard: g})
+	run(t, roleCommand(t, "echo"), Options{Guard: g})
 	guardOf(t, os.Getpid(), killed)
 }
 
@@ -187,7 +189,7 @@ func TestGuardIsToldTheGroups(t *testing.T) {
 	defer r.Close()
 	g := NewGuard(slog.New(slog.DiscardHandler))
 	g.pipe = w
-	v := run(t, roleCommand("echo"), Options{Guard: g})
+	v := run(t, roleCommand(t, "echo"), Options{Guard: g})
 	pid := v.process(t).leader.Pid
 	v.Close()
 	g.Close()
@@ -195,12 +197,12 @@ func TestGuardIsToldTheGroups(t *testing.T) {
 	if told, _ := io.ReadAll(r); string(told) != fmt.Sprintf("+%d\n-%d\n", pid, pid) {
 		t.Errorf("got %q", told)
 	}
-	run(t, roleCommand("echo"), Options{Guard: g}).Close()
+	run(t, roleCommand(t, "echo"), Options{Guard: g}).Close()
 }
 
 func TestGuardCloseEndsWhatIsLeft(t *testing.T) {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
-	p := run(t, roleCommand("echo"), Options{Guard: guard}).process(t)
+	p := run(t, roleCommand(t, "echo"), Options{Guard: guard}).process(t)
 	guard.Close()
 	<-p.c.life.Done()
 	if got := exitError(p.state).Error(); got != "killed by signal 15 (terminated)" {

@@ -3,15 +3,12 @@
 package upstream
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
-	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
@@ -19,157 +16,39 @@ import (
 	"time"
 
 	"mcpschedd/internal/guard"
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/revision"
 )
 
-// roleVariable makes the test binary act as a server instead of running tests.
-const roleVariable = "MCPSCHEDD_TEST_ROLE"
+// proxyVariable makes the test binary a proxy instead of running tests. It is the path of the
+// program of its server.
+const proxyVariable = "MCPSCHEDD_TEST_PROXY"
 
 // processPatience limits the waits of these tests, which are normally much shorter.
 const processPatience = 30 * time.Second
 
 func TestMain(m *testing.M) {
-	mcptest.Main()
 	if len(os.Args) > 1 && os.Args[1] == guard.Command {
 		guard.Run(os.Stdin)
+		syscall.Exit(0) // os.Exit would wait a second under the race detector, as a guard gets no GORACE
+	}
+	if program := os.Getenv(proxyVariable); program != "" {
+		serveFamily(program)
 		os.Exit(0)
 	}
-	if role := roles[os.Getenv(roleVariable)]; role != nil {
-		role()
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
+	code := m.Run()
+	mcptest.Clean()
+	os.Exit(code)
 }
 
-// roles are servers with one fault each. Each one exits within a minute.
-var roles = map[string]func(){
-	"echo": func() { serveRole(func(string) {}) },
-	"crash": func() {
-		serveRole(func(string) {
-			fmt.Fprint(os.Stderr, "about to fail\nno line end")
-			os.Exit(3)
-		})
-	},
-	"suicide": func() {
-		serveRole(func(string) {
-			syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			linger()
-		})
-	},
-	"rubbish": func() {
-		serveRole(func(id string) {
-			fmt.Println("Server listening")
-			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"method":"ask","params":{"text":"` + "\t" + `"}}`) // an unreadable request is not an answer
-			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"params":`)
-			fmt.Println(`[{"jsonrpc":"2.0"`)
-			fmt.Print("\n\r\n", ` {"jsonrpc":"2.0","method":"note"} `, "\r\n17\n")
-		})
-	},
-	"batch": func() {
-		serveRole(func(id string) {
-			fmt.Println(`[{"jsonrpc":"2.0","method":"note"}, 17, {"jsonrpc":"2.0","id":` + id + `,"result":{"batch":"` + "\xff" + `"}}]`)
-		})
-	},
-	"broken": func() {
-		serveRole(func(id string) { fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{"text":"` + "\t" + `"}}`) })
-	},
-	"empty": func() {
-		serveRole(func(id string) { fmt.Println(`{"jsonrpc":"2.0","id":` + id + `}`) })
-	},
-	"long": func() {
-		serveRole(func(id string) {
-			fmt.Print(`{"jsonrpc":"2.0","id":` + id + `,"result":{"text":"`)
-			chunk := bytes.Repeat([]byte("x"), 1<<20)
-			for range 200 {
-				os.Stdout.Write(chunk)
-			}
-			fmt.Println(`"}}`)
-		})
-	},
-	"mute": func() {
-		serveRole(func(string) {
-			os.Stdout.Close()
-			linger()
-		})
-	},
-	"flood": func() {
-		serveRole(func(string) {
-			line := []byte(strings.Repeat("noise ", 400) + "\n")
-			for range 50 << 20 / len(line) {
-				os.Stderr.Write(line)
-			}
-			os.Exit(3)
-		})
-	},
-	"stubborn": func() {
-		signal.Ignore(syscall.SIGTERM)
-		fmt.Println("ready")
-		serveRole(func(string) {})
-		linger()
-	},
-	"deaf": func() { serveRole(func(string) { linger() }) },
-	"listless": func() {
-		capabilities = `{"tools":{}}`
-		serveRole(func(string) { os.Exit(3) })
-	},
-	// The parent of a process that keeps its pipes open, in its group or not.
-	"parent":       func() { leave(&syscall.SysProcAttr{}) },
-	"strangeChild": func() { leave(&syscall.SysProcAttr{Setsid: true}) },
-	"linger":       linger,
-	"family":       familyRole,
-	"proxy":        proxyRole,
+// roleCommand is the command of a server with a fault.
+func roleCommand(t *testing.T, role string) Command {
+	t.Helper()
+	return roleOf(mcptest.Program(t), role)
 }
 
-// capabilities are those of a role.
-var capabilities = "{}"
-
-// serveRole performs the handshake and answers any other request with its params after the fault.
-func serveRole(fault func(id string)) {
-	for lines := jsonrpc.NewReader(os.Stdin, 0); ; {
-		line, err := lines.Next()
-		if err != nil {
-			return
-		}
-		m, err := jsonrpc.Parse(line)
-		if err != nil {
-			os.Exit(9)
-		}
-		result := m.Params
-		switch {
-		case m.Method == "initialize":
-			result = []byte(`{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"serverInfo":{"name":"role","version":"1"}}`)
-		case !m.IsRequest():
-			continue
-		default:
-			fault(string(m.ID))
-		}
-		os.Stdout.Write(append(jsonrpc.AppendResult(nil, m.ID, result), '\n'))
-	}
-}
-
-func linger() { time.Sleep(time.Minute) }
-
-// leave exits at the first call, and leaves a child with its stdout and stderr.
-func leave(attr *syscall.SysProcAttr) {
-	serveRole(func(string) {
-		child := exec.Command(os.Args[0])
-		child.Env = []string{roleVariable + "=linger"}
-		child.Stdout, child.Stderr, child.SysProcAttr = os.Stdout, os.Stderr, attr
-		if err := child.Start(); err != nil {
-			os.Exit(9)
-		}
-		fmt.Fprintln(os.Stderr, "pid", child.Process.Pid)
-		os.Exit(0)
-	})
-}
-
-func roleCommand(role string) Command {
-	return Command{
-		Path: os.Args[0], grace: 10 * time.Second,
-		Env: []string{roleVariable + "=" + role, "GORACE=atexit_sleep_ms=0"},
-	}
+func roleOf(program, role string) Command {
+	return Command{Path: program, grace: 10 * time.Second, Env: []string{mcptest.Role(role)}}
 }
 
 // run attaches a session to a role. At the end of the test no process or goroutine may be left.
@@ -219,7 +98,7 @@ func (v visitor) process(t *testing.T) *process {
 }
 
 func TestProcessAnswers(t *testing.T) {
-	v := run(t, roleCommand("echo"), Options{})
+	v := run(t, roleCommand(t, "echo"), Options{})
 	large := `{"name":"work","arguments":{"text":"` + strings.Repeat("é", 200_000) + `"}}`
 	answer, err := v.Call(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(large)})
 	if err != nil || string(answer.Result) != large {
@@ -241,7 +120,7 @@ func TestProcessEnds(t *testing.T) {
 		"empty":   `its answer cannot be read: invalid request: no "method", "result" or "error" (-32600)`,
 	} {
 		t.Run(role, func(t *testing.T) {
-			command := roleCommand(role)
+			command := roleCommand(t, role)
 			if role == "mute" { // it does not exit; the others get the full grace period, for slow machines
 				command.grace = 50 * time.Millisecond
 			}
@@ -254,7 +133,7 @@ func TestProcessEnds(t *testing.T) {
 }
 
 func TestProcessRubbish(t *testing.T) {
-	v := run(t, roleCommand("rubbish"), Options{})
+	v := run(t, roleCommand(t, "rubbish"), Options{})
 	if got := v.work(t.Context()); got != `{"name":"work","arguments":{}}` {
 		t.Errorf("got %s", got)
 	}
@@ -264,7 +143,7 @@ func TestProcessRubbish(t *testing.T) {
 }
 
 func TestProcessBatch(t *testing.T) {
-	v := run(t, roleCommand("batch"), Options{})
+	v := run(t, roleCommand(t, "batch"), Options{})
 	if got := v.work(t.Context()); got != `{"batch":"�"}` {
 		t.Errorf("got %s", got)
 	}
@@ -274,7 +153,7 @@ func TestProcessBatch(t *testing.T) {
 }
 
 func TestProcessLongLine(t *testing.T) {
-	v := run(t, roleCommand("long"), Options{})
+	v := run(t, roleCommand(t, "long"), Options{})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if got, want := v.work(t.Context()), "its answer cannot be read: line too long: more than 1048576 bytes"; got != want {
@@ -287,7 +166,7 @@ func TestProcessLongLine(t *testing.T) {
 }
 
 func TestProcessFloodsStderr(t *testing.T) {
-	v := run(t, roleCommand("flood"), Options{})
+	v := run(t, roleCommand(t, "flood"), Options{})
 	_, text, _ := strings.Cut(v.work(t.Context()), "stderr:\n  ")
 	lines := strings.Split(text, "\n  ")
 	if len(lines) != tailLines || len(lines[0]) > tailWidth || len(lines[0]) < tailWidth-len("noise ") {
@@ -296,7 +175,7 @@ func TestProcessFloodsStderr(t *testing.T) {
 }
 
 func TestProcessThatDoesNotEnd(t *testing.T) {
-	command := roleCommand("stubborn")
+	command := roleCommand(t, "stubborn")
 	command.grace = 10 * time.Millisecond
 	v := run(t, command, Options{})
 	p := v.process(t)
@@ -307,7 +186,7 @@ func TestProcessThatDoesNotEnd(t *testing.T) {
 }
 
 func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
-	command := roleCommand("deaf")
+	command := roleCommand(t, "deaf")
 	command.grace = 10 * time.Millisecond // it ignores all requests to exit
 	v := run(t, command, Options{})
 	v.process(t)
@@ -328,7 +207,7 @@ func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
 // The lists of a process that exits when they are read are not stored.
 func TestListsOfAnEndingProcess(t *testing.T) {
 	var heard diary
-	v := run(t, roleCommand("listless"), Options{Store: storing(t, &heard)})
+	v := run(t, roleCommand(t, "listless"), Options{Store: storing(t, &heard)})
 	heard.want(t)
 	if v.in.state.Load().listed {
 		t.Errorf("the tools are given as %v", v.Offer().Items(Tools))
@@ -346,7 +225,7 @@ func TestProcessEndsDespiteGrandchild(t *testing.T) {
 				close(fast)
 				o.StopFast = fast
 			}
-			v := run(t, roleCommand(role), o)
+			v := run(t, roleCommand(t, role), o)
 			p := v.process(t)
 			var pid int
 			got := v.work(t.Context())
@@ -388,7 +267,7 @@ func wantGone(t *testing.T, pids ...int) {
 
 // A process that exits may have run the requests that it had received, and no others.
 func TestSentToAProcess(t *testing.T) {
-	v := run(t, Command{Path: os.Args[0], Env: []string{mcptest.Options{}.Env()}}, Options{})
+	v := run(t, Command{Path: mcptest.Program(t), Env: []string{mcptest.Options{}.Env()}}, Options{})
 	v.heard.turn()
 	change := &Request{Method: "tools/call", Params: []byte(`{"name":"change","arguments":{}}`)}
 	if answer, err := v.Call(t.Context(), v.Turn(), change); err != nil || !answer.Sent {
@@ -416,7 +295,7 @@ func TestNoProcessIsSentNothing(t *testing.T) {
 	for _, spec := range []Spec{
 		{Name: "missing", Command: Command{Path: "/no/such/program"}},
 		{Name: "unset", Unusable: errors.New("TOKEN: not set")},
-		{Name: "refuses", Command: Command{Path: os.Args[0], Env: []string{mcptest.Options{Start: "refuse"}.Env()}}},
+		{Name: "refuses", Command: Command{Path: mcptest.Program(t), Env: []string{mcptest.Options{Start: "refuse"}.Env()}}},
 	} {
 		spec.StartTimeout = processPatience
 		u := New(spec, Options{})
@@ -426,22 +305,4 @@ func TestNoProcessIsSentNothing(t *testing.T) {
 		}
 		u.Close()
 	}
-}
-
-// familyRole is a process with a child that ignores SIGTERM.
-func familyRole() {
-	child := exec.Command(os.Args[0])
-	child.Env = []string{roleVariable + "=stubborn"}
-	child.Stdin, _, _ = os.Pipe()
-	out, err := child.StdoutPipe()
-	if err != nil || child.Start() != nil {
-		os.Exit(9)
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		os.Exit(9)
-	}
-	serveRole(func(id string) {
-		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"pids":[%d,%d]}}`+"\n", id, os.Getpid(), child.Process.Pid)
-		linger()
-	})
 }
