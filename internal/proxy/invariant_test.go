@@ -76,8 +76,13 @@ func (a *arena) check(t *rapid.T) {
 	}
 }
 
-// complete plays the incidents that no history had.
+// complete plays a client that repeats a call until it must back off, and the incidents that no
+// history had.
 func (a *arena) complete() {
+	poll := []op{{tool: "poll", up: "A", wait: true}}
+	if faults := a.run(history{scripts: [][][]op{{poll, poll, poll, poll}}}); faults != nil {
+		a.t.Fatal(faults[0])
+	}
 	for i, what := range incidents {
 		for a.of(what) == 0 {
 			h := history{events: []event{{what: what, nth: i}}, scripts: [][][]op{{{{tool: "read", up: "A"}}}}}
