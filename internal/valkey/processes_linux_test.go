@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if os.Getenv("MCPSCHEDD_SOAK") == "" {
-		_ = flag.Set("test.parallel", "8") // more than processors, as these tests mostly wait for leases to end
+		_ = flag.Set("test.parallel", "4") // more than processors, as these tests mostly wait for leases to end
 	}
 	os.Exit(m.Run())
 }
