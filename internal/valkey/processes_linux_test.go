@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -55,9 +54,6 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
-	}
-	if os.Getenv("MCPSCHEDD_SOAK") == "" {
-		_ = flag.Set("test.parallel", "4") // more than processors, as these tests mostly wait for leases to end
 	}
 	os.Exit(m.Run())
 }
