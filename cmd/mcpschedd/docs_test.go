@@ -108,8 +108,9 @@ func TestDocumentsUnits(t *testing.T) {
 		for _, b := range blocks(t, name) {
 			for _, m := range command.FindAllStringSubmatch(b.text, -1) {
 				words := strings.Fields(regexp.MustCompile("</?string>").ReplaceAllString(m[1]+m[2], " "))
-				if out, err := exec.Command("mcpschedd", append(words, "--help")...).CombinedOutput(); err != nil || len(words) == 0 {
-					t.Errorf("%s:%d: %q: %v\n%s", name, b.line, words, err, out)
+				var out bytes.Buffer
+				if code := run(t.Context(), append(words, "--help"), &out, &out); code != 0 || len(words) == 0 {
+					t.Errorf("%s:%d: %q: exit code %d\n%s", name, b.line, words, code, &out)
 				}
 				found++
 			}
@@ -133,8 +134,9 @@ func TestDocumentsConfigure(t *testing.T) {
 				if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if out, err := exec.Command("mcpschedd", "check", "--config", file).CombinedOutput(); err != nil {
-					t.Errorf("%s: %v\n%s", where, err, out)
+				var out bytes.Buffer
+				if code := run(t.Context(), []string{"check", "--config", file}, &out, &out); code != 0 {
+					t.Errorf("%s: exit code %d\n%s", where, code, &out)
 				}
 			case "json":
 				var value map[string]json.RawMessage
@@ -182,11 +184,11 @@ func TestDocumentsNameFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	help := func(args ...string) string {
-		out, err := exec.Command("mcpschedd", append([]string{"help"}, args...)...).Output()
-		if err != nil {
-			t.Fatal(err)
+		var out bytes.Buffer
+		if code := run(t.Context(), append([]string{"help"}, args...), &out, os.Stderr); code != 0 {
+			t.Fatalf("help %q: exit code %d", args, code)
 		}
-		return string(out)
+		return out.String()
 	}
 	flags := regexp.MustCompile(`(?m)^\s+(?:-\w, )?(--[a-z][a-z-]+)`)
 	commands := regexp.MustCompile(`(?m)^  ([a-z]+)   *[A-Z]`).FindAllStringSubmatch(help(), -1)
