@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude daemon fresh newuser plan live tpsbench dashboard man lines release module clean
+.PHONY: build demo test programs test-race test-calm race soak check bench stall conformance clients claude daemon fresh newuser plan live tpsbench dashboard man lines release module clean
 
 # Without libc a process takes 1.5 MiB less, without the libraries of Prometheus, OpenTelemetry
 # and Valkey 6, and with them but without a debugging page of gRPC 3.
@@ -29,8 +29,17 @@ STARTING = ^($(subst $(space),|,$(filter-out $(APART),$(shell awk '$(STARTS)' $(
 space := $() $()
 GOTEST := GOGC=400 GORACE=atexit_sleep_ms=0 go test -vet=off -p 4
 
-test: ## every test, with the race detector what goroutines may do to each other
-	@$(MAKE) -j2 test-race test-calm
+test: programs ## every test, with the race detector what goroutines may do to each other
+	@$(WITH) $(MAKE) -j2 test-race test-calm
+
+# The go command repeats a test whose environment has changed, but not one whose program has. So
+# the programs that tests start are in a folder named after their content, which they read from a
+# variable, and programs that have not changed stay as old as they are.
+WITH = MCPSCHEDD_PROGRAMS=$$(echo $(CURDIR)/bin/test/*)
+programs:
+	@go build -buildvcs=false -o bin/programs/ ./cmd/...
+	@dir=bin/test/$$(cat bin/programs/* | cksum | tr ' ' -); test -d $$dir || \
+		{ rm -rf bin/test && mkdir bin/test && cp -R bin/programs bin/test/.new && mv bin/test/.new $$dir; }
 
 test-race:
 	$(GOTEST) -race $$(go list ./... | grep -vxF "$$(go list $(SEQUENTIAL) $(CALM) $(MIXED))")
@@ -40,9 +49,9 @@ test-calm:
 	$(GOTEST) -skip '$(STARTING)|^TestInvariant$$' $(CALM) $(SEQUENTIAL) $(MIXED)
 	cd tools && $(GOTEST) ./...
 
-race: ## every test of both modules with the race detector
-	$(GOTEST) -race ./...
-	cd tools && $(GOTEST) -race ./...
+race: programs ## every test of both modules with the race detector
+	$(WITH) $(GOTEST) -race ./...
+	cd tools && $(WITH) $(GOTEST) -race ./...
 
 # A million calls take half an hour, and under the detector longer than all else here.
 soak: ## the long randomised runs, and each fuzz target for a minute
@@ -120,4 +129,4 @@ module: ## make module MODULE=github.com/OWNER/mcpschedd: another module path, i
 	go build -C tools ./...
 
 clean:
-	rm -rf bin dist results
+	rm -rf bin tools/bin dist results

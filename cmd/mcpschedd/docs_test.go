@@ -264,7 +264,7 @@ func TestDocumentsDesign(t *testing.T) {
 	for _, of := range regexp.MustCompile(`\b(\w+\.go|Test\w+)\b`).FindAllString(string(design), -1) {
 		named[of] = false
 	}
-	err = filepath.WalkDir(top, func(name string, d os.DirEntry, err error) error {
+	read := func(name string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
 			return err
 		}
@@ -279,9 +279,11 @@ func TestDocumentsDesign(t *testing.T) {
 			}
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, of := range []string{"cmd", "internal", "tools", "layout_test.go"} { // not .git, as the go command would repeat the test after each commit
+		if err := filepath.WalkDir(filepath.Join(top, of), read); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for of, is := range named {
 		if !is {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,9 +22,7 @@ const mostGuard = 4 << 10
 func TestGuardIsSmall(t *testing.T) {
 	dir := t.TempDir()
 	small := filepath.Join(dir, guard.Program)
-	if out, err := exec.Command("go", "build", "-o", small, "../"+guard.Program).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	copyProgram(t, small)
 	program := filepath.Join(dir, "mcpschedd")
 	copyFile(t, program, os.Args[0])
 
@@ -70,6 +67,16 @@ func TestGuardOutlivesADamagedOne(t *testing.T) {
 	for _, v := range family {
 		v.Gone()
 	}
+}
+
+// copyProgram copies the program of that name.
+func copyProgram(t *testing.T, to string) {
+	t.Helper()
+	program, err := mcptest.Program(filepath.Base(to))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyFile(t, to, program)
 }
 
 func copyFile(t *testing.T, to, from string) {

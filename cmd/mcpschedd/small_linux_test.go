@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -16,9 +15,7 @@ func TestConnectWithFlagsBeforeTheCommand(t *testing.T) { // not in parallel: a 
 	folder := t.TempDir()
 	program := filepath.Join(folder, daemon.Program)
 	copyFile(t, program, os.Args[0])
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(folder, daemon.SmallProgram), "../"+daemon.SmallProgram).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	copyProgram(t, filepath.Join(folder, daemon.SmallProgram))
 	for _, args := range [][]string{{"connect", "--config", d.file, "--wait=30s"}, {"--config", d.file, "connect", "--wait=30s"}} {
 		p := d.start(t.TempDir(), nil, program, args...)
 		d.process(p, "pid")

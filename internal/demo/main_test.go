@@ -5,7 +5,6 @@ package demo_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"mcpschedd/internal/demo"
+	"mcpschedd/internal/mcptest"
 )
 
 const (
@@ -40,14 +40,5 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// program builds mcpschedd, which is relinked only if it has changed.
-var program = sync.OnceValues(func() (string, error) {
-	bin, err := filepath.Abs(filepath.Join("..", "..", "bin", "test", "mcpschedd"))
-	if err != nil {
-		return "", err
-	}
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/mcpschedd").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return bin, nil
-})
+// program returns the path of mcpschedd.
+var program = sync.OnceValues(func() (string, error) { return mcptest.Program("mcpschedd") })

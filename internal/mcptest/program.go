@@ -5,41 +5,41 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
-	"sync"
-	"testing"
+	"runtime"
 )
 
-// programDir is the directory of the built program; "" if it was not built.
-var programDir string
+// programs is the environment variable with the folder of the programs that make test has built.
+// Its name is a checksum of them. The go command notes the variables that a test reads, so it
+// repeats a test whose program has changed, which it would not notice otherwise.
+const programs = "MCPSCHEDD_PROGRAMS"
 
-var program = sync.OnceValues(func() (path string, err error) {
-	if programDir, err = os.MkdirTemp("", "mcptest"); err != nil {
+// Program returns the path of a program of the module, by its name in cmd. Without make test it
+// builds it, in the module of the test, where the go command notices that the file is new: it then
+// never takes the test's result from its cache.
+func Program(name string) (string, error) {
+	if dir := os.Getenv(programs); dir != "" {
+		return filepath.Join(dir, name), nil
+	}
+	module, err := os.Getwd()
+	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(programDir, "server.exe")
-	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, reflect.TypeFor[Options]().PkgPath()+"/child").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, out)
+	for {
+		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
+			break
+		}
+		above := filepath.Dir(module)
+		if above == module {
+			return "", fmt.Errorf("no module of %s: %w", name, os.ErrNotExist)
+		}
+		module = above
+	}
+	_, source, _, _ := runtime.Caller(0)
+	path := filepath.Join(module, "bin", "test", name)
+	build := exec.Command("go", "build", "-o", path, "./cmd/"+name)
+	build.Dir = filepath.Join(filepath.Dir(source), "..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	return path, nil
-})
-
-// Program returns the path of the server as a program of its own, and builds it at the first call.
-// It starts in a third of the processor time of a test binary, or a tenth with the race detector.
-// TestMain must call [Clean] after the tests.
-func Program(t testing.TB) string {
-	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// Clean removes the program that [Program] has built.
-func Clean() {
-	if programDir != "" {
-		os.RemoveAll(programDir)
-	}
 }

@@ -7,7 +7,7 @@
 //
 //	func TestMain(m *testing.M) { code := m.Run(); mcptest.Clean(); os.Exit(code) }
 //
-//	env := mcptest.Options{Start: "die"}.Env()           // for a child process, which runs mcptest.Program
+//	env := mcptest.Options{Start: "die"}.Env()           // for a child process, which runs mcptest.ServerProgram
 //	web := httptest.NewServer(mcptest.New(mcptest.Options{Era: "stateless"}).Handler())
 //
 // tools.go defines the tools. The server checks for mistakes of a proxy (keys of another

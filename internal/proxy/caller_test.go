@@ -280,7 +280,7 @@ func child(t testing.TB, o mcptest.Options) proxy.Upstream {
 		Fingerprint: o.Env(),
 		Spec: upstream.Spec{
 			Name: o.Name, StartTimeout: patience, MaxMessage: 8 << 20,
-			Command: upstream.Command{Path: mcptest.Program(t), Env: []string{o.Env()}},
+			Command: upstream.Command{Path: mcptest.ServerProgram(t), Env: []string{o.Env()}},
 		},
 	}
 }

@@ -38,7 +38,7 @@ func serveFamily(program string) {
 func startProxy(t *testing.T) (proxy *os.Process, family []int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{proxyVariable + "=" + mcptest.Program(t)}
+	cmd.Env = []string{proxyVariable + "=" + mcptest.ServerProgram(t)}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

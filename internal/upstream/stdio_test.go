@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // roleCommand is the command of a server with a fault.
 func roleCommand(t *testing.T, role string) Command {
 	t.Helper()
-	return roleOf(mcptest.Program(t), role)
+	return roleOf(mcptest.ServerProgram(t), role)
 }
 
 func roleOf(program, role string) Command {
@@ -267,7 +267,7 @@ func wantGone(t *testing.T, pids ...int) {
 
 // A process that exits may have run the requests that it had received, and no others.
 func TestSentToAProcess(t *testing.T) {
-	v := run(t, Command{Path: mcptest.Program(t), Env: []string{mcptest.Options{}.Env()}}, Options{})
+	v := run(t, Command{Path: mcptest.ServerProgram(t), Env: []string{mcptest.Options{}.Env()}}, Options{})
 	v.heard.turn()
 	change := &Request{Method: "tools/call", Params: []byte(`{"name":"change","arguments":{}}`)}
 	if answer, err := v.Call(t.Context(), v.Turn(), change); err != nil || !answer.Sent {
@@ -295,7 +295,7 @@ func TestNoProcessIsSentNothing(t *testing.T) {
 	for _, spec := range []Spec{
 		{Name: "missing", Command: Command{Path: "/no/such/program"}},
 		{Name: "unset", Unusable: errors.New("TOKEN: not set")},
-		{Name: "refuses", Command: Command{Path: mcptest.Program(t), Env: []string{mcptest.Options{Start: "refuse"}.Env()}}},
+		{Name: "refuses", Command: Command{Path: mcptest.ServerProgram(t), Env: []string{mcptest.Options{Start: "refuse"}.Env()}}},
 	} {
 		spec.StartTimeout = processPatience
 		u := New(spec, Options{})

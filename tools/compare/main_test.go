@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/BurntSushi/toml"
+
+	"mcpschedd/internal/mcptest"
 )
 
 // TestMain makes the test binary every process that a run starts: an odd MCP server, and a
@@ -178,13 +180,9 @@ func TestEveryLossIsFound(t *testing.T) {
 }
 
 func TestTheProxyLosesNothing(t *testing.T) {
-	root, err := filepath.Abs(filepath.Join("..", ".."))
+	bin, err := mcptest.Program("mcpschedd")
 	if err != nil {
 		t.Fatal(err)
-	}
-	bin := filepath.Join(root, "bin", "test", "mcpschedd") // linked again only if the program has changed
-	if out, err := exec.Command("go", "build", "-C", root, "-o", bin, "./cmd/mcpschedd").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
 	}
 	tests := []struct {
 		name  string

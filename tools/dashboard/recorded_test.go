@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/record"
 )
 
@@ -88,15 +89,13 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 // The recorded demo of the program, as the command shows it.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	bin, keep := filepath.Join(dir, "mcpschedd"), filepath.Join(dir, "state")
-	for _, c := range []*exec.Cmd{
-		exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", bin, "./cmd/mcpschedd"),
-		exec.Command(bin, "demo", "--speed", "8", "--keep", keep),
-	} {
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", c.Args, err, out)
-		}
+	keep := filepath.Join(t.TempDir(), "state")
+	bin, err := mcptest.Program("mcpschedd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(bin, "demo", "--speed", "8", "--keep", keep).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	c := exec.CommandContext(ctx, bin, "dashboard", "--addr", "127.0.0.1:0", filepath.Join(keep, "events"))

@@ -15,6 +15,7 @@ import (
 // In a copy of the program with another path, every import of both modules is changed. A soak test
 // also compiles both, which takes a minute with an empty cache.
 func TestRenamedBuilds(t *testing.T) {
+	os.Getenv("MCPSCHEDD_PROGRAMS") // the go command repeats the test if the program has changed
 	dir := t.TempDir()
 	copied(t, filepath.Join("..", ".."), dir)
 	const path = "github.com/example/mcpschedd"
