@@ -404,14 +404,18 @@ func beginning(texts func(func(string) bool), line string) (longest string) {
 	return longest
 }
 
+// plainLine matches lines in which no character means anything to a shell.
+var plainLine = regexp.MustCompile(`^[\w ./:=@,-]+$`)
+
 // shell runs the lines of one document in sequence, in a home folder of its own. Claude Code and
 // the configuration there have the demo's two servers, under the names github and files, and some
 // calls were recorded.
 type shell struct {
-	t    *testing.T
-	env  []string
-	dir  string
-	port string // used instead of 7777
+	t      *testing.T
+	env    []string
+	dir    string
+	port   string  // used instead of 7777
+	runner *runner // of lines that need no shell
 }
 
 func newShell(t *testing.T) *shell {
@@ -430,6 +434,14 @@ func newShell(t *testing.T) *shell {
 	s := &shell{t: t, dir: home, port: port, env: append(os.Environ(),
 		"HOME="+home, "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "MCPSCHEDD_CONFIG=", "MCPSCHEDD_DEMO_SPEED=1000",
 		"GORACE=atexit_sleep_ms=0", "TOKEN=not-a-token", "GITHUB_TOKEN=not-a-token", "WIKI_TOKEN=not-a-token")}
+	if s.runner, err = newRunner(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.runner.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	put := func(name, text string) {
 		name = filepath.Join(home, name)
 		if err := cmp.Or(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
@@ -455,7 +467,7 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// run runs a line and returns when it has ended or is ready. A line that serves is stopped at the
+// run runs a line, with sh or the runner, and returns when it has ended or is ready. A line that serves is stopped at the
 // end of the document.
 func (s *shell) run(line string) error {
 	serves := beginning(maps.Keys(serving), line)
@@ -470,6 +482,13 @@ func (s *shell) run(line string) error {
 	if serves == "mcpschedd dashboard" {
 		line = strings.Replace(line, serves, serves+" --addr 127.0.0.1:0", 1)
 		line = strings.Replace(line, " --open", "", 1) // there is no browser here
+	}
+	if words := strings.Fields(line); serves == "" && words[0] == "mcpschedd" && plainLine.MatchString(line) {
+		result, err := s.runner.run(commandLine{words[1:], s.env, s.dir})
+		if err == nil && result.Code != 0 {
+			err = fmt.Errorf("exit code %d\n%s%s", result.Code, result.Stdout, result.Stderr)
+		}
+		return err
 	}
 	if serves != "" {
 		line = "exec " + line

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -32,7 +35,19 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	testscript.Main(m, map[string]func(){"mcpschedd": main})
+	testscript.Main(waiting{m}, map[string]func(){"mcpschedd": main})
+}
+
+// waiting runs the tests, twice as many at a time as there are processors, since most of them wait
+// for processes.
+type waiting struct{ *testing.M }
+
+func (w waiting) Run() int {
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
+	}
+	return w.M.Run()
 }
 
 // laterProgram is the name under which this binary acts as a later version, with another version

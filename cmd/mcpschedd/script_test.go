@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("MCPSCHEDD_CONFIG", "")
 			env.Setenv("MCPSCHEDD_DEMO_SPEED", "1000")
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			env.Values[runnerKey] = &runner{env: env.Vars}
+			env.Values[scriptKey] = &scriptRunner{env: env.Vars}
 			return nil
 		},
 	})
@@ -66,17 +66,23 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// runnerCommand makes this binary run the commands of one script.
+// runnerCommand makes this binary the process of a [runner].
 const runnerCommand = "run-commands"
 
-const runnerKey = "runner" // of the script's values
+// A scriptRunner is the runner of a script, started at its first command.
+type scriptRunner struct {
+	*runner
+	env []string // of the script at its start
+	set []string // names of the variables that the script sets
+}
+
+const scriptKey = "runner" // of the script's values
 
 // A runner is a process that runs mcpschedd's commands one after another, since starting a process
 // takes longer than most of them.
 type runner struct {
-	env []string // of the script at its start
-	set []string // names of the variables that the script sets
-	in  *json.Encoder
+	cmd *exec.Cmd
+	in  io.WriteCloser
 	out *json.Decoder
 }
 
@@ -104,55 +110,57 @@ func runCommand(ts *testscript.TestScript, neg bool, args []string) {
 
 // resultOf runs a command and returns its exit code.
 func resultOf(ts *testscript.TestScript, args []string) int {
-	r := ts.Value(runnerKey).(*runner)
-	if r.in == nil {
-		ts.Check(r.start(ts))
+	of := ts.Value(scriptKey).(*scriptRunner)
+	if of.runner == nil {
+		script, err := os.ReadFile(filepath.Join("testdata", ts.Name()+".txtar"))
+		ts.Check(err)
+		for _, m := range regexp.MustCompile(`(?m)^(?:\[.*\] )?env (\w+)=`).FindAllStringSubmatch(string(script), -1) {
+			of.set = append(of.set, m[1])
+		}
+		of.runner, err = newRunner()
+		ts.Check(err)
+		ts.Defer(func() { ts.Check(of.runner.close()) })
 	}
 	dir := ts.MkAbs(".")
-	line := commandLine{args, slices.Concat(r.env, []string{"PWD=" + dir}), dir}
-	for _, name := range r.set {
+	line := commandLine{args, slices.Concat(of.env, []string{"PWD=" + dir}), dir}
+	for _, name := range of.set {
 		line.Env = append(line.Env, name+"="+ts.Getenv(name))
 	}
-	ts.Check(r.in.Encode(line))
-	var result commandResult
-	ts.Check(r.out.Decode(&result)) // EOF: the command has ended the process
+	result, err := of.runner.run(line)
+	ts.Check(err)
 	fmt.Fprint(ts.Stdout(), result.Stdout)
 	fmt.Fprint(ts.Stderr(), result.Stderr)
 	return result.Code
 }
 
-// start starts the process, which ends with the script.
-func (r *runner) start(ts *testscript.TestScript) error {
-	script, err := os.ReadFile(filepath.Join("testdata", ts.Name()+".txtar"))
+// newRunner starts the process.
+func newRunner() (*runner, error) {
+	r := &runner{cmd: exec.Command("mcpschedd", runnerCommand)}
+	r.cmd.Stderr = os.Stderr
+	var err error
+	if r.in, err = r.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := r.cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, m := range regexp.MustCompile(`(?m)^(?:\[.*\] )?env (\w+)=`).FindAllStringSubmatch(string(script), -1) {
-		r.set = append(r.set, m[1])
+	r.out = json.NewDecoder(out)
+	return r, r.cmd.Start()
+}
+
+// run runs a command. It fails if the command has ended the process.
+func (r *runner) run(line commandLine) (result commandResult, err error) {
+	if err := json.NewEncoder(r.in).Encode(line); err != nil {
+		return result, err
 	}
-	cmd := exec.Command("mcpschedd", runnerCommand)
-	cmd.Env = r.env
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	var printed lockedBuffer
-	cmd.Stderr = &printed
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	r.in, r.out = json.NewEncoder(in), json.NewDecoder(out)
-	ts.Defer(func() {
-		in.Close()
-		if err := cmd.Wait(); err != nil || printed.text.Len() > 0 {
-			ts.Logf("the process of its commands: %v\n%s", err, &printed.text)
-		}
-	})
-	return nil
+	return result, r.out.Decode(&result)
+}
+
+// close ends the process.
+func (r *runner) close() error {
+	r.in.Close()
+	return r.cmd.Wait()
 }
 
 // runCommands is the process of a [runner].
