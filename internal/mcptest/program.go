@@ -35,7 +35,7 @@ func Program(name string) (string, error) {
 		module = above
 	}
 	_, source, _, _ := runtime.Caller(0)
-	path := filepath.Join(module, "bin", "test", name)
+	path := filepath.Join(module, "bin", "programs", name)
 	build := exec.Command("go", "build", "-o", path, "./cmd/"+name)
 	build.Dir = filepath.Join(filepath.Dir(source), "..", "..")
 	if out, err := build.CombinedOutput(); err != nil {

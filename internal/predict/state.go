@@ -26,7 +26,7 @@ type state struct {
 	concurrency ConcurrencyEvidence
 }
 
-// Concurrency counts the observations that the server handles calls in parallel, and that it
+// ConcurrencyEvidence counts the observations that the server handles calls in parallel, and that it
 // handles them serially. Of several processes, the one with the most observations counts.
 type ConcurrencyEvidence struct{ Parallel, Serial float64 }
 

@@ -90,7 +90,7 @@ func (s *Store) await(name string) <-chan struct{} {
 	return c
 }
 
-// subscribe receives ends of fetches and refusals of hosts, until ctx ends.
+// subscribe receives ends of fetches and 429s of hosts, until ctx ends.
 func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
 	for ctx.Err() == nil {
 		_ = c.Receive(ctx, c.B().Subscribe().Channel(fetchEndChannel, limitedChannel).Build(), func(m rueidis.PubSubMessage) {
