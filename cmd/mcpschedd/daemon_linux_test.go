@@ -433,9 +433,8 @@ func TestDaemonKilled(t *testing.T) {
 	if err := syscall.Kill(d.daemonProcess(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := p.out.ReadString('\n')
-	if err != nil || !strings.Contains(answer, `"id":2`) || !strings.Contains(answer, "outcome unknown") || !strings.Contains(answer, `"isError":true`) {
-		t.Errorf("got %s, %v; want the outcome to be unknown", answer, err)
+	if answer := p.answer(t); !strings.Contains(answer, `"id":2`) || !strings.Contains(answer, "outcome unknown") || !strings.Contains(answer, `"isError":true`) {
+		t.Errorf("got %s; want the outcome to be unknown", answer)
 	}
 	held.Gone() // the server has ended too
 	if answer := p.ask(t, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo"}}`); !strings.Contains(answer, `"text":"one"`) {

@@ -55,17 +55,27 @@ func startProgramAt(t *testing.T, path, config string) *program {
 	return &program{cmd, in, bufio.NewReader(out), filepath.Join(dir, "mcpschedd")}
 }
 
-// ask sends a request and returns the next line.
+// ask sends a request and returns its answer.
 func (p *program) ask(t *testing.T, line string) string {
 	t.Helper()
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := p.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
+	return p.answer(t)
+}
+
+// answer returns the next line that is no notification: one of a changed list may come at any time.
+func (p *program) answer(t *testing.T) string {
+	t.Helper()
+	for {
+		line, err := p.out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(line, `"method":"notifications/`) {
+			return line
+		}
 	}
-	return answer
 }
 
 const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`
