@@ -72,7 +72,7 @@ func (p *program) answer(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(line, `"method":"notifications/`) {
+		if !strings.HasPrefix(line, `{"jsonrpc":"2.0","method":"notifications/`) {
 			return line
 		}
 	}
