@@ -105,6 +105,9 @@ func (f *features) appendCandidate(out []hash, c *candidate) []hash {
 	if near := f.nearness(c.value); near > 0 {
 		out = append(out, kind.num(near).num(33))
 	}
+	if at, called := s.progress(g); called > 0 {
+		out = append(out, kind.num(at).num(min(called, 3)).num(36))
+	}
 	if g.t.follow == nil { // shared by the tool's templates and by all, so that one rarely seen is as likely as such ones were
 		support := min(bits.Len32(uint32(g.t.Support)), 7)
 		out = append(out,
@@ -121,6 +124,35 @@ func (f *features) appendCandidate(out []hash, c *candidate) []hash {
 		kind.num(size).num(dist).num(30),
 		kind.num(dist).num(countBucket(s.turn)).num(32),
 	)
+}
+
+// progress returns how many values of a match's list the session has called the target with since,
+// and where the match's value is beside the last of these: 1 directly after it, 2 further on, 3 before
+// it. A client that reads what a list names often does so in order.
+func (s *Session) progress(g *match) (at, called int) {
+	t := g.t
+	if t.follow != nil || t.Driver < 0 {
+		return 0, 0
+	}
+	source, name, last := &t.Sources[t.Driver], t.Names[t.Driver], 0
+	list := g.e.values.lookup(source.Name)
+	for _, e := range s.events {
+		if e.turn <= g.e.turn || e.tool != t.Target {
+			continue
+		}
+		if v, ok := e.arg(name); ok {
+			if rank := source.rankOf(list, g.e, v); rank >= 0 {
+				last, called = rank, called+1
+			}
+		}
+	}
+	switch {
+	case g.rank == last+1:
+		return 1, called
+	case g.rank > last:
+		return 2, called
+	}
+	return 3, called
 }
 
 // maxNear is the number of newest calls. A path is compared with their arguments.

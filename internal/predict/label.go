@@ -1,6 +1,9 @@
 package predict
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Bounds on the pending samples of a session.
 const (
@@ -12,7 +15,8 @@ const (
 type sample struct {
 	turn        int
 	at          time.Time
-	by          ranked // its most probable match; zero if it is configured
+	weight      float64 // of its label: 1/√n for the n-th sample of the call
+	by          ranked  // its most probable match; zero if it is configured
 	base        float64
 	features    []hash
 	logit       float64 // sum of base and weights at that time
@@ -34,6 +38,7 @@ type prediction struct {
 	tool      string
 	arguments string
 	samples   []sample
+	made      int // number of samples so far, the labelled ones included
 	missed    int // number of the oldest samples that were learned as misses before that was certain
 
 	first    float64 // probability when it was first predicted
@@ -50,12 +55,13 @@ type pending struct {
 // addSample stores a candidate until its label is known. Each result of a turn scores the
 // candidates again, so a call keeps one sample per turn: the last one, with the time of the
 // first. A call whose result may be served for long is scored in many turns; once the session
-// has many samples, only a few of each call are kept.
+// has many samples, only a few of each call are kept. The first samples count for most, since a
+// prefetch is decided on early, and all samples of a call have much the same label.
 func (s *Session) addSample(c *candidate) {
 	p := s.pending.byCall[c.key]
 	if p != nil && p.samples[len(p.samples)-1].turn == s.turn {
 		last := &p.samples[len(p.samples)-1]
-		c.sample.at = last.at
+		c.sample.at, c.sample.weight = last.at, last.weight
 		*last = c.sample
 		return
 	}
@@ -67,6 +73,8 @@ func (s *Session) addSample(c *candidate) {
 		s.pending.byCall[c.key] = p
 		s.pending.order = append(s.pending.order, p)
 	}
+	p.made++
+	c.sample.weight = 1 / math.Sqrt(float64(p.made))
 	p.samples = append(p.samples, c.sample)
 	s.pending.n++
 }
@@ -184,8 +192,8 @@ func (m *state) label(k *sample, hit bool) {
 			t.Ranks[o.rank].add(hit)
 		}
 	}
-	m.weights.learn(k.base, k.features, hit, learningRate)
-	m.weights.learn(k.logit, shrinkage(k.logit, k.valuesLogit, k.again), hit, shrinkageRate)
+	m.weights.learn(k.base, k.features, hit, learningRate*k.weight)
+	m.weights.learn(k.logit, shrinkage(k.logit, k.valuesLogit, k.again), hit, shrinkageRate*k.weight)
 }
 
 // dropLabelled removes the calls without pending samples.
