@@ -48,7 +48,6 @@ type upstreamCall struct {
 	observed *observation  // nil unless the request is a tools/call
 	gate     gate          // checked before the call is sent; nil if it may always be sent
 	flight   *dedup.Flight // flight of a prefetch; nil for a client's call
-	untold   bool          // the server is not told, as another session is still subscribed to the resource
 
 	// pending is the store's record of the places that the call may change. It is set on
 	// arrival, and taken either to send the call or to drop it.
@@ -152,9 +151,6 @@ func (x *request) bind(c *upstreamCall) {
 	}
 	x.s.requests.begin(c)
 	c.register()
-	if subscribes(c.method) {
-		c.changeSubscription()
-	}
 	if c.tool != "" {
 		c.observeArrival(x.msg.Stateless() && x.msg.Index.Get("requestState") != nil, !x.msg.Stateless())
 	}
@@ -207,10 +203,6 @@ func (x *request) makeCall(done func(outcome)) {
 // way: a server of the handshake era asks by requests, a stateless server by a result.
 func (x *request) run(ctx context.Context, done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
-	if subscribes(x.msg.Method) {
-		c.forwardSubscription(ctx, req, done)
-		return
-	}
 	if x.work != nil {
 		x.s.questions.wake() // the work may ask what the server has asked before
 		c.lease.SetLevel(x.client.LogLevel)

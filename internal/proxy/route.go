@@ -136,20 +136,18 @@ func (x *request) locate() *jsonrpc.Error {
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		uri, wrong := routingMember(&x.msg.Index, "uri")
-		if _, own := x.view.ownResource(uri); own {
-			if x.handler = func(x *request) outcome { return serveOwnResource(x, uri) }; subscribes(x.msg.Method) {
-				x.s.subscriptions.watchOwn(x.s, uri, x.msg.Method == "resources/subscribe")
-				x.handler = serveEmpty
-			}
+		if wrong != nil {
+			return wrong
+		}
+		if x.msg.Method != "resources/read" {
+			x.routeSubscription(uri, x.msg.Method == "resources/subscribe")
 			return nil
 		}
-		found, err = nil, wrong
-		if x.msg.Method == "resources/unsubscribe" {
-			found = watching(leases, uri)
+		if _, own := x.view.ownResource(uri); own {
+			x.handler = func(x *request) outcome { return serveOwnResource(x, uri) }
+			return nil
 		}
-		if found == nil {
-			found = holders(leases, uri)
-		}
+		found = holders(leases, uri)
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
 		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), leases)
 	case "completion/complete":

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -88,7 +87,7 @@ func (s *subscriptions) begin(l *listener, in *session) {
 			continue
 		}
 		for _, lease := range holders(in.leases.current(), uri) {
-			lease.Watch(uri)
+			lease.Watch(uri, true)
 		}
 	}
 }
@@ -104,19 +103,50 @@ func (s *subscriptions) end(l *listener, in *session) {
 			continue
 		}
 		for _, lease := range watching(in.leases.current(), uri) {
-			lease.Unwatch(uri)
+			lease.Watch(uri, false)
 		}
 	}
 }
 
-// watchOwn subscribes a client of the handshake era to one of the proxy's own resources,
-// or ends the subscription.
-func (s *subscriptions) watchOwn(in *session, uri string, wanted bool) {
+// routeSubscription subscribes a client of the handshake era to a resource, or ends the subscription.
+// It runs on the client's reader, so that the client's last request counts. The handler then waits for
+// the answers of the servers. It fails if all of them refuse.
+func (x *request) routeSubscription(uri string, wanted bool) {
+	in, s := x.s, &x.s.subscriptions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open = slices.DeleteFunc(s.open, func(l *listener) bool { return l.own == uri })
+	if _, own := x.view.ownResource(uri); own {
+		x.handler = serveEmpty
+		s.open = slices.DeleteFunc(s.open, func(l *listener) bool { return l.own == uri })
+		if wanted {
+			s.open = append(s.open, &listener{own: uri, uris: []string{uri}, send: func(method string, params []byte) { in.notify(method, params) }})
+		}
+		return
+	}
+	at := watching(in.leases.current(), uri)
 	if wanted {
-		s.open = append(s.open, &listener{own: uri, uris: []string{uri}, send: func(method string, params []byte) { in.notify(method, params) }})
+		at = holders(in.leases.current(), uri)
+	}
+	answers := make([]<-chan error, len(at))
+	for i, l := range at {
+		answers[i] = l.Watch(uri, wanted)
+	}
+	x.handler = func(x *request) outcome {
+		refusal, refusals := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}, 0
+		for i, answer := range answers {
+			if answer == nil { // nothing was sent
+				continue
+			}
+			if refused, ok := (<-answer).(*jsonrpc.Error); ok { // after any other error, the subscription is sent to the next connection
+				refusal = refused
+				refusals++
+				at[i].Watch(uri, false)
+			}
+		}
+		if wanted && refusals == len(at) {
+			return outcome{err: refusal}
+		}
+		return serveEmpty(x)
 	}
 }
 
@@ -135,44 +165,6 @@ func (s *subscriptions) publish(method string, params []byte, wants func(*listen
 		l.send(method, params)
 	}
 	return len(wanted) > 0
-}
-
-// subscribes reports whether method changes the session's subscriptions.
-func subscribes(method string) bool {
-	return method == "resources/subscribe" || method == "resources/unsubscribe"
-}
-
-// changeSubscription subscribes the session to the resource that the request names, or ends the
-// subscription. It runs on the client's reader, so that the client's last request counts.
-func (c *upstreamCall) changeSubscription() {
-	uri, _ := jsonrpc.String(c.params.Get("uri"))
-	if c.method == "resources/subscribe" {
-		c.lease.NoteSubscribe(uri) // before it is sent: an update may precede the answer
-	} else {
-		c.untold = !c.lease.NoteUnsubscribe(uri)
-	}
-}
-
-// forwardSubscription forwards the request that changed the session's subscriptions, which outlive
-// the server's process. It is not sent to a stateless server, which receives a listen request
-// instead.
-func (c *upstreamCall) forwardSubscription(ctx context.Context, req *upstream.Request, done func(outcome)) {
-	empty := outcome{answer: ownAnswer([]byte("{}"), false)}
-	if c.untold || c.lease.Stateless() {
-		done(empty)
-		return
-	}
-	watch := c.method == "resources/subscribe"
-	c.lookUp(ctx, req, func(o outcome) {
-		switch {
-		case o.err == nil && o.answer.Stateless, watch && unavailable(o.err): // a lease sends its watches when the server has started
-			o = empty
-		case watch && (o.err != nil || o.answer.Error != nil):
-			uri, _ := jsonrpc.String(c.params.Get("uri"))
-			c.lease.NoteUnsubscribe(uri)
-		}
-		done(o)
-	})
 }
 
 // relay forwards a server's notification that the transport does not tie to a request.

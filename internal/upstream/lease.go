@@ -175,18 +175,20 @@ func (in *instance) logLevel() (level string) {
 }
 
 // sendSettings sends c the log level and the subscriptions of all sessions, as far as it has not been
-// sent them. A stateless server gets the level with each request, and the subscriptions, if they
-// have changed, in a new listen request. c may be nil.
-func (in *instance) sendSettings(c *conn, changed bool) {
+// sent them, and returns the answer to each change of a subscription by its URI. A stateless server gets
+// the level with each request, and the subscriptions, if they have changed, in a new listen request.
+// c may be nil.
+func (in *instance) sendSettings(c *conn, changed bool) (answers map[string]<-chan error) {
 	if c == nil {
-		return
+		return nil
 	}
 	if c.stateless() {
 		if changed {
 			in.listen(c)
 		}
-		return
+		return nil
 	}
+	answers = make(map[string]<-chan error)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if level := in.logLevel(); level != "" && level != c.level && in.offer.Load().Has("logging") {
@@ -197,46 +199,23 @@ func (in *instance) sendSettings(c *conn, changed bool) {
 	for _, uri := range wanted {
 		if !c.subscribed[uri] {
 			c.subscribed[uri] = true
-			c.sendSetting("resources/subscribe", "uri", uri)
+			answers[uri] = c.sendSetting("resources/subscribe", "uri", uri)
 		}
 	}
 	for uri := range c.subscribed {
 		if _, found := slices.BinarySearch(wanted, uri); !found {
 			delete(c.subscribed, uri)
-			c.sendSetting("resources/unsubscribe", "uri", uri)
+			answers[uri] = c.sendSetting("resources/unsubscribe", "uri", uri)
 		}
 	}
+	return answers
 }
 
-// Watch subscribes the session to a resource, also after restarts.
-func (l *Lease) Watch(uri string) { l.in.sendSettings(l.in.live(), l.setWatched(uri, true)) }
-
-// Unwatch ends the subscription.
-func (l *Lease) Unwatch(uri string) { l.in.sendSettings(l.in.live(), l.setWatched(uri, false)) }
-
-// NoteSubscribe is Watch for a client's resources/subscribe, which the caller passes on unless the
-// server is stateless.
-func (l *Lease) NoteSubscribe(uri string) { l.noteRequest(uri, true) }
-
-// NoteUnsubscribe is Unwatch for a client's resources/unsubscribe. It returns true if the caller
-// must pass that on, unless the server is stateless: no other session watches the resource.
-func (l *Lease) NoteUnsubscribe(uri string) (last bool) { return l.noteRequest(uri, false) }
-
-// noteRequest updates the subscriptions. It marks the change as sent, because the caller sends it.
-func (l *Lease) noteRequest(uri string, on bool) (differs bool) {
-	differs = l.setWatched(uri, on)
-	c := l.in.live()
-	if c != nil && differs {
-		c.mu.Lock()
-		if on {
-			c.subscribed[uri] = true
-		} else {
-			delete(c.subscribed, uri)
-		}
-		c.mu.Unlock()
-	}
-	l.in.sendSettings(c, differs)
-	return differs
+// Watch subscribes the session to a resource, also after restarts, or ends the subscription. It
+// returns a channel that receives nil or the server's error, or nil if nothing was sent: there is no
+// live connection, the server is stateless, or another session watches the resource too.
+func (l *Lease) Watch(uri string, on bool) (answer <-chan error) {
+	return l.in.sendSettings(l.in.live(), l.setWatched(uri, on))[uri]
 }
 
 // setWatched sets whether the session watches a resource. It reports whether that is new, and for
@@ -284,8 +263,9 @@ func (in *instance) watching(uri string) []*Lease {
 }
 
 // sendSetting sends a setting. It returns when the request was sent, so that later requests of the
-// session follow it.
-func (c *conn) sendSetting(method, member, value string) {
+// session follow it. The channel receives nil or the server's error.
+func (c *conn) sendSetting(method, member, value string) <-chan error {
+	answer := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), c.in.up.spec.StartTimeout)
 	params := jsonrpc.AppendMember([]byte{'{'}, member, jsonrpc.AppendString(nil, value))
 	c.startOwnRequest(ctx, &Request{Method: method, Params: append(params, '}')}, func(_ []byte, err error) {
@@ -293,5 +273,7 @@ func (c *conn) sendSetting(method, member, value string) {
 		if err != nil {
 			c.in.up.log.Debug("upstream rejected a setting", "method", method, "err", err)
 		}
+		answer <- err
 	})
+	return answer
 }
