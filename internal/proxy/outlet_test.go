@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -215,4 +216,43 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client is told why a server refuses a subscription, and is then not subscribed.
+func TestRefusedSubscription(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := newFoe(nil)
+		srv := mcptest.New(mcptest.Options{Name: "foe"})
+		served := srv.Handler()
+		f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if m, err := jsonrpc.Parse(body); err == nil && m.Method == "resources/subscribe" && strings.Contains(string(m.Params), "foe://no") {
+				w.Header().Set("Content-Type", "application/json")
+				w.Write(jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32002,"message":"no such resource","data":{"uri":"foe://no"}}`)))
+				return
+			}
+			served.ServeHTTP(w, r)
+		})
+		d, to := beset(t, f, withoutPrefetch(defaults(t))), newOutlet()
+		n := proxy.Begin(d.proxy, front.Client{Out: to})
+		defer n.End(front.ErrEnded)
+		accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
+		to.next()
+		accept(t, n, `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`, to) // answered when the server has started
+		to.next()
+		for id, uri := range []string{"foe://no", "foe://yes"} {
+			accept(t, n, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":%q}}`, id+2, uri), to)
+			m := to.next()
+			if refused := jsonrpc.Text(m.Error, "message") == "no such resource" && jsonrpc.Get(m.Error, "data") != nil; refused != (uri == "foe://no") {
+				t.Errorf("%s: got %s", uri, m.Raw)
+			}
+		}
+		for _, uri := range []string{"foe://no", "foe://yes"} {
+			srv.Announce("notifications/resources/updated", fmt.Sprintf(`{"uri":%q}`, uri))
+		}
+		if m := to.next(); m.Method != "notifications/resources/updated" || jsonrpc.Text(m.Params, "uri") != "foe://yes" {
+			t.Errorf("got %s, want an update of foe://yes", m.Raw)
+		}
+	})
 }
