@@ -76,8 +76,8 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	}
 	x := &request{s: s, msg: m, key: string(m.ID), stream: responseStream{out: to}, client: m.Client}
 	if err := x.admit(s.ctx); err != nil {
-		recordRefusal(s, m)
-		x.fail(err)
+		recordRefusal(s, x.msg)
+		x.answer(outcome{err: err})
 		return nil
 	}
 	if !s.identity.NonBlocking || x.handler != nil || handleOf(x.msg) != nil {
@@ -100,8 +100,8 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 }
 
 // admit registers the request, opens the session if this is its first one, and routes the
-// request, which takes its turn at its upstream.
-func (x *request) admit(ctx context.Context) *jsonrpc.Error {
+// request, which takes its turn at its upstream. It returns why the request is refused, if it is.
+func (x *request) admit(ctx context.Context) error {
 	s := x.s
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	if err := s.requests.add(x, s.identity.Multiplexed); err != nil {
@@ -152,10 +152,11 @@ func (x *request) bind(c *upstreamCall) {
 	x.s.requests.begin(c)
 	c.register()
 	if c.tool != "" {
-		c.observeArrival(x.msg.Stateless() && x.msg.Index.Get("requestState") != nil, !x.msg.Stateless())
+		c.observeArrival(x.msg.Stateless() && x.msg.Index.Get("requestState") != nil)
 	}
 	if x.step == nil && x.msg.Repeated && !c.repeatable() {
-		x.refuseRepeat()
+		c.pending.Swap(nil).Doubt() // it may be running
+		x.handler = func(*request) outcome { return outcome{err: errOutcomeUnknown} }
 	}
 }
 
@@ -430,7 +431,7 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
 	x.s.requests.end(c) // what its server asks from now on is about another call
 	c.noteResult(o)
-	if c.observed == nil || !c.observed.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
+	if !c.mayAnnounce() || o.err != nil || !deliver.Plain(o.answer.Result) {
 		done(o)
 		return
 	}
@@ -503,11 +504,6 @@ func (x *request) failure(err error) upstream.Answer {
 		refused = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: x.explain(err).Error()}
 	}
 	return upstream.Answer{Message: jsonrpc.Message{Error: refused.Append(nil)}}
-}
-
-// fail answers with one of the proxy's own errors.
-func (x *request) fail(err *jsonrpc.Error) {
-	x.write(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
 }
 
 // isWithdrawn reports whether the client cancelled the request with context ctx. Such a

@@ -59,12 +59,3 @@ func (c *upstreamCall) repeatable() bool {
 		m.Speculate != nil && *m.Speculate && m.Cost.Dollars == 0 && m.Disclosure == valuemodel.SameService &&
 		(!m.Annotated() || learned.Proven) && !learned.Barred
 }
-
-// refuseRepeat makes the request's response an error: its outcome is unknown. The write of its
-// call, if any, is treated as still pending.
-func (x *request) refuseRepeat() {
-	if x.call != nil {
-		x.call.pending.Swap(nil).Doubt()
-	}
-	x.handler = func(*request) outcome { return outcome{err: errOutcomeUnknown} }
-}

@@ -25,8 +25,8 @@ const decisionTimeout = 50 * time.Millisecond
 // prefetches that the call causes. Such an answer is not written by the server's reader.
 func (c *upstreamCall) mayAnnounce() bool {
 	e := &c.policy.Enrichment
-	return deliveredTo(c.s, c.step()) != nil && e.Mode == "on" &&
-		(e.Delivery == "hint" || e.Delivery == "inline") && !c.lease.structured(c.tool)
+	return (e.Delivery == "hint" || e.Delivery == "inline") && e.Mode == "on" && c.observed != nil && c.observed.forWorker() != nil &&
+		!c.request.msg.Stateless() && deliveredTo(c.s, c.step()) != nil && !c.lease.structured(c.tool)
 }
 
 // shownName returns the client's name for a tool of the same upstream.
@@ -41,7 +41,7 @@ func (c *upstreamCall) announce(ctx context.Context, o outcome) outcome {
 	decision, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
 	reply := make(chan speculate.Reply, 1)
-	if !c.observed.wantsResult() || !c.notifyWorker(time.Now(), o, reply) {
+	if !c.notifyWorker(time.Now(), o, reply) {
 		return o
 	}
 	var a speculate.Reply

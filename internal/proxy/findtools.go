@@ -183,14 +183,14 @@ func (x *request) unwrap() error {
 	return nil
 }
 
-// routeTool routes a call of a tool that may not be listed. wrapper is the name of the wrapper
-// tool that it was called with, or "".
-func (x *request) routeTool(c *upstreamCall, wrapper string) {
+// routeTool routes a call of a tool that may not be listed, or returns why it is refused. wrapper is the
+// name of the wrapper tool that it was called with, or "".
+func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 	p := x.view.p
 	chosen := x.view.choose()
 	if chosen == &allTools {
 		x.bind(c)
-		return
+		return nil
 	}
 	t := target{c.lease.Name(), c.tool}
 	listed := !chosen.search || wrapper == "" && chosen.pinned(p, t) != "" // the client's own permissions apply
@@ -200,33 +200,28 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) {
 		chosen.session.Called(t.key())
 		x.bind(c)
 	case c.lease.lacks(c.tool): // an unlisted tool of a server may do anything
-		x.refuseTool(unknownTool(toolName(&x.msg.Index)))
+		return unknownTool(toolName(&x.msg.Index))
 	case c.certainlyReads(p):
 		chosen.session.Called(t.key())
 		c.gate = c.stillReads(c.gate)
 		x.bind(c)
 	case p.Selection.OnlyRead:
-		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", toolName(&x.msg.Index)))
+		return fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", toolName(&x.msg.Index))
 	case wrapper == callReadTool:
-		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only with these arguments; use %s", toolName(&x.msg.Index), callTool))
+		return fmt.Errorf("not called: %q is not certainly read-only with these arguments; use %s", toolName(&x.msg.Index), callTool)
 	case x.msg.Repeated:
-		x.refuseRepeat()
+		return errOutcomeUnknown
 	case !c.params.Unambiguous():
-		x.refuseTool(errors.New("not called: its params repeat a member, so the user cannot confirm them"))
+		return errors.New("not called: its params repeat a member, so the user cannot confirm them")
 	default:
 		x.handler = func(x *request) outcome { return serveConfirmed(x, c.lease) }
 	}
+	return nil
 }
 
 // unknownTool returns the error for a call of a tool that does not exist.
 func unknownTool(name string) error {
 	return fmt.Errorf("unknown tool %q; use %s to search for tools", name, findTool)
-}
-
-// refuseTool makes the response an error result instead of calling the tool.
-func (x *request) refuseTool(cause error) {
-	recordRefusal(x.s, x.msg)
-	x.handler = func(*request) outcome { return outcome{err: cause} }
 }
 
 // certainlyReads reports whether the call is read-only according to the operator or to a
@@ -276,7 +271,7 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 			err = w.bindConfirmed(l)
 		}
 		if err != nil {
-			w.end(refused(fmt.Errorf("not called: %w", err)))
+			w.result <- refused(fmt.Errorf("not called: %w", err))
 			return
 		}
 		w.startCall()

@@ -123,9 +123,9 @@ var maxInstructions = map[string]int{
 // can tell its user. It returns "" if there are none.
 func problems(s *Server, leases []*sessionLease) string {
 	var lines []string
-	if err := s.rejected.Load(); err != nil && *err != nil {
-		text := (*err).Error()
-		if short, ok := (*err).(interface{ Summary() string }); ok {
+	if err := *s.rejected.load(); err != nil {
+		text := err.Error()
+		if short, ok := err.(interface{ Summary() string }); ok {
 			text = short.Summary()
 		}
 		lines = append(lines, "The configuration has mistakes, and the blocks with them are off:\n"+text)

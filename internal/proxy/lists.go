@@ -23,8 +23,7 @@ type shownLists struct {
 	retry   *time.Timer // triggers changes
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
-	shown [upstream.Lists][]byte // nil if not shown yet
-	owed  [upstream.Lists]bool   // the list has changed, and the client could not be told
+	shown [upstream.Lists][]byte // nil if not shown yet; outdated if the client could not be told of a change
 
 	choice    atomic.Pointer[choice] // which tools are listed; nil if not decided yet, or all are
 	choosing  sync.Mutex             // held while the choice is made
@@ -42,6 +41,9 @@ func newShownLists(s *session) *shownLists {
 // retryNotify is the time after which a client that does not read is told again of a changed list.
 const retryNotify = 5 * time.Second
 
+// outdated differs from every list.
+var outdated = []byte("outdated")
+
 // notifyChanges sends a list_changed notification for each list that was shown before and
 // has changed. If the client does not read, it tries again later.
 func (s *shownLists) notifyChanges() {
@@ -49,17 +51,17 @@ func (s *shownLists) notifyChanges() {
 	retry := false
 	for l := range upstream.Lists {
 		s.mu.Lock()
-		shown, owed := s.shown[l] != nil, s.owed[l]
+		shown := s.shown[l] != nil
 		s.mu.Unlock()
 		if !shown {
 			continue
 		}
-		if _, changed := s.show(l, false); !changed && !owed || sent[l.Changed()] {
+		if _, changed := s.show(l, false); !changed || sent[l.Changed()] {
 			continue
 		}
 		if err := s.s.notify(l.Changed(), nil); err != nil {
 			s.mu.Lock()
-			s.owed[l] = true
+			s.shown[l] = outdated
 			s.mu.Unlock()
 			retry = true
 			continue
@@ -78,7 +80,7 @@ func (s *shownLists) show(l upstream.List, listing bool) (now []byte, changed bo
 	s.mu.Lock()
 	now = mergedList(s.s, l, listing)
 	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
-	s.shown[l], s.owed[l] = now, false
+	s.shown[l] = now
 	s.mu.Unlock()
 	if changed {
 		s.s.subscriptions.publish(l.Changed(), nil, func(o *listener) bool { return slices.Contains(o.changes, l.Changed()) })

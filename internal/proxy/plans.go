@@ -36,7 +36,7 @@ func servePlan(x *request, n *plan.Named, arguments []byte) outcome {
 		return ownOutcome(structuredResult(x.s.planRunner().Forecast(p).Answer(), nil, false))
 	}
 	r := newPlanRun(x)
-	x.s.running.Go(func() { r.work.end(r.run(p)) })
+	x.s.running.Go(func() { r.work.result <- r.run(p) })
 	return r.work.serve(x)
 }
 
@@ -100,10 +100,8 @@ func (r *planRun) run(p *plan.Plan) outcome {
 
 // progress sends a progress notification to the client, if its current request has a token.
 func (r *planRun) progress(done float64, of int, what string) {
-	if x := r.work.currentRequest(); x != nil && x.msg.Index.Token() != nil {
-		params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(done, 'f', -1, 64), of)
-		x.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
-	}
+	params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(done, 'f', -1, 64), of)
+	r.work.first.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
 }
 
 // planStep describes the step of a plan that a request belongs to.
@@ -134,7 +132,8 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		work: r.work, step: &planStep{plan: r.number, id: c.Step.ID, gate: c.Refused},
 	}
 	if err := x.admit(ctx); err != nil {
-		return plan.Result{Err: err.Message}
+		recordRefusal(x.s, x.msg)
+		return plan.Result{Err: x.explain(err).Error()}
 	}
 	defer x.leave()
 	o := x.respond()

@@ -286,42 +286,32 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 	return end
 }
 
-// isPrefetchQuestion reports whether a question that the transport ties to no request can only
-// come from a prefetch. If so, the client is not asked, and the tool is not prefetched again. A
-// request for the roots concerns the session, not a call.
-func (s *session) isPrefetchQuestion(l *sessionLease, method string) bool {
+// onlyPrefetches reports whether a question that the transport ties to no request can only come from
+// a prefetch of this session. A request for the roots concerns the session, not a call.
+func (s *session) onlyPrefetches(l *sessionLease, method string) bool {
 	calls, prefetches := s.requests.at(l.Lease)
-	if len(prefetches) == 0 || method == "roots/list" {
-		return false
-	}
-	if len(calls) > 0 { // the question may be about the client's own call; the store discards the prefetched answers
-		prefetches[0].fetch.ClientRequest(false)
-		return false
-	}
-	for _, c := range prefetches {
-		c.fetch.ClientRequest(true)
-	}
-	return true
+	return len(calls) == 0 && len(prefetches) > 0 && method != "roots/list"
 }
 
 // serverAsked handles a question that the transport ties to no request. It may be about any
-// flight at the instance, so the answers of those flights are for one client only. If several
-// sessions share the server, no client is asked; if only prefetches are running there, the
-// question is about one of them.
+// flight at the instance, so the answers of those flights are for one client only. If only
+// prefetches are running there, none of their tools is prefetched again.
 func (s *Server) serverAsked(instance uint64, method string) {
 	s.common.store.Taint(instance)
-	prefetching := make(map[*session]*sessionLease)
+	if method == "roots/list" {
+		return
+	}
+	var calls, prefetches []*upstreamCall
 	for _, n := range s.sessions.list() {
-		l := findLease(n.leases.current(), func(l *sessionLease) bool { return l.Instance() == instance })
-		if l == nil {
-			continue
+		if l := findLease(n.leases.current(), func(l *sessionLease) bool { return l.Instance() == instance }); l != nil {
+			its, early := n.requests.at(l.Lease)
+			calls, prefetches = append(calls, its...), append(prefetches, early...)
 		}
-		if calls, _ := n.requests.at(l.Lease); !l.Shared() || method == "roots/list" || len(calls) > 0 {
+	}
+	for _, c := range prefetches {
+		c.fetch.ClientRequest(len(calls) == 0)
+		if len(calls) > 0 {
 			return
 		}
-		prefetching[n] = l
-	}
-	for n, l := range prefetching {
-		n.isPrefetchQuestion(l, method)
 	}
 }

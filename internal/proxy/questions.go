@@ -35,21 +35,15 @@ type reply struct {
 
 // questions holds the questions to a session's client, and the works that ask them.
 type questions struct {
-	s         *session
-	ready     chan struct{} // closed when the client accepts requests and notifications
-	readyOnce sync.Once
+	s        *session
+	ready    chan struct{} // closed when the client accepts requests and notifications
+	setReady func()        // closes ready; may be called more than once
 
 	mu    sync.Mutex
 	asked int                // number of questions so far
 	open  []*question        // without a reply
 	works map[*work]struct{} // that have not ended
 }
-
-// setReady records that the client has initialized.
-func (c *questions) setReady() { c.readyOnce.Do(func() { close(c.ready) }) }
-
-// isReady reports whether the client accepts requests and notifications.
-func (c *questions) isReady() bool { return isClosed(c.ready) }
 
 // isClosed reports whether a channel that is only closed has been closed.
 func isClosed(c <-chan struct{}) bool {
@@ -90,7 +84,7 @@ func (s *session) askerFor(l *sessionLease) asker {
 	calling := s.questions.callingLocked(l.Lease)
 	s.questions.mu.Unlock()
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-		if s.isPrefetchQuestion(l, method) {
+		if s.onlyPrefetches(l, method) {
 			return nil, cannotBeAsked("a prefetch")
 		}
 		q := newQuestion(method, params)

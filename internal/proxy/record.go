@@ -92,7 +92,6 @@ type observation struct {
 	recorded atomic.Bool         // its end has been recorded
 	trace    speculate.Trace     // trace context sent upstream; zero if there is none
 	endSpan  func(*record.Event) // ends its span in a trace; nil if there is none
-	announce bool                // its answer may name the prefetches that it causes
 	notified atomic.Bool         // the prefetch worker has been notified of its result
 
 	// The answer before anything is added to it.
@@ -136,9 +135,8 @@ func (c *upstreamCall) beginObservation() {
 }
 
 // observeArrival records the call's classification and notifies the prefetch worker, unless the
-// call resumes an earlier one (goesOn). mayAnnounce reports whether the answer may name the
-// prefetches that the call causes.
-func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
+// call resumes an earlier one (goesOn).
+func (c *upstreamCall) observeArrival(goesOn bool) {
 	f := c.observed.call
 	f.Key, f.Effect, f.Host = c.class.query.Key, c.class.effect, c.class.host
 	if f.Key.Arguments != "" {
@@ -151,8 +149,8 @@ func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
 	case goesOn:
 	case c.lease.nothingToPrefetch():
 		w.Changed(rules, f.Session, f.Effect)
-	case w.Called(rules, f):
-		c.observed.announce = mayAnnounce && c.mayAnnounce()
+	default:
+		w.Called(rules, f)
 	}
 }
 

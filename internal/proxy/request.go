@@ -83,7 +83,7 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 	}
 	recordRefusal(s, m)
 	x := &request{s: s, msg: m, stream: responseStream{out: out}}
-	x.fail(why)
+	x.answer(outcome{err: why})
 }
 
 // openHandshake opens a session with the params of its initialize.

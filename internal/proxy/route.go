@@ -25,8 +25,8 @@ var handlers = map[string]handler{
 
 // route decides what answers a request: the proxy itself or an upstream. It runs on the
 // client's reader and takes the turn at the upstream, so that requests are sent in the order
-// of arrival.
-func (x *request) route() *jsonrpc.Error {
+// of arrival. It returns why the request is refused, if it is.
+func (x *request) route() error {
 	x.view = x.s.view()
 	switch x.msg.Method {
 	case "tools/call":
@@ -48,7 +48,7 @@ func (x *request) route() *jsonrpc.Error {
 func serveEmpty(*request) outcome { return ownOutcome([]byte("{}")) }
 
 // routeName routes a request by params.name.
-func (x *request) routeName(l upstream.List) *jsonrpc.Error {
+func (x *request) routeName(l upstream.List) error {
 	name, err := routingMember(&x.msg.Index, "name")
 	if err != nil {
 		return err
@@ -59,25 +59,22 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		case own == nil:
 		case own.serve == nil: // a wrapper
 			if err := x.unwrap(); err != nil {
-				x.refuseTool(err)
-				return nil
+				return err
 			}
 			wrapper, name = name, toolName(&x.msg.Index)
+		case x.msg.Repeated:
+			return errOutcomeUnknown
 		default:
-			if x.handler = func(x *request) outcome { return serveOwnTool(x, own) }; x.msg.Repeated {
-				x.refuseRepeat()
-			}
+			x.handler = func(x *request) outcome { return serveOwnTool(x, own) }
 			return nil
 		}
 	}
 	t, lease := x.view.resolve(l, name)
 	switch {
 	case lease == nil && wrapper != "":
-		x.refuseTool(unknownTool(name))
-		return nil
+		return unknownTool(name)
 	case lease == nil && x.msg.Repeated && l == upstream.Tools:
-		x.refuseRepeat()
-		return nil
+		return errOutcomeUnknown
 	case lease == nil:
 		return invalidParams(fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name))
 	}
@@ -90,8 +87,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		return err
 	}
 	c.tool = t.name
-	x.routeTool(c, wrapper)
-	return nil
+	return x.routeTool(c, wrapper)
 }
 
 // rawName returns upstreamName, the upstream's name, as JSON, or nil if the client uses the same name.
@@ -128,7 +124,7 @@ func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error 
 
 // locate routes a request that does not name a tool or a prompt. If several upstreams may be
 // able to answer, the request tries each.
-func (x *request) locate() *jsonrpc.Error {
+func (x *request) locate() error {
 	leases := x.s.leases.current()
 	found := leases
 	var target []byte // raw reference at the upstream; nil if it does not differ

@@ -104,9 +104,9 @@ type Server struct {
 	common   *Common
 	catalog  *catalog
 	recorder recorder
-	rejected atomic.Pointer[error] // why a newer configuration was rejected; nil if it was not
-	running  sync.WaitGroup        // flights, which belong to no session
-	inFlight atomic.Int64          // requests over HTTP that are being served
+	rejected snapshot[error] // why a newer configuration was rejected; nil if it was not
+	running  sync.WaitGroup  // flights, which belong to no session
+	inFlight atomic.Int64    // requests over HTTP that are being served
 
 	prefetch *speculate.Worker
 	kept     plan.Kept // results of plans, for mcpschedd_read_result

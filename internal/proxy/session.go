@@ -72,6 +72,7 @@ func (s *Server) newSession(c front.Client) *session {
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
 	n.questions.s, n.questions.ready = n, make(chan struct{})
+	n.questions.setReady = sync.OnceFunc(func() { close(n.questions.ready) })
 	n.questions.works = make(map[*work]struct{})
 	n.requests.open, n.requests.inFlight = make(map[string]*request), &s.inFlight
 	if c.NonBlocking { // on stdio

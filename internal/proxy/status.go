@@ -48,14 +48,14 @@ func (s *Server) addCurrent(out *record.Stats) {
 
 // Reject records why a newer configuration was rejected. A nil error means that it was not.
 func (s *Server) Reject(err error) {
-	s.rejected.Store(&err)
+	s.rejected.update(func(now *error) { *now = err })
 	s.recorder.log.Changed()
 }
 
 // rejection returns why a newer configuration was rejected, or "".
 func (s *Server) rejection() string {
-	if err := s.rejected.Load(); err != nil && *err != nil {
-		return (*err).Error()
+	if err := *s.rejected.load(); err != nil {
+		return err.Error()
 	}
 	return ""
 }

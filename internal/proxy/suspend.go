@@ -33,8 +33,7 @@ type work struct {
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
 	inputNeeded chan struct{} // capacity 1: the client has to be asked
-	done        chan struct{} // closed by end
-	result      outcome       // set before done is closed
+	result      chan outcome  // capacity 1: the work has ended
 
 	// Guarded by questions.mu.
 	request *request    // request to answer; nil while the work is suspended
@@ -49,11 +48,11 @@ const (
 	maxSuspendedIn = 1024             // those of a session that several clients share
 )
 
-// newWork returns a work for the request, which the caller ends with end.
+// newWork returns a work for the request, which the caller ends by sending its result.
 func newWork(x *request) *work {
 	w := &work{
 		questions: &x.s.questions, first: x, request: x,
-		inputNeeded: make(chan struct{}, 1), done: make(chan struct{}),
+		inputNeeded: make(chan struct{}, 1), result: make(chan outcome, 1),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
 	w.questions.mu.Lock()
@@ -61,19 +60,6 @@ func newWork(x *request) *work {
 	w.questions.works[w] = struct{}{}
 	x.work = w
 	return w
-}
-
-// end ends the work with its result.
-func (w *work) end(o outcome) {
-	w.result = o
-	close(w.done)
-}
-
-// currentRequest returns the request to answer, or nil if the work is suspended.
-func (w *work) currentRequest() *request {
-	w.questions.mu.Lock()
-	defer w.questions.mu.Unlock()
-	return w.request
 }
 
 // carrier returns the request that carries the notifications of x: the current one of its
@@ -94,10 +80,10 @@ func (w *work) serve(x *request) outcome {
 	cancelled := x.ctx.Done()
 	for {
 		select {
-		case <-w.done:
+		case o := <-w.result:
 			w.cancel(nil)
 			w.questions.release(w)
-			return w.result
+			return o
 		case <-cancelled:
 			w.cancel(context.Cause(x.ctx))
 			cancelled = nil
@@ -319,7 +305,7 @@ func (w *work) startCall() {
 		x.s.requests.end(x.call)
 		x.call.noteResult(o)
 		x.call.observeResult(w.ctx, o)
-		w.end(o)
+		w.result <- o
 	})
 }
 
