@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -459,13 +458,6 @@ func (x *request) respond() outcome {
 	}
 }
 
-// waitFor calls begin and returns the outcome that begin passes to done.
-func waitFor(begin func(done func(outcome))) outcome {
-	done := make(chan outcome, 1)
-	begin(func(o outcome) { done <- o })
-	return <-done
-}
-
 // answer writes the outcome to the client.
 func (x *request) answer(o outcome) {
 	if x.call != nil {
@@ -490,32 +482,9 @@ func (x *request) answer(o outcome) {
 	answer.Buffer.Release() // safe only here: the answer has been written and nothing retains it
 }
 
-// failure returns the answer to a request that failed with err. For a tools/call it is a result with
-// isError, so that the model reads the reason. For any other request, and if err is a JSON-RPC error,
-// it is a JSON-RPC error.
-func (x *request) failure(err error) upstream.Answer {
-	// Only err itself: an error that err wraps was meant for the proxy, or is about a server's line.
-	refused, ok := err.(*jsonrpc.Error)
-	switch {
-	case ok:
-	case x.msg.Method == "tools/call":
-		return ownAnswer(jsonrpc.Set(textResult(x.explain(err).Error()), "isError", []byte("true")), false)
-	default:
-		refused = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: x.explain(err).Error()}
-	}
-	return upstream.Answer{Message: jsonrpc.Message{Error: refused.Append(nil)}}
-}
-
-// isWithdrawn reports whether the client cancelled the request with context ctx. Such a
-// request gets no answer.
-func isWithdrawn(ctx context.Context) bool {
-	_, cancelled := errors.AsType[withdrawn](context.Cause(ctx))
-	return cancelled
-}
-
 // write writes the answer.
 func (x *request) write(line []byte) {
-	if x.ctx == nil || !isWithdrawn(x.ctx) {
+	if !isWithdrawn(x.ctx) {
 		x.stream.end()
 		x.s.requests.forget(x) // the client may reuse the id as soon as it has read the answer
 		err := x.stream.out.Answer(line)
@@ -527,27 +496,4 @@ func (x *request) write(line []byte) {
 	if c := x.call; c != nil && c.class.storable() {
 		x.s.identity.delivered.Lost(c.class.query.Key)
 	}
-}
-
-// endsCall reports whether the request's call ends with it, and does not continue as suspended work.
-func (x *request) endsCall() bool { return x.work == nil || x.step != nil }
-
-// leave ends the request, and its call unless the call continues as suspended work.
-func (x *request) leave() {
-	if x.endsCall() { // else the work may be binding its call now
-		if c := x.call; c != nil {
-			c.release()
-			c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
-		}
-	}
-	x.cancel(nil)
-	x.s.requests.done(x)
-}
-
-// release gives up the turn and the pending write of a call that goes no further.
-func (c *upstreamCall) release() {
-	if write := c.pending.Swap(nil); write != nil {
-		write.End()
-	}
-	c.turn.Release()
 }

@@ -19,8 +19,7 @@ const listInterval = 500 * time.Millisecond
 // list_changed notifications.
 type shownLists struct {
 	s       *session
-	changes throttle    // notifies the client of changed lists
-	retry   *time.Timer // triggers changes
+	changes throttle // notifies the client of changed lists
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
 	shown [upstream.Lists][]byte // nil if not shown yet; outdated if the client could not be told of a change
@@ -33,8 +32,6 @@ type shownLists struct {
 func newShownLists(s *session) *shownLists {
 	lists := &shownLists{s: s}
 	lists.changes.interval, lists.changes.call = listInterval, lists.notifyChanges
-	lists.retry = time.AfterFunc(retryNotify, lists.changes.trigger)
-	lists.retry.Stop()
 	return lists
 }
 
@@ -69,7 +66,7 @@ func (s *shownLists) notifyChanges() {
 		sent[l.Changed()] = true
 	}
 	if retry {
-		s.retry.Reset(retryNotify)
+		time.AfterFunc(retryNotify, s.changes.trigger)
 	}
 }
 

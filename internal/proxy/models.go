@@ -399,14 +399,11 @@ func ignorable(meta *jsonrpc.Index) bool {
 	return true
 }
 
-// reads reports whether a request with that method never changes anything that a tool's
-// answer may depend on.
+// reads reports whether a request to an upstream with that method never changes anything that a
+// tool's answer may depend on.
 func reads(method string) bool {
 	switch method {
-	case "ping", "initialize", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete",
-		"tools/list", "prompts/list", "prompts/get",
-		"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
-		"tasks/list", "tasks/get", "tasks/result":
+	case "prompts/get", "resources/read", "completion/complete", "tasks/list", "tasks/get", "tasks/result":
 		return true
 	}
 	return false

@@ -96,13 +96,11 @@ func (req *Request) encode(c *conn, id int64) outgoing {
 	return out
 }
 
-// targetMember returns the member of a method's params that routes the request, or "".
+// targetMember returns the member of a method's params that [Request.Target] replaces, or "".
 func targetMember(method string) string {
 	switch method {
 	case "tools/call", "prompts/get":
 		return "name"
-	case "resources/read", "resources/subscribe", "resources/unsubscribe":
-		return "uri"
 	case "completion/complete":
 		return "ref"
 	}

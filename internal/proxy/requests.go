@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"mcpschedd/internal/front"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/upstream"
+)
+
+// requests is the set of a session's requests that are being served, and of the calls at its
+// upstreams. Each request has a key that no other request has while its client may wait for the
+// answer. A call may outlive its request: it may be suspended until the client answers.
+type requests struct {
+	inFlight *atomic.Int64 // requests being served: those of the session or, over HTTP, of all sessions of the server
+
+	mu    sync.Mutex          // held while the session's context is cancelled
+	open  map[string]*request // request.key → the request
+	seq   uint64              // number of requests with unique keys
+	calls []*upstreamCall     // calls without an answer, and prefetches, in the order in which they began
+}
+
+// maxRequests limits the requests in flight of one client on stdio, or of all sessions over HTTP.
+const maxRequests = 2048
+
+var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d", maxRequests)}
+
+// add adds a request, or returns why it cannot. If unique is set, another client may use the
+// same id, and the key is made unique.
+func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if unique {
+		r.seq++
+		x.key = fmt.Sprintf("%s %d", x.key, r.seq)
+	}
+	switch other := r.open[x.key]; {
+	case other != nil && !isWithdrawn(other.ctx):
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
+	case x.s.ctx.Err() != nil:
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
+	case x.step == nil && r.inFlight.Add(1) > maxRequests: // a plan limits its steps
+		r.inFlight.Add(-1)
+		return tooManyRequests
+	}
+	r.open[x.key] = x
+	x.s.running.Add(1)
+	return nil
+}
+
+// forget removes a request, so that the client may reuse its id, and its call, unless that continues
+// as suspended work. Further calls do nothing.
+func (r *requests) forget(x *request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open[x.key] == x { // else another request has the id by now
+		delete(r.open, x.key)
+	}
+	if x.endsCall() {
+		r.endLocked(x.call)
+	}
+}
+
+// done ends a request that was added.
+func (r *requests) done(x *request) {
+	r.forget(x) // if it was not answered
+	if x.step == nil {
+		r.inFlight.Add(-1)
+	}
+	x.s.running.Done()
+}
+
+// find returns the request with the given key, or nil.
+func (r *requests) find(key string) *request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open[key]
+}
+
+// begin adds a call, and assigns it to the request that makes it.
+func (r *requests) begin(c *upstreamCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.request != nil {
+		c.request.call = c
+	}
+	r.calls = append(r.calls, c)
+}
+
+// end removes a call that has been answered or given up.
+func (r *requests) end(c *upstreamCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.endLocked(c)
+}
+
+func (r *requests) endLocked(c *upstreamCall) {
+	if i := slices.Index(r.calls, c); i >= 0 {
+		r.calls = slices.Delete(r.calls, i, i+1)
+	}
+}
+
+// at returns the calls that l's upstream may work on: those of the client, running or suspended, and
+// the prefetches that it runs or may run. A server over stdio does not say which of them its
+// questions and log messages belong to.
+func (r *requests) at(l *upstream.Lease) (calls, prefetches []*upstreamCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.calls {
+		switch {
+		case c.lease.Lease != l:
+		case c.fetch != nil:
+			prefetches = append(prefetches, c)
+		default:
+			calls = append(calls, c)
+		}
+	}
+	return calls, prefetches
+}
+
+// only returns the request with the only call at l, or with any of them if all belong to one plan.
+// It returns nil if there are none or several.
+func (r *requests) only(l *upstream.Lease) *request {
+	calls, _ := r.at(l)
+	if len(calls) == 0 || slices.ContainsFunc(calls[1:], func(c *upstreamCall) bool { return !c.step().samePlan(calls[0].step()) }) {
+		return nil
+	}
+	return calls[0].request
+}
