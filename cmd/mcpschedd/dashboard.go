@@ -159,7 +159,7 @@ func (f *dashboardFlags) listen(stderr io.Writer) (net.Listener, error) {
 	return l, err
 }
 
-// ownHostOnly rejects requests whose Host is not a loopback name, against DNS rebinding: a
+// ownHostOnly rejects requests with a Host that is not a loopback name, against DNS rebinding: a
 // foreign name that resolves to this machine would give its pages our origin.
 func ownHostOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

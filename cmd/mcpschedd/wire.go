@@ -191,7 +191,7 @@ func learnedAs(c *config.Config, name string, r config.Resolved) string {
 }
 
 // secrets returns the values of a server's environment that must never be shown: all configured
-// ones, and inherited ones whose names mark them as secrets.
+// ones, and inherited ones with names that mark them as secrets.
 func secrets(at workplace, r config.Resolved) []string {
 	all := slices.Collect(maps.Values(r.Env))
 	for _, variable := range at.env {

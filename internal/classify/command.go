@@ -111,7 +111,7 @@ func (c command) parse(words []word) (given options, operands []word, ok bool) {
 			}
 			value = words[i].text
 		}
-		// A version of the command whose option has no value must not take it for another
+		// A version of the command in which the option has no value must not take it for another
 		// option.
 		if !ok || strings.HasPrefix(value, "-") && strings.Trim(value, "0123456789") != "-" {
 			return nil, nil, false

@@ -181,7 +181,7 @@ func (t tokens) harmless(i int) bool {
 		return false
 	case t[i].kind == str: // DuckDB reads files and URLs named by such strings
 		return before != "FROM" && before != "JOIN"
-	case name == "PG_CATALOG": // not an alias, whose columns may be calls
+	case name == "PG_CATALOG": // not an alias, of which columns may be calls
 		return t.at(i+1) == "."
 	case before == "." && t.at(i-2) != "PG_CATALOG" && callForm().MatchString(name):
 		return false

@@ -171,7 +171,7 @@ var (
 	headerPair   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+=[\t -~\u0080-\U0010ffff]*$")
 )
 
-// pairs reads an object of strings, whose names and values have the form NAME=VALUE.
+// pairs reads an object of strings. Their names and values have the form NAME=VALUE.
 func (e *entry) pairs(key string, value any, form *regexp.Regexp) (out []Pair) {
 	object, ok := value.(map[string]any)
 	if !ok {

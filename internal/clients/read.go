@@ -22,7 +22,7 @@ type Options struct {
 	Machine
 	ReadFile func(path string) ([]byte, error) // reads other files that a client's file refers to; nil means that none exist
 
-	// WithoutToken imports a URL whose headers have no token, with a note. Otherwise such
+	// WithoutToken imports a URL without a token in its headers, with a note. Otherwise such
 	// a server stays with its client, which may sign in to it by a browser.
 	WithoutToken bool
 }

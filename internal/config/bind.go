@@ -17,7 +17,7 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// The functions of this file bind decoded TOML tables to structs whose tags are the schema, and
+// The functions of this file bind decoded TOML tables to structs with tags that are the schema, and
 // report values that do not fit. The decoder could fill structs itself, but it stops at the first
 // value of a wrong type and ignores the case of keys.
 
@@ -189,8 +189,8 @@ func assign(dst reflect.Value, v any) bool {
 	return fits
 }
 
-// tagged returns the field of a struct that has a tag. For a struct whose field has the tag short, a
-// string may stand for a table with only this field. For a slice of structs whose field has the tag
+// tagged returns the field of a struct that has a tag. For a struct with a field that has the tag short, a
+// string may stand for a table with only this field. For a slice of structs with a field that has the tag
 // block, the file has a table of tables instead of an array, and the field is the name of the block.
 func tagged(t reflect.Type, tag string) (reflect.StructField, bool) {
 	if t.Kind() == reflect.Struct {

@@ -72,7 +72,7 @@ func (f *findings) checkTool(key string, t valuemodel.Rule, upstreams []string) 
 	}
 }
 
-// checkToolUpstream warns of a tool whose upstream is not one of upstreams, those of the file.
+// checkToolUpstream warns of a tool of an upstream that is not one of upstreams, those of the file.
 func (f *findings) checkToolUpstream(key, tool string, upstreams []string) {
 	upstream, _, ok := strings.Cut(tool, "/")
 	if !ok || upstream == "" || len(upstreams) == 0 || strings.ContainsAny(upstream, `*?[\`) || slices.Contains(upstreams, upstream) {

@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// maxDepth is the deepest nesting whose positions are stored. The schema has 5 levels, and a
+// maxDepth is the deepest nesting with stored positions. The schema has 5 levels, and a
 // plan's steps a few more. Without a limit, a file of 10,000 brackets would yield 10,000 keys of
 // up to as many bytes.
 const maxDepth = 64

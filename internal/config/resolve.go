@@ -125,7 +125,7 @@ func (u Upstream) expanded(lookup func(string) (string, bool), fail func(key, re
 	})
 }
 
-// checkExpanded repeats the checks whose outcome depends on variables.
+// checkExpanded repeats the checks that depend on variables.
 func (u Upstream) checkExpanded(expanded Upstream, fail func(key, reason string)) {
 	switch {
 	case u.Command != "" && expanded.Command == "":

@@ -61,7 +61,7 @@ func (e *epochs) endWrite(m *placeState) {
 	e.bump(m) // the change at the end
 }
 
-// current reports whether an answer whose fetch began at that epoch is still valid. It
+// current reports whether an answer is still valid if its fetch began at that epoch. It
 // takes two lists of places, as the asking call may depend on others than the fetching one.
 func (e *epochs) current(epoch uint64, fetched, asked []call.Place) bool {
 	changed := func(m *placeState) bool {

@@ -273,7 +273,7 @@ func (s *Store) Taint(upstream uint64) {
 
 var errTainted = errors.New("store: the server sent its client a request, and no call is waiting for the answer")
 
-// ErrJoinTimeout is the error of a waiter whose joined prefetch takes longer than a call
+// ErrJoinTimeout is the error of a waiter that has joined a prefetch which takes longer than a call
 // of its own would. The server may have lost the prefetch, and it owes a prefetch less
 // than a call.
 var ErrJoinTimeout = errors.New("store: join timeout of the prefetch exceeded")

@@ -110,7 +110,7 @@ func (a *Addition) appendBlock(blocks []byte, text string) []byte {
 // maxTrimDepth limits the levels of nesting: each is scanned again by the level around it.
 const maxTrimDepth = 32
 
-// trimmer removes fields from JSON answers: those whose name a pattern, a name or a glob, matches,
+// trimmer removes fields from JSON answers: those with a name that a pattern, a name or a glob, matches,
 // at any depth, unless the field is also in an included group.
 type trimmer struct {
 	drop, keep []string // patterns

@@ -10,7 +10,7 @@ import (
 
 const pieceBytes = 512 // bytes per call of the tokenizer
 
-// vocabulary is o200k_base, the closest public vocabulary for models whose own is not published.
+// vocabulary is o200k_base, the closest public vocabulary for models without a published one.
 // It is loaded at the first count.
 var vocabulary = sync.OnceValue(codec.NewO200kBase)
 

@@ -201,7 +201,7 @@ func (s *httpSession) endLocked(cause error) {
 	s.all.work.Go(func() { s.End(cause) })
 }
 
-// remove unregisters a session whose context is done, and waits for its end.
+// remove unregisters a session after its context is done, and waits for its end.
 func (s *httpSession) remove() {
 	s.all.mu.Lock()
 	s.ending = true

@@ -85,7 +85,7 @@ func Set(obj []byte, name string, value []byte) []byte {
 	return x.Set(name, value)
 }
 
-// Delete returns obj without the members whose unescaped name matches, or obj itself if
+// Delete returns obj without the members with an unescaped name that matches, or obj itself if
 // there are none. Other members keep their text. obj must be valid JSON.
 func Delete(obj []byte, match func(name []byte) bool) []byte {
 	for m := range Members(obj) {

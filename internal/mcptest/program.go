@@ -10,7 +10,7 @@ import (
 
 // programs is the environment variable with the folder of the programs that make test has built.
 // Its name is a checksum of them. The go command notes the variables that a test reads, so it
-// repeats a test whose program has changed, which it would not notice otherwise.
+// repeats a test after its program has changed, which it would not notice otherwise.
 const programs = "MCPSCHEDD_PROGRAMS"
 
 // Program returns the path of a program of the module, by its name in cmd. Without make test it

@@ -25,7 +25,7 @@ import (
 type Mutant struct {
 	Name string
 	Cuts []Cut
-	Test string   // in the package whose test calls [Mutant.Check]
+	Test string   // in the package of the test that calls [Mutant.Check]
 	Says string   // part of the output of the failing test
 	Args []string // more arguments of go test
 	Env  []string // more environment variables

@@ -49,8 +49,8 @@ func Search(flag string, env func(string) string) (path string, found bool, err 
 	return path, true, nil
 }
 
-// Locate returns the state directory, and the configuration file that [Search] finds, whose content
-// need not be valid. Both are cleaned: a daemon is found by a hash of them.
+// Locate returns the state directory, and the configuration file that [Search] finds. The file need
+// not be valid. Both are cleaned: a daemon is found by a hash of them.
 func Locate(flag string, env func(string) string) (stateDir, file string, err error) {
 	file, found, err := Search(flag, env)
 	if err == nil && found {
@@ -104,7 +104,7 @@ func ConfiguredStateDir(path string) (string, error) {
 }
 
 // MaxEarlierVersion is the last schema_version of the earlier format of the configuration, which
-// comes from the tool whose annotations this proxy took over. A later version cannot be read.
+// comes from the tool of which this proxy took over the annotations. A later version cannot be read.
 const MaxEarlierVersion = 4
 
 // StateDir returns the state directory, cleaned: the configured one if it is not "", else mcpschedd in

@@ -16,7 +16,7 @@ import (
 type risk struct {
 	step      *Step
 	writes    bool    // it may write, and writes need confirmation
-	disclosed []*Step // steps whose outcomes it discloses to third parties; nil if none
+	disclosed []*Step // steps of which it discloses the outcomes to third parties; nil if none
 }
 
 // risks are the reasons for which a plan needs confirmation or, once it has it, that are confirmed.
@@ -34,9 +34,9 @@ func (p *Plan) risks(writes bool) (all risks) {
 	return all
 }
 
-// discloses returns the steps whose outcomes third parties could learn from calls of a step:
-// those that its arguments, condition or items refer to, and those whose failure would prevent it
-// from running. It returns nil if the step's tool does not disclose its arguments, or if its
+// discloses returns the steps of which third parties could learn the outcomes from calls of a step:
+// those that its arguments, condition or items refer to, and those that prevent it from running
+// if they fail. It returns nil if the step's tool does not disclose its arguments, or if its
 // calls depend on nothing but the plan.
 func (p *Plan) discloses(s *Step) []*Step {
 	if !s.Tool.discloses() {
@@ -87,7 +87,7 @@ func (p *Plan) question(all risks) (text string, err error) {
 	if p.Params != nil {
 		fmt.Fprintf(&b, "with params %s\n", legible(p.Params))
 	}
-	shown, feeds := make(map[*Step]bool), make(map[*Step]bool) // feeds: steps whose outcomes are disclosed, and all that they refer to
+	shown, feeds := make(map[*Step]bool), make(map[*Step]bool) // feeds: steps with disclosed outcomes, and all that they refer to
 	for _, one := range all {
 		one.step.describe(&b, "- ")
 		shown[one.step] = true

@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// defaultTokens is the assumed size of a result whose size is unknown, so that it is not treated
+// defaultTokens is the assumed size of a result of unknown size, so that it is not treated
 // as free.
 const defaultTokens = 500
 
@@ -24,7 +24,7 @@ func (s *Step) expectedTokens() int {
 }
 
 // leftOut returns, for each step, the reason why the budget excludes it, or "". Of the optional
-// steps it selects the most valuable set whose outputs fit beside those of the required steps. A
+// steps it selects the most valuable set with outputs that fit beside those of the required steps. A
 // step without an output costs no tokens, and runs if a selected step refers to it.
 //
 // The selection is made once, before the first call. If it depended on the sizes of results,

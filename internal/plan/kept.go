@@ -129,7 +129,7 @@ type excerptResult struct {
 
 // Read answers a call of mcpschedd_read_result: with the requested part, or as much of it as fits
 // with pointers to the rest; or, without a handle, with a list of the owner's results as text. If
-// the owner is shared, each of its clients can read only the results whose handles it has.
+// the owner is shared, each of its clients can read only the results of which it has the handles.
 func (k *Kept) Read(owner any, shared bool, arguments []byte, settings *Settings, count func([]byte) int) (value []byte, list string, err error) {
 	q, err := parseQuery(arguments)
 	switch {

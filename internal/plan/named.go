@@ -16,7 +16,7 @@ type Named struct {
 	Description string          `toml:"description"`
 	Parameters  json.RawMessage `toml:"parameters" holds:"table"` // parameter → JSON Schema; nil if none
 	Steps       json.RawMessage `toml:"steps" holds:"list"`
-	Outputs     []string        `toml:"output_steps"`          // steps whose results are returned; nil means all
+	Outputs     []string        `toml:"output_steps"`          // steps with returned results; nil means all
 	Budget      int             `toml:"budget_tokens" min:"0"` // tokens; 0 means Limits.Budget
 }
 

@@ -208,7 +208,7 @@ func (e *event) source(at position) valueSource {
 	return s
 }
 
-// pathSources returns the source of a path whose end is in the result. Its directory is an
+// pathSources returns the source of a path that ends with a value of the result. Its directory is an
 // argument or a constant.
 func (e *event) pathSources(path string) []valueSource {
 	for i := 1; i < len(path); i++ {
@@ -228,7 +228,7 @@ func (e *event) pathSources(path string) []valueSource {
 	return nil
 }
 
-// argWith returns the name of the first argument whose value fits. Of the values in an array only the
+// argWith returns the name of the first argument with a value that fits. Of the values in an array only the
 // first counts, as they share a name.
 func (e *event) argWith(fits func(scalar) bool) (name string, ok bool) {
 	for _, o := range e.args {

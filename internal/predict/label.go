@@ -54,7 +54,7 @@ type pending struct {
 
 // addSample stores a candidate until its label is known. Each result of a turn scores the
 // candidates again, so a call keeps one sample per turn: the last one, with the time of the
-// first. A call whose result may be served for long is scored in many turns; once the session
+// first. A call with a result that may be served for long is scored in many turns; once the session
 // has many samples, only a few of each call are kept. The first samples count for most, since a
 // prefetch is decided on early, and all samples of a call have much the same label.
 func (s *Session) addSample(c *candidate) {

@@ -5,7 +5,7 @@
 // results. If list_issues {owner: a} is followed by get_issue {owner: a, number: 7}, and its
 // result has 7 at $.items[*].number, that is a template: applied to the next result of
 // list_issues, it makes the candidates get_issue 11, 12, 13. A configured follow-up is a
-// template too, whose probability starts at the configured value. The session's later calls
+// template too, with a probability that starts at the configured value. The session's later calls
 // label the candidates, whether they were prefetched or not. Each label updates an online
 // logistic regression over hashed features: the template, the rank in the list, the tool,
 // the preceding calls and others.

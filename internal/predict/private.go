@@ -61,7 +61,7 @@ type argument struct {
 // argumentHash identifies an argument.
 func argumentHash(tool, name string) hash { return seed.str(tool).str(name) }
 
-// learnValues learns from the values of a call's arguments, except those whose names look like data,
+// learnValues learns from the values of a call's arguments, except those with names that look like data,
 // of which there may be any number.
 func (m *Model) learnValues(tool, arguments string, slots []slot, session uint64) {
 	var scrubbed []slot // nil until needed, as that costs more than all else here

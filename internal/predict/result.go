@@ -49,7 +49,7 @@ func Read(result []byte) (text, structured []byte) {
 	return text, structured
 }
 
-// answer is a result whose parts are parsed once for all their readers.
+// answer is a result with parts that are parsed once for all their readers.
 type answer struct {
 	parts [2]part // structured content and text
 }

@@ -81,7 +81,7 @@ func (m *Model) Typical(tool string) Typical {
 // ObservedTools returns the tools with observed calls, in no particular order.
 func (m *Model) ObservedTools() []string { return slices.Collect(maps.Keys(m.learned.tools)) }
 
-// AnswersDiffer is the reason for barring a tool whose prefetched result differed from the
+// AnswersDiffer is the reason for barring a tool after a prefetched result differed from the
 // real one.
 const AnswersDiffer = "answers differ"
 

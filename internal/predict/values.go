@@ -61,7 +61,7 @@ func (a *answer) extract() *values {
 }
 
 // addJSON adds the scalars of a JSON value by path: $.a.b, with [*] for array elements, .*
-// for members whose name looks like data, and .{key} for these names themselves.
+// for members with names that look like data, and .{key} for these names themselves.
 func (v *values) addJSON(raw []byte, path string, group int32, depth int) {
 	if depth > maxDepth || v.count >= maxValues || len(path) > maxPathBytes {
 		return

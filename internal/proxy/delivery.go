@@ -213,7 +213,7 @@ func (x *request) spend(result []byte) []byte {
 	if counted == nil || !x.view.p.Budgets.Enabled() || isWithdrawn(x.ctx) {
 		return result
 	}
-	tool := toolName(&x.msg.Index) // the tool whose ratio of bytes to tokens is learned
+	tool := toolName(&x.msg.Index) // its ratio of bytes to tokens is learned
 	if x.call != nil {
 		tool = x.call.lease.Name() + "/" + x.call.tool
 	}

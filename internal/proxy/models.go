@@ -253,7 +253,7 @@ func denies(hint *bool, value bool) bool { return hint != nil && *hint == value 
 type callClass struct {
 	effect call.Effect
 	query  dedup.Query      // an empty scope means that only the upstream may answer
-	host   string           // host whose limits apply
+	host   string           // host of the limits that apply
 	kind   valuemodel.Class // class of this call, arguments included; "" unless it is a tools/call
 }
 
@@ -352,7 +352,7 @@ func scopeOf(s *session, l *sessionLease, params *revision.Params) string {
 // has this scope.
 const everyone = "*"
 
-// unknownArguments looks up an argument of a call whose arguments are not known.
+// unknownArguments looks up an argument of a call with unknown arguments.
 func unknownArguments(string) []byte { return nil }
 
 // parsedParams parses params that did not come with a message.

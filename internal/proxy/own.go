@@ -31,7 +31,7 @@ type ownTool struct {
 	search bool // offered only to sessions that search for tools
 }
 
-// A toolHandler serves a call of an own tool. It is nil for a wrapper tool, whose arguments
+// A toolHandler serves a call of an own tool. It is nil for a wrapper tool: its arguments
 // describe the call to make instead.
 type toolHandler func(x *request, arguments []byte) outcome
 

@@ -12,7 +12,7 @@
 // The way of an event, with the files in parentheses:
 //
 //	[Event]     one line of the log (event, candidates)
-//	[Log]       writes the events of a process to a folder (log, writer), whose other files show that
+//	[Log]       writes the events of a process to a folder (log, writer); its other files show that
 //	            the process runs and what it does (files, lock, status)
 //	[Read]      reads logs; a [Follower] reads on while they are written (read, view)
 //	[Tally]     adds the events up (tally, totals, histogram)

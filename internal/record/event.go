@@ -60,7 +60,7 @@ type Event struct {
 
 	// Of call and prefetch.
 	Upstream   string          `json:"upstream,omitempty"`
-	Tool       string          `json:"tool,omitempty" span:"-"`        // name of the tool at its upstream; of a decision, the tool whose answer triggered it
+	Tool       string          `json:"tool,omitempty" span:"-"`        // name of the tool at its upstream; of a decision, the tool of the answer that triggered it
 	ArgsHash   string          `json:"args_hash,omitempty" span:"-"`   // keyed hash of the canonical arguments, 16 hex digits; the key is per installation
 	Arguments  json.RawMessage `json:"arguments,omitempty" span:"-"`   // canonical JSON object without secrets; empty unless arguments are recorded in full
 	Class      string          `json:"class,omitempty"`                // side effect class of this call
@@ -72,7 +72,7 @@ type Event struct {
 	IsError    bool            `json:"is_error,omitempty"`             // the answer is an error, or has isError set
 	Error      string          `json:"error,omitempty"`                // for failed calls: cancelled, timeout, unavailable, refused or unanswered
 	Sent       int             `json:"sent,omitempty"`                 // tools/call requests sent upstream
-	Host       string          `json:"host,omitempty"`                 // the host whose limits applied
+	Host       string          `json:"host,omitempty"`                 // the host of the limits that applied
 
 	// Of call.
 	Disposition  Disposition `json:"disposition,omitempty"`
@@ -94,7 +94,7 @@ type Event struct {
 	Cause      string `json:"cause,omitempty"`            // for wasted: a cause of glossary.json
 	UsedBy     int64  `json:"used_by_seq,omitempty"`      // for used, late and compared: Seq of the call
 	BySession  string `json:"used_by,omitempty" span:"-"` // session of that call, if it is another session
-	After      int64  `json:"after,omitempty" span:"-"`   // for prefetch and decision: Seq of the call whose answer triggered it; 0 if not known
+	After      int64  `json:"after,omitempty" span:"-"`   // for prefetch and decision: Seq of the call with the answer that triggered it; 0 if not known
 	Edge       string `json:"edge,omitempty"`             // derivation in words: which tool follows which, and where the arguments come from
 	Configured bool   `json:"configured,omitempty"`       // derived from a follow_up of the configuration or of a built-in model; otherwise learned
 

@@ -38,7 +38,7 @@ const (
 // alone. A nil *OTLP does nothing.
 //
 // A span of kind SERVER is one tools/call of a client. A span of kind CLIENT is a prefetch: it
-// is exported when its fate is known, as a child of the call whose answer triggered it, and
+// is exported when its fate is known, as a child of the call with the answer that triggered it, and
 // linked to the call that used its answer. Names follow the semantic conventions for MCP and
 // generative AI where these define one, and begin with mcpschedd elsewhere.
 //

@@ -30,7 +30,7 @@ func (s *Stats) Saved(period string) string {
 }
 
 // ReportLine returns the outcomes of prefetches and predictions and the savings in one line, or
-// "" if there are none. race_win is the share of used prefetches whose answer was complete when
+// "" if there are none. race_win is the share of used prefetches with a complete answer when
 // the call came, waste the share of prefetches that no call used. In served, prefetch counts
 // the first uses of prefetches and repeat all other calls that were not sent upstream.
 //

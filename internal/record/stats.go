@@ -3,7 +3,7 @@ package record
 import "time"
 
 // Stats is the content of the resource mcpschedd://stats and of `mcpschedd stats --json`; its
-// JSON Schema is stats.schema.json. A ratio whose denominator is 0 is 0.
+// JSON Schema is stats.schema.json. A ratio with the denominator 0 is 0.
 type Stats struct {
 	SchemaVersion int                `json:"schema_version" jsonschema:"Version of this schema. Fields may be added to version 1."`
 	UptimeS       int64              `json:"uptime_s" jsonschema:"Seconds from the first event to the last, or to now while a process runs."`

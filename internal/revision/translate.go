@@ -116,7 +116,7 @@ func withoutServer(result []byte) []byte {
 	return jsonrpc.Set(result, "_meta", kept)
 }
 
-// cacheable holds the methods whose complete results must have caching hints in the
+// cacheable holds the methods of which complete results must have caching hints in the
 // stateless revision.
 var cacheable = []string{"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
 

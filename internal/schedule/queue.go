@@ -49,7 +49,7 @@ func NewQueue(tasks []Task, s Slots) *Queue {
 	return q
 }
 
-// Next takes a slot for the ready task with the longest remaining path whose host has a free
+// Next takes a slot for the ready task with the longest remaining path at a host with a free
 // slot. It returns false if no ready task may begin now.
 func (q *Queue) Next() (task int, ok bool) {
 	at := q.first()

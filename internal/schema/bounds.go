@@ -64,7 +64,7 @@ func decode(raw []byte, limit int) (value any, err error) {
 // weigher adds up the weight of a document with each reference expanded: its values, and 64 bytes
 // of the path to each, which the compiler stores. Each part of a schema is applied to a value of
 // the arguments at most once, so weight times the number of values bounds the validator's work. A
-// schema whose parts each refer to the next one twice has weight 2^n, a recursive one no finite
+// schema in which each part refers to the next one twice has weight 2^n, a recursive one no finite
 // weight.
 type weigher struct {
 	raw    []byte

@@ -105,8 +105,8 @@ func (m *Masker) Text(s string) string {
 	return Text(s)
 }
 
-// Unfinished is Text for a text whose end may be missing: a prefix of a value at its end
-// is masked too.
+// Unfinished is Text for a text that may be cut off: a prefix of a value at its end is masked
+// too.
 func (m *Masker) Unfinished(s string) string {
 	if m == nil {
 		return Text(s)

@@ -58,7 +58,7 @@ func Of(text []byte, table ...string) ([]Block, error) {
 	return all, parser.Error()
 }
 
-// Swap returns a text without the blocks below a table whose names take accepts, and with another
+// Swap returns a text without the blocks below a table with names that take accepts, and with another
 // text in place of the first of them, or else behind a blank line at the end. It also returns the
 // removed blocks. A nil take accepts none.
 func Swap(text []byte, table []string, take func(name string) bool, with string) (out, removed []byte, err error) {

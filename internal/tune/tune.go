@@ -52,7 +52,7 @@ type Tuner struct {
 	tools     map[string]*toolStats     // "NAME/TOOL" → figures
 	answers   map[[2]string]answer      // tool and hash of arguments → last answer
 	lastWrite map[string]time.Time      // upstream → time of the last call that may write
-	players   map[string]*replay.Player // upstream → player whose learner has the learned state and the recorded calls
+	players   map[string]*replay.Player // upstream → player with the learned state and the recorded calls
 	follows   map[string][]follow       // trigger → learned follow-ups, set by Propose
 }
 

@@ -152,7 +152,7 @@ const (
 )
 
 // requests is the table of one connection's requests: the ones without an answer, and the most
-// recently cancelled ones, whose answers may still arrive. Each request is removed exactly once,
+// recently cancelled ones, which may still be answered. Each request is removed exactly once,
 // and the remover reports its outcome.
 type requests struct {
 	mu           sync.Mutex

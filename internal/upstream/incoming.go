@@ -142,7 +142,7 @@ func (c *conn) response(m jsonrpc.Message) {
 	p.finish(m, err)
 }
 
-// progress passes a progress notification to the request whose id is its token.
+// progress passes a progress notification to the request that has its token as id.
 func (c *conn) progress(params []byte) {
 	id, err := strconv.ParseInt(string(jsonrpc.Get(params, "progressToken")), 10, 64)
 	if err != nil {
@@ -174,8 +174,8 @@ func (c *conn) cancelled(params []byte) {
 	}
 }
 
-// notification dispatches a notification. p is the request whose response stream carried it, or
-// nil. Changes of lists and resources invalidate answers and go to all sessions concerned, not to
+// notification dispatches a notification. p is the request that it came with, on its response
+// stream, or nil. Changes of lists and resources invalidate answers and go to all sessions concerned, not to
 // the request.
 func (c *conn) notification(p *pending, method string, params []byte) {
 	in := c.in
@@ -210,7 +210,7 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 }
 
 // leaseFor returns the only lease that a message can be for, or nil if there may be several. p is
-// the unanswered request whose response stream carried the message, or nil: most messages name no
+// the unanswered request that the message came with, on its response stream, or nil: most messages name no
 // request. Over stdio and HTTP+SSE only progress does.
 func (in *instance) leaseFor(c *conn, p *pending) *Lease {
 	if p != nil && p.lease != nil {
@@ -275,8 +275,8 @@ type questions struct {
 	open map[string]context.CancelFunc // raw id → cancels the request; until its reply is delivered
 }
 
-// accept answers a request of the server on a new goroutine. p is our request whose response
-// stream carried it, or nil. It drops the request if there are too many, or one with the same id:
+// accept answers a request of the server on a new goroutine. p is our request that it came
+// with, on its response stream, or nil. It drops the request if there are too many, or one with the same id:
 // an error response would answer that one.
 func (q *questions) accept(m jsonrpc.Message, p *pending) {
 	var ask askFunc

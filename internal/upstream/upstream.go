@@ -41,8 +41,8 @@ type Upstream struct {
 	mask *secret.Masker // masks secrets in errors and log lines
 	// For a server over HTTP: client sends requests; sideClient sends notifications, replies, GETs
 	// and DELETEs. net/http may reuse a connection before the previous response is finished if that
-	// had no body; a late cancellation then fails the next request. So messages whose response has
-	// no body use sideClient. In HTTP+SSE that is every POST: httpLink.exchange prevents late
+	// had no body; a late cancellation then fails the next request. So messages that are
+	// answered without a body use sideClient. In HTTP+SSE that is every POST: httpLink.exchange prevents late
 	// cancellations of requests.
 	client, sideClient *http.Client
 	sse                atomic.Bool           // use only HTTP+SSE of 2024-11-05

@@ -48,7 +48,7 @@ func (m *Model) Quiet(args Arguments, names iter.Seq[string]) (folders []string,
 	return e.Repositories, e.Level == classify.Quiet
 }
 
-// HostOf returns the host whose rate limits apply to a call.
+// HostOf returns the host of the rate limits that apply to a call.
 func (m *Model) HostOf(args Arguments) string {
 	if m.URLArgument == "" {
 		return m.Host

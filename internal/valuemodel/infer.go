@@ -79,7 +79,7 @@ func hostIn(name, value string) (host string, ok bool) {
 }
 
 var settingForms = sync.OnceValue(func() (f struct{ host, unrelated, qualified *regexp.Regexp }) {
-	// Names of settings whose value is a host or an address.
+	// Names of settings with a host or an address as value.
 	f.host = regexp.MustCompile(`(?i)(host|hostname|domain|endpoint|server|site|url|uri|addr|address|base)$`)
 	// Names of settings that are unrelated to a server's own service.
 	f.unrelated = regexp.MustCompile(`(?i)proxy|telemetry|otel|otlp|sentry|datadog|posthog|analytics|` +

@@ -88,7 +88,7 @@ type Layer struct {
 	FieldGroups     map[string]FieldGroup `toml:"field_groups"` // name → group
 	FollowUps       []FollowUp            `toml:"follow_up"`
 
-	URLArgument string `toml:"-"` // argument whose URL names the host; set by the tables only
+	URLArgument string `toml:"-"` // argument with the URL that names the host; set by the tables only
 }
 
 // Validate is the check of a cached result before it is served.
@@ -136,7 +136,7 @@ type Model struct {
 
 	Upstream string   // name
 	Tool     string   // name at the upstream
-	Provider string   // provider whose table applies; "" if none does
+	Provider string   // provider of the table that applies; "" if none does
 	Origin   string   // the provider and the words that identify it
 	Domains  []Domain // domains of its results, which its calls may change
 	Remote   bool     // it reads from a remote service, so a prefetched result may be as old as max_age allows

@@ -32,8 +32,8 @@ type table struct {
 	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
 	Hosts    []string            // of the service's own MCP endpoints
 	Programs []string            // that the packages install
-	Include  []string            // providers or sets whose tools it also has
-	ShownIn  []string            `toml:"shown_in"` // tools of other servers whose results its writes invalidate
+	Include  []string            // providers or sets of which it also has the tools
+	ShownIn  []string            `toml:"shown_in"` // tools of other servers; its writes invalidate their results
 	Sets     map[string][]string // name → tools
 
 	Rows map[Class][]toolRow `toml:"tools"`
@@ -54,7 +54,7 @@ type toolRow struct {
 	URLArgument string              `toml:"url_argument"`
 	Chars       [2]float64          // size of a result in characters, from the corpus: median, maximum
 	Invalidates []string            `toml:"invalidates"` // tools and sets
-	Same        map[string][]string // argument → tools whose results are stale only for the same value
+	Same        map[string][]string // argument → tools with results that are stale only for the same value
 }
 
 // followUpRow is a follow-up of several tools; its Max is 3.

@@ -1,7 +1,7 @@
 // Command release builds the programs from the HEAD of a checkout, for six systems: an archive for
 // each, its components (CycloneDX), and SHA256SUMS.
 //
-//	go run -C tools ./release -out ../dist [DIR]    the checkout whose HEAD is built (default ..)
+//	go run -C tools ./release -out ../dist [DIR]    the checkout with the HEAD that is built (default ..)
 //
 // It builds in a clone, so that neither uncommitted files nor the path of the checkout affect the
 // programs: the same commit and the same Go give the same bytes. Version, commit and date are those
