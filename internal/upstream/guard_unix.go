@@ -19,10 +19,8 @@ import (
 const (
 	// guardWrite is how long a guard that does not read may delay the start of a process.
 	guardWrite = 10 * time.Second
-	// guardPause is the time before a guard that has replaced another is replaced itself; each
-	// exit doubles it, up to guardMaxPause.
-	guardPause    = time.Second
-	guardMaxPause = time.Minute
+	// guardPause is the time before a guard that has replaced another is replaced itself.
+	guardPause = 10 * time.Second
 )
 
 // Guard kills the server processes when the proxy was killed and could not do so itself. It is a
@@ -35,7 +33,7 @@ type Guard struct {
 
 	mu     sync.Mutex
 	closed bool
-	exits  int              // number of guard processes that have exited
+	exited bool             // a guard process has exited
 	pipe   *os.File         // to the guard process; nil if there is none
 	groups map[int]struct{} // process group ids
 }
@@ -76,7 +74,7 @@ func (g *Guard) startLocked() {
 			g.writeLocked("+%d\n", pgid)
 		}
 		var cmd *exec.Cmd
-		if cmd, err = startGuardProcess(r, g.exits > 0); err == nil {
+		if cmd, err = startGuardProcess(r, g.exited); err == nil {
 			g.work.Go(func() { g.wait(cmd) })
 			return
 		}
@@ -97,15 +95,14 @@ func (g *Guard) wait(cmd *exec.Cmd) {
 	if g.closed {
 		return
 	}
-	g.exits++
-	if g.exits == 1 {
+	if !g.exited {
+		g.exited = true
 		g.log.Warn("guard exited; restarting", "err", err)
 		g.startLocked()
 		return
 	}
-	pause := min(guardPause<<min(g.exits-2, 6), guardMaxPause)
-	g.log.Error("guard exited again: a killed proxy may leave processes behind until it is restarted", "err", err, "dur", pause)
-	time.AfterFunc(pause, g.start)
+	g.log.Error("guard exited again: a killed proxy may leave processes behind until it is restarted", "err", err, "dur", guardPause)
+	time.AfterFunc(guardPause, g.start)
 }
 
 // add guards a process group. The guard must have been started.
