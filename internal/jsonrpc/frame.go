@@ -23,6 +23,15 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
+// ReadError decodes an error object. A code that is not a number counts as CodeInternal.
+func ReadError(object []byte) *Error {
+	code, err := strconv.Atoi(string(Get(object, "code")))
+	if err != nil {
+		code = CodeInternal
+	}
+	return &Error{Code: code, Message: Text(object, "message"), Data: Get(object, "data")}
+}
+
 // Append appends e as a JSON object.
 func (e *Error) Append(dst []byte) []byte {
 	dst = append(dst, `{"code":`...)

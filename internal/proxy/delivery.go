@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/budget"
@@ -158,31 +156,16 @@ func reference(age time.Duration) []byte {
 // Everything that the proxy adds to a result is limited by the session's budget.Room. Without
 // a configured budget nothing is counted and results are not changed.
 
-// spending is a session's membership in the budget pool.
-type spending struct {
-	joining sync.Once
-	agent   atomic.Pointer[budget.Agent] // nil until the first result is counted
-}
-
-// join returns the session's agent in the budget pool. The session joins the pool with its
-// first result, so that sessions without calls take no share.
-func (s *session) join() *budget.Agent {
-	own := &s.observed.spending
-	own.joining.Do(func() {
-		client := s.client.load()
-		name := jsonrpc.Text(client.Info, "name")
-		bid := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(client.Capabilities, "experimental"), "mcpschedd/budget"), "weight")
-		weight, _ := strconv.ParseFloat(string(bid), 64) // an invalid weight counts as none
-		own.agent.Store(s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Multiplexed: s.identity.Multiplexed}))
-	})
-	return own.agent.Load()
-}
-
-// leave removes the session from its pool.
-func (o *spending) leave() {
-	if a := o.agent.Load(); a != nil {
-		a.Leave()
-	}
+// joinPool adds the session to the budget pool. It is called with the session's first result, so that
+// sessions without calls take no share.
+func (s *session) joinPool() *budget.Agent {
+	client := s.client.load()
+	name := jsonrpc.Text(client.Info, "name")
+	bid := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(client.Capabilities, "experimental"), "mcpschedd/budget"), "weight")
+	weight, _ := strconv.ParseFloat(string(bid), 64) // an invalid weight counts as none
+	agent := s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Multiplexed: s.identity.Multiplexed})
+	s.observed.agent.Store(agent)
+	return agent
 }
 
 // room returns the limits of what the proxy may add to the session's results now.
@@ -190,7 +173,7 @@ func (s *session) room(p *policy) budget.Room {
 	if !p.Budgets.Enabled() {
 		return budget.Unlimited
 	}
-	return s.join().Room(s.observed.turns.current())
+	return s.observed.join().Room(s.observed.turns.current())
 }
 
 // planRunner returns a runner of the session's plans, with the limits that are in force now.
@@ -217,7 +200,7 @@ func (x *request) spend(result []byte) []byte {
 	if x.call != nil {
 		tool = x.call.lease.Name() + "/" + x.call.tool
 	}
-	agent, turn, meter := x.s.join(), x.s.observed.turns.current(), x.s.srv.common.meter
+	agent, turn, meter := x.s.observed.join(), x.s.observed.turns.current(), x.s.srv.common.meter
 	agent.Delivered(turn, meter.Tokens(tool, counted))
 	if count := meter.Learn(tool, counted); count != nil {
 		x.s.running.Go(count)

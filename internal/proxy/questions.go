@@ -104,13 +104,26 @@ func (s *session) askerFor(l *sessionLease) asker {
 	}
 }
 
-// ask asks a question and blocks until it is answered, ctx is done, or the session ends.
+// ask asks a question and blocks until it is answered, ctx is done, or the session ends. A client of
+// the handshake era is asked once it has initialized.
 func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.s.ctx, cancel)()
-	if err := c.put(ctx, q); err != nil {
+	if !q.byResult() {
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+			return nil, errWithdrawn
+		}
+	}
+	if err := c.add(q); err != nil {
 		return nil, err
+	}
+	if !q.byResult() {
+		if err := c.send(q, jsonrpc.AppendRequest(nil, []byte(q.Key), q.Method, q.Params)); err != nil {
+			c.answer(q, reply{err: err})
+		}
 	}
 	select {
 	case r := <-q.reply:
@@ -119,27 +132,6 @@ func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Erro
 		c.withdraw(q)
 		return nil, errWithdrawn
 	}
-}
-
-// put opens a question, and sends it to a client of the handshake era once the client has
-// initialized.
-func (c *questions) put(ctx context.Context, q *question) *jsonrpc.Error {
-	if q.byResult() {
-		return c.add(q)
-	}
-	select {
-	case <-c.ready:
-	case <-ctx.Done():
-		return errWithdrawn
-	}
-	if err := c.add(q); err != nil {
-		return err
-	}
-	err := c.send(q, jsonrpc.AppendRequest(nil, []byte(q.Key), q.Method, q.Params))
-	if err != nil {
-		c.answer(q, reply{err: err})
-	}
-	return err
 }
 
 // byResult reports whether the question is sent with a work's result.
@@ -233,11 +225,7 @@ func (c *questions) find(id []byte) *question {
 func (c *questions) handleResponse(m jsonrpc.Message) {
 	r := reply{result: m.Result}
 	if m.Error != nil {
-		code, err := strconv.Atoi(string(jsonrpc.Get(m.Error, "code")))
-		if err != nil {
-			code = jsonrpc.CodeInternal
-		}
-		r.err = &jsonrpc.Error{Code: code, Message: jsonrpc.Text(m.Error, "message"), Data: jsonrpc.Get(m.Error, "data")}
+		r.err = jsonrpc.ReadError(m.Error)
 	}
 	if q := c.find(m.ID); q == nil || !c.answer(q, r) {
 		c.s.srv.log.Debug("answer to a request that is not open", "id", string(m.ID))

@@ -16,6 +16,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"golang.org/x/time/rate"
 
+	"mcpschedd/internal/budget"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
@@ -32,9 +33,10 @@ import (
 // observedSession is a session as its observers see it.
 type observedSession struct {
 	speculate.Session
-	lastSeq  atomic.Int64 // number of calls and prefetches so far
-	turns    turns
-	spending spending
+	lastSeq atomic.Int64 // number of calls and prefetches so far
+	turns   turns
+	join    func() *budget.Agent         // joins the budget pool at its first call, and returns the agent there
+	agent   atomic.Pointer[budget.Agent] // nil until then
 }
 
 func newObservedSession(ctx context.Context, multiplexed bool) *observedSession {

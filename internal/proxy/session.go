@@ -70,6 +70,7 @@ func (s *Server) newSession(c front.Client) *session {
 		lifecycle: lifecycle{cancel: cancel, draining: draining, drain: drain},
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
+	n.observed.join = sync.OnceValue(n.joinPool)
 	n.lists = newShownLists(n)
 	n.questions.s, n.questions.ready = n, make(chan struct{})
 	n.questions.setReady = sync.OnceFunc(func() { close(n.questions.ready) })
@@ -140,7 +141,9 @@ func (s *session) End(why error) {
 		s.srv.common.store.DropScope(s.identity.scope)
 		s.srv.kept.Drop(s)
 		s.srv.catalog.search.save(&s.srv.policy.Load().Selection)
-		s.observed.spending.leave()
+		if agent := s.observed.agent.Load(); agent != nil {
+			agent.Leave()
+		}
 		s.endObservation()       // after all its prefetches have ended
 		s.srv.sessions.remove(s) // last, as Server.Close waits only for the sessions in the set
 	})

@@ -141,7 +141,7 @@ func (s *Server) clients() []record.ClientStatus {
 		}
 		c := &out[i]
 		c.Sessions++
-		if a := n.observed.spending.agent.Load(); a != nil && s.policy.Load().Budgets.Enabled() {
+		if a := n.observed.agent.Load(); a != nil && s.policy.Load().Budgets.Enabled() {
 			c.Used += int64(a.Used())
 			if left := int64(a.Room(n.observed.turns.current()).Left); left != budget.Unbounded && (c.Left == nil || left < *c.Left) {
 				c.Left = &left

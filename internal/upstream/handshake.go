@@ -140,13 +140,6 @@ func initialized(ctx context.Context, c *conn) {
 	}
 }
 
-// readError decodes a raw error object, for errors that the proxy handles itself.
-func readError(object []byte) *jsonrpc.Error {
-	var code int
-	_ = json.Unmarshal(jsonrpc.Get(object, "code"), &code) // 0 if it is not a number
-	return &jsonrpc.Error{Code: code, Message: jsonrpc.Text(object, "message"), Data: jsonrpc.Get(object, "data")}
-}
-
 // listenRequest manages the subscriptions/listen request to a stateless server.
 type listenRequest struct {
 	mu   sync.Mutex         // held while the request is replaced, so that the latest change wins

@@ -411,7 +411,7 @@ func (c *conn) ownRequest(ctx context.Context, req *Request) (result []byte, err
 func (c *conn) startOwnRequest(ctx context.Context, req *Request, done func(result []byte, err error)) {
 	p := &pending{ctx: ctx, req: req, done: func(a Answer, err error) {
 		if err == nil && a.Error != nil {
-			err = readError(a.Error)
+			err = jsonrpc.ReadError(a.Error)
 		}
 		done(a.Result, err)
 	}}
