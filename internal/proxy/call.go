@@ -28,8 +28,8 @@ import (
 // and a stored answer twice as long (BenchmarkCall, BenchmarkStored).
 
 // upstreamCall is one request to an upstream, classified by the policy: which places it
-// may change, and whether the store may answer it. It has more than 15 fields because a client's
-// call, a prefetch, a plan's step and a notification all take the path above.
+// may change, and whether the store may answer it. A client's call, a prefetch, a plan's step
+// and a notification all take the path above.
 type upstreamCall struct {
 	s       *session
 	request *request         // that began the call; nil for a prefetch and a notification

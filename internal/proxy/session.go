@@ -17,8 +17,7 @@ import (
 
 // session is one client: the stdio process, an HTTP session, or, in stateless HTTP, all
 // requests of one principal with the same capabilities. Each part has its own mutex and
-// invariant. The session has more than 25 methods: those that need several parts at once.
-// They hold no other state.
+// invariant. The session's own methods are those that need several parts at once.
 type session struct {
 	srv       *Server
 	identity  sessionIdentity
