@@ -110,7 +110,8 @@ func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.s.ctx, cancel)()
-	if !q.byResult() {
+	bySending := !q.byResult() // a work may take an open question over
+	if bySending {
 		select {
 		case <-c.ready:
 		case <-ctx.Done():
@@ -120,7 +121,7 @@ func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Erro
 	if err := c.add(q); err != nil {
 		return nil, err
 	}
-	if !q.byResult() {
+	if bySending {
 		if err := c.send(q, jsonrpc.AppendRequest(nil, []byte(q.Key), q.Method, q.Params)); err != nil {
 			c.answer(q, reply{err: err})
 		}
