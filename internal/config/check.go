@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
@@ -32,8 +33,12 @@ func (f *findings) check(c *Config) {
 		f.checkUpstream(join("upstreams", u.Name), u)
 	}
 	for host, l := range c.Limits {
-		if key := join("limits", host); l.Burst > 0 && l.Rate == 0 && !f.failed(join(key, "rate")) {
+		key := join("limits", host)
+		if l.Burst > 0 && l.Rate == 0 && !f.failed(join(key, "rate")) {
 			f.problem(join(key, "burst"), "has no meaning without rate")
+		}
+		if name, local := strings.CutPrefix(host, limit.LocalPrefix); local {
+			f.checkNamesUpstream(key, name, upstreams)
 		}
 	}
 	for _, p := range c.Plans {
@@ -74,11 +79,17 @@ func (f *findings) checkTool(key string, t valuemodel.Rule, upstreams []string) 
 
 // checkToolUpstream warns of a tool of an upstream that is not one of upstreams, those of the file.
 func (f *findings) checkToolUpstream(key, tool string, upstreams []string) {
-	upstream, _, ok := strings.Cut(tool, "/")
-	if !ok || upstream == "" || len(upstreams) == 0 || strings.ContainsAny(upstream, `*?[\`) || slices.Contains(upstreams, upstream) {
-		return
+	if upstream, _, ok := strings.Cut(tool, "/"); ok && upstream != "" && !strings.ContainsAny(upstream, `*?[\`) {
+		f.checkNamesUpstream(key, upstream, upstreams)
 	}
-	f.warn(key, "no upstream is named %q here%s", upstream, suggestion(upstream, upstreams))
+}
+
+// checkNamesUpstream warns if no upstream has the name. A file without upstreams may have limits and
+// tools for those of another.
+func (f *findings) checkNamesUpstream(key, name string, upstreams []string) {
+	if len(upstreams) > 0 && !slices.Contains(upstreams, name) {
+		f.warn(key, "no upstream is named %q here%s", name, suggestion(name, upstreams))
+	}
 }
 
 // suggestion returns the known name that is most similar to an unknown one, as the end of a message.

@@ -5,6 +5,9 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/valuemodel"
 )
 
 // form is a form that strings of the file must have.
@@ -25,13 +28,15 @@ func forms() map[string]form {
 		"glob":     {`a name or a glob such as "delete_*"`, validGlob},
 		"pinned":   {`NAME/TOOL or a glob such as "github/get_*"`, func(s string) bool { return strings.Contains(s, "/") && validGlob(s) }},
 		"origin":   {`an origin such as "https://app.example"`, validOrigin},
-		"host":     {`a host such as "api.github.com"`, validHost},
-		"limit":    {`a host such as "api.github.com", without the ports 80 and 443, or "*" for every other host`, validLimit},
+		"host":     {wantHost, valuemodel.IsHost},
+		"limit":    {wantHost + `, or "upstream:NAME", or "*" for every other host`, validLimit},
 		"listener": {`a host without scheme and port, such as "box.example"`, bareHost},
 		"literal":  {"a path without variables and ~, which are not expanded here", func(s string) bool { return !strings.Contains(s, "${") && s[0] != '~' }},
 		"path":     {"a path without ~, which is not expanded: write ${HOME}", func(s string) bool { return s != "" && s[0] != '~' }},
 	}
 }
+
+const wantHost = `a host such as "api.github.com" or "[::1]:8080", without port 80 or 443 and without a final dot`
 
 const nameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
 
@@ -62,10 +67,10 @@ func validHost(host string) bool {
 	return err == nil && u.Host == host && host != "" && !strings.ContainsAny(host, " \t")
 }
 
-// validLimit reports whether a name is that of limits. The host of a call has no port if it is that of
-// its scheme.
+// validLimit reports whether a name is that of limits.
 func validLimit(name string) bool {
-	return name == "*" || validHost(name) && !strings.HasSuffix(name, ":443") && !strings.HasSuffix(name, ":80")
+	upstream, local := strings.CutPrefix(name, limit.LocalPrefix)
+	return name == "*" || local && validName(upstream) || valuemodel.IsHost(name)
 }
 
 // bareHost reports whether host is a name or an address, without a port, by which a client can

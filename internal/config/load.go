@@ -153,11 +153,14 @@ func (c *Config) complete(dir string) {
 	}
 }
 
-// lowerHosts returns the limits with their hosts in lower case.
+// lowerHosts returns the limits with their hosts in lower case, except upstream:NAME.
 func (f *findings) lowerHosts(limits map[string]limit.Rule) map[string]limit.Rule {
 	out := make(map[string]limit.Rule, len(limits))
 	for _, host := range slices.Sorted(maps.Keys(limits)) {
-		name := strings.ToLower(host)
+		name := host
+		if !strings.HasPrefix(host, limit.LocalPrefix) {
+			name = strings.ToLower(host)
+		}
 		if _, twice := out[name]; twice {
 			f.problem(join("limits", host), "%s has two blocks, which differ in the case of letters", name)
 		}

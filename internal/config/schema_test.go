@@ -319,11 +319,14 @@ burst = 20
 concurrency = 4
 speculative_share = 0.25
 speculative_per_hour = 7
+[limits."upstream:Files"]
+rate = 3
 [limits."*"]
 concurrency = 2
 `).Limits
 	want := map[string]limit.Rule{
 		"api.example:8443": {Rate: 10, Burst: 20, Concurrency: 4, SpeculativeShare: 0.25, SpeculativePerHour: 7},
+		"upstream:Files":   {Rate: 3},
 		"*":                {Concurrency: 2},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -179,7 +179,7 @@ func (h *host) apply(r Rule) {
 	if r.SpeculativeShare <= 0 {
 		r.SpeculativeShare = defaultShare
 	}
-	if r.SpeculativePerHour <= 0 && !strings.HasPrefix(h.stats.Host, localPrefix) {
+	if r.SpeculativePerHour <= 0 && !strings.HasPrefix(h.stats.Host, LocalPrefix) {
 		r.SpeculativePerHour = defaultPerHour
 	}
 	if r.Burst <= 0 {

@@ -42,8 +42,8 @@ type Rule struct {
 	SpeculativePerHour int     `toml:"speculative_per_hour" min:"1"`         // prefetches begun within any hour; default 200, for upstream:NAME no limit
 }
 
-// localPrefix is the prefix of hosts that are local processes.
-const localPrefix = "upstream:"
+// LocalPrefix is the prefix of hosts that are local processes.
+const LocalPrefix = "upstream:"
 
 // Default limits of prefetches. They do not apply to calls.
 const (

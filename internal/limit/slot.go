@@ -43,7 +43,7 @@ func (s *Slot) Leave(v Outcome) (publish bool) {
 	switch {
 	case v.Limited:
 		h.stats.Limited++
-		publish = s.began.After(h.cooling.last) && !strings.HasPrefix(h.stats.Host, localPrefix)
+		publish = s.began.After(h.cooling.last) && !strings.HasPrefix(h.stats.Host, LocalPrefix)
 		h.cooling.begin(s.began, v.RetryAfter, time.Now())
 	case !v.Failed && !s.began.Before(h.cooling.until): // a success after the cool-down
 		h.cooling.until, h.cooling.backOff = time.Time{}, 0

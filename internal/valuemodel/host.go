@@ -34,6 +34,14 @@ func urlHost(text string) (string, bool) {
 	return host, true
 }
 
+// IsHost reports whether a call to an http or https URL has the host name, but for the case of letters:
+// no such call has a host with the port 80 or 443, a final dot, or an IPv6 address without brackets.
+func IsHost(name string) bool {
+	plain, _ := urlHost("http://" + name)
+	secure, ok := urlHost("https://" + name)
+	return ok && plain == secure && secure == strings.ToLower(name)
+}
+
 // setHost sets the rate limit host, unless a layer has, whether the tool reads from a
 // remote service, and the domains. A provider's host takes precedence over that of the
 // upstream's url, which may only be a gateway to the service. It does not if the service
