@@ -18,6 +18,7 @@ type host struct {
 	prefetches []*waiter     // waiting prefetches, likewise
 	stats      HostStats     // its name, and the counts of calls in flight and of 429s
 	harm       time.Duration // total wait of calls for a slot while a prefetch held one
+	harmRead   time.Duration // the part that ReadHarm has returned
 
 	timer *time.Timer // runs dispatch when the next token arrives; nil before the first wait
 

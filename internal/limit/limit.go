@@ -139,14 +139,17 @@ func (hs *Hosts) MayPrefetch(name string) error {
 	return h.refusal(time.Now())
 }
 
-// Harm is the total time that calls to the host have waited for a slot that a prefetch held.
-func (hs *Hosts) Harm(name string) time.Duration {
+// ReadHarm returns the total time that calls to the host have waited for a slot that a prefetch held,
+// and the part of it that no ReadHarm has returned before, so that several readers can count it once.
+func (hs *Hosts) ReadHarm(name string) (total, unread time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	if h := hs.byName[name]; h != nil {
-		return h.harm
+	h := hs.byName[name]
+	if h == nil {
+		return 0, 0
 	}
-	return 0
+	unread, h.harmRead = h.harm-h.harmRead, h.harm
+	return h.harm, unread
 }
 
 func (hs *Hosts) rule(name string) Rule {

@@ -7,6 +7,7 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 )
 
 // impatient is how long the client of these tests waits for an answer.
@@ -237,6 +238,42 @@ func TestHarmSlowHost(t *testing.T) {
 		time.Sleep(time.Second)
 		if a := g.call("get", thing(1, 0)); a.took > 2*timeout {
 			t.Errorf("the call took %v", a.took)
+		}
+	})
+}
+
+// The servers of a process share the limits of a host. A wait there for a prefetch is counted by one of them.
+func TestHarmSlowIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		o := defaults(t, listing(t)...)
+		o.Limits = map[string]limit.Rule{host: {Concurrency: 2, SpeculativeShare: 0.01}}
+		o.Common = proxy.NewCommon(o)
+		defer o.Common.Close()
+		o.Record.OnEvent = func(record.Event) {} // an account compares the events of one server with the store of both
+		serve := func(v *visit) reply {
+			v.sleeps(2 * time.Second)
+			return reply{result: v.told()}
+		}
+		all := []*ordeal{beset(t, newFoe(serve), o), beset(t, newFoe(serve), o)}
+		a, b := all[0].enter(), all[1].enter()
+		b.call("list", page(9)) // both servers have looked at the waits once
+		a.call("list", page(1))
+		held := b.begin("get", thing(7, 0)) // with a's prefetch it holds both slots
+		time.Sleep(500 * time.Millisecond)
+		a.call("get", thing(8, 0))
+		held.wait()
+		for _, g := range []*guest{a, b, a, b} {
+			g.call("list", page(2))
+			time.Sleep(30 * time.Second)
+		}
+		var counted, waited float64
+		for _, d := range all {
+			st := d.proxy.Stats()
+			counted, waited = counted+st.Prefetch.Harm.ForegroundWaitMS, float64(st.Hosts[0].HarmMS)
+		}
+		if waited == 0 || counted != waited {
+			t.Errorf("%v ms were counted of a wait of %v ms", counted, waited)
 		}
 	})
 }

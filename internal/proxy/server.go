@@ -137,7 +137,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.prefetch = speculate.NewWorker(speculate.Setup{
 		Log:     o.Log,
 		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
-		Waited:  common.limits.Harm,
+		Waited:  common.limits.ReadHarm,
 		Decided: s.recorder.recordDecision,
 		Removed: func(key string) bool {
 			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })

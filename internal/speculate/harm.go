@@ -43,16 +43,20 @@ func (d *Scheduler) harmLocked(h *host, s *Claims, what Harm, wait time.Duration
 }
 
 // Waited reports the total time that calls to a host have waited for prefetches in the queue of its
-// limits. The increase since the last report counts as harm. The first report counts none: the waits
-// were for prefetches of other schedulers.
-func (d *Scheduler) Waited(host string, sum time.Duration) {
+// limits, and how much of it was not reported to any scheduler before, which alone is recorded. The
+// host loses a level for an increase since the last report, but for none at the first report: those
+// waits were for prefetches of other schedulers.
+func (d *Scheduler) Waited(host string, total, unread time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h := d.hostLocked(host)
-	if more := sum - h.waited; h.waited >= 0 && more > 0 {
-		d.harmLocked(h, nil, ForegroundWait, more)
+	if unread > 0 {
+		d.reportLocked(record.Event{Kind: record.Harm, Why: string(ForegroundWait), LatencyMS: ms(unread), Count: 1})
 	}
-	h.waited = sum // less than before if the host's limits were forgotten
+	if h.waited >= 0 && total-h.waited >= minHarmWait {
+		d.changeLocked(&h.throttle, string(ForegroundWait), (*throttle).harm)
+	}
+	h.waited = total // less than before if the host's limits were forgotten
 }
 
 // blameWindow is how long a prefetch may be the cause of a 429.

@@ -202,17 +202,24 @@ func TestNoHarmOfJoined(t *testing.T) {
 	}
 }
 
-// TestWaitedBefore: waits for prefetches before a scheduler's first report of a host are not its harm.
+// TestWaitedBefore: waits for prefetches before a scheduler's first report of a host do not lower its
+// level, and those that were reported to another scheduler are not recorded again.
 func TestWaitedBefore(t *testing.T) {
 	d := newScheduler(speculate.Slots{})
 	d.Limited(host, false, time.Now()) // the host is known before the report
 	for _, test := range []struct {
-		sum  time.Duration
-		want float64
-	}{{time.Second, 0}, {3 * time.Second, 2000}, {time.Second, 2000}, {2 * time.Second, 3000}} {
-		d.Waited(host, test.sum)
-		if _, got := d.Harmed(speculate.ForegroundWait); got != test.want {
-			t.Errorf("after a report of %v: got %v ms, want %v", test.sum, got, test.want)
+		total, unread time.Duration
+		level         int
+		waitedMS      float64
+	}{
+		{time.Second, 500 * time.Millisecond, speculate.Normal, 500},
+		{time.Second, 0, speculate.Normal, 500},
+		{3 * time.Second, 0, speculate.Normal - 1, 500},
+		{time.Second, time.Second, speculate.Normal - 1, 1500}, // the host's limits were forgotten
+	} {
+		d.Waited(host, test.total, test.unread)
+		if _, got := d.Harmed(speculate.ForegroundWait); got != test.waitedMS || d.Stats().Hosts[host] != test.level {
+			t.Errorf("after a report of %v: got %v ms and level %d, want %v and %d", test.total, got, d.Stats().Hosts[host], test.waitedMS, test.level)
 		}
 	}
 }

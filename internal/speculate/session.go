@@ -250,7 +250,10 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
 }
 
 // reportWait reports how long calls to a host have waited for prefetches.
-func (w *Worker) reportWait(host string) { w.Scheduler.Waited(host, w.Waited(host)) }
+func (w *Worker) reportWait(host string) {
+	total, unread := w.Waited(host)
+	w.Scheduler.Waited(host, total, unread)
+}
 
 // Declined records a candidate that is dropped.
 func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {

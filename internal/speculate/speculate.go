@@ -4,7 +4,7 @@
 // checks which may be made now, picks those that are worth it (enrich), starts them within the
 // limits of its scheduler, and continues when they return:
 //
-//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.Harm})
+//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.ReadHarm})
 //	w.Called(rules(), call)
 //	w.Answered(call, result, nil)
 //	w.SessionEnded(client, func() {})

@@ -34,10 +34,12 @@ type Worker struct {
 // Setup is the configuration of a worker.
 type Setup struct {
 	Log     *slog.Logger
-	Rules   func() *Rules                   // returns the current rules
-	Waited  func(host string) time.Duration // total time that calls to a host have waited for prefetches
-	Decided func(record.Event)              // called with each decision once it is known what was called
-	Removed func(key string) bool           // reports whether an upstream is no longer configured
+	Rules   func() *Rules         // returns the current rules
+	Decided func(record.Event)    // called with each decision once it is known what was called
+	Removed func(key string) bool // reports whether an upstream is no longer configured
+
+	// Waited returns how long calls to a host have waited for prefetches, and the part that it has not returned before.
+	Waited func(host string) (total, unread time.Duration)
 }
 
 // NewWorker returns a worker. Its goroutine starts with the first event.

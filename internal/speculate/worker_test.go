@@ -94,11 +94,11 @@ func newFixtureWith(log *slog.Logger) *fixture {
 	d := &fixture{waits: host, rules: speculate.Rules{Mode: "on", MaxAge: time.Hour, Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond}}
 	d.Worker = speculate.NewWorker(speculate.Setup{
 		Log: log, Rules: func() *speculate.Rules { return &d.rules },
-		Waited: func(host string) time.Duration {
+		Waited: func(host string) (total, unread time.Duration) {
 			if host != d.waits {
-				return 0
+				return 0, 0
 			}
-			return d.waited
+			return d.waited, 0
 		},
 		Decided: func(e record.Event) {
 			e.Declined = maps.Clone(e.Declined)
