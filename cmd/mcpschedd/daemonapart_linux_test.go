@@ -151,7 +151,7 @@ func TestDaemonUsesTheProxyOfTheClient(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		}))
 		defer proxy.Close()
-		p := d.connect(t.TempDir(), "HTTP_PROXY="+proxy.URL, "NO_PROXY=")
+		p := d.connect(t.TempDir(), "http_proxy="+proxy.URL, "no_proxy=", "NO_PROXY=")
 		p.ask(t, hello)
 		answer := p.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
 		select {

@@ -63,12 +63,13 @@ func (w workplace) environment(add config.Secrets) []string {
 	return env
 }
 
-// proxy returns the function that chooses the HTTP proxy for a URL by the workplace's variables.
+// proxy returns the function that chooses the HTTP proxy for a URL by the workplace's variables, those in
+// lower case first, like [httpproxy.FromEnvironment].
 func (w workplace) proxy() upstream.ProxyFunc {
 	either := func(name string) string {
-		upper, _ := w.lookup(name)
 		lower, _ := w.lookup(strings.ToLower(name))
-		return cmp.Or(upper, lower)
+		upper, _ := w.lookup(name)
+		return cmp.Or(lower, upper)
 	}
 	c := httpproxy.Config{HTTPProxy: either("HTTP_PROXY"), HTTPSProxy: either("HTTPS_PROXY"), NoProxy: either("NO_PROXY")}
 	return c.ProxyFunc()
