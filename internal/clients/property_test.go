@@ -3,6 +3,9 @@ package clients_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -184,6 +187,29 @@ func TestTheRestIsAsItWas(t *testing.T) {
 		})
 		if resolved.Args[0] != filled && len(got.Notes) == 0 {
 			t.Fatalf("got %q of %q: %q, want %q", got.Block.Args[0], was, resolved.Args[0], filled)
+		}
+	})
+}
+
+// TestVariablesReadAsWritten: a file of variables that an import writes is read as the same values.
+func TestVariablesReadAsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.env")
+	rapid.Check(t, func(t *rapid.T) {
+		was := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{`"`, "'", "#", " ", "\n", "\r", "\t", "a"}), 0, 12).Draw(t, "parts"), "")
+		r := clients.NewReader(clients.Options{})
+		if err := r.Read("/f.json", []byte(`{"mcpServers": {"s": {"command": "x", "env": {"A_TOKEN": `+quote("s3cret"+was)+`, "B_TOKEN": "s3cret\"#'"}}}}`)); err != nil {
+			t.Fatal(err)
+		}
+		s := r.Servers()[0]
+		if s.Stays != "" {
+			return // the file cannot represent the value
+		}
+		if err := os.WriteFile(path, s.VariablesText(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := config.Upstream{Command: "x", EnvFile: path}.Resolve(func(string) (string, bool) { return "", false })
+		if want := (config.Secrets{"A_TOKEN": "s3cret" + was, "B_TOKEN": "s3cret\"#'"}); err != nil || !maps.Equal(got.Env, want) {
+			t.Fatalf("got %#v (%v), want %#v of\n%s", map[string]string(got.Env), err, map[string]string(want), s.VariablesText())
 		}
 	})
 }

@@ -136,7 +136,7 @@ func (v Pair) line() (string, bool) {
 		return "", false
 	}
 	for _, mark := range []string{`"`, `'`} {
-		ends := regexp.MustCompile(mark + `[ \t\r]*\n|^[^` + mark + `\n]*` + mark + `[ \t]+#`) // where the value would end
+		ends := regexp.MustCompile(mark + `[ \t\r]*\n|^[^` + mark + `]*` + mark + `[ \t]*#|^[^` + mark + `\n]*` + mark + `[^\n]*\n`) // where the value would end
 		if !ends.MatchString(v.Value) {
 			return fmt.Sprintf("%s=%s%s%s\n", v.Name, mark, v.Value, mark), true
 		}

@@ -143,12 +143,13 @@ func (u Upstream) checkExpanded(expanded Upstream, fail func(key, reason string)
 }
 
 // envLine matches NAME=value, optionally after "export ", at the start of a text. A quoted value
-// ends before a comment on its first line, or at the first quote at the end of a line, which may be
-// a later line.
+// ends at the second quote if a comment follows it, else at the first quote at the end of a line. That
+// is a later line only if there is no second quote on the first one.
 var envLine = sync.OnceValue(func() *regexp.Regexp {
-	const noted, end = `[ \t]+#[^\n]*(?:\n|$)`, `[ \t\r]*(?:\n|$)`
+	const noted, end = `[ \t]*#[^\n]*(?:\n|$)`, `[ \t\r]*(?:\n|$)`
 	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?:` +
-		`"([^"\n]*)"` + noted + `|'([^'\n]*)'` + noted + `|"((?s:.*?))"` + end + `|'((?s:.*?))'` + end + `|([^\n]*)(?:\n|$))`)
+		`"([^"]*)"` + noted + `|'([^']*)'` + noted +
+		`|"([^\n]*?|[^"\n]*\n(?s:.*?))"` + end + `|'([^\n]*?|[^'\n]*\n(?s:.*?))'` + end + `|([^\n]*)(?:\n|$))`)
 })
 
 // readEnvFile reads a file of NAME=value lines. A line that begins with # is a comment. Values are not
