@@ -139,7 +139,7 @@ func TestSleepKeepsWritesInTheAir(t *testing.T) {
 		for _, step := range []struct {
 			awake, asleep time.Duration
 			pending       bool
-			why           string
+			why           dedup.Refusal
 		}{
 			{0, 0, true, "settling"}, {0, 8 * time.Hour, true, "settling"}, {settle, -8 * time.Hour, true, ""},
 			{writeSettle - settle - time.Second, time.Hour, true, ""}, {time.Second, 0, false, ""},

@@ -76,7 +76,7 @@ func (src *source) ask(t testing.TB, q dedup.Query) dedup.Outcome {
 }
 
 // prefetch prefetches an answer, and returns the reason if it was refused.
-func (src *source) prefetch(t testing.TB, q dedup.Query) string {
+func (src *source) prefetch(t testing.TB, q dedup.Query) dedup.Refusal {
 	t.Helper()
 	g, why := src.store.Prefetch(t.Context(), q, func(_ context.Context, f *dedup.Flight) {
 		f.Finish(src.next(), false, true)

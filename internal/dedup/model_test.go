@@ -289,7 +289,7 @@ func (w *world) prefetch(o op) {
 	if (g != nil) != (why == "") || (g != nil) != (own != nil) {
 		w.blame("begun: %v, fetched: %v, refused because %q", g != nil, own != nil, why)
 	}
-	w.count("refuses " + cmp.Or(refuses, "nothing"))
+	w.count("refuses " + string(cmp.Or(refuses, "nothing")))
 	if g == nil {
 		return
 	}

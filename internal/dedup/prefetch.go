@@ -88,7 +88,7 @@ func (s *Store) wastedLocked(p *Prefetch, why cause) {
 // Prefetch fetches the answer to q before a call asks for it. If that is refused, it
 // returns nil and the reason. fetch must finish the flight as in Do. The flight lives
 // until ctx ends and no call is waiting for it.
-func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (p *Prefetch, why string) {
+func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (p *Prefetch, why Refusal) {
 	f, fetching, why := s.beginPrefetch(ctx, &q, q.fileState())
 	if f == nil {
 		return nil, why
@@ -99,12 +99,12 @@ func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Co
 
 // beginPrefetch begins the flight of a prefetch, and returns it with the context of its
 // fetch, or returns why not.
-func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState) (f *Flight, fetching context.Context, why string) {
+func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState) (f *Flight, fetching context.Context, why Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
 	if why = s.refusalLocked(q, &file, now); why != "" || ctx.Err() != nil {
-		return nil, nil, cmp.Or(why, "closed")
+		return nil, nil, cmp.Or(why, whyClosed)
 	}
 	f, fetching = s.beginLocked(ctx, q, file, now)
 	s.counts.Prefetch.Issued++
@@ -113,9 +113,24 @@ func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState) (f 
 	return f, fetching, ""
 }
 
+// Refusal is why a prefetch is refused; "" if it is not. Reasons of package enrich have the same text there.
+type Refusal string
+
+const (
+	whyClosed       Refusal = "closed"        // the store, or the context, has ended
+	whyVolatile     Refusal = "volatile"      // what it reads changes at any time
+	whyMaxAge       Refusal = "max_age"       // its answer could serve no call, however young
+	whyFile         Refusal = "file"          // its file has just changed, or cannot be read
+	whyPendingWrite Refusal = "pending_write" // a write to what it reads is under way
+	whySettling     Refusal = "settling"      // a remote write to what it reads has just ended
+	whyStored       Refusal = "stored"        // an answer is cached
+	whyInFlight     Refusal = "in_flight"     // the call is in flight
+	whyDelivered    Refusal = "delivered"     // the client has the answer, which may be served only once
+)
+
 // PrefetchRefusal returns why Prefetch would refuse q, or "". It has no side effects and
 // does not stat a file, which it takes as unchanged.
-func (s *Store) PrefetchRefusal(q Query) string {
+func (s *Store) PrefetchRefusal(q Query) Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refusalLocked(&q, nil, s.clock())
@@ -123,31 +138,31 @@ func (s *Store) PrefetchRefusal(q Query) string {
 
 // refusalLocked returns why q must not be prefetched, or "". file is nil if its state was not
 // read, and is then taken as unchanged.
-func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string {
+func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) Refusal {
 	switch {
 	case s.closed:
-		return "closed"
+		return whyClosed
 	case q.Reuse.Volatile:
-		return "volatile"
+		return whyVolatile
 	case !q.Reuse.admits(true, false, 0):
-		return "max_age"
+		return whyMaxAge
 	case file != nil && !file.stable:
-		return "file"
+		return whyFile
 	case s.epochs.hasPending(q.Places):
-		return "pending_write"
+		return whyPendingWrite
 	case s.epochs.settling(q.Places, now.Monotonic(s.start)):
-		return "settling"
+		return whySettling
 	}
 	if e, ok := s.answers.entries.Peek(q.Key); ok {
 		if serves, _, _ := s.servableLocked(q, e, file, now); serves {
-			return "stored"
+			return whyStored
 		}
 	}
 	if f := s.table[q.Key]; f != nil && s.epochs.current(f.epoch, f.query.Places, q.Places) {
-		return "in_flight"
+		return whyInFlight
 	}
 	if !q.Reuse.Pure && q.Reuse.Freshness == 0 && q.Delivered.hasCurrent(&s.epochs, q) {
-		return "delivered"
+		return whyDelivered
 	}
 	return ""
 }

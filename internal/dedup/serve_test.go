@@ -109,7 +109,7 @@ func TestPrefetchRefused(t *testing.T) {
 		name   string
 		use    dedup.Reuse
 		before func(t *testing.T, src *source, q dedup.Query)
-		want   string
+		want   dedup.Refusal
 	}{
 		{"nothing known", never, nil, ""},
 		{"volatile", volatile, nil, "volatile"},

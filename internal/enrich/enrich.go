@@ -52,6 +52,7 @@ const (
 	Disclosure  Reason = "disclosure"   // it would disclose data of its source to third parties
 	Unsteady    Reason = "unsteady"     // its data may change unnoticed: its upstream is not exclusive and its file not validated
 	Shadow      Reason = "shadow"       // observed only; set if no other reason applies
+	Closed      Reason = "closed"       // its session or the process has ended
 )
 
 // Candidate is a call that may be prefetched.

@@ -139,11 +139,11 @@ func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why
 	if l == nil {
 		return false, "away"
 	}
-	f, why := l.prefetchUpstream.Fetch(n.ctx, &speculate.Fetch{
+	f, refused := l.prefetchUpstream.Fetch(n.ctx, &speculate.Fetch{
 		Candidate: &predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}}, Why: predict.Why{Independent: true}},
 		Call:      new(speculate.Call), ClientRequest: func(bool) {}, Done: func(speculate.FetchResult) {},
 	})
-	return f != nil, why
+	return f != nil, string(refused)
 }
 
 // CallsOfWork returns how many suspendable calls and plans have a request with a call, as a question

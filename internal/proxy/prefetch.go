@@ -126,10 +126,10 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 		return v
 	}
 	switch refused := srv.common.store.PrefetchRefusal(class.query); {
-	case refused == "stored" || refused == "delivered":
+	case refused == "delivered":
 		v.Reason = enrich.Stored
 	case refused != "":
-		v.Reason = enrich.Reason(refused) // the words are the same for in_flight
+		v.Reason = enrich.Reason(refused)
 	case srv.common.limits.MayPrefetch(class.host) != nil:
 		v.Reason = enrich.RateLimited
 	case class.query.Reuse.File != "":
@@ -178,7 +178,7 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 
 // Fetch starts a candidate's call and records it. The call is cancelled when ctx is done, unless
 // a client's call waits for it. If Fetch does not start the call, it returns why.
-func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate func() call.Fate, why string) {
+func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate func() call.Fate, why enrich.Reason) {
 	srv := o.s.srv
 	observed := &observation{call: f.Call, number: o.s.observed.next(), trace: f.Trace}
 	c := o.newCall(srv.policy.Load(), f.Candidate, observed)
@@ -190,10 +190,10 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 		}
 	}()
 	if srv.common.limits.MayPrefetch(c.class.host) != nil {
-		return nil, "rate_limited"
+		return nil, enrich.RateLimited
 	}
 	if p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &c.class) != "" {
-		return nil, "not_speculatable"
+		return nil, enrich.NotSpeculatable
 	}
 	c.class.query.Reuse.JoinTimeout = f.JoinTimeout
 	open := &openPrefetch{observed: observed, event: record.Event{
@@ -202,7 +202,8 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimateTokens(f.Bytes),
 		Edge: f.Why.Edge, Configured: f.Why.Configured,
 	}}
-	open.prefetch, why = srv.common.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
+	var refused dedup.Refusal
+	open.prefetch, refused = srv.common.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.running.Go(func() {
 			end := o.send(ctx, c, flight, f)
 			flight.SetUnloadedLatency(observed.run.Unloaded())
@@ -213,7 +214,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 		})
 	})
 	if open.prefetch == nil {
-		return nil, why
+		return nil, enrich.Reason(refused)
 	}
 	srv.recorder.mu.Lock()
 	srv.recorder.open = append(srv.recorder.open, open)

@@ -73,10 +73,10 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Eligibility {
 		return v
 	}
 	switch why := s.arm.store.PrefetchRefusal(v.Query); {
-	case why == "stored" || why == "delivered", s.t.p.o.KeepTurns > 0 && s.t.called[c]:
+	case why == "delivered", s.t.p.o.KeepTurns > 0 && s.t.called[c]:
 		v.Reason = enrich.Stored
 	case why != "":
-		v.Reason = enrich.Reason(why) // "in_flight" is the same in both
+		v.Reason = enrich.Reason(why)
 	}
 	return v
 }
@@ -85,9 +85,9 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Eligibility {
 func (s *armSession) Declined(_ *predict.Candidate, why enrich.Reason) { s.count.Declined[why]++ }
 
 // Begin starts a prefetch, or returns the reason why it was refused.
-func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Eligibility) (refused string) {
+func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Eligibility) (refused enrich.Reason) {
 	g := &prefetch{key: v.Query.Key}
-	begin := func(claim *speculate.Claim) (func() call.Fate, string) {
+	begin := func(claim *speculate.Claim) (func() call.Fate, enrich.Reason) {
 		ctx := s.ctx
 		if g.claim = claim; claim != nil {
 			ctx = claim.Context
@@ -96,7 +96,7 @@ func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Eligibility) (r
 		begun, refused := s.arm.store.Prefetch(g.ctx, v.Query, func(fetching context.Context, f *dedup.Flight) { g.flight, g.fetching = f, fetching })
 		if begun == nil {
 			g.cancel()
-			return nil, refused
+			return nil, enrich.Reason(refused)
 		}
 		return begun.Fate, ""
 	}

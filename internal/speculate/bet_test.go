@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/speculate"
 )
 
@@ -32,8 +33,8 @@ func key(i int) call.Key {
 }
 
 // start starts the prefetch, or returns the reason why it cannot.
-func (b *bet) start(ctx context.Context, s *speculate.Claims) (refused string) {
-	return s.Start(ctx, up, b.key, b.host, false, func(c *speculate.Claim) (func() call.Fate, string) {
+func (b *bet) start(ctx context.Context, s *speculate.Claims) (refused enrich.Reason) {
+	return s.Start(ctx, up, b.key, b.host, false, func(c *speculate.Claim) (func() call.Fate, enrich.Reason) {
 		b.claim = c
 		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
 	})
@@ -56,7 +57,7 @@ func begin(t *testing.T, s *speculate.Claims, b *bet) *bet {
 	return b
 }
 
-func wantRefused(t *testing.T, s *speculate.Claims, b *bet, want string) {
+func wantRefused(t *testing.T, s *speculate.Claims, b *bet, want enrich.Reason) {
 	t.Helper()
 	if got := b.start(t.Context(), s); got != want {
 		t.Errorf("start %s: got %q, want %q", b.key.Arguments, got, want)

@@ -26,7 +26,7 @@ type Environment interface {
 	// MayPrefetch returns the reason why a candidate must not be prefetched now, if any.
 	MayPrefetch(c *predict.Candidate) Eligibility
 	// Begin begins a prefetch, or returns why not.
-	Begin(c *predict.Candidate, v *Eligibility) (refused string)
+	Begin(c *predict.Candidate, v *Eligibility) (refused enrich.Reason)
 	// Declined reports a candidate that is dropped.
 	Declined(c *predict.Candidate, why enrich.Reason)
 }
@@ -111,7 +111,7 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 			w.Declined(g, enrich.Shadow)
 		default:
 			if refused := w.Begin(g, v); refused != "" {
-				w.Declined(g, enrich.Reason(refused))
+				w.Declined(g, refused)
 			}
 		}
 	}

@@ -39,8 +39,8 @@ func (w *table) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
 	return v
 }
 
-func (w *table) Begin(c *predict.Candidate, v *speculate.Eligibility) string {
-	return w.session.Start(context.Background(), up, v.Query.Key, v.Host, false, func(claim *speculate.Claim) (func() call.Fate, string) {
+func (w *table) Begin(c *predict.Candidate, v *speculate.Eligibility) enrich.Reason {
+	return w.session.Start(context.Background(), up, v.Query.Key, v.Host, false, func(claim *speculate.Claim) (func() call.Fate, enrich.Reason) {
 		w.begun, w.claims = append(w.begun, c.Key.Arguments), append(w.claims, claim)
 		return func() call.Fate { return call.Pending }, ""
 	})

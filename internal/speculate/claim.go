@@ -106,12 +106,12 @@ func (s *Claims) roomLocked(h *host) int {
 
 // Start takes a slot for a prefetch and begins it. begin returns its fate, a function that returns the
 // outcome so far and takes no lock, or why it did not begin. If there is no slot, Start returns why not:
-// "closed" after End, "in_flight" while the session has a call of the same key that has not returned,
-// "throttled" if nothing may start or another prefetch must end first, or "cap".
+// Closed after End, InFlight while the session has a call of the same key that has not returned,
+// Throttled if nothing may start or another prefetch must end first, or Cap.
 func (s *Claims) Start(
 	ctx context.Context, up *Upstream, key call.Key, host string, chained bool,
-	begin func(c *Claim) (fate func() call.Fate, refused string),
-) (refused string) {
+	begin func(c *Claim) (fate func() call.Fate, refused enrich.Reason),
+) (refused enrich.Reason) {
 	c, refused := s.claim(ctx, up, key, host, chained)
 	if c == nil {
 		return refused
@@ -133,20 +133,20 @@ func (s *Claims) Start(
 }
 
 // claim takes a slot, or returns why there is none.
-func (s *Claims) claim(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused string) {
+func (s *Claims) claim(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused enrich.Reason) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	h, i := d.hostLocked(host), d.instanceLocked(up)
 	switch {
 	case s.ended:
-		return nil, "closed"
+		return nil, enrich.Closed
 	case slices.ContainsFunc(s.open, func(o *Claim) bool { return o.key == key && !o.returned }):
-		return nil, "in_flight"
+		return nil, enrich.InFlight
 	case min(s.throttle.level, h.level) == shadowOnly, i.room() <= 0:
-		return nil, "throttled"
+		return nil, enrich.Throttled
 	case s.roomLocked(h) <= 0:
-		return nil, "cap"
+		return nil, enrich.Cap
 	}
 	c = &Claim{claims: s, key: key, chained: chained, host: h, instance: i, holdsSlot: true}
 	c.Context, c.cancel = context.WithCancelCause(ctx)

@@ -8,6 +8,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/speculate"
 )
 
@@ -52,9 +53,9 @@ func TestOneAtATime(t *testing.T) {
 		wantRefused(t, b, newBet(2), "throttled")
 		one.claim.Done()
 		began(d, 1, "t", nil, at(0))
-		want := ""
+		want := enrich.Reason("")
 		if is == speculate.Serial {
-			want = "throttled"
+			want = enrich.Throttled
 		}
 		wantRefused(t, b, newBet(2), want)
 	}

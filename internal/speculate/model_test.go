@@ -14,6 +14,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/speculate"
 )
 
@@ -103,7 +104,7 @@ func (d *modelScheduler) room(s *modelSession, host string) (slots int, watch bo
 
 func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool) {
 	b := &bet{key: key(k), host: host}
-	want, watch := "", false
+	want, watch := enrich.Reason(""), false
 	slots, watch := d.room(s, host)
 	switch out := slices.ContainsFunc(s.prefetches, func(g *modelPrefetch) bool { return g.out && g.key == b.key }); {
 	case s.ended:
@@ -115,7 +116,7 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	case slots == 0:
 		want = "cap"
 	}
-	got := ""
+	got := enrich.Reason("")
 	if begins {
 		got = b.start(context.Background(), s.Claims)
 	} else if got = s.Start(context.Background(), up, b.key, b.host, false, notBegun); got == "not begun" {
@@ -124,7 +125,7 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	if got != want {
 		d.fail("start: got %q, want %q", got, want)
 	}
-	d.seen["start "+want]++
+	d.seen["start "+string(want)]++
 	if want == "" && begins {
 		s.prefetches = append(s.prefetches, &modelPrefetch{
 			bet: b, holds: true, out: true, until: time.Now().Add(d.opt.Deadline),
@@ -136,7 +137,7 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	}
 }
 
-func notBegun(*speculate.Claim) (func() call.Fate, string) { return nil, "not begun" }
+func notBegun(*speculate.Claim) (func() call.Fate, enrich.Reason) { return nil, "not begun" }
 
 // label records the outcome of a prefetch.
 func (d *modelScheduler) label(s *modelSession, host string, hostEra, era int, kind rune) {

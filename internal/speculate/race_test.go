@@ -11,6 +11,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/speculate"
 )
 
@@ -122,7 +123,7 @@ func (c *crowd) prefetch(ctx context.Context, s *speculate.Claims, k call.Key, h
 	case 1:
 		takes = time.Hour // hangs until its context ends
 	}
-	s.Start(ctx, upstreamOf(k), k, host, false, func(claim *speculate.Claim) (func() call.Fate, string) {
+	s.Start(ctx, upstreamOf(k), k, host, false, func(claim *speculate.Claim) (func() call.Fate, enrich.Reason) {
 		c.begun.Add(1)
 		var fate atomic.Int64
 		run := new(speculate.Run)

@@ -262,7 +262,7 @@ func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
 
 // Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
 // joined it.
-func (p *pairState) Begin(c *predict.Candidate, v *Eligibility) (refused string) {
+func (p *pairState) Begin(c *predict.Candidate, v *Eligibility) (refused enrich.Reason) {
 	w, up, g := p.w, p.lease, *c
 	f := &Fetch{
 		Candidate: &g, Query: v.Query, Ended: make(chan struct{}),
@@ -276,7 +276,7 @@ func (p *pairState) Begin(c *predict.Candidate, v *Eligibility) (refused string)
 		defer close(f.Ended)
 		p.fetched(f, r)
 	}
-	if refused := p.claims.Start(p.session.Context, up, v.Query.Key, v.Host, c.Why.Depth > 0, func(claim *Claim) (func() call.Fate, string) {
+	if refused := p.claims.Start(p.session.Context, up, v.Query.Key, v.Host, c.Why.Depth > 0, func(claim *Claim) (func() call.Fate, enrich.Reason) {
 		f.Call.Claim = claim
 		return up.Fetch(claim.Context, f)
 	}); refused != "" {

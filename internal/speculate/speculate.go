@@ -123,7 +123,7 @@ type Source interface {
 	// to the client only if the client makes the same call. fate returns the outcome so far, and
 	// takes no lock; it is nil if nothing was started. The call is cancelled when ctx ends, unless
 	// a client's call has joined it.
-	Fetch(ctx context.Context, f *Fetch) (fate func() call.Fate, why string)
+	Fetch(ctx context.Context, f *Fetch) (fate func() call.Fate, why enrich.Reason)
 	// Useless records that none of its tools may ever be prefetched.
 	Useless()
 }

@@ -17,6 +17,7 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
@@ -72,7 +73,7 @@ func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
 	return speculate.Eligibility{Query: dedup.Query{Key: call.Key{Upstream: 1, Scope: "s", Tool: c.Key.Tool, Arguments: c.Key.Arguments}}, Host: s.host}
 }
 
-func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (func() call.Fate, string) {
+func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (func() call.Fate, enrich.Reason) {
 	s.begun.Add(1)
 	time.AfterFunc(s.takes, func() { f.Done(speculate.FetchResult{Body: []byte(`{}`), Good: true}) })
 	return func() call.Fate { return call.Pending }, ""

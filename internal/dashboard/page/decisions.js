@@ -1,10 +1,10 @@
 // The latest prefetch decisions, with their reasons.
 
 for (const [key, { word, meaning }] of Object.entries(WORDS.reasons)) {
-  if (key !== "(other)" && key !== "panic") $("reasons").append(el("dt", null, word + " ", el("code", null, key)), el("dd", null, meaning));
+  if (key !== "(other)") $("reasons").append(el("dt", null, word + " ", el("code", null, key)), el("dd", null, meaning));
 }
 
-const TONES = { low_probability: "", gate: "", unsteady: "warn", stored: "good", in_flight: "good", rate_limited: "warn", throttled: "warn", disclosure: "bad", origin: "bad", panic: "bad" };
+const TONES = { low_probability: "", gate: "", unsteady: "warn", stored: "good", in_flight: "good", rate_limited: "warn", throttled: "warn", disclosure: "bad", origin: "bad" };
 const MOST_DECISIONS = 5;
 let allDecisions = false;
 
