@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/plan"
 )
 
@@ -92,6 +93,23 @@ func asks(t *testing.T, p *plan.Plan, mutations string) (question string, refuse
 	}
 	_, refused = executor(settings, nil).Serve(t.Context(), p)
 	return question, refused
+}
+
+// The first count of a process loads a vocabulary. It begins when a confirmed plan does, and does not wait
+// for a result.
+func TestCountsWhileItRuns(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		counts := make(chan bool, 100)
+		e := executor(func() *plan.Settings { return &plan.Settings{Enabled: true, Mutations: "confirm"} }, nil)
+		e.Tokens = func(text []byte) int { counts <- true; return len(text) }
+		if _, err := e.Serve(t.Context(), parsed(t, `{"steps":[{"id":"s","tool":"write"}]}`, plan.Options{Find: shop})); err == nil || len(counts) > 0 {
+			t.Errorf("a plan that was not confirmed: got %v and %d counts", err, len(counts))
+		}
+		e.Call = func(context.Context, plan.Call) plan.Result { <-counts; return resultOf(`"found"`) }
+		if _, err := e.Serve(t.Context(), parsed(t, `{"steps":[{"id":"s","tool":"find"}]}`, plan.Options{Find: shop})); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A call is refused if its step was confirmed with other properties or under other rules.
