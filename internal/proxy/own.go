@@ -27,13 +27,11 @@ var ownEntries []byte
 type ownTool struct {
 	name   string
 	item   []byte // entry in tools/list
-	serve  toolHandler
-	search bool // offered only to sessions that search for tools
-}
+	search bool   // offered only to sessions that search for tools
 
-// A toolHandler serves a call of an own tool. It is nil for a wrapper tool: its arguments
-// describe the call to make instead.
-type toolHandler func(x *request, arguments []byte) outcome
+	// serve serves a call. It is nil for a wrapper tool, whose arguments describe the call to make instead.
+	serve func(x *request, arguments []byte) outcome
+}
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
 const (
@@ -44,19 +42,17 @@ const (
 
 // newOwnTools returns the proxy's own tools, in the order of the list.
 func newOwnTools(p *policy) (all []*ownTool) {
-	add := func(name string, search bool, serve toolHandler, item []byte) {
-		all = append(all, &ownTool{name, item, serve, search})
-	}
+	add := func(t ownTool) { all = append(all, &t) }
 	if p.Selection.on() {
 		var names []string
 		for _, m := range p.members {
 			names = append(names, m.Spec.Name)
 		}
 		quoted := jsonrpc.AppendString(nil, shortened(strings.Join(names, ", "), 600))
-		add(findTool, true, serveFind, bytes.Replace(ownEntry(findTool), []byte("SERVERS"), quoted[1:len(quoted)-1], 1))
-		add(callReadTool, true, nil, ownEntry(callReadTool))
+		add(ownTool{findTool, bytes.Replace(ownEntry(findTool), []byte("SERVERS"), quoted[1:len(quoted)-1], 1), true, serveFind})
+		add(ownTool{callReadTool, ownEntry(callReadTool), true, nil})
 		if !p.Selection.OnlyRead {
-			add(callTool, true, nil, ownEntry(callTool))
+			add(ownTool{callTool, ownEntry(callTool), true, nil})
 		}
 	}
 	if !p.Plans.Enabled {
@@ -71,11 +67,11 @@ func newOwnTools(p *policy) (all []*ownTool) {
 		item = jsonrpc.Set(item, "description", jsonrpc.AppendString(nil, description))
 		item = jsonrpc.Set(jsonrpc.Set(item, "inputSchema", input), "outputSchema", plan.OutputSchema())
 		serve := func(x *request, arguments []byte) outcome { return servePlan(x, n, arguments) }
-		add(name, false, serve, jsonrpc.Set(item, "annotations", []byte(annotations)))
+		add(ownTool{name, jsonrpc.Set(item, "annotations", []byte(annotations)), false, serve})
 	}
 	addPlan(planTool, plan.Description(&p.Plans), plan.InputSchema(), nil)
 	if p.Plans.KeepFor > 0 {
-		add(readTool, false, serveReadResult, ownEntry(readTool))
+		add(ownTool{readTool, ownEntry(readTool), false, serveReadResult})
 	}
 	for i := range p.Plans.Named {
 		n := &p.Plans.Named[i]
