@@ -2,6 +2,7 @@ package predict
 
 import (
 	"slices"
+	"sync"
 
 	"mcpschedd/internal/secret"
 )
@@ -64,17 +65,19 @@ func argumentHash(tool, name string) hash { return seed.str(tool).str(name) }
 // learnValues learns from the values of a call's arguments, except those with names that look like data,
 // of which there may be any number.
 func (m *Model) learnValues(tool, arguments string, slots []slot, session uint64) {
-	var scrubbed []slot // nil until needed, as that costs more than all else here
+	// Scrubbing costs more than all else here. It goes by the names around a value too, such as
+	// {"name": "X-Api-Key", "value": …}. There are no slots if the result is too long.
+	scrub := sync.OnceValue(func() []slot {
+		_, scrubbed, _ := split(string(secret.JSON([]byte(arguments))))
+		return scrubbed
+	})
 	for i, a := range slots {
 		if a.value.Kind == word || len(a.value.Text) > maxConstant || hasDataKey(a.name) {
 			continue
 		}
 		of, kind, value, looks := argumentHash(tool, a.name), a.value.Kind, a.value.hash(), looksOf(a.value.Text)
 		if !m.learned.seen.Contains(of.mix(value)) {
-			if scrubbed == nil { // by the names around a value too, such as {"name": "X-Api-Key", "value": …}
-				_, scrubbed, _ = split(string(secret.JSON([]byte(arguments))))
-			}
-			if len(scrubbed) != len(slots) || scrubbed[i].value != a.value || maySecret(a.name, a.value.Text) {
+			if scrubbed := scrub(); len(scrubbed) != len(slots) || scrubbed[i].value != a.value || maySecret(a.name, a.value.Text) {
 				continue
 			}
 		}
