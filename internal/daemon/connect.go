@@ -365,6 +365,6 @@ func (r *relay) ping() error {
 		return nil
 	}
 	defer conn.Close()
-	_, err = greet(conn, Hello{Kind: kindPing}, min(pingTimeout, 2*r.o.PingEvery))
+	_, err = greet(conn, Hello{Kind: kindPing}, pingTimeout)
 	return err
 }

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"mcpschedd/internal/daemon"
 )
 
@@ -76,6 +78,19 @@ func listen(t *testing.T, p daemon.Place, names ...string) *served {
 	return s
 }
 
+// replace ends the daemon as a crash would, and starts the next one. Until that listens, clients find
+// that another client is starting it, however long that takes.
+func (s *served) replace(t *testing.T) *served {
+	t.Helper()
+	starting := flock.New(s.place.Starting())
+	if err := starting.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer starting.Close()
+	s.stop()
+	return listen(t, s.place)
+}
+
 // client is a client of Connect.
 type client struct {
 	t     *testing.T
@@ -92,15 +107,20 @@ func connect(t *testing.T, p daemon.Place) *client {
 func connectBy(t *testing.T, o daemon.Options) *client {
 	t.Helper()
 	o.Start = []string{"/nonexistent"}
-	o.Log, o.Wait = slog.New(slog.DiscardHandler), 100*time.Millisecond
+	o.Log, o.Wait = slog.New(slog.DiscardHandler), time.Hour
 	in, toConnect := io.Pipe()
 	fromConnect, out := io.Pipe()
 	c := &client{t, toConnect, bufio.NewReader(fromConnect), make(chan error, 1)}
-	go func() {
+	var connected sync.WaitGroup
+	connected.Go(func() {
 		c.ended <- daemon.Connect(t.Context(), in, out, o)
 		out.Close()
-	}()
-	t.Cleanup(func() { toConnect.Close() })
+	})
+	t.Cleanup(func() {
+		toConnect.Close()
+		fromConnect.Close()
+		connected.Wait()
+	})
 	return c
 }
 
@@ -228,8 +248,7 @@ func TestAgain(t *testing.T) {
 		d.expects(line)
 	}
 	for daemons := range 2 {
-		s.stop()
-		s = listen(t, s.place)
+		s = s.replace(t)
 		if daemons > 0 { // the request may be the reason for the crashes
 			c.expects(`{"jsonrpc":"2.0","id":"x","result":{"resultType":"complete","content":[{"type":"text","text":"mcpschedd: outcome unknown: the daemon that had the request has ended"}],"isError":true}}`)
 		}
@@ -267,17 +286,16 @@ func TestAgainAfterABatch(t *testing.T) {
 		c.sends(hello)
 		c.sends(batch)
 		d.expects(hello, batch)
-		s.stop()
-		s = listen(t, s.place)
+		s = s.replace(t)
 		d = s.next(t)
 		c.sends(ping)
 		d.expects(append([]string{hello}, again...)...)
 	}
 }
 
-// If a daemon hangs with an open request, its connection is closed and the request is answered
-// with an error; a slow or idle daemon keeps its connection. Requests after that are answered as
-// not sent. When the daemon continues, so does the client.
+// If a daemon does not answer pings while a request is open, its connection is closed and the request
+// is answered with an error; a slow or idle daemon keeps its connection. Requests after that are
+// answered as not sent. When the daemon continues, so does the client.
 func TestHangs(t *testing.T) {
 	p := place(t)
 	l, err := net.Listen("unix", p.Socket)
@@ -296,22 +314,42 @@ func TestHangs(t *testing.T) {
 			t.Fatalf("got a connection of the kind %q", kind)
 		}
 	}
+	silent, err := l.Accept() // this ping gets no answer in time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	refuse := func(kind string) { // that is no answer either, at once
+		t.Helper()
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if hello, _ := bufio.NewReader(conn).ReadString('\n'); !strings.Contains(hello, `"kind":"`+kind+`"`) {
+			t.Errorf("got the hello %.200s, want one of the kind %q", hello, kind)
+		}
+	}
+	refuse("ping")
 	const hangs = "mcpschedd: outcome unknown: the daemon that has the request does not answer"
 	c.expects(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"` + hangs + `"}}`)
 	if _, err := lines.ReadString('\n'); err != io.EOF {
 		t.Errorf("got %v from the connection that was given up, want its end", err)
 	}
 	io.WriteString(first, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n") // ignored, as it is too late
+	refuse("session")
+	refuse("session") // Connect tries twice
 	c.sends(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 	if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":2`) || !strings.Contains(got, "not sent") {
 		t.Errorf("got %s, %v; want an error that it was not sent", got, err)
 	}
-	for kind := ""; kind != "session"; { // skip abandoned connections
-		first, lines, kind = accepted(t, l)
+	again, lines, kind := accepted(t, l)
+	if kind != "session" {
+		t.Fatalf("got a connection of the kind %q, want a session", kind)
 	}
 	go func() {
 		for line, err := lines.ReadString('\n'); err == nil; line, err = lines.ReadString('\n') {
-			io.WriteString(first, strings.Replace(line, `"method":"ping"`, `"result":{}`, 1))
+			io.WriteString(again, strings.Replace(line, `"method":"ping"`, `"result":{}`, 1))
 		}
 	}()
 	for answer := ""; !strings.Contains(answer, "result"); {
@@ -608,7 +646,8 @@ func TestSocketDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Lstat(p.Socket); err == nil {
+		if conn, err := net.Dial("unix", p.Socket); err == nil {
+			conn.Close()
 			break
 		}
 		if time.Since(began) > 20*time.Second {

@@ -17,6 +17,16 @@ func SendStream(c net.Conn) (in io.ReadCloser, out io.WriteCloser, err error) {
 	return s.In, s.Out, err
 }
 
+// AwaitAck sets how long Hook waits for the acknowledgement, and returns a function that undoes it.
+func AwaitAck(d time.Duration) (undo func()) {
+	before := ackTimeout
+	ackTimeout = d
+	return func() { ackTimeout = before }
+}
+
+// Starting returns the path of the lock that is held while a daemon is started.
+func (p Place) Starting() string { return p.starting }
+
 // CheckSocket calls checkSocket.
 func (l *Listener) CheckSocket() { l.checkSocket(context.Background()) }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -54,6 +55,7 @@ func TestHook(t *testing.T) {
 	t.Setenv("CLAUDE_CODE_SESSION_ID", "s")
 	t.Setenv("CLAUDE_PID", "42")
 	t.Setenv("CLAUDE_PROJECT_DIR", "/project")
+	t.Cleanup(daemon.AwaitAck(time.Hour))
 	p := place(t)
 	heard := receiveReports(t, p)
 	long := strings.Repeat("x", 1<<20)

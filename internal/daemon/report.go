@@ -38,6 +38,9 @@ type Report struct {
 // older when the daemon handles it may have arrived after the change that it announces.
 const HookTimeout = 500 * time.Millisecond
 
+// ackTimeout is HookTimeout, except in tests.
+var ackTimeout = HookTimeout
+
 // hookDeadline is when Hook exits the process even if something hangs, so that the client's edit
 // is not delayed further. Tests raise it.
 var hookDeadline = 2 * time.Second
@@ -67,7 +70,7 @@ func sendReport(p Place, r *Report) error {
 		return nil
 	}
 	defer conn.Close()
-	_, err = greet(conn, Hello{Kind: kindHook, Report: r}, HookTimeout)
+	_, err = greet(conn, Hello{Kind: kindHook, Report: r}, ackTimeout)
 	return err
 }
 
