@@ -102,6 +102,16 @@ func (p *program) hears(t *testing.T, text string) string {
 	}
 }
 
+// seen calls a server's tool that returns all messages which the server got. These are notifications
+// among others, so the answer is recognised by its id.
+func (p *program) seen(t *testing.T, tool string) string {
+	t.Helper()
+	if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","id":"seen","method":"tools/call","params":{"name":"`+tool+`"}}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	return p.hears(t, `"id":"seen"`)
+}
+
 // watch waits until the output of stats is want.
 func (d *daemonTest) watch(dir, want string) {
 	d.Helper()

@@ -32,7 +32,7 @@ func TestDaemonLearnsApart(t *testing.T) {
 		p.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`)
 		time.Sleep(20 * time.Millisecond) // at least as long as a model needs to read a result
 		p.ask(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"uri":%q}}}`, c.value))
-		seen := p.ask(t, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"seen"}}`)
+		seen := p.seen(t, "seen")
 		for _, other := range clients {
 			if strings.Contains(seen, other.value) && other != c {
 				t.Errorf("%v: its server got a call with %s", c, other.value)
@@ -104,7 +104,7 @@ func TestDaemonSharedServerAsksNothing(t *testing.T) {
 		p := d.connect(dir)
 		p.ask(t, able)
 		for _, of := range []string{"all", "own"} {
-			seen := p.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+of+`__seen"}}`)
+			seen := p.seen(t, of+"__seen")
 			for _, offer := range offers {
 				if got := strings.Contains(seen, offer); got != (of == "own") {
 					t.Errorf("session %d, the server %s is offered %s: %v, in %s", session, of, offer, got, seen)

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path"
@@ -20,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/plan"
 )
 
@@ -425,13 +425,7 @@ func newShell(t *testing.T) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	free.Close()
-	s := &shell{t: t, dir: home, port: port, env: append(os.Environ(),
+	s := &shell{t: t, dir: home, port: mcptest.FreePort(t), env: append(os.Environ(),
 		"HOME="+home, "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "MCPSCHEDD_CONFIG=", "MCPSCHEDD_DEMO_SPEED=1000",
 		"GORACE=atexit_sleep_ms=0", "TOKEN=not-a-token", "GITHUB_TOKEN=not-a-token", "WIKI_TOKEN=not-a-token")}
 	if s.runner, err = newRunner(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -20,6 +21,7 @@ import (
 func TestMain(m *testing.M) {
 	mcptest.Main()
 	journalMain()
+	daemon.HookTimeout = time.Minute // no report is late
 	if filepath.Base(os.Args[0]) == laterProgram {
 		daemon.Protocol++
 	}

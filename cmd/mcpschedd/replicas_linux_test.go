@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mcpschedd/internal/mcptest"
 )
 
 // Replicas with the same configuration find each other through its store, whether clients start
@@ -43,7 +45,7 @@ func replicasShare(t *testing.T, program string) {
 		want := fmt.Sprintf(":%d", i+1)
 		got := ""
 		for began := time.Now(); got != want; time.Sleep(20 * time.Millisecond) {
-			if time.Since(began) > 20*time.Second {
+			if time.Since(began) > time.Minute {
 				t.Fatalf("%s: the store has counted %q replicas, want %q", words[0], got, want)
 			}
 			got = askStore(addr, "ZCARD mcpschedd:replicas")
@@ -66,13 +68,8 @@ func startStore(t *testing.T) string {
 	if path == "" {
 		t.Skip("neither valkey-server nor redis-server is installed")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
+	port := mcptest.FreePort(t)
+	addr := net.JoinHostPort("127.0.0.1", port)
 	cmd := exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -83,7 +80,7 @@ func startStore(t *testing.T) string {
 		_ = cmd.Wait()
 	})
 	for began := time.Now(); askStore(addr, "PING") != "+PONG"; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > time.Minute {
 			t.Fatal("the server does not answer")
 		}
 	}

@@ -9,19 +9,12 @@ import (
 	"time"
 )
 
-func init() { hookDeadline = time.Hour }
+func init() { HookTimeout, hookDeadline = time.Hour, time.Hour }
 
 // SendStream calls sendStream.
 func SendStream(c net.Conn) (in io.ReadCloser, out io.WriteCloser, err error) {
 	s, err := sendStream(c.(conn))
 	return s.In, s.Out, err
-}
-
-// AwaitAck sets how long Hook waits for the acknowledgement, and returns a function that undoes it.
-func AwaitAck(d time.Duration) (undo func()) {
-	before := ackTimeout
-	ackTimeout = d
-	return func() { ackTimeout = before }
 }
 
 // Starting returns the path of the lock that is held while a daemon is started.

@@ -55,7 +55,6 @@ func TestHook(t *testing.T) {
 	t.Setenv("CLAUDE_CODE_SESSION_ID", "s")
 	t.Setenv("CLAUDE_PID", "42")
 	t.Setenv("CLAUDE_PROJECT_DIR", "/project")
-	t.Cleanup(daemon.AwaitAck(time.Hour))
 	p := place(t)
 	heard := receiveReports(t, p)
 	long := strings.Repeat("x", 1<<20)
@@ -128,6 +127,8 @@ func (broken) Read([]byte) (int, error) { return 0, errors.New("broken") }
 
 // Without a daemon that accepts reports, or without a place, the hook reads its input and returns.
 func TestHookWithoutDaemon(t *testing.T) {
+	defer func(before time.Duration) { daemon.HookTimeout = before }(daemon.HookTimeout)
+	daemon.HookTimeout = 10 * time.Millisecond
 	p := place(t)
 	old := place(t)
 	listen(t, old)

@@ -35,11 +35,9 @@ type Report struct {
 }
 
 // HookTimeout is how long Hook waits for the daemon to acknowledge a report. A report that is
-// older when the daemon handles it may have arrived after the change that it announces.
-const HookTimeout = 500 * time.Millisecond
-
-// ackTimeout is HookTimeout, except in tests.
-var ackTimeout = HookTimeout
+// older when the daemon handles it may have arrived after the change that it announces. Tests raise
+// it, as they may run on a busy machine.
+var HookTimeout = 500 * time.Millisecond
 
 // hookDeadline is when Hook exits the process even if something hangs, so that the client's edit
 // is not delayed further. Tests raise it.
@@ -70,7 +68,7 @@ func sendReport(p Place, r *Report) error {
 		return nil
 	}
 	defer conn.Close()
-	_, err = greet(conn, Hello{Kind: kindHook, Report: r}, ackTimeout)
+	_, err = greet(conn, Hello{Kind: kindHook, Report: r}, HookTimeout)
 	return err
 }
 

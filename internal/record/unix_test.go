@@ -119,7 +119,9 @@ func TestDiskHangs(t *testing.T) {
 	if told != calls+1 {
 		t.Errorf("OnEvent was given %d, want %d", told, calls+1)
 	}
-	if lost := l.Lost(); lost < calls-2*record.MaxQueued {
+	// The first events may be written before the pipe is full, the next ones are being written, and
+	// the last ones are queued.
+	if lost := l.Lost(); lost < calls-3*record.MaxQueued {
 		t.Errorf("got %d lost lines, want more: the queue is too long", lost)
 	}
 

@@ -149,6 +149,7 @@ func TestGuardIsReplaced(t *testing.T) {
 
 // After the guard was killed twice, a new one starts with the next server.
 func TestGuardStartsWithAServer(t *testing.T) {
+	server := roleCommand(t, "echo")
 	g := NewGuard(slog.New(slog.DiscardHandler))
 	defer g.Close()
 	g.start()
@@ -157,13 +158,15 @@ func TestGuardStartsWithAServer(t *testing.T) {
 		killed = guardOf(t, os.Getpid(), killed)
 		syscall.Kill(killed, syscall.SIGKILL)
 	}
-	eventually(t, "no guard runs", func() bool {
+	eventually(t, "two guards have exited", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.pipe == nil
+		return g.exits == 2
 	})
-	run(t, roleCommand(t, "echo"), Options{Guard: g})
-	guardOf(t, os.Getpid(), killed)
+	run(t, server, Options{Guard: g}).process(t)
+	if len(guardsOf(t, os.Getpid())) == 0 {
+		t.Error("there is no guard")
+	}
 }
 
 // After the guard was killed twice, a new one starts even without a new server, as the last one

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mcpschedd/internal/mcptest"
 )
 
 // store is a real Valkey or Redis server on this machine.
@@ -92,12 +94,11 @@ func (s *store) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for range 500 {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(10 * time.Millisecond) {
 		if c, err := net.Dial("tcp", s.addr); err == nil {
 			c.Close()
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	s.t.Error("the server does not listen")
 }
@@ -206,16 +207,11 @@ func (c *cable) setCut(cut bool) {
 	}
 }
 
-// freePort returns an unused port of this machine.
+// freePort returns a port for a server, and its address.
 func freePort(t testing.TB) (addr, port string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ = net.SplitHostPort(l.Addr().String())
-	return l.Addr().String(), port
+	port = mcptest.FreePort(t)
+	return net.JoinHostPort("127.0.0.1", port), port
 }
 
 // dayLong is longer than any test.
