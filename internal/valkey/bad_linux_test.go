@@ -153,7 +153,7 @@ func startOldServer(t *testing.T) (addr string) {
 func TestBadValues(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)
-	s, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: shortLease, WriteSettle: shortSettle})
+	s, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: longLease, WriteSettle: shortSettle})
 	if err != nil {
 		t.Fatal(err)
 	}

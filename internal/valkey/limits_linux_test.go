@@ -24,12 +24,13 @@ type pacer struct {
 
 const limitedHost = "api.example.com"
 
-// pacers starts n replicas with a rule, each with its own cable.
-func pacers(t *testing.T, n int, at *store, rule limit.Rule) []*pacer {
+// pacers starts three replicas with a rule, each with its own cable.
+func pacers(t *testing.T, at *store, lease time.Duration, rule limit.Rule) []*pacer {
+	const n = 3
 	var all []*pacer
 	for range n {
 		p := &pacer{Hosts: limit.New(map[string]limit.Rule{"*": rule}), cable: newCable(t, at.addr)}
-		s, err := valkey.New(valkey.Options{URL: "valkey://" + p.cable.addr(), Lease: shortLease, WriteSettle: shortSettle})
+		s, err := valkey.New(valkey.Options{URL: "valkey://" + p.cable.addr(), Lease: lease, WriteSettle: shortSettle})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,7 @@ func (p *pacer) saturate(ctx context.Context, calls *sync.WaitGroup) {
 // as it measures calls per second.
 func TestPaceOfOne(t *testing.T) {
 	rule := limit.Rule{Rate: 100, Burst: 100}
-	all := pacers(t, 3, startServer(t), rule)
+	all := pacers(t, startServer(t), longLease, rule)
 	const long = 3 * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), long)
 	defer cancel()
@@ -85,7 +86,7 @@ func TestPaceOfOne(t *testing.T) {
 func TestPaceOfAll(t *testing.T) {
 	t.Parallel()
 	rule := limit.Rule{Rate: 200, Burst: 30}
-	all := pacers(t, 3, startServer(t), rule)
+	all := pacers(t, startServer(t), shortLease, rule)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	start := time.Now()
@@ -130,7 +131,7 @@ func TestQuotaOfAll(t *testing.T) {
 	var began atomic.Int64
 	for range 2 {
 		var tries sync.WaitGroup
-		for _, p := range pacers(t, 3, at, limit.Rule{SpeculativePerHour: 10, Rate: 1e6, Burst: 1e6}) {
+		for _, p := range pacers(t, at, longLease, limit.Rule{SpeculativePerHour: 10, Rate: 1e6, Burst: 1e6}) {
 			for range 6 {
 				tries.Go(func() {
 					if slot, err := p.Prefetch(t.Context(), limitedHost, nil); err == nil {

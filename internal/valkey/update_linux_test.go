@@ -16,7 +16,7 @@ import (
 // shared starts the shared state of one more replica, and returns when the server is reachable.
 func shared(t *testing.T, url string) *valkey.Store {
 	t.Helper()
-	s, err := valkey.New(valkey.Options{URL: url, Lease: shortLease, WriteSettle: shortSettle})
+	s, err := valkey.New(valkey.Options{URL: url, Lease: longLease, WriteSettle: shortSettle})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestOldHistories(t *testing.T) {
 			t.Errorf("%s is gone", key)
 		}
 	}
-	time.Sleep(shortLease)
+	time.Sleep(longLease)
 	if !exists("mcpschedd:*:p:host") {
 		t.Error("a key of the current history was deleted")
 	}
