@@ -149,14 +149,19 @@ func TestPrefetchedLearned(t *testing.T) {
 		s := proxy.New(o, nil)
 		defer s.Close()
 		c := connect(t, s, handshake)
+		rest := func() { // 20 ms and as long as the worker and its prefetches need
+			time.Sleep(20 * time.Millisecond)
+			proxy.Decided(s)
+			until(t, s, "no prefetch in flight", func(st proxy.Stats) bool { return st.Store.Flights == 0 })
+		}
 		how := ""
 		for range 3 {
 			c.call("list", `{}`)
-			time.Sleep(20 * time.Millisecond) // time to read the list
+			rest()
 			how = disposition(t, c.call("echo", `{"n":11}`))
-			time.Sleep(20 * time.Millisecond)
+			rest()
 			c.call("write", `{}`)
-			time.Sleep(20 * time.Millisecond)
+			rest()
 		}
 		c.in.Close()
 		<-c.end
