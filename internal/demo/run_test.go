@@ -94,14 +94,29 @@ func TestRun(t *testing.T) {
 }
 
 // The figures of a run with the real program. Waits are computed from the tools' latencies, so the
-// load of this machine only matters in that prefetches must fit into think times.
+// load of this machine only matters in that prefetches must fit into think times. If they do not, the
+// run is repeated with longer ones.
 func TestRunFigures(t *testing.T) {
-	o, out := options(t)
 	// The demo must not export anything to the user's collector.
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the collector got %s", r.URL) }))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	o.JSON, o.Speed, o.Keep = true, 16, filepath.Join(t.TempDir(), "kept for later")
+	for _, speed := range []float64{16, 4, 1} {
+		all, hidden := runFigures(t, speed)
+		if hidden >= all/2 || t.Failed() {
+			return
+		}
+		t.Logf("at speed %v, of %v of waiting for reads, %v is hidden; want at least half", speed, all, hidden)
+	}
+	t.Error("not half of the waiting is hidden at any speed")
+}
+
+// runFigures checks the figures of a run at a speed. It returns the waits for all read-only calls,
+// and for those that were answered from the cache.
+func runFigures(t *testing.T, speed float64) (all, hidden time.Duration) {
+	t.Helper()
+	o, out := options(t)
+	o.JSON, o.Speed, o.Keep = true, speed, filepath.Join(t.TempDir(), "kept for later")
 	if err := demo.Run(t.Context(), o); err != nil { // fails also if an answer differs
 		t.Fatal(err)
 	}
@@ -119,7 +134,6 @@ func TestRunFigures(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	var all, hidden time.Duration // of the read-only calls
 	answered := map[string]int64{}
 	for i, c := range r.Calls {
 		answered[c.Answered]++
@@ -138,9 +152,6 @@ func TestRunFigures(t *testing.T) {
 			}
 		}
 	}
-	if hidden < all/2 {
-		t.Errorf("of %v of waiting for reads, %v is hidden; want at least half", all, hidden)
-	}
 	totals := r.Stats.Totals
 	if totals.Amplification > 1.5 {
 		t.Errorf("got %.2f calls to the servers per call, want at most 1.5", totals.Amplification)
@@ -148,7 +159,7 @@ func TestRunFigures(t *testing.T) {
 	if totals.Calls != int64(len(r.Calls)) || totals.Hit != answered["hit"] || totals.Joined != answered["joined"] || totals.Fetched != answered["fetched"] {
 		t.Errorf("its record %+v is not what its answers say: %v", totals, answered)
 	}
-	if totals.Prefetch.Used == 0 || totals.Prefetch.Issued < totals.Prefetch.Used || totals.HiddenMS <= 0 {
+	if totals.Prefetch.Issued < totals.Prefetch.Used || hidden > 0 && (totals.Prefetch.Used == 0 || totals.HiddenMS <= 0) {
 		t.Errorf("prefetches: got %+v, want some used, and hidden time", totals)
 	}
 	text, err := exec.Command(os.Getenv(realVariable), "stats", "--json", filepath.Join(o.Keep, "events")).Output()
@@ -165,6 +176,7 @@ func TestRunFigures(t *testing.T) {
 	if t.Failed() {
 		t.Logf("%s", out)
 	}
+	return all, hidden
 }
 
 func TestRunProxyDies(t *testing.T) {
