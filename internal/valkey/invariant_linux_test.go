@@ -135,7 +135,8 @@ func (a *arena) write(r *replica, reg *register) {
 	p := store.RegisterWrite(call.Effect{Places: []call.Place{reg.place}, Remote: true})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	if err := p.Announce(ctx, cancel); err != nil {
+	var gaveUp time.Time
+	if err := p.Announce(ctx, func(why error) { gaveUp = time.Now(); cancel(why) }); err != nil {
 		a.counts[refused].Add(1)
 		p.End()
 		return
@@ -149,7 +150,11 @@ func (a *arena) write(r *replica, reg *register) {
 	case <-ctx.Done():
 		a.counts[lost].Add(1)
 		p.Doubt()
-		time.AfterFunc(rand.N(settle/2), func() { reg.version.Add(1) })
+		time.AfterFunc(rand.N(settle/2), func() {
+			if time.Since(gaveUp) < settle { // no write lands later, also if this machine is busy
+				reg.version.Add(1)
+			}
+		})
 		return
 	case <-time.After(takes):
 	}
