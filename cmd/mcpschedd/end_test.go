@@ -115,7 +115,7 @@ func wantKept(t *testing.T, state string, family []*mcptest.Visitor) {
 func inTime(t *testing.T, end func() (took time.Duration, last string)) {
 	t.Helper()
 	var ends []string
-	for range 10 {
+	for range 20 {
 		took, last := end()
 		if took <= patient && strings.Contains(last, "mcpschedd is shutting down") {
 			return
