@@ -23,10 +23,13 @@ func TestHealth(t *testing.T) {
 		t.Errorf("before a session: got %+v", got)
 	}
 	up.Prepare()
-	for got := up.Health(); got.State != "down" || got.Restarts == 0; got = up.Health() {
-		<-changed
+	if got := up.Health(); got.State == "down" && got.Since.IsZero() { // at once, as the program is missing
+		t.Errorf("at first: got %+v", got)
 	}
 	got := up.Health()
+	for ; got.State != "down" || got.Restarts == 0; got = up.Health() {
+		<-changed
+	}
 	if got.Since.IsZero() || got.Restarts == 0 || got.Error == "" || strings.Contains(got.Error, "sk-live-0123456789abcdef") {
 		t.Errorf("after it: got %+v", got)
 	}

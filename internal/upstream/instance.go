@@ -60,7 +60,9 @@ func newInstance(up *Upstream) *instance {
 	}
 	first := &state{changed: make(chan struct{})}
 	if up.spec.Command.Path != "" { // a missing program is reported at once, so that the first session does not wait for it
-		_, first.down = up.spec.Command.resolve()
+		if _, err := up.spec.Command.resolve(); err != nil {
+			first.down, first.since = err, time.Now()
+		}
 	}
 	in.state.Store(first)
 	go in.run(ctx)
@@ -217,7 +219,7 @@ type state struct {
 	live    *conn         // nil if there is no live connection
 	down    error         // why the server is down; nil if live or starting
 	stderr  []string      // last lines of the process's stderr
-	since   time.Time     // start of this state; zero for the initial state
+	since   time.Time     // start of this state; zero for the initial one, unless the program is missing
 	listed  bool          // the offer is a last-known one, or every list was requested
 	garbled bool          // the server has written something that is not an MCP message
 	changed chan struct{} // closed when the state is replaced
