@@ -161,7 +161,7 @@ func TestGuardStartsWithAServer(t *testing.T) {
 	eventually(t, "two guards have exited", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.exits == 2
+		return g.exited && g.pipe == nil
 	})
 	run(t, server, Options{Guard: g}).process(t)
 	if len(guardsOf(t, os.Getpid())) == 0 {

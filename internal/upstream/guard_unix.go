@@ -20,7 +20,7 @@ const (
 	// guardWrite is how long a guard that does not read may delay the start of a process.
 	guardWrite = 10 * time.Second
 	// guardPause is the time before a guard that has replaced another is replaced itself.
-	guardPause = 10 * time.Second
+	guardPause = 2 * time.Second
 )
 
 // Guard kills the server processes when the proxy was killed and could not do so itself. It is a
