@@ -11,6 +11,7 @@ import (
 
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/replay"
+	"mcpschedd/internal/valuemodel"
 	"mcpschedd/tools/dataset"
 )
 
@@ -37,6 +38,10 @@ func heldOut(w io.Writer, o options) error {
 	odd, even := byTask(allAirline)
 	all := dataset.BySession(allCoding)
 	early, late := slices.Concat(all[:len(all)/2]...), slices.Concat(all[len(all)/2:]...)
+	model, err := dataset.Classes(filepath.Join(o.dir, "traces", asConfigured().classes))
+	if err != nil {
+		return err
+	}
 	fmt.Fprintln(w, "at the defaults                          issued  used  accuracy  coverage")
 	for _, l := range []workload{
 		{"airline, odd tasks after even ones", even, odd, true, 0},
@@ -53,21 +58,14 @@ func heldOut(w io.Writer, o options) error {
 		{"both at once, nothing learned before", nil, mixed(allCoding, allAirline), false, 0},
 		{"both at once after each alone", slices.Concat(coding, airline), mixed(codingBench, airlineBench), false, 0},
 	} {
-		r, err := l.play(o)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "%-40s %-7d %-5d %-9.3f %.4f\n", l.name, r.Issued, r.Used, r.Accuracy, r.Coverage)
+		l.play(model, w)
 	}
 	return nil
 }
 
-func (l *workload) play(o options) (*replay.Report, error) {
+// play plays a workload, and prints the result.
+func (l *workload) play(model func(tool string) *valuemodel.Model, w io.Writer) {
 	s := asConfigured()
-	model, err := dataset.Classes(filepath.Join(o.dir, "traces", s.classes))
-	if err != nil {
-		return nil, err
-	}
 	trained := s.trained(model, l.train)
 	options := s.options(model)
 	var p *replay.Player
@@ -83,7 +81,8 @@ func (l *workload) play(o options) (*replay.Report, error) {
 	arm.Rules.MinProbability = usualGate
 	p = replay.New(options, arm)
 	p.Play(replay.Sessions(l.bench))
-	return p.Reports()[0], nil
+	r := p.Reports()[0]
+	fmt.Fprintf(w, "%-40s %-7d %-5d %-9.3f %.4f\n", l.name, r.Issued, r.Used, r.Accuracy, r.Coverage)
 }
 
 // byTask divides airline sessions, which are named airline-MODEL-tTASK-TRIAL.

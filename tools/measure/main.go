@@ -4,6 +4,7 @@
 //	go run -C tools ./measure -data DIR [-frozen|-cold] [-policy NAME] [-only SET]
 //	go run -C tools ./measure -data DIR -learning
 //	go run -C tools ./measure -data DIR -heldout
+//	go run -C tools ./measure -invented
 //
 // DIR has floor/SET.json, traces/SET.{train,bench}.jsonl.gz and
 // traces/{classes-floor,classes}.toml. The learner learns from SET.train, and continues to learn
@@ -48,6 +49,7 @@ func command(_ context.Context, args []string, stdout, stderr io.Writer) error {
 	f.BoolVar(&o.cold, "cold", false, "nothing is learned before: both parts are played and measured")
 	f.BoolVar(&o.learning, "learning", false, "coverage by sessions seen")
 	f.BoolVar(&o.heldOut, "heldout", false, "the defaults on workloads made of all traces, whose like the learner has not seen")
+	f.BoolVar(&o.invented, "invented", false, "the defaults on invented workloads, in which agents go through lists; needs no -data")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -58,6 +60,7 @@ func command(_ context.Context, args []string, stdout, stderr io.Writer) error {
 type options struct {
 	dir, policy, only               string
 	frozen, cold, learning, heldOut bool
+	invented                        bool
 }
 
 // wants reports whether a policy must be measured.
@@ -77,6 +80,10 @@ func run(o options, w io.Writer) error {
 		if set := strings.TrimSuffix(filepath.Base(name), ".json"); o.only == "" || o.only == set {
 			sets = append(sets, set)
 		}
+	}
+	if o.invented {
+		invented(w)
+		return nil
 	}
 	if o.dir == "" || len(sets) == 0 {
 		return errors.New("-data: want a folder with floor/SET.json")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -141,5 +142,22 @@ func TestHeldOut(t *testing.T) {
 	}
 	if c := renamed(b)[0]; string(c.Arguments) != `{"command":"ls"}` {
 		t.Errorf("renamed: got %s", c.Arguments)
+	}
+}
+
+// Of what invented agents read, a third or more is prefetched, and two fifths of all prefetches are used.
+func TestInvented(t *testing.T) {
+	var out strings.Builder
+	invented(&out)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")[1:]
+	if len(lines) != 2*len(agents) {
+		t.Fatalf("got %q", lines)
+	}
+	for _, line := range lines {
+		var accuracy, coverage float64
+		fields := strings.Fields(line)
+		if _, err := fmt.Sscan(strings.Join(fields[len(fields)-2:], " "), &accuracy, &coverage); err != nil || accuracy < 0.4 || coverage < 0.33 {
+			t.Errorf("got %s", line)
+		}
 	}
 }
