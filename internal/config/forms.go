@@ -61,12 +61,6 @@ func validOrigin(origin string) bool {
 	return err == nil && u.Scheme != "" && u.Host != "" && u.Scheme+"://"+u.Host == origin
 }
 
-// validHost reports whether host is a host name or an address, with or without a port.
-func validHost(host string) bool {
-	u, err := url.Parse("//" + host)
-	return err == nil && u.Host == host && host != "" && !strings.ContainsAny(host, " \t")
-}
-
 // validLimit reports whether a name is that of limits.
 func validLimit(name string) bool {
 	upstream, local := strings.CutPrefix(name, limit.LocalPrefix)
@@ -79,5 +73,6 @@ func bareHost(host string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return !ip.IsUnspecified()
 	}
-	return validHost(host) && !strings.ContainsAny(host, ":*[]")
+	u, err := url.Parse("//" + host)
+	return err == nil && u.Host == host && host != "" && !strings.ContainsAny(host, " \t:*[]")
 }

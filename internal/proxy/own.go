@@ -29,7 +29,7 @@ type ownTool struct {
 	item   []byte // entry in tools/list
 	search bool   // offered only to sessions that search for tools
 
-	// serve serves a call. It is nil for a wrapper tool, whose arguments describe the call to make instead.
+	// serve serves a call. It is nil for a wrapper tool: the arguments of that describe the call to make instead.
 	serve func(x *request, arguments []byte) outcome
 }
 

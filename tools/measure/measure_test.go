@@ -145,7 +145,9 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-// Of what invented agents read, a third or more is prefetched, and two fifths of all prefetches are used.
+// Of what invented agents read, two fifths or more are prefetched, and two fifths of all prefetches are
+// used. The first agents read a list in order, from anywhere: of that, most is prefetched at once. It is 0.60
+// if all samples of a call count the same.
 func TestInvented(t *testing.T) {
 	var out strings.Builder
 	invented(&out)
@@ -153,10 +155,14 @@ func TestInvented(t *testing.T) {
 	if len(lines) != 2*len(agents) {
 		t.Fatalf("got %q", lines)
 	}
-	for _, line := range lines {
+	for i, line := range lines {
+		least := 0.40
+		if i == 0 {
+			least = 0.63
+		}
 		var accuracy, coverage float64
 		fields := strings.Fields(line)
-		if _, err := fmt.Sscan(strings.Join(fields[len(fields)-2:], " "), &accuracy, &coverage); err != nil || accuracy < 0.4 || coverage < 0.33 {
+		if _, err := fmt.Sscan(strings.Join(fields[len(fields)-2:], " "), &accuracy, &coverage); err != nil || accuracy < 0.4 || coverage < least {
 			t.Errorf("got %s", line)
 		}
 	}
