@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +78,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		x.answer(outcome{err: err})
 		return nil
 	}
-	if !s.identity.NonBlocking || x.handler != nil || handleOf(x.msg) != nil {
+	if !s.identity.NonBlocking || x.handler != nil {
 		return func() {
 			if ctx.Done() != nil { // else the request outlives its connection
 				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })
@@ -118,7 +117,12 @@ func (x *request) admit(ctx context.Context) error {
 	if !x.msg.Stateless() {
 		x.client = &s.client.load().Client
 	}
-	if err := x.route(); err != nil {
+	x.view = x.s.view()
+	route := x.route
+	if x.suspendable() {
+		route = x.routeWork
+	}
+	if err := route(); err != nil {
 		x.leave()
 		return err
 	}
@@ -180,40 +184,30 @@ func (c *upstreamCall) register() {
 	}
 }
 
-// suspending holds the methods of the requests that a stateless client can be asked to repeat.
-var suspending = []string{"tools/call", "prompts/get", "resources/read"}
-
 // makeCall makes the request's call. It returns at once; done is called once with the outcome, on
 // any goroutine.
 func (x *request) makeCall(done func(outcome)) {
-	mayBeAsked := x.msg.Stateless() && !x.call.lease.Stateless() && slices.Contains(suspending, x.msg.Method)
-	if mayBeAsked && x.step == nil {
-		x.s.running.Go(func() {
-			w := newWork(x)
-			w.startCall()
-			done(w.serve(x))
-		})
-		return
-	}
-	x.run(x.ctx, func(o outcome) { x.deliver(o, done) })
+	x.run(func(o outcome) { x.deliver(o, done) })
 }
 
-// run makes the call until ctx ends, lets the client answer the server's questions, and calls
-// done once. If client and server are of different eras, the questions are translated on the
-// way: a server of the handshake era asks by requests, a stateless server by a result.
-func (x *request) run(ctx context.Context, done func(outcome)) {
+// run makes the call, lets the client answer the server's questions, and calls done once. If
+// client and server are of different eras, the questions are translated on the way: a server of
+// the handshake era asks by requests, a stateless server by a result. Such a result passes
+// unchanged to a stateless client if the request that it then repeats is routed to the same server.
+func (x *request) run(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
+	unchanged := x.msg.Stateless() && x.handler == nil && x.step == nil
 	if x.work != nil {
 		x.s.questions.wake() // the work may ask what the server has asked before
 		c.lease.SetLevel(x.client.LogLevel)
 	}
-	c.lookUp(ctx, req, func(o outcome) {
-		if o.kind != inputRequired || !o.answer.Stateless || x.msg.Stateless() && x.work == nil {
+	c.lookUp(x.ctx, req, func(o outcome) {
+		if o.kind != inputRequired || !o.answer.Stateless || unchanged {
 			done(o)
 			return
 		}
 		questions := o.answer.Result // capturing o itself would move every outcome to the heap
-		x.s.running.Go(func() { done(resolveInput(ctx, x, req, questions)) })
+		x.s.running.Go(func() { done(resolveInput(x, req, questions)) })
 	})
 }
 
@@ -440,22 +434,10 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 
 // respond returns the outcome of the request. It may block.
 func (x *request) respond() outcome {
-	own := x.call
-	w, err := x.s.questions.resume(x)
-	switch {
-	case err != nil:
-		return outcome{err: err}
-	case w != nil:
-		if own != nil { // x continues the suspended call instead
-			own.release()
-			x.s.requests.end(own)
-		}
-		return w.serve(x)
-	case x.handler != nil:
+	if x.handler != nil {
 		return x.handler(x)
-	default:
-		return waitFor(x.makeCall)
 	}
+	return waitFor(x.makeCall)
 }
 
 // answer writes the outcome to the client.

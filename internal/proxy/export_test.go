@@ -146,21 +146,6 @@ func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why
 	return f != nil, string(refused)
 }
 
-// CallsOfWork returns how many suspendable calls and plans have a request with a call, as a question
-// that suspends one finds them.
-func CallsOfWork(s *Server) (n int) {
-	for _, session := range s.sessions.list() {
-		session.questions.mu.Lock()
-		for w := range session.questions.works {
-			if w.request != nil && w.request.call != nil {
-				n++
-			}
-		}
-		session.questions.mu.Unlock()
-	}
-	return n
-}
-
 // RefuseByHost makes the server learn that a host refused a prefetch.
 func RefuseByHost(s *Server, host string) {
 	s.prefetch.Scheduler.Harm(host, nil, speculate.RateLimited, 0)

@@ -264,25 +264,18 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 	if err != nil {
 		return refused(err)
 	}
-	w := newWork(x)
-	s.running.Go(func() {
-		err := w.confirm(message)
-		if err == nil {
-			err = w.bindConfirmed(l)
-		}
-		if err != nil {
-			w.result <- refused(fmt.Errorf("not called: %w", err))
-			return
-		}
-		w.startCall()
-	})
-	return w.serve(x)
+	if err = x.confirm(message); err == nil {
+		err = x.bindConfirmed(l)
+	}
+	if err != nil {
+		return refused(fmt.Errorf("not called: %w", err))
+	}
+	return waitFor(x.makeCall)
 }
 
-// bindConfirmed assigns the call that the user has confirmed to the work's requests. It refuses
-// if the tool's name now belongs to another server than the confirmed one.
-func (w *work) bindConfirmed(confirmed *sessionLease) error {
-	x := w.first
+// bindConfirmed binds the call that the user has confirmed. It refuses if the tool's name now
+// belongs to another server than the confirmed one.
+func (x *request) bindConfirmed(confirmed *sessionLease) error {
 	x.view = x.s.view() // the policy may have changed before the user answered
 	name := toolName(&x.msg.Index)
 	t, l := x.view.resolve(upstream.Tools, name)
@@ -293,12 +286,5 @@ func (w *work) bindConfirmed(confirmed *sessionLease) error {
 	c.tool = t.name
 	x.view.choose().session.Called(t.key())
 	x.bind(c)
-	// The lock is needed because a question of the server may suspend the work from here on, and the
-	// current request is then answered, with its call, on another goroutine.
-	w.questions.mu.Lock()
-	defer w.questions.mu.Unlock()
-	if w.request != nil {
-		w.request.call = c
-	}
 	return nil
 }

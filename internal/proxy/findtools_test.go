@@ -166,36 +166,6 @@ func TestCallFoundConfirmed(t *testing.T) {
 	}
 }
 
-// While a confirmed call is assigned to its request, a question may suspend it on another goroutine;
-// the race detector would report that one of them does not hold the lock.
-func TestConfirmedCallMayBeSuspended(t *testing.T) {
-	p, _ := searching(t, stateless, nil)
-	c := attach(t, p, stateless)
-	c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
-	ended, seen := make(chan struct{}), make(chan int)
-	go func() {
-		n := 0
-		for {
-			select {
-			case <-ended:
-				seen <- n
-				return
-			default:
-				n += proxy.CallsOfWork(p)
-			}
-		}
-	}()
-	for range 300 {
-		if m := c.ableTo(able, "call_tool", `{"name":"put","arguments":{"path":"/etc"}}`); jsonText(string(m.Result)) != `{"did":{"path":"/etc"}}` {
-			t.Errorf("got %s, want the server's answer", m.Raw)
-		}
-	}
-	close(ended)
-	if <-seen == 0 {
-		t.Error("no request was seen with its call")
-	}
-}
-
 // A tool that only its server's annotations call read-only does not count as read-only, even
 // if the server is trusted.
 func TestCallFoundHints(t *testing.T) {

@@ -207,16 +207,17 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
 	close(asker.ask)
 	until(t, s, "asked", func(st proxy.Stats) bool { return st.Prefetch.Harm.Questions == 1 })
-	m = c.accepted(params, m)
-	if strings.Contains(string(m.Result), "input_required") { // the question came before the result of the prefetch
-		m = c.accepted(params, m)
+	c.call("write", `{}`)
+	c.call("list", `{}`)
+	until(t, s, "prefetched again", func(proxy.Stats) bool { return asker.calls("ask!") == 2 })
+	for range 3 { // the questions of the two prefetches may come one by one
+		if m = c.accepted(params, m); !strings.Contains(string(m.Result), "input_required") {
+			break
+		}
 	}
 	if m.Error != nil || !strings.Contains(string(m.Result), "accept") {
 		t.Errorf("got %s", m.Raw)
 	}
-	c.call("write", `{}`)
-	c.call("list", `{}`)
-	until(t, s, "prefetched again", func(proxy.Stats) bool { return asker.calls("ask!") == 2 })
 }
 
 // If several sessions share a process, a question without a call reaches none of them. The

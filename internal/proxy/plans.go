@@ -35,27 +35,20 @@ func servePlan(x *request, n *plan.Named, arguments []byte) outcome {
 	case p.DryRun:
 		return ownOutcome(structuredResult(x.s.planRunner().Forecast(p).Answer(), nil, false))
 	}
-	r := newPlanRun(x)
-	x.s.running.Go(func() { r.work.result <- r.run(p) })
-	return r.work.serve(x)
+	return newPlanRun(x).run(p)
 }
 
-// planRun is the run of one plan. Its work is suspended while a stateless client is asked
-// questions.
-//
-//	servePlan ──► plan.Executor.Serve ──► call: a request for each step
-//	  │                                              │ questions
-//	  └─► serve ◄────────────── work ◄───────────────┘
+// planRun is the run of one plan, whose steps are requests of their own.
 type planRun struct {
-	s      *session
-	work   *work
-	number int          // sequence number in the session
-	meta   []byte       // trace context of the client's request, for the steps' calls; nil if it has none
-	calls  atomic.Int32 // number of calls so far
+	s       *session
+	request *request     // calls the plan
+	number  int          // sequence number in the session
+	meta    []byte       // trace context of the client's request, for the steps' calls; nil if it has none
+	calls   atomic.Int32 // number of calls so far
 }
 
 func newPlanRun(x *request) *planRun {
-	r := &planRun{s: x.s, work: newWork(x), number: int(x.s.plans.Add(1))}
+	r := &planRun{s: x.s, request: x, number: int(x.s.plans.Add(1))}
 	for _, name := range []string{"traceparent", "tracestate"} {
 		if value := x.msg.Index.Meta.Get(name); value != nil {
 			r.meta = jsonrpc.Set(r.meta, name, value)
@@ -76,15 +69,15 @@ func (r *planRun) run(p *plan.Plan) outcome {
 		},
 	}
 	e.Call, e.Progress, e.Tokens = r.call, r.progress, deliver.Tokens
-	if r.work.first.client.ElicitsByForm() {
-		e.Ask = r.work.confirm
+	if r.request.client.ElicitsByForm() {
+		e.Ask = r.request.confirm
 	}
-	report, err := e.Serve(r.work.ctx, p)
+	report, err := e.Serve(r.request.ctx, p)
 	if err != nil {
 		return outcome{err: err}
 	}
 	event := record.Event{
-		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: toolName(&r.work.first.msg.Index),
+		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: toolName(&r.request.msg.Index),
 		LatencyMS: ms(report.Makespan), Depth: report.ChainLength(), BytesOut: int64(len(report.Structured)), Cancelled: report.Cancelled,
 	}
 	for _, st := range report.Steps {
@@ -101,18 +94,18 @@ func (r *planRun) run(p *plan.Plan) outcome {
 // progress sends a progress notification to the client, if its current request has a token.
 func (r *planRun) progress(done float64, of int, what string) {
 	params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(done, 'f', -1, 64), of)
-	r.work.first.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
+	r.request.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
 }
 
 // planStep describes the step of a plan that a request belongs to.
 type planStep struct {
-	plan int    // number of the plan
+	run  *planRun
 	id   string // id of the step
 	gate gate   // asked before the call is sent
 }
 
 // samePlan reports whether two requests are steps of one plan.
-func (p *planStep) samePlan(q *planStep) bool { return p != nil && q != nil && p.plan == q.plan }
+func (p *planStep) samePlan(q *planStep) bool { return p != nil && q != nil && p.run == q.run }
 
 // call makes one call of a plan as a request of its own, which takes the same path as a
 // client's: it is classified, cached, limited, counted and learned from.
@@ -123,13 +116,12 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		params = append(append(params, `,"_meta":`...), r.meta...)
 	}
 	params = append(params, '}')
-	first := r.work.first
 	x := &request{
 		s:      r.s,
-		msg:    &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: first.msg.Client},
+		msg:    &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: r.request.msg.Client},
 		key:    fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
-		stream: responseStream{out: first.stream.out}, client: first.client,
-		work: r.work, step: &planStep{plan: r.number, id: c.Step.ID, gate: c.Refused},
+		stream: responseStream{out: r.request.stream.out}, client: r.request.client,
+		work: r.request.work, step: &planStep{run: r, id: c.Step.ID, gate: c.Refused},
 	}
 	if err := x.admit(ctx); err != nil {
 		recordRefusal(x.s, x.msg)

@@ -162,7 +162,7 @@ func (c *questions) add(q *question) *jsonrpc.Error {
 // capable reports whether the client that is asked supports the question's method.
 func (c *questions) capable(q *question) bool {
 	if q.work != nil {
-		return q.work.first.client.Accepts(q.Method)
+		return q.work.request.client.Accepts(q.Method)
 	}
 	return c.s.client.load().Accepts(q.Method)
 }
@@ -239,13 +239,12 @@ func cannotBeAsked(what string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client cannot be asked: " + what}
 }
 
-// confirm asks the user of the work's client to confirm a message, and returns nil if the
-// user accepts. If the client is stateless, the work is suspended until the client
-// replies.
-func (w *work) confirm(message string) error {
+// confirm asks the user of the request's client to confirm a message, and returns nil if the
+// user accepts.
+func (x *request) confirm(message string) error {
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
-	answer, failed := w.first.askClient(w.ctx, "elicitation/create", params)
+	answer, failed := x.askClient(x.ctx, "elicitation/create", params)
 	if failed != nil {
 		return fmt.Errorf("it could not be confirmed: %s", failed.Message)
 	}

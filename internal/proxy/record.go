@@ -91,10 +91,10 @@ type observation struct {
 	number   call.Number
 	run      speculate.Run       // at its upstream
 	requests atomic.Int32        // requests sent upstream
-	recorded atomic.Bool         // its end has been recorded
+	recorded bool                // its end has been recorded
 	trace    speculate.Trace     // trace context sent upstream; zero if there is none
 	endSpan  func(*record.Event) // ends its span in a trace; nil if there is none
-	notified atomic.Bool         // the prefetch worker has been notified of its result
+	notified bool                // the prefetch worker has been notified of its result
 
 	// The answer before anything is added to it.
 	source   dedup.Outcome // where the answer came from; only Comparison is set if this call fetched it
@@ -116,7 +116,7 @@ func (o *observation) forWorker() *speculate.Call {
 // wantsResult reports whether the prefetch worker must be notified of the result: it observes the
 // call, a prefetch was compared with the answer, or the call waited for a prefetch in vain.
 func (o *observation) wantsResult() bool {
-	return !o.notified.Load() && (o.forWorker() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
+	return !o.notified && (o.forWorker() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
 }
 
 // beginObservation numbers a tools/call. It runs on the session's reader.
@@ -209,15 +209,15 @@ func (c *upstreamCall) noteResult(o outcome) {
 	}
 }
 
-// observeResult notifies the observers of the end of a call, once. If the call continues after
-// this answer, only the prefetch worker is notified. A call that was suspended counts as one
-// call from the arrival of its first request. ctx is the context of the answered request.
+// observeResult notifies the observers of the end of a call, once. A call that was suspended counts
+// as one call from its arrival. ctx is the context of its request.
 func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 	if c.observed == nil {
 		return
 	}
 	now := time.Now()
-	if o.kind != suspended && !c.observed.recorded.Swap(true) {
+	if !c.observed.recorded {
+		c.observed.recorded = true
 		c.s.observed.turns.end(now)
 		c.s.srv.recorder.recordCall(c, now, o, ctx.Err() != nil)
 	}
@@ -230,9 +230,7 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 // sends the prefetches that it begins to reply, unless reply is nil.
 func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- speculate.Reply) bool {
 	r := c.observed
-	if r.notified.Swap(true) { // suspended work and its request may end at the same time
-		return false
-	}
+	r.notified = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
 		At: now, Complete: r.forWorker() != nil && o.kind == complete, Body: o.answer.Result, Took: r.run.Took(), Unloaded: r.run.Unloaded(),
 		Comparison: r.source.Comparison, JoinWait: r.joinWait,
@@ -291,7 +289,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.onHost.Failed,
 	}
 	if p := c.step(); p != nil {
-		e.Plan, e.Step = p.plan, p.id
+		e.Plan, e.Step = p.run.number, p.id
 	}
 	if from.How != "" {
 		e.Disposition = record.Disposition(from.How)

@@ -30,8 +30,8 @@ type request struct {
 	view    view          // under the policy that routes the request; a later one may classify its call
 	handler handler       // nil if the call answers the request
 	call    *upstreamCall // upstream call; nil until bound, or if there is none
-	work    *work         // work that the request began, resumed or is a step of, until it has ended; nil if it cannot be suspended
-	step    *planStep     // step of a plan; nil for a client's own request
+	work    *work         // work whose request this is, or is a step of; nil for a client's request, and in the handshake era
+	step    *planStep     // step of a plan that the request makes; nil for any other request
 }
 
 // responseStream carries the notifications about a request to its client, and then the answer.
@@ -78,19 +78,20 @@ func isWithdrawn(ctx context.Context) bool {
 	return cancelled
 }
 
-// endsCall reports whether the request's call ends with it, and does not continue as suspended work.
-func (x *request) endsCall() bool { return x.work == nil || x.step != nil }
-
-// leave ends the request, and its call unless the call continues as suspended work.
+// leave ends the request.
 func (x *request) leave() {
-	if x.endsCall() { // else the work may be binding its call now
-		if c := x.call; c != nil {
-			c.release()
-			c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
-		}
-	}
+	x.endCall()
 	x.cancel(nil)
 	x.s.requests.done(x)
+}
+
+// endCall ends the request's call, if it has one.
+func (x *request) endCall() {
+	if c := x.call; c != nil {
+		c.release()
+		c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
+		x.s.requests.end(c)
+	}
 }
 
 // release gives up the turn and the pending write of a call that goes no further.
@@ -175,7 +176,7 @@ func (s *session) handleNotification(m *front.Message) {
 // forward sends a notification from l's upstream to the client, until the request has been
 // answered. The request may have a call at another upstream by now.
 func (x *request) forward(l *sessionLease, method string, params []byte) {
-	to := x.s.questions.carrier(x)
+	to := x.carrier()
 	if to == nil {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 
 // requests is the set of a session's requests that are being served, and of the calls at its
 // upstreams. Each request has a key that no other request has while its client may wait for the
-// answer. A call may outlive its request: it may be suspended until the client answers.
+// answer. A work's own request is not in it, but its call is.
 type requests struct {
 	inFlight *atomic.Int64 // requests being served: those of the session or, over HTTP, of all sessions of the server
 
@@ -51,17 +51,15 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 	return nil
 }
 
-// forget removes a request, so that the client may reuse its id, and its call, unless that continues
-// as suspended work. Further calls do nothing.
+// forget removes a request, so that the client may reuse its id, and its call. Further calls do
+// nothing.
 func (r *requests) forget(x *request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open[x.key] == x { // else another request has the id by now
 		delete(r.open, x.key)
 	}
-	if x.endsCall() {
-		r.endLocked(x.call)
-	}
+	r.endLocked(x.call)
 }
 
 // done ends a request that was added.

@@ -27,7 +27,6 @@ var handlers = map[string]handler{
 // client's reader and takes the turn at the upstream, so that requests are sent in the order
 // of arrival. It returns why the request is refused, if it is.
 func (x *request) route() error {
-	x.view = x.s.view()
 	switch x.msg.Method {
 	case "tools/call":
 		return x.routeName(upstream.Tools)

@@ -15,30 +15,31 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// work is a call or a plan that may need input from its client. With a stateless client
-// it outlives the request that began it: the proxy answers the request with the questions
-// and a handle for one use, and the work is suspended until the client repeats the
-// request with its replies and the handle.
+// work serves a request of a stateless client that may have to be asked for input. The request
+// that makes the call or runs the plan is the work's own, and outlives the client's: the proxy
+// answers the client's request with the questions and a handle for one use, and the work is
+// suspended until the client repeats its request with the replies and the handle.
 //
-//	request ──► newWork ─► serve ──┬─► the work has ended: its result
-//	  resume ────────────────▲     └─► input needed: suspend ─► questions and a handle
-//	    ▲                                                            │
-//	    └───────── repeated request with the handle ◄── client ◄─────┘
+//	client's request ─► routeWork ─► the work's request: route ─► … ─► its outcome
+//	                        │                                              │
+//	                        └─► serve ──┬─► the work has ended: its answer ◄─┘
+//	        resume ────────────▲        └─► input needed: suspend ─► questions and a handle
+//	          ▲                                                                 │
+//	          └─────────── repeated request with the handle ◄── client ◄────────┘
 //
-// A handle is valid while its work has no request. It becomes invalid when it is used,
+// A handle is valid while its work has no request to answer. It becomes invalid when it is used,
 // when it expires, when another request brings it, and when the session ends.
 type work struct {
-	questions   *questions // of the session
-	first       *request   // each later request repeats it
-	ctx         context.Context
-	cancel      context.CancelCauseFunc
-	inputNeeded chan struct{} // capacity 1: the client has to be asked
-	result      chan outcome  // capacity 1: the work has ended
+	questions   *questions     // of the session
+	request     *request       // the work's own; cancelled with the work
+	repeated    *front.Message // the client's first message, which each later one repeats
+	inputNeeded chan struct{}  // capacity 1: the client has to be asked
+	result      chan outcome   // capacity 1: the work has ended
 
 	// Guarded by questions.mu.
-	request *request    // request to answer; nil while the work is suspended
-	handle  string      // of the suspended work
-	expiry  *time.Timer // abandons the suspended work
+	answering *request    // the client's request; nil while the work is suspended
+	handle    string      // of the suspended work
+	expiry    *time.Timer // abandons the suspended work
 }
 
 // Limits of suspended work.
@@ -48,32 +49,98 @@ const (
 	maxSuspendedIn = 1024             // those of a session that several clients share
 )
 
-// newWork returns a work for the request, which the caller ends by sending its result.
-func newWork(x *request) *work {
-	w := &work{
-		questions: &x.s.questions, first: x, request: x,
-		inputNeeded: make(chan struct{}, 1), result: make(chan outcome, 1),
-	}
-	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
-	w.questions.mu.Lock()
-	defer w.questions.mu.Unlock()
-	w.questions.works[w] = struct{}{}
-	x.work = w
-	return w
+// suspending holds the methods of the requests that a stateless client can be asked to repeat.
+var suspending = []string{"tools/call", "prompts/get", "resources/read"}
+
+// suspendable reports whether a work serves the request.
+func (x *request) suspendable() bool {
+	return x.msg.Stateless() && x.step == nil && slices.Contains(suspending, x.msg.Method)
 }
 
-// carrier returns the request that carries the notifications of x: the current one of its
-// work, if it has any. It returns nil if the work is suspended.
-func (c *questions) carrier(x *request) *request {
+// routeWork routes the request to the work that it resumes, or to a new one with a request that is
+// routed in its place. It runs on the client's reader, as route does.
+func (x *request) routeWork() error {
+	c := &x.s.questions
+	if w, err := c.resume(x); w != nil || err != nil {
+		x.handler = w.serve
+		return err
+	}
+	w := &work{
+		questions: c, request: &request{s: x.s, msg: x.msg, client: x.client, view: x.view}, repeated: x.msg, answering: x,
+		inputNeeded: make(chan struct{}, 1), result: make(chan outcome, 1),
+	}
+	own := w.request
+	own.work = w
+	own.ctx, own.cancel = context.WithCancelCause(x.s.ctx)
+	err := own.route()
+	if err == nil && handleOf(x.msg) != nil && !own.mayBeResumed() {
+		if own.call != nil {
+			own.call.release()
+			x.s.requests.end(own.call)
+		}
+		err = invalidParams("params.requestState: unknown, or used before")
+	}
+	if err != nil {
+		own.cancel(nil)
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.works[w] = struct{}{}
+	x.handler = func(x *request) outcome {
+		w.begin()
+		return w.serve(x)
+	}
+	return nil
+}
+
+// mayBeResumed reports whether the request may reach a stateless server, which has handles of its own.
+func (x *request) mayBeResumed() bool {
+	if x.call != nil {
+		return x.call.lease.Stateless()
+	}
+	return x.msg.Method != "tools/call" // those are the proxy's own
+}
+
+// begin serves the work's request, which ends the work.
+func (w *work) begin() {
+	x := w.request
+	x.s.running.Add(1)
+	finish := func(o outcome) {
+		defer x.s.running.Done()
+		if x.call != nil {
+			x.call.observeResult(x.ctx, o)
+		}
+		if o.err != nil {
+			o = outcome{answer: x.failure(o.err)}
+		}
+		x.endCall()
+		x.cancel(nil)
+		w.result <- o
+	}
+	if x.handler == nil {
+		x.makeCall(finish)
+	} else {
+		x.s.running.Go(func() { finish(x.handler(x)) })
+	}
+}
+
+// carrier returns the client's request that carries the notifications of x, or nil if the work that
+// x belongs to is suspended.
+func (x *request) carrier() *request {
+	if x.step != nil {
+		x = x.step.run.request
+	}
 	if x.work == nil {
 		return x
 	}
-	return x.work.request
+	c := x.work.questions
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return x.work.answering
 }
 
-// serve serves x, the current request, until the work needs input or ends. If it needs
+// serve serves x, the client's request, until the work needs input or ends. If it needs
 // input, serve suspends the work and returns the questions, else it returns the result.
 // If the client cancels x, the work is cancelled too.
 func (w *work) serve(x *request) outcome {
@@ -81,11 +148,11 @@ func (w *work) serve(x *request) outcome {
 	for {
 		select {
 		case o := <-w.result:
-			w.cancel(nil)
+			x.view, x.call = w.request.view, w.request.call // for which the answer is counted
 			w.questions.release(w)
 			return o
 		case <-cancelled:
-			w.cancel(context.Cause(x.ctx))
+			w.request.cancel(context.Cause(x.ctx))
 			cancelled = nil
 		case <-w.inputNeeded:
 			if x.ctx.Err() != nil {
@@ -93,7 +160,7 @@ func (w *work) serve(x *request) outcome {
 			}
 			questions, err := w.questions.suspend(w)
 			if err != nil {
-				w.cancel(err)
+				w.request.cancel(err)
 			}
 			if questions != nil {
 				return outcome{answer: ownAnswer(questions, true), kind: suspended}
@@ -107,11 +174,11 @@ func (w *work) asks(q *question) bool {
 	return q.work == w || q.work == nil && q.server != nil && slices.Contains(w.questions.callingLocked(q.server), w)
 }
 
-// wakeLocked notifies the works that have a request and something to ask.
+// wakeLocked notifies the works that have a request to answer and something to ask.
 func (c *questions) wakeLocked() {
-	for w := range c.works {
-		for _, q := range c.open {
-			if w.request == nil || !w.asks(q) {
+	for _, q := range c.open {
+		for w := range c.works {
+			if w.answering == nil || !w.asks(q) {
 				continue
 			}
 			select {
@@ -128,7 +195,6 @@ func (c *questions) release(w *work) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.works, w)
-	w.request.work = nil // its next call, at another server, is not part of this work
 	for _, q := range c.assignedLocked(w) {
 		if q.work = nil; q.server == nil {
 			c.answerLocked(q, reply{err: errWithdrawn})
@@ -165,7 +231,7 @@ func (c *questions) suspend(w *work) (result []byte, err error) {
 	case len(c.suspendedLocked()) >= limit:
 		return nil, fmt.Errorf("%d calls and plans already wait for a client's answers", limit)
 	}
-	w.request, w.handle = nil, rand.Text()
+	w.answering, w.handle = nil, rand.Text()
 	w.expiry = time.AfterFunc(suspendTimeout, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -190,9 +256,8 @@ func (c *questions) assignLocked(w *work) (open []revision.InputRequest) {
 }
 
 // resume returns the suspended work for the handle in x, after passing the replies in x
-// to the questions. It returns nil and no error if x has no handle, or one that may
-// belong to a stateless server.
-func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
+// to the questions. It returns nil and no error if there is none.
+func (c *questions) resume(x *request) (*work, error) {
 	handle, ok := jsonrpc.String(handleOf(x.msg))
 	if !ok {
 		return nil, nil
@@ -206,16 +271,14 @@ func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
 		}
 	}
 	switch {
-	case w == nil && !x.callsOwnTool() && (x.call == nil || x.call.lease.Stateless()):
-		return nil, nil
 	case w == nil:
-		return nil, invalidParams("params.requestState: unknown, or used before")
-	case !repeats(x, w.first):
+		return nil, nil
+	case !repeats(x.msg, w.repeated):
 		c.abandonLocked(w, errors.New("its handle was used with another request"))
 		return nil, invalidParams("params.requestState: of another request")
 	}
 	w.expiry.Stop()
-	x.call, x.work, w.request = w.first.call, w, x
+	w.answering = x
 	replies := x.msg.Index.Get("inputResponses")
 	for _, q := range c.assignedLocked(w) {
 		if result := jsonrpc.Get(replies, q.Key); result != nil {
@@ -226,21 +289,21 @@ func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
 	return w, nil
 }
 
-// repeats reports whether x repeats y: the same tool, prompt or resource and, if that is
-// one of the proxy's tools, equal arguments after canonicalization.
-func repeats(x, y *request) bool {
+// repeats reports whether two messages make the same request: of the same tool, prompt or resource,
+// with equal arguments after canonicalization.
+func repeats(m, n *front.Message) bool {
 	for _, member := range []string{"name", "uri"} {
-		if !bytes.Equal(x.msg.Index.Get(member), y.msg.Index.Get(member)) {
+		if !bytes.Equal(m.Index.Get(member), n.Index.Get(member)) {
 			return false
 		}
 	}
-	return x.msg.Method == y.msg.Method && (!x.callsOwnTool() || sameJSON(x.msg.Index.Get("arguments"), y.msg.Index.Get("arguments")))
+	return m.Method == n.Method && sameJSON(m.Index.Get("arguments"), n.Index.Get("arguments"))
 }
 
 // suspendedLocked returns the works that wait for the client's next request.
 func (c *questions) suspendedLocked() (all []*work) {
 	for w := range c.works {
-		if w.request == nil {
+		if w.answering == nil {
 			all = append(all, w)
 		}
 	}
@@ -249,12 +312,12 @@ func (c *questions) suspendedLocked() (all []*work) {
 
 // abandonLocked cancels a work if it is still suspended.
 func (c *questions) abandonLocked(w *work, cause error) {
-	if _, running := c.works[w]; !running || w.request != nil {
+	if _, running := c.works[w]; !running || w.answering != nil {
 		return
 	}
 	delete(c.works, w)
 	w.expiry.Stop()
-	w.cancel(cause)
+	w.request.cancel(cause)
 	for _, q := range c.assignedLocked(w) {
 		c.answerLocked(q, reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: cause.Error()}})
 	}
@@ -295,30 +358,16 @@ func (c *questions) wake() {
 	c.wakeLocked()
 }
 
-// startCall makes the call of the work's request, which ends the work.
-func (w *work) startCall() {
-	x := w.first
-	x.s.running.Add(1)
-	x.run(w.ctx, func(o outcome) {
-		defer x.s.running.Done()
-		x.call.release()
-		x.s.requests.end(x.call)
-		x.call.noteResult(o)
-		x.call.observeResult(w.ctx, o)
-		w.result <- o
-	})
-}
-
 // maxRounds limits how often one call to a stateless server may ask for input.
 const maxRounds = 32
 
 // resolveInput asks the client the questions in a stateless server's result and repeats
 // the call with the answers, until the result is complete.
-func resolveInput(ctx context.Context, x *request, req *upstream.Request, result []byte) outcome {
+func resolveInput(x *request, req *upstream.Request, result []byte) outcome {
 	for range maxRounds {
 		var responses []byte
 		for _, q := range revision.InputRequests(result) {
-			answer, err := x.askClient(ctx, q.Method, q.Params)
+			answer, err := x.askClient(x.ctx, q.Method, q.Params)
 			if err != nil {
 				return outcome{answer: upstream.Answer{Sent: true}, err: err} // the server may have had effects before it asked
 			}
@@ -330,7 +379,7 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 			x.call.turn = x.call.lease.Turn()
 		}
 		x.call.register()
-		o := waitFor(func(done func(outcome)) { x.call.send(ctx, x.call.pending.Swap(nil), x.call.turn, &next, done) })
+		o := waitFor(func(done func(outcome)) { x.call.send(x.ctx, x.call.pending.Swap(nil), x.call.turn, &next, done) })
 		if o.kind != inputRequired {
 			return o
 		}

@@ -232,6 +232,9 @@ func (d *ordeal) counted(post func(string, time.Duration) (jsonrpc.Message, bool
 		m, there := post(params, after)
 		switch goesOn := jsonrpc.Get([]byte(params), "requestState") != nil; {
 		case strings.Contains(params, "execute_tool_plan"):
+			if goesOn && m.Error != nil {
+				d.account.asked.Add(1) // a refused request is recorded, whatever it calls
+			}
 		case !there:
 			d.account.lost.Add(1)
 		case goesOn && m.Error == nil:
