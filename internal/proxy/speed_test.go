@@ -95,20 +95,31 @@ func (c *bare) ask(tb testing.TB, line []byte) []byte {
 }
 
 // BenchmarkStored measures one call that the store answers, from the bytes of the request on a
-// pipe to those of the answer on another.
+// pipe to those of the answer on another: for answers of several sizes, and of a server with few tools
+// and with many.
 func BenchmarkStored(b *testing.B) {
-	for _, size := range []int{1 << 10, 100 << 10} {
-		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
-			c := dialTo(b, stored(b, []valuemodel.Rule{reading("one/big", time.Hour)}, child(b, mcptest.Options{Name: "one"})))
-			line := bigCall(size)
-			c.ask(b, line)
-			b.ReportAllocs()
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				if answer := c.ask(b, line); !bytes.Contains(answer[len(answer)-200:], []byte(`"mcpschedd/disposition":"hit"`)) {
-					b.Fatalf("got %.200s, want a hit", answer)
-				}
+	run := func(b *testing.B, size int, server mcptest.Options) {
+		c := dialTo(b, stored(b, []valuemodel.Rule{reading("one/big", time.Hour)}, child(b, server)))
+		line := bigCall(size)
+		c.ask(b, line)
+		b.ReportAllocs()
+		b.SetBytes(int64(size))
+		for b.Loop() {
+			if answer := c.ask(b, line); !bytes.Contains(answer[len(answer)-200:], []byte(`"mcpschedd/disposition":"hit"`)) {
+				b.Fatalf("got %.200s, want a hit", answer)
 			}
+		}
+	}
+	for _, size := range []int{1 << 10, 100 << 10} {
+		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) { run(b, size, mcptest.Options{Name: "one"}) })
+	}
+	for _, n := range []int{10, 2000} {
+		b.Run(fmt.Sprintf("%dtools", n), func(b *testing.B) {
+			tools := []string{`{"name":"big"}`}
+			for i := range n - 1 {
+				tools = append(tools, fmt.Sprintf(`{"name":"tool%d"}`, i))
+			}
+			run(b, 1<<10, mcptest.Options{Name: "one", Tools: tools})
 		})
 	}
 }

@@ -65,6 +65,18 @@ type Offer struct {
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	Instructions string          `json:"instructions"`
 	Lists        [Lists][]Item   `json:"lists"`
+
+	byName [Lists]map[string]int // item's name → its index in the list, which every call looks up
+}
+
+// index makes the items of the lists known to Find. It must be called before the offer is shared.
+func (o *Offer) index() {
+	for l, items := range o.Lists {
+		o.byName[l] = make(map[string]int, len(items))
+		for i, item := range items {
+			o.byName[l][item.Name] = i
+		}
+	}
 }
 
 // Has reports whether the server declared the capability. A nil offer, of a server that is not
@@ -83,12 +95,14 @@ func (o *Offer) Items(l List) []Item {
 
 // Find returns the item of list l with this name, the last one if there are several.
 func (o *Offer) Find(l List, name string) (Item, bool) {
-	for _, item := range slices.Backward(o.Items(l)) {
-		if item.Name == name {
-			return item, true
-		}
+	if o == nil {
+		return Item{}, false
 	}
-	return Item{}, false
+	i, ok := o.byName[l][name]
+	if !ok {
+		return Item{}, false
+	}
+	return o.Lists[l][i], true
 }
 
 func sameItems(a, b []Item) bool {
@@ -184,6 +198,7 @@ func (s Store) LastOffer() (*Offer, error) {
 	if stored.Format != offerFormat || stored.Offer == nil {
 		return nil, fmt.Errorf("last-known offer: want format %d, have %d", offerFormat, stored.Format)
 	}
+	stored.index()
 	return stored.Offer, nil
 }
 
@@ -310,6 +325,7 @@ func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 // setOffer replaces the offer and notifies the sessions of each list that is not byte for byte
 // the same.
 func (in *instance) setOffer(offer *Offer) {
+	offer.index()
 	old := in.offer.Swap(offer)
 	if old == nil {
 		old = &Offer{}

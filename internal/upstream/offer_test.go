@@ -123,3 +123,39 @@ func TestListsThatFail(t *testing.T) {
 		heard.want(t, "stored 1 tools")
 	})
 }
+
+// An item is found by its name, the last of several, and as fast among many as among few.
+func TestFind(t *testing.T) {
+	fastest := func(n int) time.Duration { // of several rounds
+		stored := storedOffer{offerFormat, new(Offer)}
+		for i := range n {
+			stored.Lists[Tools] = append(stored.Lists[Tools], Item{Name: fmt.Sprint("tool", i), Raw: fmt.Append(nil, i)})
+		}
+		stored.Lists[Tools] = append(stored.Lists[Tools], Item{Name: "tool1", Raw: []byte("again")})
+		data, err := json.Marshal(stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offer, err := Store{Load: func() ([]byte, error) { return data, nil }}.LastOffer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{"tool0": "0", "tool1": "again", "tool": ""} {
+			if got, ok := offer.Find(Tools, name); string(got.Raw) != want || ok != (want != "") {
+				t.Errorf("%s: got %s, %v", name, got.Raw, ok)
+			}
+		}
+		best := time.Hour
+		for range 50 {
+			began := time.Now()
+			for range 100 {
+				offer.Find(Tools, "tool0")
+			}
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	if few, many := fastest(10), fastest(20_000); many > 100*few { // a search of the list takes 2000 times as long
+		t.Errorf("got %v for 100 times one of 20,000 tools, and %v for one of 10", many, few)
+	}
+}
