@@ -92,6 +92,28 @@ func (f *findings) checkNamesUpstream(key, name string, upstreams []string) {
 	}
 }
 
+// checkHosts warns of limits of upstream:NAME that no call counts against, as the upstream has a host. It
+// needs the compiled models.
+func (f *findings) checkHosts(c *Config) {
+	for limited := range c.Limits {
+		i := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return limited == limit.LocalPrefix+u.Name })
+		if i < 0 {
+			continue
+		}
+		u := c.Upstreams[i]
+		host := c.Models.Resolve(valuemodel.Upstream{
+			Name: u.Name, URL: u.URL, Provider: u.Provider, Trust: u.Trust,
+			Recognised: valuemodel.Recognise(valuemodel.Settings{Command: u.Command, Args: u.Args, Env: u.Env, URL: u.URL}),
+		}, "", valuemodel.Hints{}).Host
+		switch key := join("limits", limited); {
+		case host != limited:
+			f.warn(key, "has no effect: the calls of %q count against %s; write [%s]", u.Name, host, join("limits", host))
+		case u.URL != "": // a variable holds its host
+			f.warn(key, "has no effect: the calls of %q count against the host of its url; write [limits.\"HOST\"]", u.Name)
+		}
+	}
+}
+
 // suggestion returns the known name that is most similar to an unknown one, as the end of a message.
 func suggestion(name string, known []string) string {
 	if like := nearest.New(known).To(name); like != "" {

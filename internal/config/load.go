@@ -61,6 +61,9 @@ func parse(base *Config, name string, data, tuned []byte) (*Config, error) {
 		f.check(c)
 		f.tuned(c, tuned)
 		f.compile(c)
+		if len(f.problems) == 0 {
+			f.checkHosts(c)
+		}
 		c.Limits = f.lowerHosts(c.Limits)
 		c.Warnings = sorted(f.warnings)
 		failed.partial = c
