@@ -103,6 +103,45 @@ func TestLastSubscriptionCounts(t *testing.T) {
 	}
 }
 
+// The subscriptions of a session are bounded by their bytes; hundreds of usual ones fit.
+func TestSubscriptionsAreBounded(t *testing.T) {
+	s := start(t, options(child(t, mcptest.Options{Name: "n"})))
+	long := strings.Repeat("x", 256<<10)
+	refused := func(c *caller, method, params string) {
+		t.Helper()
+		if code, text := c.refused(method, params); code != jsonrpc.CodeInternal || !strings.Contains(text, "too many subscriptions") {
+			t.Errorf("%.60s: got %d %s", params, code, text)
+		}
+	}
+	for _, scheme := range []string{"n://", "mcpschedd://models/"} { // a server's resources, and the proxy's own
+		uri := func(i int, end string) string { return fmt.Sprintf(`{"uri":"%s%d/%s"}`, scheme, i, end) }
+		c := connect(t, s, handshake)
+		for i := range 500 {
+			c.request("resources/subscribe", uri(i, ""))
+		}
+		for i := range 7 {
+			c.request("resources/subscribe", uri(i, long))
+		}
+		refused(c, "resources/subscribe", uri(7, long))
+		c.request("resources/unsubscribe", uri(0, long))
+		c.request("resources/subscribe", uri(7, long))
+	}
+	listen := func(n int, end string) string {
+		var uris []string
+		for i := range n {
+			uris = append(uris, fmt.Sprintf("n://%d/%s", i, end))
+		}
+		return fmt.Sprintf(`{"notifications":{"resourceSubscriptions":%s}}`, jsonrpc.Marshal(uris))
+	}
+	c := connect(t, s, stateless)
+	c.start("subscriptions/listen", listen(500, ""))
+	c.next("notifications/subscriptions/acknowledged")
+	c.start("subscriptions/listen", listen(3, long))
+	c.next("notifications/subscriptions/acknowledged")
+	refused(c, "subscriptions/listen", listen(2, long))
+	refused(c, "subscriptions/listen", listen(100_000, ""))
+}
+
 func checkSubscription(t *testing.T, m jsonrpc.Message, listen pending) {
 	t.Helper()
 	if id := jsonrpc.Get(jsonrpc.Get(m.Params, "_meta"), "io.modelcontextprotocol/subscriptionId"); string(id) != listen.id {

@@ -135,8 +135,7 @@ func (x *request) locate() error {
 			return wrong
 		}
 		if x.msg.Method != "resources/read" {
-			x.routeSubscription(uri, x.msg.Method == "resources/subscribe")
-			return nil
+			return x.routeSubscription(uri, x.msg.Method == "resources/subscribe")
 		}
 		if _, own := x.view.ownResource(uri); own {
 			x.handler = func(x *request) outcome { return serveOwnResource(x, uri) }

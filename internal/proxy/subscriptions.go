@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -27,6 +28,32 @@ type listener struct {
 	send    func(method string, params []byte)
 }
 
+const (
+	maxSubscribed    = 2 << 20 // maximum bytes of a session's subscriptions to resources: about 5,000 typical ones
+	subscriptionSize = 128     // assumed bytes of a subscription besides its URI
+)
+
+// fullLocked returns an error if subscriptions to more resources would exceed the session's maximum.
+func (s *subscriptions) fullLocked(in *session, more ...string) error {
+	var uris []string
+	for _, l := range in.leases.current() {
+		uris = append(uris, l.Watches()...)
+	}
+	slices.Sort(uris)
+	uris = slices.Compact(uris) // several servers may have the resource
+	for _, l := range s.open {
+		uris = append(uris, l.uris...)
+	}
+	size := 0
+	for _, uri := range append(uris, more...) {
+		size += len(uri) + subscriptionSize
+	}
+	if size > maxSubscribed {
+		return fmt.Errorf("too many subscriptions to resources: they take more than %d MiB; end others first", maxSubscribed>>20)
+	}
+	return nil
+}
+
 // serveListen serves subscriptions/listen. The request stays open, and its stream carries
 // the requested notifications, until the client cancels it or the session drains.
 func serveListen(x *request) outcome {
@@ -36,7 +63,10 @@ func serveListen(x *request) outcome {
 	l, honoured := newListener(x, x.msg.Index.Get("notifications"))
 	acknowledgement := revision.WithSubscription(jsonrpc.Set(nil, "notifications", honoured), x.msg.ID)
 	x.stream.mu.Lock() // a change from here on is notified, after the acknowledgement
-	x.s.subscriptions.begin(l, x.s)
+	if err := x.s.subscriptions.begin(l, x.s); err != nil {
+		x.stream.mu.Unlock()
+		return outcome{err: err}
+	}
 	sendNotification(x.s.srv.log, x.stream.out, "notifications/subscriptions/acknowledged", acknowledgement)
 	x.stream.mu.Unlock()
 	for list := range upstream.Lists {
@@ -77,10 +107,13 @@ func newListener(x *request, notifications []byte) (l *listener, honoured []byte
 }
 
 // begin registers a listen request and subscribes to its resources at the servers that
-// may have them.
-func (s *subscriptions) begin(l *listener, in *session) {
+// may have them, or returns why it cannot.
+func (s *subscriptions) begin(l *listener, in *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.fullLocked(in, l.uris...); err != nil {
+		return err
+	}
 	s.open = append(s.open, l)
 	for _, uri := range l.uris {
 		if _, own := in.view().ownResource(uri); own {
@@ -90,6 +123,7 @@ func (s *subscriptions) begin(l *listener, in *session) {
 			lease.Watch(uri, true)
 		}
 	}
+	return nil
 }
 
 // end removes a listen request and unsubscribes from the resources that no other listen
@@ -110,18 +144,24 @@ func (s *subscriptions) end(l *listener, in *session) {
 
 // routeSubscription subscribes a client of the handshake era to a resource, or ends the subscription.
 // It runs on the client's reader, so that the client's last request counts. The handler then waits for
-// the answers of the servers. It fails if all of them refuse.
-func (x *request) routeSubscription(uri string, wanted bool) {
+// the answers of the servers. It fails if all of them refuse. An error says why the session can have no
+// further subscription.
+func (x *request) routeSubscription(uri string, wanted bool) error {
 	in, s := x.s, &x.s.subscriptions
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if wanted {
+		if err := s.fullLocked(in, uri); err != nil {
+			return err
+		}
+	}
 	if _, own := x.view.ownResource(uri); own {
 		x.handler = serveEmpty
 		s.open = slices.DeleteFunc(s.open, func(l *listener) bool { return l.own == uri })
 		if wanted {
 			s.open = append(s.open, &listener{own: uri, uris: []string{uri}, send: func(method string, params []byte) { in.notify(method, params) }})
 		}
-		return
+		return nil
 	}
 	at := watching(in.leases.current(), uri)
 	if wanted {
@@ -148,6 +188,7 @@ func (x *request) routeSubscription(uri string, wanted bool) {
 		}
 		return serveEmpty(x)
 	}
+	return nil
 }
 
 // watching returns the leases that are subscribed to a resource.
