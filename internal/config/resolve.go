@@ -144,16 +144,17 @@ func (u Upstream) checkExpanded(expanded Upstream, fail func(key, reason string)
 
 // envLine matches NAME=value, optionally after "export ", at the start of a text. A quoted value
 // ends at the second quote if a comment follows it, else at the first quote at the end of a line. That
-// is a later line only if there is no second quote on the first one.
+// is a later line only if there is no second quote on the first one. Any other value ends at white space
+// before a #, as for docker compose, godotenv and python-dotenv.
 var envLine = sync.OnceValue(func() *regexp.Regexp {
 	const noted, end = `[ \t]*#[^\n]*(?:\n|$)`, `[ \t\r]*(?:\n|$)`
-	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?:` +
+	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=(?:[ \t]*(?:` +
 		`"([^"]*)"` + noted + `|'([^']*)'` + noted +
-		`|"([^\n]*?|[^"\n]*\n(?s:.*?))"` + end + `|'([^\n]*?|[^'\n]*\n(?s:.*?))'` + end + `|([^\n]*)(?:\n|$))`)
+		`|"([^\n]*?|[^"\n]*\n(?s:.*?))"` + end + `|'([^\n]*?|[^'\n]*\n(?s:.*?))'` + end + `)|([^\n]*?)(?:[ \t]#[^\n]*)?(?:\n|$))`)
 })
 
-// readEnvFile reads a file of NAME=value lines. A line that begins with # is a comment. Values are not
-// expanded.
+// readEnvFile reads a file of NAME=value lines. A line that begins with # is a comment, and so is the
+// rest of a line after white space and #, unless it is quoted. Values are not expanded.
 func readEnvFile(path string) (Secrets, error) {
 	vars := Secrets{}
 	data, err := os.ReadFile(path)

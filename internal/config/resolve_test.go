@@ -53,7 +53,8 @@ func TestExpand(t *testing.T) {
 func TestResolve(t *testing.T) {
 	dir := t.TempDir()
 	secrets := "# comment\n\nFROM_FILE=f1\nexport  QUOTED = \"a b\"\r\nBOTH='file'\nEQ=a=b\nLITERAL=${A}\nKEY=\"-----BEGIN\nabc\"d \n-----END\"\nNOTED=\"n\" # a \"note\"\nAFTER='a' #'\n" +
-		"CLOSE=\"x\"#c\nNEXT='y'#'c\nLINES=\"1\n2\" # \"\nMORE=\"x\"y\nLAST=\"z\"\nOPEN=\"\nEND=last"
+		"CLOSE=\"x\"#c\nNEXT='y'#'c\nLINES=\"1\n2\" # \"\nMORE=\"x\"y\nLAST=\"z\"\n" +
+		"BARE= x y # a # b\nTABBED=x\t#c\r\nNONE= # c\nHASH=#x#y\nMARK=\" #x\"\nOPEN=\"\nEND=last"
 	if err := os.WriteFile(filepath.Join(dir, "secrets.env"), []byte(secrets), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,8 @@ headers = { Authorization = "Bearer ${TOKEN}" }
 	want := []config.Resolved{
 		{Name: "relative", Command: filepath.Join(dir, "bin/secret"), Args: []string{"--token=f1", "${NAME}"}, Cwd: filepath.Join(dir, "src"),
 			Env: config.Secrets{"FROM_FILE": "f1", "QUOTED": "a b", "BOTH": "table", "EQ": "a=b", "LITERAL": "${A}", "KEY": "-----BEGIN\nabc\"d \n-----END", "NOTED": "n", "AFTER": "a", "OPEN": "\"", "END": "last", "T": "file",
-				"CLOSE": "x", "NEXT": "y", "LINES": "1\n2", "MORE": `"x"y`, "LAST": "z"},
+				"CLOSE": "x", "NEXT": "y", "LINES": "1\n2", "MORE": `"x"y`, "LAST": "z",
+				"BARE": "x y", "TABBED": "x", "NONE": "", "HASH": "#x#y", "MARK": " #x"},
 			Headers: config.Secrets{}},
 		{Name: "bare", Command: "server", Env: config.Secrets{}, Headers: config.Secrets{}},
 		{Name: "absolute", Command: "/home/u/bin/x", Cwd: "/home/u", Env: config.Secrets{}, Headers: config.Secrets{}},
