@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/plan"
@@ -96,7 +97,7 @@ func asks(t *testing.T, p *plan.Plan, mutations string) (question string, refuse
 }
 
 // The first count of a process loads a vocabulary. It begins when a confirmed plan does, and does not wait
-// for a result.
+// for a result. A plan that has been served counts no more.
 func TestCountsWhileItRuns(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		counts := make(chan bool, 100)
@@ -108,6 +109,12 @@ func TestCountsWhileItRuns(t *testing.T) {
 		e.Call = func(context.Context, plan.Call) plan.Result { <-counts; return resultOf(`"found"`) }
 		if _, err := e.Serve(t.Context(), parsed(t, `{"steps":[{"id":"s","tool":"find"}]}`, plan.Options{Find: shop})); err != nil {
 			t.Error(err)
+		}
+		counted := false
+		e.Tokens = func([]byte) int { time.Sleep(time.Second); counted = true; return 1 }
+		e.Call = func(context.Context, plan.Call) plan.Result { return plan.Result{Err: "broken"} }
+		if _, err := e.Serve(t.Context(), parsed(t, `{"steps":[{"id":"s","tool":"find"}]}`, plan.Options{Find: shop})); err != nil || !counted {
+			t.Errorf("a plan that failed: got %v, and the count has ended: %v", err, counted)
 		}
 	})
 }

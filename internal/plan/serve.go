@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"mcpschedd/internal/excerpt"
@@ -59,7 +60,9 @@ func (e *Executor) Serve(ctx context.Context, p *Plan) (*Report, error) {
 		return nil, err
 	}
 	e.refused = func(c Call) error { return confirmed.check(c, p.discloses(c.Step), e.Settings()) }
-	go e.countTokens([]byte(" ")) // the first count of a process takes 0.1 s, which then pass during the calls
+	var loading sync.WaitGroup
+	defer loading.Wait()
+	loading.Go(func() { e.countTokens([]byte(" ")) }) // the first count of a process takes 0.1 s, which then pass during the calls
 	r := e.Run(ctx, p)
 	limit := limitOf(min(e.Settings().ResultTokens(p.Budget), e.Room()), e.Tokens)
 	r.Structured, r.Blocks = r.Answer(p, limit, func(all []byte) string { return e.Keep("all results", all) })
