@@ -79,7 +79,11 @@ func (l *lab) command(role string, args ...string) []string {
 
 // relay returns the command line of the stdio relay in front of an upstream.
 func (l *lab) relay(upstream string) []string {
-	return l.command("relay", l.command(upstream)...)
+	role := relayed
+	if l.plain {
+		role = plainRelay
+	}
+	return l.command(role, l.command(upstream)...)
 }
 
 // nothing is a configuration in which everything but passing messages through is off.

@@ -50,6 +50,7 @@ type options struct {
 	old   string // file of an earlier build, for mode versions
 	only  string // part of the names of the cells to measure; "" means all
 	kind  string // of the upstream: raw, sdk or both
+	plain bool   // the stdio relay is plainRelay
 	quick bool   // shorter, and less precise
 	check bool   // exit code 1 if a target is missed
 }
@@ -88,7 +89,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 var roles = map[string]func(args []string) error{
 	rawUpstream: upstreamMain,
 	sdkUpstream: sdkMain,
-	"relay":     relayMain,
+	relayed:     relayMain,
+	plainRelay:  plainRelayMain,
 	"httprelay": httpRelayMain,
 }
 
@@ -106,6 +108,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.StringVar(&o.only, "only", "", "speed: only cells whose name contains `TEXT`, as in stdio/1KB/32")
 	fs.StringVar(&o.kind, "upstream", "both", "speed, plan: `KIND` sdk, a server built with mcp-go, which the targets were stated with; raw, one that answers from memory, "+
 		"whose rows show the proxy at its worst and are not judged; or both")
+	fs.BoolVar(&o.plain, "plain", false, "the relay on stdio reads its input as most Go programs do: each read blocks a thread")
 	fs.BoolVar(&o.quick, "quick", false, "about a minute and a half instead of six (speed), fewer calls elsewhere")
 	fs.BoolVar(&o.check, "check", false, "exit 1 if a target is missed")
 	if err := fs.Parse(args); err != nil {

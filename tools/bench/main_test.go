@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case rawUpstream, sdkUpstream, "relay", "httprelay":
+		case rawUpstream, sdkUpstream, relayed, plainRelay, "httprelay":
 			main()
 			os.Exit(0)
 		case "cat":

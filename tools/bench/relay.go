@@ -20,6 +20,11 @@ func relayMain(args []string) error {
 	return relay(in, out, args)
 }
 
+// plainRelay is the role of a relay that leaves its standard streams as they are.
+const plainRelay = "plainrelay"
+
+func plainRelayMain(args []string) error { return relay(os.Stdin, os.Stdout, args) }
+
 // relay starts a command, and copies in to its input and its output to out. It does not parse
 // messages. No process between two pipes can cost less, so the proxy is compared with it.
 func relay(in io.Reader, out io.Writer, command []string) error {

@@ -27,14 +27,16 @@ func TestRelayCopiesBytesExactly(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := noise(3*copyBuffer + 17)
-	cmd := exec.CommandContext(t.Context(), self, "relay", self, "cat")
-	cmd.Stdin = bytes.NewReader(want)
-	got, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("got %d bytes with sum %x, want %d with %x", len(got), sha256.Sum256(got), len(want), sha256.Sum256(want))
+	for _, role := range []string{relayed, plainRelay} {
+		cmd := exec.CommandContext(t.Context(), self, role, self, "cat")
+		cmd.Stdin = bytes.NewReader(want)
+		got, err := cmd.Output()
+		if err != nil {
+			t.Fatal(role, err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: got %d bytes with sum %x, want %d with %x", role, len(got), sha256.Sum256(got), len(want), sha256.Sum256(want))
+		}
 	}
 }
 
