@@ -61,18 +61,22 @@ func (x *request) suspendable() bool {
 // routed in its place. It runs on the client's reader, as route does.
 func (x *request) routeWork() error {
 	c := &x.s.questions
-	if w, err := c.resume(x); w != nil || err != nil {
-		x.handler = w.serve
+	w, err := c.resume(x)
+	switch {
+	case err != nil:
 		return err
+	case w != nil:
+		x.handler = w.serve
+		return nil
 	}
-	w := &work{
+	w = &work{
 		questions: c, request: &request{s: x.s, msg: x.msg, client: x.client, view: x.view}, repeated: x.msg, answering: x,
 		inputNeeded: make(chan struct{}, 1), result: make(chan outcome, 1),
 	}
 	own := w.request
 	own.work = w
 	own.ctx, own.cancel = context.WithCancelCause(x.s.ctx)
-	err := own.route()
+	err = own.route()
 	if err == nil && handleOf(x.msg) != nil && !own.mayBeResumed() {
 		if own.call != nil {
 			own.call.release()
