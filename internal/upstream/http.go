@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -285,9 +284,7 @@ func (l *httpLink) exchange(ctx context.Context, p *post) error {
 }
 
 // isAnswer reports whether a raw id is that of the request.
-func (p *post) isAnswer(raw []byte) bool {
-	return p.id != 0 && string(raw) == strconv.FormatInt(p.id, 10)
-}
+func (p *post) isAnswer(raw []byte) bool { return p.id != 0 && requestID(raw) == p.id }
 
 // markAnswered records that the request was answered. From then on the sender's context is
 // ignored, and the stream has a short time to end.

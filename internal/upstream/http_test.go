@@ -71,6 +71,10 @@ func TestAnswers(t *testing.T) {
 			[]string{"heard notifications/message"}},
 		{"stream with a batch", func(w http.ResponseWriter, id string) { emit(w, "data: ["+note+", 7,"+result(id)+"]\n\n") }, "{}",
 			[]string{"heard notifications/message", "garbage: " + why("7")}},
+		{"JSON, the id as a string", func(w http.ResponseWriter, id string) { replyJSON(w, result(`"`+id+`"`)) }, "{}", nil},
+		{"stream, the id and the progress token as other numbers", func(w http.ResponseWriter, id string) {
+			emit(w, `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"`+id+`"}}`+"\n\ndata: "+result(id+".0")+"\n\n")
+		}, "{}", []string{"heard notifications/progress"}},
 		{"error with status 400", func(w http.ResponseWriter, id string) { reply(w, 400, "application/json", rpcError(id)) }, failed, nil},
 		{"error with status 404", func(w http.ResponseWriter, id string) { reply(w, 500, "application/json", rpcError(id)) }, failed, nil},
 

@@ -89,13 +89,13 @@ func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
 // id is the message's raw id, nil if not found, and head is its beginning.
 func (c *conn) unreadable(id, head []byte, err error) {
 	c.logInvalid(head, err)
-	answered, idErr := strconv.ParseInt(string(id), 10, 64)
+	answered := requestID(id)
 	before, _, hasResult := bytes.Cut(head, []byte(`"result"`))
 	if !hasResult {
 		before, _, hasResult = bytes.Cut(head, []byte(`"error"`))
 	}
 	onlyID := bytes.Contains(head, []byte(`"jsonrpc"`)) && !bytes.Contains(head, []byte(`"params"`))
-	if idErr == nil && (hasResult || onlyID) && !bytes.Contains(before, []byte(`"method"`)) {
+	if answered != 0 && (hasResult || onlyID) && !bytes.Contains(before, []byte(`"method"`)) {
 		c.failRequest(answered, fmt.Errorf("its answer cannot be read: %w", err))
 	}
 }
@@ -127,15 +127,31 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 	}
 }
 
+// requestID returns the id of our request that a server wrote as raw, in a response or as a progress
+// token, or 0, which no request has. Some servers write it as a string or with a fraction, and the
+// reference clients accept both.
+func requestID(raw []byte) int64 {
+	text, quoted := jsonrpc.String(raw)
+	if !quoted {
+		text = string(raw)
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	if id := int64(number); err == nil && float64(id) == number {
+		return id
+	}
+	return 0
+}
+
 func (c *conn) response(m jsonrpc.Message) {
-	id, err := strconv.ParseInt(string(m.ID), 10, 64)
+	id := requestID(m.ID)
 	p := c.requests.remove(id)
 	if p == nil {
-		if err != nil || !c.requests.lateAnswer(id) {
+		if !c.requests.lateAnswer(id) {
 			c.logInvalid(m.Raw, errors.New("answer to an unknown request"))
 		}
 		return
 	}
+	var err error
 	if m.Error == nil && m.Result[0] != '{' {
 		err = fmt.Errorf("%s: the result is not an object", p.req.Method)
 	}
@@ -144,11 +160,7 @@ func (c *conn) response(m jsonrpc.Message) {
 
 // progress passes a progress notification to the request that has its token as id.
 func (c *conn) progress(params []byte) {
-	id, err := strconv.ParseInt(string(jsonrpc.Get(params, "progressToken")), 10, 64)
-	if err != nil {
-		return
-	}
-	p := c.requests.find(id)
+	p := c.requests.find(requestID(jsonrpc.Get(params, "progressToken")))
 	if p == nil {
 		return // progress after the answer violates the specification
 	}
@@ -163,14 +175,12 @@ func (c *conn) progress(params []byte) {
 // cancelled handles a cancellation from the server: of a request of its own, or, in the stateless
 // era, of our listen request.
 func (c *conn) cancelled(params []byte) {
-	id := string(jsonrpc.Get(params, "requestId"))
-	if c.questions.cancel(id) {
+	raw := jsonrpc.Get(params, "requestId")
+	if c.questions.cancel(string(raw)) {
 		return
 	}
-	if n, err := strconv.ParseInt(id, 10, 64); err == nil {
-		if p := c.requests.find(n); p != nil && p.req.Method == "subscriptions/listen" {
-			c.failRequest(n, errors.New("ended by the server"))
-		}
+	if p := c.requests.find(requestID(raw)); p != nil && p.req.Method == "subscriptions/listen" {
+		c.failRequest(p.id, errors.New("ended by the server"))
 	}
 }
 
