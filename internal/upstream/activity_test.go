@@ -170,23 +170,20 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 			a.AwaitOffer(t.Context())
 			release := p.Hold()
 			defer release()
-			ping := func(n int) {
-				for i := range n {
-					p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
-				}
+			want := func(n int, when string) {
 				synctest.Wait()
+				if got := len(p.Replies); got != n {
+					t.Errorf("%s: %d replies came, want %d", when, got, n)
+				}
 			}
-			ping(1000)
-			if n := len(p.Replies); n != maxQuestions {
-				t.Errorf("%d replies came at once, want %d", n, maxQuestions)
+			for i := range maxQuestions + 1 {
+				p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
 			}
+			want(maxReplies, "at once")
 			time.Sleep(replyTimeout)
-			synctest.Wait()
-			ping(1)
-			if n := len(p.Replies); n != maxQuestions+1 {
-				t.Errorf("%d replies came, want %d", n, maxQuestions+1)
-			}
+			want(2*maxReplies, "after the timeout")
 			release()
+			want(maxQuestions, "when they are taken")
 			a.Close()
 		})
 	}

@@ -62,7 +62,7 @@ func newConn(in *instance) *conn {
 	c := &conn{in: in, subscribed: make(map[string]bool)}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.requests.waiting, c.requests.late = make(map[int64]*pending), make(map[int64]func())
-	c.questions.c, c.questions.open = c, make(map[string]context.CancelFunc)
+	c.questions.c, c.questions.replies, c.questions.open = c, make(chan struct{}, maxReplies), make(map[string]context.CancelFunc)
 	return c
 }
 

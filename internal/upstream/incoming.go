@@ -273,13 +273,15 @@ func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 
 // Each reply over HTTP is a POST. A server may send requests faster than it accepts the replies.
 const (
-	maxQuestions = 64               // requests of one connection, pings included, without a delivered reply; further ones are dropped
+	maxQuestions = 2048             // requests of one connection, pings included, without a delivered reply; further ones are dropped
+	maxReplies   = 64               // replies of one connection that are being delivered; further ones wait
 	replyTimeout = 30 * time.Second // for delivering a reply
 )
 
 // questions is the table of the server's unanswered requests on one connection.
 type questions struct {
-	c *conn
+	c       *conn
+	replies chan struct{} // holds an element for each reply that is being delivered; capacity maxReplies
 
 	mu   sync.Mutex
 	open map[string]context.CancelFunc // raw id → cancels the request; until its reply is delivered
@@ -318,9 +320,11 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 	if rpcErr != nil {
 		line = jsonrpc.AppendError(nil, m.ID, rpcErr.Append(nil))
 	}
+	q.replies <- struct{}{}
 	delivery, cancel := context.WithTimeout(context.Background(), replyTimeout)
 	done := func() {
 		cancel()
+		<-q.replies
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		delete(q.open, string(m.ID))
