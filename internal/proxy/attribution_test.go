@@ -162,6 +162,28 @@ func TestMessagesForTheTaskOfAnEndedSessionAreDropped(t *testing.T) {
 	b.mustNotHold("secret")
 }
 
+// The progress of a task, which continues after the answer that names it, is sent to the client that
+// started the task, under that client's token.
+func TestProgressOfATask(t *testing.T) {
+	for _, transport := range loose {
+		t.Run(transport, func(t *testing.T) {
+			p, up := puppet(t, transport)
+			s := start(t, options(up))
+			a, b := connect(t, s, handshake), connect(t, s, handshake)
+			work := a.start("tools/call", `{"name":"work","arguments":{},"task":{},"_meta":{"progressToken":"of a"}}`)
+			id := await(t, p.Calls).ID
+			p.Answer(id, []byte(`{"task":{"taskId":"1","status":"working"}}`))
+			work.wait()
+			p.Say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(id) + `,"progress":1}}`)
+			if m := a.next("notifications/progress"); jsonrpc.Text(m.Params, "progressToken") != "of a" {
+				t.Errorf("got %s", m.Raw)
+			}
+			b.call("rest", "")
+			b.mustNotHold("progress")
+		})
+	}
+}
+
 // Stateless HTTP clients with the same facts share one session. A message that may be about a cancelled call
 // or a task of one client is not sent to the others.
 func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {

@@ -412,7 +412,10 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 	}
 	if o.kind != startedTask {
 		write.End()
-	} else if id, ok := taskID(o.answer.Result); ok {
+		return
+	}
+	c.forwardTaskProgress(o.answer.ID)
+	if id, ok := taskID(o.answer.Result); ok {
 		c.s.tasks.add(c.lease, id, write)
 	} else {
 		write.Doubt()

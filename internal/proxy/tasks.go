@@ -47,6 +47,22 @@ func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
 	t.byID.Add(id, taskRun{instance: l.Instance(), write: write})
 }
 
+// forwardTaskProgress sends the client the progress of the task that the call started. The call's
+// progress token remains valid until the task ends. id is the raw id of the call's answer.
+func (c *upstreamCall) forwardTaskProgress(id []byte) {
+	if c.request == nil || c.step() != nil {
+		return
+	}
+	token := bytes.Clone(c.request.msg.Index.Token())
+	if token == nil {
+		return
+	}
+	s := c.s
+	c.lease.ForwardProgress(id, func(params []byte) {
+		s.notify("notifications/progress", jsonrpc.Set(params, "progressToken", token))
+	})
+}
+
 // running reports whether any task may still be running: it has not ended, and its status was
 // asked for or told within write_settle.
 func (t *tasks) running() bool {

@@ -62,6 +62,7 @@ func newConn(in *instance) *conn {
 	c := &conn{in: in, subscribed: make(map[string]bool)}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.requests.waiting, c.requests.late = make(map[int64]*pending), make(map[int64]func())
+	c.requests.tasks = make(map[int64]func([]byte))
 	c.questions.c, c.questions.replies, c.questions.open = c, make(chan struct{}, maxReplies), make(map[string]context.CancelFunc)
 	return c
 }
@@ -145,22 +146,24 @@ func (c *conn) stderr() []string {
 }
 
 const (
-	// maxLater is how many later requests are sent before a cancelled one is forgotten.
+	// maxLater is how many later requests are sent before a cancelled one, or one that started a task, is
+	// forgotten.
 	maxLater = 4096
 	// writeSettle is the default of Options.WriteSettle.
 	writeSettle = time.Minute
 )
 
-// requests is the table of one connection's requests: the ones without an answer, and the most
-// recently cancelled ones, which may still be answered. Each request is removed exactly once,
+// requests is the table of one connection's requests: the ones without an answer, the most
+// recently cancelled ones, which may still be answered, and those that continue as tasks. Each request is removed exactly once,
 // and the remover reports its outcome.
 type requests struct {
 	mu           sync.Mutex
 	closed       bool
 	newest       int64 // the highest id so far
 	waiting      map[int64]*pending
-	late         map[int64]func() // id of a cancelled request → its Request.Late
-	unclearUntil time.Time        // until then a message may be about a request that was given up, or a task
+	late         map[int64]func()              // id of a cancelled request → its Request.Late
+	tasks        map[int64]func(params []byte) // id of an answered request → receives the progress of its task
+	unclearUntil time.Time                     // until then a message may be about a request that was given up, or a task
 }
 
 // unclear reports whether a message that names no request may concern another client than that of
@@ -184,6 +187,21 @@ func (r *requests) noteUnfinished(wait time.Duration) {
 	r.unclearUntil = time.Now().Add(wait)
 }
 
+// addTask records that an answered request continues as a task, with the func that receives its
+// progress.
+func (r *requests) addTask(id int64, progress func(params []byte)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tasks[id] = progress
+}
+
+// task returns the func that receives the progress of a task, or nil if the request started none.
+func (r *requests) task(id int64) func(params []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tasks[id]
+}
+
 // add assigns an id to a request and adds it to the table. It returns false if the connection has
 // ended.
 func (r *requests) add(p *pending) bool {
@@ -196,6 +214,7 @@ func (r *requests) add(p *pending) bool {
 	p.id = r.newest
 	r.waiting[p.id] = p
 	delete(r.late, p.id-maxLater)
+	delete(r.tasks, p.id-maxLater)
 	return true
 }
 
@@ -250,5 +269,6 @@ func (r *requests) close() (waiting map[int64]*pending) {
 	waiting = r.waiting
 	r.closed, r.waiting = true, nil
 	clear(r.late)
+	clear(r.tasks)
 	return waiting
 }

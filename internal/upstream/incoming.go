@@ -158,11 +158,16 @@ func (c *conn) response(m jsonrpc.Message) {
 	p.finish(m, err)
 }
 
-// progress passes a progress notification to the request that has its token as id.
+// progress passes a progress notification to the request that has its token as id, or to the task
+// that the request started.
 func (c *conn) progress(params []byte) {
-	p := c.requests.find(requestID(jsonrpc.Get(params, "progressToken")))
+	id := requestID(jsonrpc.Get(params, "progressToken"))
+	p := c.requests.find(id)
 	if p == nil {
-		return // progress after the answer violates the specification
+		if notify := c.requests.task(id); notify != nil { // any other progress after the answer violates the specification
+			notify(params)
+		}
+		return
 	}
 	if p.timer != nil {
 		p.timer.Reset(p.req.Timeout)

@@ -103,6 +103,14 @@ func (l *Lease) TaskStarted() {
 	}
 }
 
+// ForwardProgress passes the progress of an answered request, named by the raw id of its answer, to
+// notify, as a task that it started continues. notify is called on the reader and must not block.
+func (l *Lease) ForwardProgress(id []byte, notify func(params []byte)) {
+	if c := l.in.live(); c != nil {
+		c.requests.addTask(requestID(id), notify)
+	}
+}
+
 // Close releases the lease. A private instance ends with it. A shared one is unsubscribed from
 // resources that no other session watches.
 func (l *Lease) Close() {
