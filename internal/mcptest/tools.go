@@ -84,7 +84,7 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 			r.send([]byte(line))
 		}
 	case "wrongid": // sends responses with wrong ids before the result
-		for _, id := range []string{"0", "-7", "999999999", `"` + string(r.ID) + `"`, "null", "1e3"} {
+		for _, id := range []string{"0", "-7", "999999999", string(r.ID) + ".5", `"` + string(r.ID) + `x"`, "null", "1e3"} {
 			r.send([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[],"wrong":true}}`))
 		}
 	case "broken": // sends a result that is not JSON
