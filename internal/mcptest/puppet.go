@@ -17,7 +17,7 @@ import (
 type Puppet struct {
 	Calls   chan jsonrpc.Message // calls of "work", in order of arrival
 	Ended   chan jsonrpc.Message // notifications/cancelled
-	Replies chan jsonrpc.Message // the client's responses
+	Replies chan jsonrpc.Message // the client's responses, and its progress with them
 
 	box mailbox // messages that belong to no request's stream
 
@@ -85,7 +85,7 @@ func (p *Puppet) take(m jsonrpc.Message) []byte {
 		return []byte(`{"content":[]}`)
 	case "notifications/cancelled":
 		p.Ended <- m
-	case "":
+	case "", "notifications/progress":
 		p.Replies <- m
 		return nil
 	}

@@ -184,6 +184,27 @@ func TestProgressOfATask(t *testing.T) {
 	}
 }
 
+// A client's progress with a question is sent to the server that asked it, under that server's token.
+// The tokens of two servers may be equal.
+func TestProgressWithAQuestion(t *testing.T) {
+	p, one := puppet(t, "stdio")
+	q, two := puppet(t, "stdio")
+	two.Spec.Name = "other"
+	c := connect(t, start(t, options(one, two)), handshake)
+	const question = `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"_meta":{"progressToken":7}}}`
+	p.Say(question)
+	first := jsonrpc.Get(jsonrpc.Get(c.next("sampling/createMessage").Params, "_meta"), "progressToken")
+	q.Say(question)
+	second := jsonrpc.Get(jsonrpc.Get(c.next("sampling/createMessage").Params, "_meta"), "progressToken")
+	c.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(second) + `,"progress":2}}`)
+	c.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(first) + `,"progress":1}}`)
+	for progress, server := range map[string]*mcptest.Puppet{"1": p, "2": q} {
+		if m := await(t, server.Replies); string(m.Params) != `{"progressToken":7,"progress":`+progress+`}` {
+			t.Errorf("got %s, want progress %s", m.Raw, progress)
+		}
+	}
+}
+
 // Stateless HTTP clients with the same facts share one session. A message that may be about a cancelled call
 // or a task of one client is not sent to the others.
 func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {

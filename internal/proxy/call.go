@@ -221,7 +221,9 @@ func (x *request) upstreamRequest() *upstream.Request {
 		Token:   x.msg.Index.Token() != nil || x.step != nil && l.member.Timeout > 0, // progress restarts the timeout
 	}
 	if !x.msg.Stateless() || x.work != nil {
-		req.Ask = x.askClient
+		req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+			return x.askClient(ctx, l, method, params)
+		}
 	}
 	return req
 }

@@ -21,6 +21,9 @@ type question struct {
 	revision.InputRequest
 	reply chan reply // capacity 1
 
+	lease *sessionLease // of the server that asks; nil if the proxy asks
+	token []byte        // raw progress token of the server; nil if it has none
+
 	// How it is asked.
 	out    front.Outlet    // handshake era: stream of the request; nil for the session's stream
 	work   *work           // work that asks it; nil in the handshake era, and while none can
@@ -58,9 +61,9 @@ func isClosed(c <-chan struct{}) bool {
 // An asker asks a client a question and waits for the answer.
 type asker func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error)
 
-// askClient asks the request's client a question of the server that serves the request.
-func (x *request) askClient(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	q := newQuestion(method, params)
+// askClient asks the request's client a question of l's server, or of the proxy if l is nil.
+func (x *request) askClient(ctx context.Context, l *sessionLease, method string, params []byte) ([]byte, *jsonrpc.Error) {
+	q := newQuestion(l, method, params)
 	if x.msg.Stateless() {
 		q.work = x.work
 	} else {
@@ -69,8 +72,22 @@ func (x *request) askClient(ctx context.Context, method string, params []byte) (
 	return x.s.questions.ask(ctx, q)
 }
 
-func newQuestion(method string, params []byte) *question {
-	return &question{InputRequest: revision.InputRequest{Method: method, Params: params}, reply: make(chan reply, 1)}
+func newQuestion(l *sessionLease, method string, params []byte) *question {
+	return &question{
+		InputRequest: revision.InputRequest{Method: method, Params: params}, reply: make(chan reply, 1),
+		lease: l, token: jsonrpc.Get(jsonrpc.Get(params, "_meta"), "progressToken"),
+	}
+}
+
+// request returns the question as a request. Its progress token is the key, as those of two servers
+// may be equal.
+func (q *question) request() []byte {
+	params := q.Params
+	if q.token != nil {
+		meta := jsonrpc.Set(jsonrpc.Get(params, "_meta"), "progressToken", []byte(q.Key))
+		params = jsonrpc.Set(params, "_meta", meta)
+	}
+	return jsonrpc.AppendRequest(nil, []byte(q.Key), q.Method, params)
 }
 
 // askerFor returns the asker of a server's question that the transport does not tie to a
@@ -87,7 +104,7 @@ func (s *session) askerFor(l *sessionLease) asker {
 		if s.onlyPrefetches(l, method) {
 			return nil, cannotBeAsked("a prefetch")
 		}
-		q := newQuestion(method, params)
+		q := newQuestion(l, method, params)
 		switch x := s.requests.only(l.Lease); {
 		case s.client.load().Handshake():
 			if x != nil {
@@ -122,7 +139,7 @@ func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Erro
 		return nil, err
 	}
 	if bySending {
-		if err := c.send(q, jsonrpc.AppendRequest(nil, []byte(q.Key), q.Method, q.Params)); err != nil {
+		if err := c.send(q, q.request()); err != nil {
 			c.answer(q, reply{err: err})
 		}
 	}
@@ -222,6 +239,13 @@ func (c *questions) find(id []byte) *question {
 	return nil
 }
 
+// progress forwards the client's progress with a question to the server that asked it.
+func (c *questions) progress(params []byte) {
+	if q := c.find(jsonrpc.Get(params, "progressToken")); q != nil && q.token != nil {
+		q.lease.Notify("notifications/progress", jsonrpc.Set(params, "progressToken", q.token))
+	}
+}
+
 // handleResponse handles the client's response to a question.
 func (c *questions) handleResponse(m jsonrpc.Message) {
 	r := reply{result: m.Result}
@@ -244,7 +268,7 @@ func cannotBeAsked(what string) *jsonrpc.Error {
 func (x *request) confirm(message string) error {
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
-	answer, failed := x.askClient(x.ctx, "elicitation/create", params)
+	answer, failed := x.askClient(x.ctx, nil, "elicitation/create", params)
 	if failed != nil {
 		return fmt.Errorf("it could not be confirmed: %s", failed.Message)
 	}

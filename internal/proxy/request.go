@@ -157,10 +157,8 @@ func (s *session) handleNotification(m *front.Message) {
 		}
 	case "notifications/initialized":
 		s.questions.setReady()
-	case "notifications/progress": // about a server's question; the token belongs to one upstream
-		if leases := s.leases.current(); len(leases) == 1 {
-			leases[0].Notify(m.Method, m.Params)
-		}
+	case "notifications/progress": // with a server's question
+		s.questions.progress(m.Params)
 	default: // roots/list_changed, and methods of later revisions
 		for _, l := range s.leases.current() {
 			c := &upstreamCall{s: s, policy: s.srv.policy.Load(), method: m.Method, lease: l, params: &m.Index}
