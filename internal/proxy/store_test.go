@@ -146,11 +146,19 @@ func TestTaskEndsAfterItsWriteExpired(t *testing.T) {
 	}
 }
 
-// A call of a tool without a name is refused, whatever rules apply to all tools.
+// A tool without a name is not listed, and a call of it is refused, whatever rules apply to all tools.
 func TestCallWithoutName(t *testing.T) {
-	s := start(t, stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, child(t, mcptest.Options{Name: "one"})))
-	if _, why := connect(t, s, handshake).refused("tools/call", `{"name":"","arguments":{}}`); !strings.Contains(why, "unknown tool") {
-		t.Errorf("got %q, want that the tool is unknown", why)
+	unnamed := child(t, mcptest.Options{Name: "one", Tools: []string{`{"name":""}`, `{"name":"echo"}`}})
+	for style, name := range map[string]string{"auto": "", "always": "one__"} {
+		o := stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, unnamed)
+		o.NameStyle = style
+		c := connect(t, start(t, o), handshake)
+		if got, want := c.tools(), name+"echo"; got != want {
+			t.Errorf("%s: got the tools %q, want %q", style, got, want)
+		}
+		if _, why := c.refused("tools/call", `{"name":"`+name+`","arguments":{}}`); !strings.Contains(why, "unknown tool") {
+			t.Errorf("%s: got %q, want that the tool is unknown", style, why)
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func sameItems(a, b []Item) bool {
 func items(l List, array []byte) []Item {
 	var out []Item
 	for raw := range jsonrpc.Elements(array) {
-		if name, ok := jsonrpc.String(jsonrpc.Get(raw, listNames[l].key)); ok {
+		if name := jsonrpc.Text(raw, listNames[l].key); name != "" {
 			out = append(out, Item{Name: name, Raw: raw})
 		}
 	}
