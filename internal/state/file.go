@@ -18,6 +18,7 @@ type File struct {
 	Exists bool
 	target string // path with links resolved
 	mode   fs.FileMode
+	was    fs.FileInfo // of the target; nil if it does not exist
 }
 
 // OpenFile reads a file. If it does not exist, Text is nil and Write creates it. Links are
@@ -41,24 +42,35 @@ func OpenFile(path string) (*File, error) {
 	if !s.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
-	f.mode, f.Exists = s.Mode().Perm(), true
+	f.mode, f.Exists, f.was = s.Mode().Perm(), true, s
 	f.Text, err = os.ReadFile(f.target)
 	return f, err
 }
 
-// Write replaces the content atomically. It returns an error and changes nothing if the file
-// is read-only, or has changed since it was read.
+// Write replaces the content atomically, and keeps the file's mode, owner and group. It returns an
+// error and changes nothing if the file is not [File.Writable], or has changed since it was read.
 func (f *File) Write(text []byte) error {
 	if err := f.Writable(); err != nil {
 		return err
 	}
-	return replace(f.target, text, f.mode, func(t *os.File) error { return errors.Join(t.Sync(), f.unchanged()) })
+	return replace(f.target, text, f.mode, func(t *os.File) (err error) {
+		if f.Exists {
+			err = keepOwner(t, f.was)
+		}
+		return errors.Join(err, t.Sync(), f.unchanged())
+	})
 }
 
-// Writable returns an error if the file exists and is read-only.
+// Writable returns an error if the file exists and is read-only, or belongs to another user: the
+// file that replaces it would belong to this one. root may change every file.
 func (f *File) Writable() error {
-	if f.Exists && f.mode&0o200 == 0 {
+	switch {
+	case !f.Exists:
+		return nil
+	case f.mode&0o200 == 0:
 		return fmt.Errorf("%s: is read-only; nothing was changed", f.Path)
+	case ofAnother(f.was):
+		return fmt.Errorf("%s: belongs to another user; nothing was changed", f.Path)
 	}
 	return nil
 }

@@ -3,6 +3,9 @@
 package state_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -20,5 +23,43 @@ func TestReadPipe(t *testing.T) {
 	}
 	if text, err := dir.Read("a"); err == nil {
 		t.Errorf("got %q", text)
+	}
+}
+
+// A file keeps its owner and group if root edits it, and is left alone by another user, who could
+// replace it in a folder of their own. Without root, the test has only a file of root and its own.
+func TestFileWriteKeepsTheOwner(t *testing.T) {
+	name := put(t, filepath.Join(t.TempDir(), "c.toml"), "old", 0o600)
+	theirs, user, group := "/etc/passwd", os.Geteuid(), os.Getegid()
+	if user == 0 {
+		theirs, user, group = name, 12345, 12346
+		if err := os.Chown(name, user, group); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := open(t, name).Write([]byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, name, "new", 0o600)
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := info.Sys().(*syscall.Stat_t); int(s.Uid) != user || int(s.Gid) != group {
+		t.Errorf("the file belongs to %d:%d, want %d:%d", s.Uid, s.Gid, user, group)
+	}
+	f := open(t, theirs)
+	if os.Geteuid() == 0 {
+		if err := syscall.Seteuid(12347); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := syscall.Seteuid(0); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	if err := f.Writable(); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
+		t.Errorf("another user's file: got %v", err)
 	}
 }
