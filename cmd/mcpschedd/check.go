@@ -94,7 +94,8 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 	for i := range o.Upstreams { // the offers are saved, for explain
 		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Server.StartTimeout)
+	late := fmt.Errorf("it has not answered within start_timeout (%v)", c.Server.StartTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Server.StartTimeout, late)
 	defer cancel()
 	var found []proxy.Surveyed
 	withProxy(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })

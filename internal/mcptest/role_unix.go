@@ -31,6 +31,7 @@ var roles = map[string]func(){
 			linger()
 		})
 	},
+	"usage": func() { fmt.Println("usage: server FILE") },
 	"rubbish": func() {
 		serveRole(func(id string) {
 			fmt.Println("Server listening")

@@ -39,7 +39,7 @@ type Options struct {
 	Prompts      []string          // raw prompts; default: one of its own
 	Results      map[string]string // tool → its raw result, or "error " and the raw error
 	Page         int               // items on a page of a list; 0 means all
-	Start        string            // "die": exits at once | "mute": never answers | "shy": exits at server/discover before initialize | "rubbish": prints invalid lines first | "refuse": answers initialize with an error
+	Start        string            // "die": exits at once | "mute": never answers | "shy": exits at server/discover before initialize | "rubbish": prints invalid lines first | "refuse": answers initialize with an error | "unlisted": answers tools/list with an error
 	Gate         string            // address of a Gate, at which the server waits before it answers its first message
 	Beacon       string            // address of a Gate to which the process stays connected until it exits
 	Stays        bool              // the process does not exit at the end of its input
@@ -291,6 +291,9 @@ func (r *request) dressed(result []byte) []byte {
 // list returns a page of one of the four lists.
 func (r *request) list() ([]byte, *jsonrpc.Error) {
 	member, all := "tools", []string(nil)
+	if r.srv.o.Start == "unlisted" && r.Method == "tools/list" {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "no list today"}
+	}
 	r.srv.mu.Lock()
 	switch o := r.srv.o; r.Method {
 	case "tools/list":

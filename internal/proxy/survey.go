@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -59,12 +58,16 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 			l.AwaitOffer(bounded)
 			if all[i].Upstream, all[i].Problem = l.Name(), l.Problem(); all[i].Problem == nil {
 				l.AwaitOffer(ctx)
-				all[i].Problem = cmp.Or(l.Problem(), fmt.Errorf("no answer: %w", context.Cause(ctx)))
+				all[i].Problem = l.Problem()
 			}
-			if all[i].Took, all[i].Offer = time.Since(start), l.Offer(); all[i].Offer == nil {
+			if all[i].Problem == nil && !l.Listed() {
+				all[i].Problem = context.Cause(ctx)
+			}
+			if all[i].Took = time.Since(start); all[i].Problem != nil {
 				return
 			}
-			all[i].Problem, all[i].Tools = nil, surveyTools(n, l, all[i].Offer)
+			all[i].Offer = l.Offer()
+			all[i].Tools = surveyTools(n, l, all[i].Offer)
 			all[i].Status = newToolStatus(s.policy.Load(), l.member.Upstream, all[i].Offer)
 		})
 	}

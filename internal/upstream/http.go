@@ -145,7 +145,7 @@ func (l *httpLink) cancelAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// %v, not %w: the link's error may mean "not run", but a cancelled request may have run.
-	l.cancelPosts(fmt.Errorf("cut off before its answer: %v", l.err))
+	l.cancelPosts(fmt.Errorf("%v", l.err))
 }
 
 // close ends the HTTP session, if there is one, and closes the link without a grace period.
@@ -210,6 +210,9 @@ func (l *httpLink) failPost(ctx context.Context, p *post, err error) {
 	cut := ctx.Err() != nil && !ends
 	if cut {
 		err = context.Cause(ctx)
+		if l.posts.Err() != nil && p.maybeSent.Load() {
+			err = fmt.Errorf("cut off before its answer: %w", err)
+		}
 	}
 	if ends {
 		l.end(err, answerGrace) // waits for this exchange to return

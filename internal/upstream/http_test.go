@@ -333,7 +333,7 @@ func TestAuthRequired(t *testing.T) {
 				w.WriteHeader(status)
 			}), Spec{})
 			for range 3 {
-				if got := v.work(t.Context()); !strings.Contains(got, "the server wants other credentials") {
+				if got := v.work(t.Context()); !strings.Contains(got, "the server wants credentials, such as headers = ") {
 					t.Errorf("%d: got %s", status, got)
 				}
 				time.Sleep(time.Hour)
@@ -343,6 +343,16 @@ func TestAuthRequired(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestResultThatIsNoObject(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		answer := func(context.Context, jsonrpc.Message) []byte { return []byte(`"welcome"`) }
+		v := attach(t, mcptest.New(mcptest.Options{Answer: answer}).Handler(), Spec{})
+		if got, want := v.work(t.Context()), "initialize: its result is not an object"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
 }
 
 // Once the server has answered, 403 concerns one request only.

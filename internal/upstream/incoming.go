@@ -103,12 +103,14 @@ func (c *conn) unreadable(id, head []byte, err error) {
 // logInvalid logs input that is not a valid message.
 func (c *conn) logInvalid(head []byte, err error) {
 	c.in.change(func(s *state) { s.garbled = true })
-	level := slog.LevelWarn
-	if c.invalid.Add(1) > invalidLogged {
+	level, shown := slog.LevelWarn, c.in.up.mask.Head(head, invalidShown)
+	switch n := c.invalid.Add(1); {
+	case n > invalidLogged:
 		level = slog.LevelDebug
+	case n == 1:
+		c.rubbish = shown
 	}
-	up := c.in.up
-	up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "err", err, "head", up.mask.Head(head, invalidShown))
+	c.in.up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "err", err, "head", shown)
 }
 
 // message handles one message from the link.
@@ -153,7 +155,7 @@ func (c *conn) response(m jsonrpc.Message) {
 	}
 	var err error
 	if m.Error == nil && m.Result[0] != '{' {
-		err = fmt.Errorf("%s: the result is not an object", p.req.Method)
+		err = errors.New("its result is not an object")
 	}
 	p.finish(m, err)
 }

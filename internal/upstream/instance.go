@@ -221,6 +221,7 @@ type state struct {
 	stderr  []string      // last lines of the process's stderr
 	since   time.Time     // start of this state; zero for the initial one, unless the program is missing
 	listed  bool          // the offer is a last-known one, or every list was requested
+	unread  error         // why the list of tools could not be read; nil if it was, or was not requested yet
 	garbled bool          // the server has written something that is not an MCP message
 	changed chan struct{} // closed when the state is replaced
 }

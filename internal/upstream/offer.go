@@ -243,7 +243,7 @@ func (in *instance) markStale(l List) {
 // It publishes each list as soon as it is read, so that a slow one does not delay the others, and
 // stores the offer unless the last reading of the tools has failed.
 func (in *instance) serveLists(ctx context.Context, c *conn) {
-	for toolsFailed := false; ; {
+	for unread := error(nil); ; {
 		select {
 		case <-in.wake:
 		case <-ctx.Done():
@@ -259,7 +259,7 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 				return
 			}
 			if l == Tools {
-				toolsFailed = err != nil
+				unread = err
 			}
 			if err != nil {
 				in.up.log.Warn("list not read; the last-known one stays in use", "list", l.Method(), "err", err)
@@ -270,10 +270,10 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 			next.Lists[l] = list
 			in.setOffer(&next)
 		}
-		if !toolsFailed {
+		if unread == nil {
 			in.up.remember(in.offer.Load())
 		}
-		in.change(func(s *state) { s.listed = true })
+		in.change(func(s *state) { s.listed, s.unread = true, unread })
 		if sleep(ctx, listInterval) != nil {
 			return
 		}

@@ -33,7 +33,11 @@ func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *st
 
 // denied returns an error for a response that rejects the credentials.
 func (l *httpLink) denied(resp *http.Response, body []byte) *statusError {
-	e := l.badResponse(resp, "the server wants other credentials", body)
+	why := "the server wants other credentials"
+	if len(l.spec.Header) == 0 {
+		why = `the server wants credentials, such as headers = { Authorization = "Bearer ${TOKEN}" }; a sign-in by a browser is not supported`
+	}
+	e := l.badResponse(resp, why, body)
 	e.denied = true
 	return e
 }

@@ -148,12 +148,12 @@ func TestSSEFailures(t *testing.T) {
 		want string
 	}{
 		{"not there", func(w http.ResponseWriter, r *http.Request) { reply(w, 404, "text/plain", "no") },
-			`status 404 Not Found, no event stream, content type "text/plain"`},
+			"initialize: status 404 Not Found"},
 		{"no stream", func(w http.ResponseWriter, r *http.Request) { reply(w, 200, "text/html", "<html>") },
 			`status 200 OK, no event stream, content type "text/html"`},
 		{"ends", func(w http.ResponseWriter, r *http.Request) { emit(w, ":\n\n") }, "the server ended the stream"},
 		{"credentials", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) },
-			"status 401 Unauthorized, the server wants other credentials"},
+			"status 401 Unauthorized, the server wants credentials"},
 		{"endpoint elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			emit(w, "event: endpoint\ndata: http://other.test/m?session=abc\n\n")
 			<-r.Context().Done()

@@ -133,6 +133,9 @@ func (p *process) run() {
 	p.group.close()
 	if why == nil {
 		why = exitError(p.state)
+		if text := p.c.rubbish; text != "" && p.c.revision() == "" { // such as a usage message
+			why = fmt.Errorf("%w, after it wrote to stdout: %s", why, text)
+		}
 	}
 	p.c.closed(why)
 }

@@ -132,6 +132,14 @@ func TestProcessEnds(t *testing.T) {
 	}
 }
 
+// A program that prints how it is used and exits has said why it cannot start.
+func TestProcessThatPrintsItsUsage(t *testing.T) {
+	v := run(t, roleCommand(t, "usage"), Options{})
+	if got, want := v.work(t.Context()), "exited with status 0, after it wrote to stdout: usage: server FILE"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q at its end", got, want)
+	}
+}
+
 func TestProcessRubbish(t *testing.T) {
 	v := run(t, roleCommand(t, "rubbish"), Options{})
 	if got := v.work(t.Context()); got != `{"name":"work","arguments":{}}` {

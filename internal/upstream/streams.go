@@ -71,7 +71,11 @@ func (l *httpLink) get(ctx context.Context, lastID string) (*http.Response, erro
 	case status == http.StatusUnauthorized, status == http.StatusForbidden && l.sse:
 		return nil, l.denied(resp, nil)
 	}
-	return nil, l.badResponse(resp, fmt.Sprintf("no event stream, content type %q", kind), nil)
+	why := ""
+	if status/100 == 2 {
+		why = fmt.Sprintf("no event stream, content type %q", kind)
+	}
+	return nil, l.badResponse(resp, why, nil)
 }
 
 // read reads a stream until it ends, and returns the reason, io.EOF if the server ended it. It
