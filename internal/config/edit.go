@@ -1,7 +1,9 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"mcpschedd/internal/tomlblock"
 )
@@ -16,6 +18,7 @@ func AddUpstreams(text, blocks []byte) []byte {
 // and the comments directly above them. The removed text ends its last line, so that other text
 // can follow it.
 func RemoveUpstream(text []byte, name string) (left, removed []byte, err error) {
+	mark, text := cutMark(text)
 	left, removed, err = tomlblock.Swap(text, []string{"upstreams"}, func(n string) bool { return n == name }, "")
 	switch {
 	case err != nil:
@@ -25,22 +28,34 @@ func RemoveUpstream(text []byte, name string) (left, removed []byte, err error) 
 	case removed[len(removed)-1] != '\n': // it was the end of the file
 		removed = append(removed, tomlblock.LineEnd(text)...)
 	}
-	return left, removed, nil
+	return slices.Concat(mark, left), removed, nil
 }
 
 // EnableUpstream returns a configuration with the upstream's key enabled set. The rest of the text
 // does not change.
 func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
+	mark, text := cutMark(text)
 	blocks, err := tomlblock.Of(text, "upstreams")
 	if err != nil {
 		return nil, err
 	}
 	for _, b := range blocks {
 		if b.Own && b.Name == name {
-			return b.SetBool(text, "enabled", enabled), nil
+			return slices.Concat(mark, b.SetBool(text, "enabled", enabled)), nil
 		}
 	}
 	return nil, missing(name)
+}
+
+// byteOrderMark is how some editors on Windows begin a file. It is not part of the TOML.
+var byteOrderMark = []byte("\ufeff")
+
+// cutMark returns the byte order mark of a text, or nil, and the rest.
+func cutMark(text []byte) (mark, rest []byte) {
+	if rest, ok := bytes.CutPrefix(text, byteOrderMark); ok {
+		return byteOrderMark, rest
+	}
+	return nil, text
 }
 
 func missing(name string) error {

@@ -38,6 +38,7 @@ func TestRemoveUpstream(t *testing.T) {
 	for _, c := range []struct{ before, after string }{
 		{"[upstreams.a]\nargs = [\n  # x\n]\n# tail\n\n# Of b.\n[upstreams.b]\n", "# tail\n\n# Of b.\n[upstreams.b]\n"},
 		{"[upstreams.a]\n\n# A part of its own.\n\n[upstreams.b]\n", "# A part of its own.\n\n[upstreams.b]\n"},
+		{"\ufeff[upstreams.a]\n[upstreams.b]\n", "\ufeff[upstreams.b]\n"},
 		{"# Top.\n\n[upstreams.a]\n[upstreams.a.env]\nX = '''\n# no comment\n'''\n\n\n# end\n", "# Top.\n\n# end\n"},
 	} {
 		if left, _, err := config.RemoveUpstream([]byte(c.before), "a"); err != nil || string(left) != c.after {
@@ -68,6 +69,7 @@ func TestEnableUpstream(t *testing.T) {
 		{"a value is set", edited, "files", "enabled = true # for now", "enabled = false # for now"},
 		{"a line is added", edited, "web", "[upstreams.web]\n", "[upstreams.web]\nenabled = false\n"},
 		{"line ends are kept", "[upstreams.a]\r\ncommand = \"a\"\r\n", "a", "[upstreams.a]\r\n", "[upstreams.a]\r\nenabled = false\r\n"},
+		{"a byte order mark is kept", "\ufeff[upstreams.a]\ncommand = \"a\"\n", "a", "]\n", "]\nenabled = false\n"},
 		{"nothing below the header", "[upstreams.a]", "a", "[upstreams.a]", "[upstreams.a]\nenabled = false\n"},
 		{"a quoted name", "[upstreams.'a b']\ncommand = \"a\"\n", "a b", "]\n", "]\nenabled = false\n"},
 	} {

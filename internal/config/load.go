@@ -85,7 +85,7 @@ func (f *findings) decode(data []byte) (tree map[string]any, ok bool) {
 	if len(data) > paths.MaxSize {
 		return fail(1, 1, "want a file of at most "+formatSize(paths.MaxSize))
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.TrimPrefix(data, byteOrderMark)
 	// locate runs first because its parser limits nesting, and the decoder does not.
 	pos, syntaxErr := locate(data)
 	if syntaxErr != nil {
