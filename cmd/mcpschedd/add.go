@@ -49,6 +49,12 @@ can read.`,
 			return editing(file, func() error { return add(file, name, server, trust, c.ErrOrStderr()) })
 		},
 	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if words := c.Flags().Args(); len(words) > 1 && !strings.Contains(words[1], "://") { // the flag is one of the command's
+			return commandWithoutDash(words[1])
+		}
+		return flagError(c, err)
+	})
 	configFlag(c, &file)
 	c.Flags().StringArrayVar(&env, "env", nil, "set an environment variable of the server, as `K=V`; repeatable")
 	c.Flags().StringArrayVar(&headers, "header", nil, "send a header with each request, as `K=V` or K: V; repeatable")
@@ -154,10 +160,16 @@ func addedServer(words []string, dash int) (name string, server map[string]any, 
 		return words[0], map[string]any{"command": command[0], "args": command[1:]}, nil
 	case n == 2 && len(command) == 0 && strings.Contains(words[1], "://"):
 		return words[0], map[string]any{"url": words[1]}, nil
+	case n > 2 && len(command) == 0 && strings.Contains(words[1], "://"):
+		return "", nil, usage("unexpected argument %q", words[2])
 	case n > 1 && len(command) == 0:
-		return "", nil, hinted{usage("want -- before a command, or a URL with http:// or https://, have %q", words[1]), "mcpschedd add " + words[0] + " -- " + strings.Join(words[1:], " ")}
+		return "", nil, hinted{commandWithoutDash(words[1]), "mcpschedd add " + words[0] + " -- " + strings.Join(words[1:], " ")}
 	}
 	return "", nil, usage("want a name, and a command behind -- or a URL")
+}
+
+func commandWithoutDash(word string) error {
+	return usage("want -- before a command, or a URL with http:// or https://, have %q", word)
 }
 
 // pairs parses the values of a flag, each K=V or with another separator of signs.

@@ -60,7 +60,11 @@ that do not exist.`,
 func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 	c, err := load(f.config)
 	if err == nil && c.Positions == nil { // there is no file
-		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", c.Path, toBegin)
+		at := " at " + c.Path
+		if c.Path == "" {
+			at = ", as neither XDG_CONFIG_HOME nor HOME is set"
+		}
+		_, err := fmt.Fprintf(stdout, "no configuration%s: the built-in defaults apply, and no server is configured; %s\n", at, toBegin)
 		return err
 	}
 	if err == nil {

@@ -177,7 +177,12 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 	err := fmt.Errorf("no server is known to have a tool %q", name)
 	server, tool, _ := strings.Cut(name, "/")
 	if slices.ContainsFunc(all, func(k lastKnown) bool { return k.name() == server }) {
+		if tool == "" {
+			return lastKnown{}, "", hinted{usage("want NAME/TOOL, have only the server %s", server), allTools}
+		}
 		err = fmt.Errorf("server %s has no tool %q", server, tool)
 	}
-	return lastKnown{}, "", suggest(err, name, names, "mcpschedd check --connect lists the tools of every server")
+	return lastKnown{}, "", suggest(err, name, names, allTools)
 }
+
+const allTools = "mcpschedd check --connect lists the tools of every server"

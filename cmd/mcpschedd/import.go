@@ -55,6 +55,8 @@ or URL that looks like a secret, goes into a file of variables. None is printed.
 	c.Flags().StringSliceVar(&o.trust, "trust", nil, "trust the tool annotations of the servers `NAME,...`\n(all: every server except those of projects)")
 	c.MarkFlagsMutuallyExclusive("write", "undo")
 	c.MarkFlagsMutuallyExclusive("hooks", "undo")
+	c.MarkFlagsMutuallyExclusive("permissions", "undo")
+	c.MarkFlagsMutuallyExclusive("trust", "undo")
 	return c
 }
 
@@ -265,6 +267,7 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 		say(stderr, "%s: %s", kind, n)
 	}
 	taken := false
+	var unknown []string
 	for _, s := range p.reader.Servers() {
 		taken = taken || s.Stays == ""
 		why := obstacle(s)
@@ -273,9 +276,12 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 		}
 		if why != "" {
 			say(stderr, "note: %s %s", s.Called, why)
-		} else if !s.Block.Trust && providerOf(s) == "" {
-			say(stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called)
+		} else if !s.Block.Trust && providerOf(s) == "" && !slices.Contains(unknown, s.Called) {
+			unknown = append(unknown, s.Called)
 		}
+	}
+	if len(unknown) > 0 {
+		say(stderr, "note: calls of these unknown servers only pass through: %s; mcpschedd check --connect shows their tool annotations, and --trust NAME,... or trust = true trusts them", strings.Join(unknown, ", "))
 	}
 	if !taken {
 		say(stderr, "nothing to import")

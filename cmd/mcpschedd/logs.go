@@ -49,7 +49,7 @@ are kept in the state directory, in logs.`,
 // printLog prints the end of an upstream's log, or of the proxy's if upstream is "", continuing into the
 // renamed one if needed.
 func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error {
-	c, _, err := loadServed(file)
+	c, mistakes, err := loadServed(file)
 	if err != nil {
 		return err
 	}
@@ -68,6 +68,9 @@ func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error 
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, unknown := upstreamNamed(c, upstream); upstream != "" && unknown != nil {
+			if mistakes != nil {
+				return mistakes // its block may be the one with the mistake
+			}
 			return unknown
 		}
 		return hinted{fmt.Errorf("no log at %s", path), "nothing has been logged there yet"}
