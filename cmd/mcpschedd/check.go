@@ -99,10 +99,13 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
 	}
 	late := fmt.Errorf("it has not answered within start_timeout (%v)", c.Server.StartTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Server.StartTimeout, late)
+	bounded, cancel := context.WithTimeoutCause(ctx, c.Server.StartTimeout, late)
 	defer cancel()
 	var found []proxy.Surveyed
-	withProxy(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
+	withProxy(o, func(srv *proxy.Server) { found = srv.Survey(bounded) })
+	if err := ctx.Err(); err != nil { // interrupted: the servers that have not answered may work
+		return err
+	}
 	var text strings.Builder
 	usable := writeRows(&text, c, found)
 	for _, f := range found {

@@ -4,6 +4,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -245,4 +248,20 @@ func request(method, url, session, body string) (*http.Response, error) {
 		r.Header.Set("Mcp-Session-Id", session)
 	}
 	return http.DefaultClient.Do(r)
+}
+
+// An interrupted check says of no server that it cannot be used.
+func TestCheckInterrupted(t *testing.T) {
+	homely(t)
+	file := filepath.Join(t.TempDir(), "config.toml")
+	if err := os.WriteFile(file, []byte(upstreamConfig(mcptest.Options{Name: "mute", Start: "mute"})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout bytes.Buffer
+	err := execute(ctx, []string{"check", "--connect", "--config", file}, &stdout, io.Discard)
+	if !errors.Is(err, context.Canceled) || strings.Contains(stdout.String(), "mute") {
+		t.Errorf("got %v\n%s", err, &stdout)
+	}
 }

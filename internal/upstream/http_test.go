@@ -333,7 +333,7 @@ func TestAuthRequired(t *testing.T) {
 				w.WriteHeader(status)
 			}), Spec{})
 			for range 3 {
-				if got := v.work(t.Context()); !strings.Contains(got, "the server wants credentials, such as headers = ") {
+				if got := v.work(t.Context()); !strings.Contains(got, "the server wants credentials: set Authorization in headers") {
 					t.Errorf("%d: got %s", status, got)
 				}
 				time.Sleep(time.Hour)

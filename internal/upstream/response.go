@@ -35,7 +35,7 @@ func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *st
 func (l *httpLink) denied(resp *http.Response, body []byte) *statusError {
 	why := "the server wants other credentials"
 	if len(l.spec.Header) == 0 {
-		why = `the server wants credentials, such as headers = { Authorization = "Bearer ${TOKEN}" }; a sign-in by a browser is not supported`
+		why = "the server wants credentials: set Authorization in headers, as a sign-in by a browser is not supported"
 	}
 	e := l.badResponse(resp, why, body)
 	e.denied = true
