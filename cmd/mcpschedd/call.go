@@ -39,8 +39,9 @@ with the servers that already run. Otherwise the server is started for the call,
 nothing is recorded or learned.
 
 NAME is a server in the configuration, TOOL one of its tools under the server's own name;
-NAME__TOOL, as clients see it, also works. Each KEY=VALUE is an argument; VALUE is JSON
-unless the tool expects a string. Or pass all arguments as one JSON object.`,
+NAME__TOOL, as clients see it, also works. Each KEY=VALUE is an argument; VALUE is text,
+or JSON if the tool's schema has another type for KEY. Or pass all arguments as one JSON
+object.`,
 		Example: `  mcpschedd call files/read_text_file path=README.md
   mcpschedd call github/list_issues owner=golang repo=go perPage=3`,
 		Args:              takes(1, -1, "NAME/TOOL"),

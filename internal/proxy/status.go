@@ -183,7 +183,9 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	case p.Enrichment.Off() && (now.unclassified == 0 || !now.fresh):
 		now.Why, now.Change = record.PrefetchOff, `mode = "on" in [enrichment]`
 		return now.UpstreamStatus
-	case now.unclassified > 0:
+	case now.unclassified == 1:
+		now.Why = "one of its tools is unclassified, so each call of it counts as a write"
+	case now.unclassified > 1:
 		now.Why = fmt.Sprintf("%d of its tools are unclassified, so each call of them counts as a write", now.unclassified)
 	}
 	most := now.reading + now.Prefetchable
