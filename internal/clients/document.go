@@ -76,6 +76,10 @@ func (d *document) parseJSON() (err error) {
 		if m == nil {
 			return fmt.Errorf("%s: want JSON", d.path)
 		}
+		if strings.HasSuffix(m[3], "unexpected EOF") { // at the end of the added line
+			line, column := 1+bytes.Count(d.text, []byte("\n")), len(d.text)-bytes.LastIndexByte(d.text, '\n')
+			return fmt.Errorf("%s:%d:%d: want JSON; the file ends too early", d.path, line, column)
+		}
 		return fmt.Errorf("%s:%s:%s: want JSON: %s", d.path, m[1], m[2], m[3])
 	}
 	standard := d.root.Clone()
