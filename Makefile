@@ -37,7 +37,7 @@ test: programs ## every test, with the race detector what goroutines may do to e
 # variable, and programs that have not changed stay as old as they are.
 WITH = MCPSCHEDD_PROGRAMS=$$(echo $(CURDIR)/bin/test/*)
 programs:
-	@go build -buildvcs=false -o bin/programs/ ./cmd/...
+	@go build -buildvcs=false -o bin/programs/ ./cmd/... ./internal/mcptest/child
 	@dir=bin/test/$$(cat bin/programs/* | cksum | tr ' ' -); test -d $$dir || \
 		{ rm -rf bin/test && mkdir bin/test && cp -R bin/programs bin/test/.new && mv bin/test/.new $$dir; }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ func TestCommandsReachTheDaemon(t *testing.T) {
 	}{
 		{[]string{"disable", "off"}, []string{"pid"}}, // tools of a single server have no prefix
 		{[]string{"enable", "off"}, []string{"all__pid", "off__pid"}},
-		{[]string{"add", "new", "--env", mcptest.Options{Name: "new"}.Env(), "--", os.Args[0]}, []string{"all__pid", "new__pid", "off__pid"}},
+		{[]string{"add", "new", "--env", mcptest.Options{Name: "new"}.Env(), "--", serverProgram}, []string{"all__pid", "new__pid", "off__pid"}},
 		{[]string{"remove", "new"}, []string{"all__pid", "off__pid"}},
 	} {
 		run(change.args...)

@@ -33,7 +33,7 @@ type daemonTest struct {
 	*testing.T
 	file, state string
 	wait        string // how long the daemon waits without clients; "" means long
-	executable  string // program of the clients, and so of the daemon and its guard; "" means the test binary
+	executable  string // program of the clients, and so of the daemon and its guard; "" means self
 }
 
 // newDaemonTest writes the configuration. When the test ends, its daemon must have ended too,
@@ -92,7 +92,7 @@ func (d *daemonTest) env() []string {
 // connect starts mcpschedd connect in a folder, with additional variables.
 func (d *daemonTest) connect(dir string, env ...string) *program {
 	d.Helper()
-	return d.connectBy(cmp.Or(d.executable, os.Args[0]), dir, env...)
+	return d.connectBy(cmp.Or(d.executable, self), dir, env...)
 }
 
 // connectBy is like connect, but with a copy of the program.

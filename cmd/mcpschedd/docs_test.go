@@ -421,13 +421,10 @@ type shell struct {
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	home := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &shell{t: t, dir: home, port: mcptest.FreePort(t), env: append(os.Environ(),
 		"HOME="+home, "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "MCPSCHEDD_CONFIG=", "MCPSCHEDD_DEMO_SPEED=1000",
 		"GORACE=atexit_sleep_ms=0", "TOKEN=not-a-token", "GITHUB_TOKEN=not-a-token", "WIKI_TOKEN=not-a-token")}
+	var err error
 	if s.runner, err = newRunner(); err != nil {
 		t.Fatal(err)
 	}
@@ -442,8 +439,8 @@ func newShell(t *testing.T) *shell {
 			t.Fatal(err)
 		}
 	}
-	put(".config/mcpschedd/pipeline_config.toml", fmt.Sprintf("[upstreams.github]\ncommand = %q\nargs = [\"demo-upstream\", \"tracker\"]\n[upstreams.files]\ncommand = %q\nargs = [\"demo-upstream\", \"files\"]\n[tools.\"github/*_issue*\"]\nside_effect_class = \"read_only\"\n", self, self))
-	put(".claude.json", fmt.Sprintf(`{"mcpServers": {"tracker": {"command": %q, "args": ["demo-upstream", "tracker"], "env": {"A": "b"}}}}`, self))
+	put(".config/mcpschedd/pipeline_config.toml", fmt.Sprintf("[upstreams.github]\ncommand = %q\nargs = [\"demo-upstream\", \"tracker\"]\n[upstreams.files]\ncommand = %q\nargs = [\"demo-upstream\", \"files\"]\n[tools.\"github/*_issue*\"]\nside_effect_class = \"read_only\"\n", os.Args[0], os.Args[0]))
+	put(".claude.json", fmt.Sprintf(`{"mcpServers": {"tracker": {"command": %q, "args": ["demo-upstream", "tracker"], "env": {"A": "b"}}}}`, os.Args[0]))
 	put("calls.jsonl", `{"session":"a","batch":1,"ts_ms":1000,"res_ts_ms":1400,"tool":"get_issue","arguments":{"n":36},"result_text":"open","is_error":false}`+"\n")
 	put(".local/state/mcpschedd/logs/mcpschedd.log", "here\n")
 	put(".local/state/mcpschedd/logs/upstream-github.log", "there\n")

@@ -192,7 +192,7 @@ func startHTTP(t *testing.T, config string) (cmd *exec.Cmd, url, state string) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd = exec.Command(os.Args[0], "serve", "--config", file, "--http", "127.0.0.1:0", "--auth", "none")
+	cmd = exec.Command(self, "serve", "--config", file, "--http", "127.0.0.1:0", "--auth", "none")
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+dir)
 	log, w, err := os.Pipe() // not StderrPipe, as Wait would close it while it is read
 	if err != nil {

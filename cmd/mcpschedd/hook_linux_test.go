@@ -17,7 +17,7 @@ import (
 // hook runs mcpschedd hook as a client does. It must print nothing and exit with 0.
 func (d *daemonTest) hook(in io.Reader, session string) {
 	d.Helper()
-	cmd := exec.Command(os.Args[0], "hook", "--config", d.file)
+	cmd := exec.Command(self, "hook", "--config", d.file)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+filepath.Dir(d.state), "CLAUDE_CODE_SESSION_ID="+session, "CLAUDE_PID=", "CLAUDE_PROJECT_DIR=")
 	cmd.Stdin = in
 	var said bytes.Buffer
@@ -165,7 +165,7 @@ func TestHookIsSilent(t *testing.T) {
 	}
 	d.hook(strings.NewReader(`{"hook_event_name":"Stop"}`), "a")
 	for _, args := range [][]string{{"hook", "--no-such-flag"}, {"hook", "--config"}, {"hook", "word"}} {
-		out, err := exec.Command(os.Args[0], args...).CombinedOutput()
+		out, err := exec.Command(self, args...).CombinedOutput()
 		if err != nil || len(out) > 0 {
 			t.Errorf("%v: got %v, %q", args, err, out)
 		}

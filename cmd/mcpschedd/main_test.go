@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -45,11 +46,37 @@ func TestMain(m *testing.M) {
 type waiting struct{ *testing.M }
 
 func (w waiting) Run() int {
+	if err := findPrograms(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
 		_ = parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
 	}
 	return w.M.Run()
+}
+
+// The programs that tests start.
+var (
+	self          string // this binary as mcpschedd, beside the guard's program
+	serverProgram string // the server of mcptest
+)
+
+// findPrograms finds the programs, and puts the guard's program beside mcpschedd, which starts it
+// in a fifth of the processor time of this binary.
+func findPrograms() error {
+	guardProgram, err := mcptest.Program(guard.Program)
+	if err != nil {
+		return err
+	}
+	if serverProgram, err = mcptest.Program(mcptest.Child); err != nil {
+		return err
+	}
+	if self, err = exec.LookPath("mcpschedd"); err != nil {
+		return err
+	}
+	return os.Symlink(guardProgram, filepath.Join(filepath.Dir(self), guard.Program))
 }
 
 // laterProgram is the name under which this binary acts as a later version, with another version

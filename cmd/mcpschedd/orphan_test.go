@@ -24,7 +24,7 @@ type program struct {
 
 func startProgram(t *testing.T, config string) *program {
 	t.Helper()
-	return startProgramAt(t, os.Args[0], config)
+	return startProgramAt(t, self, config)
 }
 
 // startProgramAt is like startProgram, but with a copy of the program.
@@ -80,11 +80,10 @@ func (p *program) answer(t *testing.T) string {
 
 const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`
 
-// upstreamConfig returns a block with the test binary as a server.
+// upstreamConfig returns a block with a server of mcptest.
 func upstreamConfig(o mcptest.Options) string {
 	name, value, _ := strings.Cut(o.Env(), "=")
-	return fmt.Sprintf("[upstreams.%s]\ncommand = %s\nenv = { %s = %s, GORACE = \"atexit_sleep_ms=0\" }\n",
-		o.Name, strconv.Quote(os.Args[0]), name, strconv.Quote(value))
+	return fmt.Sprintf("[upstreams.%s]\ncommand = %s\nenv = { %s = %s }\n", o.Name, strconv.Quote(serverProgram), name, strconv.Quote(value))
 }
 
 // However the proxy ends, no process that it started is left, neither a server nor its child,

@@ -18,7 +18,7 @@ import (
 // the program itself or use the daemon.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	replicasShare(t, os.Args[0])
+	replicasShare(t, self)
 }
 
 // replicasShare starts two replicas, one on stdio and a daemon, and returns when both are counted

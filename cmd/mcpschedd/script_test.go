@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"mcpschedd/internal/mcptest"
 )
 
 func TestScripts(t *testing.T) {
@@ -28,11 +30,12 @@ func TestScripts(t *testing.T) {
 			"run":   runCommand,
 		},
 		Setup: func(env *testscript.Env) error {
-			self, err := os.Executable()
+			demo, err := mcptest.Program("mcpschedd")
 			if err != nil {
 				return err
 			}
-			env.Setenv("SELF", self) // for a configured upstream: $SELF demo-upstream tracker
+			env.Setenv("DEMO", demo) // for a configured upstream: $DEMO demo-upstream tracker
+			env.Setenv("SERVER", serverProgram)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_STATE_HOME", "")
 			env.Setenv("XDG_CONFIG_HOME", "")

@@ -34,14 +34,10 @@ func TestSecretsOfServersAreNotTold(t *testing.T) {
 	defer web.Close()
 	headers := []string{"header-1a2b3c4d5e", "odd key 5f6a7b", "query-7b8c9d0e", "path-0e1f2a3b4c5d6e7f"}
 
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := func(name, start string, leaks ...string) string { // few lines, so that the last lines of stderr have all
 		o := mcptest.Options{Name: name, Start: start, Leaks: leaks}
 		_, options, _ := strings.Cut(o.Env(), "=")
-		return "[upstreams." + name + "]\ncommand = " + quoted(self) + "\nenv_file = \"env\"\n[upstreams." + name + ".env]\n" +
+		return "[upstreams." + name + "]\ncommand = " + quoted(serverProgram) + "\nenv_file = \"env\"\n[upstreams." + name + ".env]\n" +
 			"MCPSCHEDD_TEST_SERVER = " + quoted(options) + "\nDIES_URL = " + quoted(secrets["DIES_URL"]) + "\nDIES_WORD = " + quoted(secrets["DIES_WORD"]) + "\nDIES_KEY = " + quoted(secrets["DIES_KEY"]) + "\n"
 	}
 	files := map[string]string{

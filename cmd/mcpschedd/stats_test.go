@@ -312,14 +312,9 @@ func watching(t *testing.T, args ...string) func() record.Stats {
 	}
 }
 
-// statsProgram runs this test binary as the program.
+// statsProgram is the program with these arguments.
 func statsProgram(t testing.TB, args ...string) *exec.Cmd {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := exec.Command(self, args...)
-	c.Args[0] = "mcpschedd"
 	home := t.TempDir()
 	c.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "MCPSCHEDD_CONFIG=", "GORACE=atexit_sleep_ms=0")
 	return c

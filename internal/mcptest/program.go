@@ -13,6 +13,9 @@ import (
 // repeats a test after its program has changed, which it would not notice otherwise.
 const programs = "MCPSCHEDD_PROGRAMS"
 
+// Child is the name of the program that is a [Server], for [Program].
+const Child = "child"
+
 // Program returns the path of a program of the module, by its name in cmd. Without make test it
 // builds it, in the module of the test, where the go command notices that the file is new: it then
 // never takes the test's result from its cache.
@@ -36,7 +39,11 @@ func Program(name string) (string, error) {
 	}
 	_, source, _, _ := runtime.Caller(0)
 	path := filepath.Join(module, "bin", "programs", name)
-	build := exec.Command("go", "build", "-o", path, "./cmd/"+name)
+	code := "./cmd/" + name
+	if name == Child {
+		code = "./internal/mcptest/" + name
+	}
+	build := exec.Command("go", "build", "-o", path, code)
 	build.Dir = filepath.Join(filepath.Dir(source), "..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)

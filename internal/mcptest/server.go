@@ -5,8 +5,6 @@
 // every test, in process over HTTP or as a child process on stdio. It writes raw bytes, so
 // that it can send messages that no library would.
 //
-//	func TestMain(m *testing.M) { code := m.Run(); mcptest.Clean(); os.Exit(code) }
-//
 //	env := mcptest.Options{Start: "die"}.Env()           // for a child process, which runs mcptest.ServerProgram
 //	web := httptest.NewServer(mcptest.New(mcptest.Options{Era: "stateless"}).Handler())
 //

@@ -267,12 +267,6 @@ func start(t *testing.T, o proxy.Options) *proxy.Server {
 	return s
 }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	mcptest.Clean()
-	os.Exit(code)
-}
-
 // child returns an upstream that runs in a process of its own.
 func child(t testing.TB, o mcptest.Options) proxy.Upstream {
 	t.Helper()

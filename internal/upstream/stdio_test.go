@@ -36,9 +36,7 @@ func TestMain(m *testing.M) {
 		serveFamily(program)
 		os.Exit(0)
 	}
-	code := m.Run()
-	mcptest.Clean()
-	os.Exit(code)
+	os.Exit(m.Run())
 }
 
 // roleCommand is the command of a server with a fault.
