@@ -56,7 +56,7 @@ var roles = map[string]func(){
 		serveRole(func(id string) {
 			fmt.Print(`{"jsonrpc":"2.0","id":` + id + `,"result":{"text":"`)
 			chunk := bytes.Repeat([]byte("x"), 1<<20)
-			for range 200 {
+			for range 40 {
 				os.Stdout.Write(chunk)
 			}
 			fmt.Println(`"}}`)
@@ -71,7 +71,7 @@ var roles = map[string]func(){
 	"flood": func() {
 		serveRole(func(string) {
 			line := []byte(strings.Repeat("noise ", 400) + "\n")
-			for range 50 << 20 / len(line) {
+			for range 8 << 20 / len(line) {
 				os.Stderr.Write(line)
 			}
 			os.Exit(3)
