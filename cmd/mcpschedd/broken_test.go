@@ -29,7 +29,7 @@ var soundServers = []string{"one", "two", "three", "four", "five"}
 // nineServers writes a configuration with the working servers and the broken ones.
 func nineServers(t *testing.T) string {
 	var config strings.Builder
-	config.WriteString("[server]\nstate_dir = \"mcpschedd\"\nstartup_wait = \"500ms\"\nstart_timeout = \"3s\"\ndrain_timeout = \"10ms\"\n" +
+	config.WriteString("[server]\nstate_dir = \"mcpschedd\"\nstartup_wait = \"500ms\"\nstart_timeout = \"8s\"\ndrain_timeout = \"10ms\"\n" +
 		"[upstreams.unset]\ncommand = \"x\"\nargs = [\"${MCPSCHEDD_NO_SUCH_VARIABLE}\"]\n" +
 		"[upstreams.missing]\ncommand = \"no-such-command\"\n" +
 		"[upstreams.crash]\ncommand = \"sh\"\nargs = [\"-c\", \"exit 4\"]\n" +
