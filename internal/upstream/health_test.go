@@ -7,13 +7,15 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// An upstream that cannot be started is down with an error. An unused one is idle.
+// An upstream that cannot be started is down with an error, from the first moment until it is tried
+// again after a pause. An unused one is idle.
 func TestHealth(t *testing.T) {
-	changed := make(chan struct{}, 64)
-	up := upstream.New(upstream.Spec{Name: "pg", Command: upstream.Command{Path: "/no/such/sk-live-0123456789abcdef"}, Secrets: []string{"sk-live-0123456789abcdef"}}, upstream.Options{
+	var up *upstream.Upstream
+	after := make(chan upstream.Health, 64) // each change
+	up = upstream.New(upstream.Spec{Name: "pg", Command: upstream.Command{Path: "/no/such/sk-live-0123456789abcdef"}, Secrets: []string{"sk-live-0123456789abcdef"}}, upstream.Options{
 		Changed: func() {
 			select {
-			case changed <- struct{}{}:
+			case after <- up.Health():
 			default:
 			}
 		},
@@ -23,14 +25,11 @@ func TestHealth(t *testing.T) {
 		t.Errorf("before a session: got %+v", got)
 	}
 	up.Prepare()
-	if got := up.Health(); got.State == "down" && got.Since.IsZero() { // at once, as the program is missing
+	if got := up.Health(); got.State != "down" || got.Since.IsZero() {
 		t.Errorf("at first: got %+v", got)
 	}
-	got := up.Health()
-	for ; got.State != "down" || got.Restarts == 0; got = up.Health() {
-		<-changed
-	}
-	if got.Since.IsZero() || got.Restarts == 0 || got.Error == "" || strings.Contains(got.Error, "sk-live-0123456789abcdef") {
+	got := <-after
+	if got.State != "down" || got.Since.IsZero() || got.Restarts == 0 || got.Error == "" || strings.Contains(got.Error, "sk-live-0123456789abcdef") {
 		t.Errorf("after it: got %+v", got)
 	}
 }

@@ -89,7 +89,7 @@ func (in *instance) setClient(client revision.Client) {
 
 // run restarts the connection until ctx ends. The first restart is immediate, as is the first
 // after a stable connection or one that answered a client. Other restarts wait with exponential
-// backoff and jitter.
+// backoff and jitter, and so do all of a program that cannot be started.
 func (in *instance) run(ctx context.Context) {
 	defer close(in.ended)
 	defer in.setState(nil, errRemoved, nil)
@@ -114,7 +114,7 @@ func (in *instance) run(ctx context.Context) {
 			atOnce = true
 		}
 		wait := pause.NextBackOff()
-		if atOnce {
+		if atOnce && c.link != nil {
 			atOnce, wait = false, 0
 			pause.Reset()
 		}
