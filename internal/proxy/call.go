@@ -119,7 +119,7 @@ func (x *request) admit(ctx context.Context) error {
 	}
 	x.view = x.s.view()
 	route := x.route
-	if x.suspendable() {
+	if suspendable(x) {
 		route = x.routeWork
 	}
 	if err := route(); err != nil {

@@ -264,8 +264,8 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 	if err != nil {
 		return refused(err)
 	}
-	if err = x.confirm(message); err == nil {
-		err = x.bindConfirmed(l)
+	if err = confirm(x, message); err == nil {
+		err = bindConfirmed(x, l)
 	}
 	if err != nil {
 		return refused(fmt.Errorf("not called: %w", err))
@@ -275,7 +275,7 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 
 // bindConfirmed binds the call that the user has confirmed. It refuses if the tool's name now
 // belongs to another server than the confirmed one.
-func (x *request) bindConfirmed(confirmed *sessionLease) error {
+func bindConfirmed(x *request, confirmed *sessionLease) error {
 	x.view = x.s.view() // the policy may have changed before the user answered
 	name := toolName(&x.msg.Index)
 	t, l := x.view.resolve(upstream.Tools, name)

@@ -70,7 +70,7 @@ func (r *planRun) run(p *plan.Plan) outcome {
 	}
 	e.Call, e.Progress, e.Tokens = r.call, r.progress, deliver.Tokens
 	if r.request.client.ElicitsByForm() {
-		e.Ask = r.request.confirm
+		e.Ask = func(message string) error { return confirm(r.request, message) }
 	}
 	report, err := e.Serve(r.request.ctx, p)
 	if err != nil {

@@ -265,7 +265,7 @@ func cannotBeAsked(what string) *jsonrpc.Error {
 
 // confirm asks the user of the request's client to confirm a message, and returns nil if the
 // user accepts.
-func (x *request) confirm(message string) error {
+func confirm(x *request, message string) error {
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
 	answer, failed := x.askClient(x.ctx, nil, "elicitation/create", params)

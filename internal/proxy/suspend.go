@@ -53,7 +53,7 @@ const (
 var suspending = []string{"tools/call", "prompts/get", "resources/read"}
 
 // suspendable reports whether a work serves the request.
-func (x *request) suspendable() bool {
+func suspendable(x *request) bool {
 	return x.msg.Stateless() && x.step == nil && slices.Contains(suspending, x.msg.Method)
 }
 
@@ -77,7 +77,7 @@ func (x *request) routeWork() error {
 	own.work = w
 	own.ctx, own.cancel = context.WithCancelCause(x.s.ctx)
 	err = own.route()
-	if err == nil && handleOf(x.msg) != nil && !own.mayBeResumed() {
+	if err == nil && handleOf(x.msg) != nil && !mayBeResumed(own) {
 		if own.call != nil {
 			own.call.release()
 			x.s.requests.end(own.call)
@@ -99,7 +99,7 @@ func (x *request) routeWork() error {
 }
 
 // mayBeResumed reports whether the request may reach a stateless server, which has handles of its own.
-func (x *request) mayBeResumed() bool {
+func mayBeResumed(x *request) bool {
 	if x.call != nil {
 		return x.call.lease.Stateless()
 	}

@@ -45,7 +45,6 @@ type conn struct {
 	end     context.CancelCauseFunc
 	version atomic.Value // negotiated revision; a string, "" during the handshake
 	invalid atomic.Int64 // number of lines or events that were not valid messages
-	rubbish string       // the beginning of the first of them; read only after the end of a process's output
 	served  atomic.Bool  // a client's request was answered
 
 	requests  requests

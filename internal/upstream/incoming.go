@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,13 +103,11 @@ func (c *conn) unreadable(id, head []byte, err error) {
 
 // logInvalid logs input that is not a valid message.
 func (c *conn) logInvalid(head []byte, err error) {
-	c.in.change(func(s *state) { s.garbled = true })
 	level, shown := slog.LevelWarn, c.in.up.mask.Head(head, invalidShown)
-	switch n := c.invalid.Add(1); {
-	case n > invalidLogged:
+	if n := c.invalid.Add(1); n == 1 {
+		c.in.change(func(s *state) { s.garbled = cmp.Or(shown, "…") })
+	} else if n > invalidLogged {
 		level = slog.LevelDebug
-	case n == 1:
-		c.rubbish = shown
 	}
 	c.in.up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "err", err, "head", shown)
 }

@@ -222,7 +222,7 @@ type state struct {
 	since   time.Time     // start of this state; zero for the initial one, unless the program is missing
 	listed  bool          // the offer is a last-known one, or every list was requested
 	unread  error         // why the list of tools could not be read; nil if it was, or was not requested yet
-	garbled bool          // the server has written something that is not an MCP message
+	garbled string        // beginning of what the server wrote that is no MCP message, of the last connection with such; "" if none
 	changed chan struct{} // closed when the state is replaced
 }
 
@@ -293,7 +293,7 @@ func (u *Upstream) Health() Health {
 		case at.down != nil:
 			state = "down"
 			out.Error = u.mask.Error(at.down).Error()
-		case at.garbled:
+		case at.garbled != "":
 			out.Error = errGarbled.Error()
 		}
 		if rank[state] > rank[out.State] || state == out.State && at.since.After(out.Since) {

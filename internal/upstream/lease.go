@@ -77,7 +77,7 @@ func (l *Lease) Problem() error {
 	switch at := l.in.state.Load(); {
 	case at.down != nil:
 		return l.in.up.unavailable(at.down, at.stderr)
-	case at.garbled && at.live == nil:
+	case at.garbled != "" && at.live == nil:
 		return errGarbled
 	case at.unread != nil && len(l.Offer().Items(Tools)) == 0:
 		return l.in.up.mask.Error(at.unread)

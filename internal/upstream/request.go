@@ -217,7 +217,7 @@ func (p *pending) bounded(since time.Time, at *state) (context.Context, context.
 	switch {
 	case at.live == nil && up.spec.StartTimeout > 0:
 		err := fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout)
-		if at.garbled {
+		if at.garbled != "" {
 			err = fmt.Errorf("%w: %w", err, errGarbled)
 		}
 		return context.WithDeadlineCause(p.ctx, since.Add(up.spec.StartTimeout), up.unavailable(err, at.stderr))

@@ -133,8 +133,8 @@ func (p *process) run() {
 	p.group.close()
 	if why == nil {
 		why = exitError(p.state)
-		if text := p.c.rubbish; text != "" && p.c.revision() == "" { // such as a usage message
-			why = fmt.Errorf("%w, after it wrote to stdout: %s", why, text)
+		if p.c.invalid.Load() > 0 && p.c.revision() == "" { // such as a usage message
+			why = fmt.Errorf("%w, after it wrote to stdout: %s", why, p.c.in.state.Load().garbled)
 		}
 	}
 	p.c.closed(why)
