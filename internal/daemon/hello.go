@@ -22,8 +22,8 @@ import (
 //
 // Neither end sends ahead, so no message can end up in the buffer that reads these lines.
 const (
-	greetTimeout = 2 * time.Second // for the whole handshake, on the daemon's side
-	maxHello     = 2 << 20         // bytes that one end sends
+	greetTimeout = 10 * time.Second // for the whole handshake, on the daemon's side; longer than a busy machine takes
+	maxHello     = 2 << 20          // bytes that one end sends
 )
 
 // Kinds of connections.
