@@ -369,6 +369,9 @@ func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn
 			}
 		}
 		c.endWrite(write, &o)
+		if o.kind == startedTask {
+			c.forwardTaskProgress(answer.ID)
+		}
 		if giveUp != nil {
 			giveUp(nil)
 		}
@@ -414,10 +417,7 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 	}
 	if o.kind != startedTask {
 		write.End()
-		return
-	}
-	c.forwardTaskProgress(o.answer.ID)
-	if id, ok := taskID(o.answer.Result); ok {
+	} else if id, ok := taskID(o.answer.Result); ok {
 		c.s.tasks.add(c.lease, id, write)
 	} else {
 		write.Doubt()

@@ -38,9 +38,8 @@ func servePlan(x *request, n *plan.Named, arguments []byte) outcome {
 	return newPlanRun(x).run(p)
 }
 
-// planRun is the run of one plan, whose steps are requests of their own.
+// planRun is the run of one plan. Each of its steps is a request of its own.
 type planRun struct {
-	s       *session
 	request *request     // calls the plan
 	number  int          // sequence number in the session
 	meta    []byte       // trace context of the client's request, for the steps' calls; nil if it has none
@@ -48,7 +47,7 @@ type planRun struct {
 }
 
 func newPlanRun(x *request) *planRun {
-	r := &planRun{s: x.s, request: x, number: int(x.s.plans.Add(1))}
+	r := &planRun{request: x, number: int(x.s.plans.Add(1))}
 	for _, name := range []string{"traceparent", "tracestate"} {
 		if value := x.msg.Index.Meta.Get(name); value != nil {
 			r.meta = jsonrpc.Set(r.meta, name, value)
@@ -59,13 +58,14 @@ func newPlanRun(x *request) *planRun {
 
 // run runs the plan, records its event and returns its result.
 func (r *planRun) run(p *plan.Plan) outcome {
-	current := r.s.srv.policy.Load
+	s := r.request.s
+	current := s.srv.policy.Load
 	e := plan.Executor{
-		Runner:   *r.s.planRunner(),
+		Runner:   *s.planRunner(),
 		Settings: func() *plan.Settings { return &current().Plans },
-		Room:     func() int { return r.s.room(current()).Excerpts },
+		Room:     func() int { return s.room(current()).Excerpts },
 		Keep: func(what string, value []byte) string {
-			return r.s.srv.kept.Add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, current().Plans.KeepFor)
+			return s.srv.kept.Add(s, fmt.Sprintf("plan %d, %s", r.number, what), value, current().Plans.KeepFor)
 		},
 	}
 	e.Call, e.Progress, e.Tokens = r.call, r.progress, deliver.Tokens
@@ -77,7 +77,7 @@ func (r *planRun) run(p *plan.Plan) outcome {
 		return outcome{err: err}
 	}
 	event := record.Event{
-		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: toolName(&r.request.msg.Index),
+		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: s.observed.Name, Plan: r.number, Tool: toolName(&r.request.msg.Index),
 		LatencyMS: ms(report.Makespan), Depth: report.ChainLength(), BytesOut: int64(len(report.Structured)), Cancelled: report.Cancelled,
 	}
 	for _, st := range report.Steps {
@@ -87,7 +87,7 @@ func (r *planRun) run(p *plan.Plan) outcome {
 	for _, b := range report.Blocks {
 		event.BytesOut += int64(len(b))
 	}
-	r.s.srv.recorder.log.Add(event)
+	s.srv.recorder.log.Add(event)
 	return ownOutcome(structuredResult(report.Structured, report.Blocks, report.Failed()))
 }
 
@@ -117,7 +117,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	}
 	params = append(params, '}')
 	x := &request{
-		s:      r.s,
+		s:      r.request.s,
 		msg:    &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: r.request.msg.Client},
 		key:    fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
 		stream: responseStream{out: r.request.stream.out}, client: r.request.client,

@@ -30,7 +30,6 @@ import (
 // A handle is valid while its work has no request to answer. It becomes invalid when it is used,
 // when it expires, when another request brings it, and when the session ends.
 type work struct {
-	questions   *questions     // of the session
 	request     *request       // the work's own; cancelled with the work
 	repeated    *front.Message // the client's first message, which each later one repeats
 	inputNeeded chan struct{}  // capacity 1: the client has to be asked
@@ -70,7 +69,7 @@ func (x *request) routeWork() error {
 		return nil
 	}
 	w = &work{
-		questions: c, request: &request{s: x.s, msg: x.msg, client: x.client, view: x.view}, repeated: x.msg, answering: x,
+		request: &request{s: x.s, msg: x.msg, client: x.client, view: x.view}, repeated: x.msg, answering: x,
 		inputNeeded: make(chan struct{}, 1), result: make(chan outcome, 1),
 	}
 	own := w.request
@@ -138,7 +137,7 @@ func (x *request) carrier() *request {
 	if x.work == nil {
 		return x
 	}
-	c := x.work.questions
+	c := &x.s.questions
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return x.work.answering
@@ -148,12 +147,12 @@ func (x *request) carrier() *request {
 // input, serve suspends the work and returns the questions, else it returns the result.
 // If the client cancels x, the work is cancelled too.
 func (w *work) serve(x *request) outcome {
-	cancelled := x.ctx.Done()
+	c, cancelled := &x.s.questions, x.ctx.Done()
 	for {
 		select {
 		case o := <-w.result:
 			x.view, x.call = w.request.view, w.request.call // for which the answer is counted
-			w.questions.release(w)
+			c.release(w)
 			return o
 		case <-cancelled:
 			w.request.cancel(context.Cause(x.ctx))
@@ -162,7 +161,7 @@ func (w *work) serve(x *request) outcome {
 			if x.ctx.Err() != nil {
 				continue
 			}
-			questions, err := w.questions.suspend(w)
+			questions, err := c.suspend(w)
 			if err != nil {
 				w.request.cancel(err)
 			}
@@ -173,16 +172,16 @@ func (w *work) serve(x *request) outcome {
 	}
 }
 
-// asks reports whether the client is asked q with a result of w, rather than of another work.
-func (w *work) asks(q *question) bool {
-	return q.work == w || q.work == nil && q.server != nil && slices.Contains(w.questions.callingLocked(q.server), w)
+// asksLocked reports whether the client is asked q with a result of w, rather than of another work.
+func (c *questions) asksLocked(w *work, q *question) bool {
+	return q.work == w || q.work == nil && q.server != nil && slices.Contains(c.callingLocked(q.server), w)
 }
 
 // wakeLocked notifies the works that have a request to answer and something to ask.
 func (c *questions) wakeLocked() {
 	for _, q := range c.open {
 		for w := range c.works {
-			if w.answering == nil || !w.asks(q) {
+			if w.answering == nil || !c.asksLocked(w, q) {
 				continue
 			}
 			select {
@@ -247,7 +246,7 @@ func (c *questions) suspend(w *work) (result []byte, err error) {
 // assignLocked assigns to w the open questions that it can ask, and returns them.
 func (c *questions) assignLocked(w *work) (open []revision.InputRequest) {
 	for _, q := range slices.Clone(c.open) {
-		if !w.asks(q) {
+		if !c.asksLocked(w, q) {
 			continue
 		}
 		if q.work = w; c.capable(q) {
