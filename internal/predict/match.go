@@ -11,9 +11,10 @@ import (
 // Bounds on the candidates after one result.
 const (
 	maxCandidates = 256
-	maxBuilt      = 64 // learned matches from which calls are built
-	maxMatches    = 4  // matches per candidate
-	maxPerSymbol  = 4  // remembered triggers with the same symbol
+	maxBuilt      = 128 // learned matches from which calls are built
+	maxBuiltOf    = 64  // those of one tool
+	maxMatches    = 4   // matches per candidate
+	maxPerSymbol  = 4   // remembered triggers with the same symbol
 )
 
 // match is one reason for a candidate: a template, its trigger, and the rank in its driving
@@ -158,7 +159,8 @@ func (g *match) base() float64 {
 	return logitOf(defaultPrior / math.Pow(float64(g.size), 0.7) / math.Pow(float64(1+g.rank), 0.5))
 }
 
-// build builds the calls of the most probable learned matches.
+// build builds the calls of the most probable learned matches. Those of one tool leave room for others,
+// as a match is not all that makes a call probable.
 func (f *features) build(all []match, c *collector) {
 	likeliest := make([]*match, len(all))
 	for i := range all {
@@ -167,7 +169,15 @@ func (f *features) build(all []match, c *collector) {
 	slices.SortFunc(likeliest, func(a, b *match) int {
 		return cmp.Or(cmp.Compare(b.logit, a.logit), cmp.Compare(b.e.turn, a.e.turn), cmp.Compare(a.rank, b.rank), cmp.Compare(a.t.id, b.t.id), cmp.Compare(b.e.id, a.e.id))
 	})
-	for _, g := range likeliest[:min(len(likeliest), maxBuilt)] {
+	built, builtOf := 0, map[string]int{}
+	for _, g := range likeliest {
+		if built == maxBuilt {
+			break
+		}
+		if builtOf[g.t.Target] == maxBuiltOf {
+			continue
+		}
+		built, builtOf[g.t.Target] = built+1, builtOf[g.t.Target]+1
 		if arguments, value, ok := g.t.produce(f.s, g.e, g.rank); ok {
 			c.add(g, arguments, value)
 		}
