@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 
 	"mcpschedd/internal/config"
 )
@@ -31,7 +32,7 @@ func (s *servedProxy) watch(ctx context.Context, applyConfig func(*config.Config
 			s.log.Warn(w.String())
 		}
 		if keys := config.RestartKeys(now, next); len(keys) > 0 {
-			s.log.Warn("changed, but needs a restart", "keys", keys)
+			s.log.Warn("changed, but needs a restart", "keys", strings.Join(keys, ", "))
 		}
 		now = next
 		applied := *next

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,11 +161,12 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 			t.warn("learned state of upstream %q: %v", k.name(), err)
 		}
 	}
-	var failed error
+	var failed []error // of traces and of Claude Code's logs
+	var unread error   // of event logs, of which t.problem has printed why
 	var logs []string
 	for _, name := range f.files {
 		if replay.IsTrace(name) {
-			failed = cmp.Or(failed, t.readTrace(name))
+			failed = append(failed, t.readTrace(name))
 		} else {
 			logs = append(logs, name)
 		}
@@ -180,20 +180,29 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 		}
 	}
 	if len(logs) > 0 {
-		failed = cmp.Or(failed, record.Read(ctx, logs, func(e *record.Event) {
+		unread = record.Read(ctx, logs, func(e *record.Event) {
 			if e.Kind == record.Call {
 				t.calls++
 			}
 			t.tuner.AddEvent(e)
-		}, t.problem))
+		}, t.problem)
 	}
 	for _, dir := range f.logs {
-		failed = cmp.Or(failed, t.readLogs(ctx, dir))
+		failed = append(failed, t.readLogs(ctx, dir))
 	}
-	if ctx.Err() != nil || failed != nil && t.calls == 0 {
-		return cmp.Or(ctx.Err(), failed)
+	failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case t.calls > 0:
+		unread = nil
+	case unread == nil && len(failed) > 0:
+		unread, failed = failed[0], failed[1:]
 	}
-	return nil
+	for _, err := range failed {
+		t.warn("%v", err)
+	}
+	return unread
 }
 
 // adviseRecording prints which settings to enable so that there is something to read.
@@ -211,9 +220,6 @@ func (t *tuning) adviseRecording(folder string, recorded bool) {
 // readTrace reads recorded calls.
 func (t *tuning) readTrace(name string) error {
 	calls, err := replay.ReadFile(name)
-	if err != nil {
-		t.warn("%v", err)
-	}
 	t.add(calls)
 	return err
 }
@@ -232,11 +238,7 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	for _, k := range t.upstreams {
 		l.Upstreams = append(l.Upstreams, k.name())
 	}
-	err := l.Read(ctx, dir)
-	if err != nil {
-		t.warn("%v", err)
-	}
-	return err
+	return l.Read(ctx, dir)
 }
 
 // readLearned reads the learned state of an upstream, if any.

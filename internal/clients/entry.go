@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -289,8 +290,14 @@ func (e *entry) remote(b *Block, withoutToken bool) string {
 		b.Args, b.Env, b.Cwd = nil, nil, ""
 	}
 	u := variables.ReplaceAllString(b.URL, "1") // valid as a host, a port and a path
-	if a, err := url.Parse(u); !startVariable.MatchString(b.URL) && (err != nil || !webURL.MatchString(u) || a.Host == "") {
+	a, err := url.Parse(u)
+	if !startVariable.MatchString(b.URL) && (err != nil || !webURL.MatchString(u) || a.Host == "") {
 		return "its url is not supported: want http or https"
+	}
+	if u == b.URL { // else a variable may follow the port
+		if port, err := strconv.ParseUint(cmp.Or(a.Port(), "1"), 10, 16); err != nil || port == 0 {
+			return "its url is not supported: want a port of 1 to 65535, have " + a.Port()
+		}
 	}
 	switch {
 	case b.Headers != nil || loopback.MatchString(u) || strings.ContainsAny(u, "?@") || e.server.Stays != "":

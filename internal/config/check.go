@@ -141,6 +141,11 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 	}
 	checkSyntax("env_file", u.EnvFile)
 	u.mapStrings(checkSyntax)
+	for name, path := range map[string]string{"command": u.Command, "cwd": u.Cwd, "env_file": u.EnvFile} {
+		if m := shellVariable().FindStringSubmatch(path); m != nil {
+			f.warn(join(key, name), "no shell expands $%s here: write ${%s}", m[1], m[1])
+		}
+	}
 	switch {
 	case u.Command != "" && u.URL != "":
 		f.problem(join(key, "url"), "want either command or url, have both")
@@ -152,9 +157,10 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 	case u.URL != "":
 		f.stray(key, "without command", map[string]bool{"args": len(u.Args) > 0, "cwd": u.Cwd != "", "env": len(u.Env) > 0})
 		// A variable may hold any part of the URL. The placeholder is valid as a host, a port and
-		// a path; if a variable holds the scheme, only Resolve can check the URL.
+		// a path, and "" behind a port; if a variable holds the scheme, only Resolve can check the URL.
 		expanded, err := expand(u.URL, placeholder)
-		if message := urlProblem(expanded); err == nil && message != "" && !strings.HasPrefix(u.URL, "${") {
+		shortest, _ := expand(u.URL, func(string) (string, bool) { return "", true })
+		if message := urlProblem(expanded); err == nil && message != "" && urlProblem(shortest) != "" && !strings.HasPrefix(u.URL, "${") {
 			f.problem(join(key, "url"), "%s", message)
 		}
 	case !f.failed(join(key, "command")) && !f.failed(join(key, "url")) && !f.failed(key):

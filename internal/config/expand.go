@@ -46,5 +46,10 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	return out, nil
 }
 
+// shellVariable matches $NAME where it is a whole element of a path, which only a shell expands.
+var shellVariable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:^|[/\\])\$([A-Za-z_][A-Za-z0-9_]*)(?:[/\\]|$)`)
+})
+
 // placeholder is a lookup for checks of a string's syntax: every variable is "1".
 func placeholder(string) (string, bool) { return "1", true }

@@ -31,8 +31,10 @@ func forms() map[string]form {
 		"host":     {wantHost, valuemodel.IsHost},
 		"limit":    {wantHost + `, or "upstream:NAME", or "*" for every other host`, validLimit},
 		"listener": {`a host without scheme and port, such as "box.example"`, bareHost},
-		"literal":  {"a path without variables and ~, which are not expanded here", func(s string) bool { return !strings.Contains(s, "${") && s[0] != '~' }},
-		"path":     {"a path without ~, which is not expanded: write ${HOME}", func(s string) bool { return s != "" && s[0] != '~' }},
+		"literal": {"a path without variables and ~, which are not expanded here", func(s string) bool {
+			return !strings.Contains(s, "${") && s[0] != '~' && !strings.HasPrefix(shellVariable().FindString(s), "$")
+		}},
+		"path": {"a path without ~, which is not expanded: write ${HOME}", func(s string) bool { return s != "" && s[0] != '~' }},
 	}
 }
 

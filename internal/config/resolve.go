@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -189,6 +190,11 @@ func urlProblem(s string) string {
 		return fmt.Sprintf("want an http or https url, have the scheme %q", u.Scheme)
 	case u.Host == "":
 		return "want an http or https url with a host"
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return "want an http or https url with a port of 1 to 65535, have " + port
+		}
 	}
 	return ""
 }

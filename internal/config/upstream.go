@@ -35,7 +35,7 @@ type Upstream struct {
 	Trust          bool          `toml:"trust"`                            // trust the server's name and its readOnlyHint
 	Domain         string        `toml:"domain"`                           // default "": the remote host, else "local"
 	Remote         *bool         `toml:"remote"`                           // default nil: derived from the URL, the provider or a host in Args and Env
-	Folders        []string      `toml:"folders" form:"path"`              // the server is offered to sessions in these directories; default: all
+	Folders        []string      `toml:"folders" form:"literal"`           // the server is offered to sessions in these directories; default: all
 	Exclusive      bool          `toml:"exclusive"`                        // only calls through this proxy change the data it reads
 	Instances      string        `toml:"instances" enum:"|session|shared"` // default: session for a command, shared for a URL
 	SharedIdentity bool          `toml:"shared_identity"`                  // with shared instances: all sessions are the same user there

@@ -138,7 +138,7 @@ func writeProcesses(b *strings.Builder, running []Status) {
 			line("    lists %s: %s", tool, p.Pinned[tool])
 		}
 		if pool := p.Pool; pool != nil {
-			line("    the pool of %d tokens has %d left for %v", pool.Tokens, max(0, pool.Tokens-pool.Used), time.Duration(pool.LeftS)*time.Second)
+			line("    the pool of %d tokens has %d left for %s", pool.Tokens, max(0, pool.Tokens-pool.Used), duration(1000*float64(pool.LeftS)))
 		}
 	}
 }

@@ -70,7 +70,7 @@ process 1 since ` + begin + `, stdio in /a, configuration built in, 20 MB
 process 2 since ` + begin + `, http in /, configuration /c.toml
     a client: 2 open, about 3 tokens used, at least 7 left
     lists github/get: called often
-    the pool of 10 tokens has 6 left for 1m30s
+    the pool of 10 tokens has 6 left for 1 min 30 s
 process 3 since ` + begin + `, daemon in /a, configuration built in
     x: 1 open
   and in /b

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,7 +96,7 @@ func discover(ctx context.Context, c *conn) (offer *Offer, err error) {
 		versions = append(versions, version)
 	}
 	if !slices.Contains(versions, revision.Latest) {
-		return nil, fmt.Errorf("server/discover: server supports revisions %q, want %q", versions, revision.Latest)
+		return nil, fmt.Errorf("server/discover: server supports revisions %q, want %q", strings.Join(versions, ", "), revision.Latest)
 	}
 	return readOffer(result, revision.Latest, revision.ServerInfo(result)), nil
 }
@@ -116,7 +117,7 @@ func initialize(ctx context.Context, c *conn) (*Offer, error) {
 	}
 	version = jsonrpc.Text(result, "protocolVersion")
 	if !revision.Supported(version) || revision.Stateless(version) {
-		return nil, fmt.Errorf("initialize: server speaks revision %q, want one of %q", version, revision.SupportedVersions()[1:])
+		return nil, fmt.Errorf("initialize: server speaks revision %q, want one of %s", version, strings.Join(revision.SupportedVersions()[1:], ", "))
 	}
 	c.setRevision(version)
 	initialized(ctx, c)

@@ -345,14 +345,19 @@ func TestAuthRequired(t *testing.T) {
 	}
 }
 
-func TestResultThatIsNoObject(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		answer := func(context.Context, jsonrpc.Message) []byte { return []byte(`"welcome"`) }
-		v := attach(t, mcptest.New(mcptest.Options{Answer: answer}).Handler(), Spec{})
-		if got, want := v.work(t.Context()), "initialize: its result is not an object"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
+func TestHandshakeResultThatCannotBeUsed(t *testing.T) {
+	for result, want := range map[string]string{
+		`"welcome"`:                  "initialize: its result is not an object",
+		`{"protocolVersion":"1999"}`: `initialize: server speaks revision "1999", want one of 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05`,
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			answer := func(context.Context, jsonrpc.Message) []byte { return []byte(result) }
+			v := attach(t, mcptest.New(mcptest.Options{Answer: answer}).Handler(), Spec{})
+			if got := v.work(t.Context()); got != want {
+				t.Errorf("%s: got %s, want %s", result, got, want)
+			}
+		})
+	}
 }
 
 // Once the server has answered, 403 concerns one request only.
