@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -113,7 +114,7 @@ func add(file, name string, server map[string]any, trust bool, stderr io.Writer)
 		return nil
 	}
 	line, err := clientLine(file, p.have)
-	say(stderr, "next: give your client one server, with the command %s", strings.Join(line, " "))
+	say(stderr, "next: give your client one server, with the command %s", pasted(line))
 	return err
 }
 
@@ -143,6 +144,11 @@ func printRemarks(s clients.Server, stderr io.Writer) {
 	for _, note := range s.Notes {
 		say(stderr, "note: %s", note)
 	}
+	for _, arg := range s.Block.Args {
+		if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() && !filepath.IsAbs(arg) {
+			say(stderr, "note: %s is a path relative to wherever the client runs: make it absolute", arg)
+		}
+	}
 	if !s.Block.Trust && providerOf(s) == "" {
 		say(stderr, "note: it is an unknown server, so its calls only pass through unless its tool annotations are trusted")
 	}
@@ -157,15 +163,25 @@ func addedServer(words []string, dash int) (name string, server map[string]any, 
 	}
 	switch n := len(words); {
 	case n == 1 && len(command) > 0:
-		return words[0], map[string]any{"command": command[0], "args": command[1:]}, nil
+		program, err := fromHere(command[0])
+		return words[0], map[string]any{"command": program, "args": command[1:]}, err
 	case n == 2 && len(command) == 0 && strings.Contains(words[1], "://"):
 		return words[0], map[string]any{"url": words[1]}, nil
 	case n > 2 && len(command) == 0 && strings.Contains(words[1], "://"):
 		return "", nil, usage("unexpected argument %q", words[2])
 	case n > 1 && len(command) == 0:
-		return "", nil, hinted{commandWithoutDash(words[1]), "mcpschedd add " + words[0] + " -- " + strings.Join(words[1:], " ")}
+		return "", nil, hinted{commandWithoutDash(words[1]), "mcpschedd add " + words[0] + " -- " + pasted(words[1:])}
 	}
 	return "", nil, usage("want a name, and a command behind -- or a URL")
+}
+
+// fromHere returns a program that is named by a relative path, such as ./server, by its absolute one: in
+// the configuration a relative path is relative to that file.
+func fromHere(program string) (string, error) {
+	if !strings.Contains(filepath.ToSlash(program), "/") || filepath.IsAbs(program) || strings.ContainsAny(program[:1], "~$") {
+		return program, nil
+	}
+	return filepath.Abs(program)
 }
 
 func commandWithoutDash(word string) error {
