@@ -30,7 +30,11 @@ func loadBy(file string, read func(string) (*config.Config, error)) (*config.Con
 		c.Path = path
 		return c, nil
 	}
-	return read(path)
+	c, err := read(path)
+	if _, invalid := errors.AsType[*config.Error](err); err != nil && !invalid {
+		err = misused{err}
+	}
+	return c, err
 }
 
 func stateDir(c *config.Config) (state.Dir, error) {

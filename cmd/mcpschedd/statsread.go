@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,11 @@ const eventsOff = `[telemetry] events is "off", so savings are not recorded. Eac
 
 // viewOfToday returns a function that reads today's events and the state of this user's processes.
 func viewOfToday(configFile string) (func() (record.View, error), error) {
-	c, dir, err := loadWithState(configFile)
+	c, mistakes, err := loadServed(configFile)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := stateDir(c)
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +40,9 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 		note := func(text string) { v.Notes = append(v.Notes, record.Warning{Message: text}) }
 		if c.Telemetry.Events == "off" {
 			note(eventsOff)
+		}
+		if mistakes != nil && !slices.ContainsFunc(v.Stats.Running, func(p record.Status) bool { return p.Config == c.Path }) { // else the process reports them
+			note("The configuration has mistakes: " + mistakes.Problems[0].String())
 		}
 		if len(v.Stats.Running) > 0 {
 			return v, nil
@@ -80,7 +88,11 @@ func httpProxyAt(address, configFile string) (*httpProxy, error) {
 	if d.token != "" || !front.Loopback(u.Hostname()) { // this machine's token is sent only to this machine
 		return d, nil
 	}
-	_, dir, err := loadWithState(configFile)
+	c, _, err := loadServed(configFile)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := stateDir(c)
 	if err != nil {
 		return nil, err
 	}
