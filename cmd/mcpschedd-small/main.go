@@ -5,6 +5,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -20,6 +22,10 @@ func main() {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == daemon.Command:
 		o, err := daemon.ParseArgs(os.Args[2:])
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Println("mcpschedd connect --help prints the help: this program does the same in less memory.")
+			return
+		}
 		if err != nil {
 			fail(2, err)
 		}

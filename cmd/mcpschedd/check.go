@@ -142,8 +142,8 @@ func writeRows(w io.Writer, c *config.Config, found []proxy.Surveyed) (usable in
 			listed += writeRow(w, found[i])
 		}
 	}
-	if listed > manyTools {
-		fmt.Fprintf(w, "warning: %d tools in all: some clients accept at most %d; [upstreams.NAME] tools = { allow = […] } lists fewer\n", listed, manyTools)
+	if listed > manyTools && c.Server.Tools == "all" {
+		fmt.Fprintf(w, "warning: %d tools in all: some clients accept at most %d; [upstreams.NAME] tools = { allow = […] } lists fewer, [server] tools = \"auto\" three that find and call the rest\n", listed, manyTools)
 	}
 	fmt.Fprintf(w, "%d of %d usable\n", usable, len(found))
 	return usable

@@ -2,7 +2,9 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"mcpschedd/internal/daemon"
@@ -23,5 +25,15 @@ func TestConnectWithFlagsBeforeTheCommand(t *testing.T) { // not in parallel: a 
 		if err := p.cmd.Wait(); err != nil {
 			t.Errorf("%q: %v", args, err)
 		}
+	}
+}
+
+// A user who asks the program in a client's configuration for help is told where it is.
+func TestSmallHelp(t *testing.T) {
+	program := filepath.Join(t.TempDir(), daemon.SmallProgram)
+	copyProgram(t, program)
+	out, err := exec.Command(program, daemon.Command, "--help").Output()
+	if want := "mcpschedd connect --help"; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("got %q and %v, want %q in it", out, err, want)
 	}
 }

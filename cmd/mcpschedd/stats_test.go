@@ -31,6 +31,8 @@ func TestStatsURL(t *testing.T) {
 		"http://127.0.0.1:7777/stats": "http://127.0.0.1:7777/stats",
 		"[::1]:7777":                  "http://[::1]:7777/stats",
 		"localhost:7777":              "http://localhost:7777/stats",
+		"http://[::]:7777":            "http://localhost:7777/stats", // as serve --http :7777 logs it
+		"0.0.0.0":                     "http://localhost/stats",
 		"https://x.example/a/mcp/":    "https://x.example/a/stats",
 		"https://u:p@x.example?q#f":   "https://x.example/stats", // without a password, which would be in every error
 		"ftp://x":                     "",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -80,6 +81,9 @@ func httpProxyAt(address, configFile string) (*httpProxy, error) {
 	u, err := url.Parse(full)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, usage("--http: want a URL such as http://127.0.0.1:7777, have %q", address)
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() { // serve --http logs the address on which it listens
+		u.Host = strings.TrimSuffix("localhost:"+u.Port(), ":")
 	}
 	path := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/stats"), "/mcp")
 	d := &httpProxy{base: u.Scheme + "://" + u.Host + path, token: os.Getenv("MCPSCHEDD_TOKEN")}
