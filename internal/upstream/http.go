@@ -431,10 +431,17 @@ func (f *fenced) Read(b []byte) (int, error) {
 	return f.rest.Read(b)
 }
 
-// withoutURL removes the URL from a net/http error: its query may contain a secret.
+// withoutURL removes the URL from a net/http error: its query may contain a secret. It replaces texts of
+// net/http that do not say what happened.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "proxyconnect" {
+		return fmt.Errorf("the HTTP proxy in HTTPS_PROXY or HTTP_PROXY cannot be reached: %w", e.Err)
+	}
+	if err == io.EOF {
+		return errors.New("the server closed the connection without an answer")
 	}
 	return err
 }

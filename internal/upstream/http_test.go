@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -342,6 +344,28 @@ func TestAuthRequired(t *testing.T) {
 				t.Errorf("%d: got %d requests, want 1", status, n)
 			}
 		})
+	}
+}
+
+func TestServerThatHangsUp(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { hijack(w, "") }), Spec{})
+		if got, want := v.work(t.Context()), "initialize: the server closed the connection without an answer"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+func TestProxyThatCannotBeReached(t *testing.T) {
+	u := New(Spec{
+		Name: "web", URL: "http://web.test/mcp", StartTimeout: time.Minute,
+		Proxy: func(*url.URL) (*url.URL, error) { return url.Parse("http://proxy.test:3128") },
+	}, Options{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route") }})
+	defer u.Close()
+	v := visitor{u.Attach(revision.Client{}, Listener{}), new(diary)}
+	defer v.Close()
+	if got, want := v.work(t.Context()), "initialize: the HTTP proxy in HTTPS_PROXY or HTTP_PROXY cannot be reached: no route"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
