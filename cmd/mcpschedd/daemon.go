@@ -140,8 +140,9 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		return
 	}
 	defer func() {
-		if d.leave(r) { // for sessions in other directories, and for stats
-			r.srv.Save()
+		if d.leave(r) {
+			r.srv.Unprepare() // if the client left without a request
+			r.srv.Save()      // for sessions in other directories, and for stats
 		}
 	}()
 	r.srv.Prepare(c.Only)

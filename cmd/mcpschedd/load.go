@@ -42,7 +42,11 @@ func stateDir(c *config.Config) (state.Dir, error) {
 	if err != nil {
 		return state.Dir{}, hinted{misused{err}, "set [server] state_dir"}
 	}
-	return state.Open(path)
+	dir, err := state.Open(path)
+	if err != nil {
+		err = hinted{err, "[server] state_dir names another folder"}
+	}
+	return dir, err
 }
 
 // daemonOf returns where the daemon of a configuration listens, and whether it is running. It

@@ -183,6 +183,15 @@ func (s *Server) Prepare(only string) {
 	}
 }
 
+// Unprepare ends the upstreams that Prepare started and no session has taken.
+func (s *Server) Unprepare() {
+	var ending sync.WaitGroup
+	for _, m := range s.policy.Load().members {
+		ending.Go(m.up.Unprepare)
+	}
+	ending.Wait()
+}
+
 // Has reports whether an upstream with that name is configured.
 func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != nil }
 

@@ -111,6 +111,17 @@ func (u *Upstream) Prepare() {
 	}
 }
 
+// Unprepare ends the instance that Prepare started, if no session has taken it.
+func (u *Upstream) Unprepare() {
+	u.mu.Lock()
+	in := u.prepared
+	u.prepared = nil
+	u.mu.Unlock()
+	if in != nil {
+		u.release(in)
+	}
+}
+
 // Attach returns a lease for a session: on an instance of its own, or on the shared one. Without
 // a version the client counts as one of the handshake era; its log level is ignored.
 func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
