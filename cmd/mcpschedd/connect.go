@@ -28,6 +28,7 @@ If the daemon does not start in time, this command serves its client by itself.`
 			if o.Wait <= 0 {
 				return usage("--wait: want more than 0, have %v", o.Wait)
 			}
+			noteTerminal(c.ErrOrStderr())
 			return connect(c.Context(), o, c.ErrOrStderr())
 		},
 	}

@@ -88,13 +88,20 @@ type servedProxy struct {
 // auth returns how HTTP clients authenticate.
 func (s *servedProxy) auth() string { return cmp.Or(s.flags.auth, s.config.HTTP.Auth) }
 
+// noteTerminal says what a command that serves a client on stdin waits for, if a user has started it.
+func noteTerminal(stderr io.Writer) {
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		say(stderr, "waiting for an MCP client on stdin, which is this terminal; press Ctrl-D to stop. mcpschedd import configures a client to start it.")
+	}
+}
+
 // serve runs the proxy until its client disconnects or ctx is cancelled.
 func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if f.http == "" && term.IsTerminal(int(os.Stdin.Fd())) {
-		say(stderr, "waiting for an MCP client on stdin, which is this terminal; press Ctrl-D to stop. mcpschedd import configures a client to start it.")
+	if f.http == "" {
+		noteTerminal(stderr)
 	}
 	s, o, end, err := start(f, stderr)
 	if err != nil {

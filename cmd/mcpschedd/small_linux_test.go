@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,4 +37,24 @@ func TestSmallHelp(t *testing.T) {
 	if want := "mcpschedd connect --help"; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("got %q and %v, want %q in it", out, err, want)
 	}
+}
+
+// A user who types connect is told what it waits for.
+func TestConnectOnATerminal(t *testing.T) {
+	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one"}))
+	cmd := d.command(t.TempDir(), self, "connect")
+	cmd.Stdin, _ = pseudoTerminal(t, 80, 24)
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	if want := "waiting for an MCP client on stdin, which is this terminal"; !strings.Contains(line, want) {
+		t.Errorf("got %q and %v, want %q in it", line, err, want)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
 }

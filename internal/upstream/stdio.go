@@ -271,7 +271,11 @@ func (c Command) resolve() (path string, err error) {
 		return "", notInPathError{c.Path, searched}
 	}
 	if err == nil {
+		program, _, several := strings.Cut(path, " ")
 		path, err = exec.LookPath(path)
+		if _, other := exec.LookPath(program); err != nil && several && other == nil {
+			err = fmt.Errorf("want %s alone, with its arguments in args", program)
+		}
 	}
 	for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(err) {
 		err = cause // without the system call and the path

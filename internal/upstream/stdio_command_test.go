@@ -39,6 +39,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		"no such path":         {Command{Path: dir + "/none"}, `command "` + dir + `/none": no such file or directory`},
 		"not executable":       {Command{Path: plain}, `command "` + plain + `": permission denied`},
 		"relative":             {Command{Path: "./none", Dir: dir}, `command "./none": no such file or directory`},
+		"with arguments":       {Command{Path: dir + "/bin/here --port 1"}, `command "` + dir + `/bin/here --port 1": want ` + dir + `/bin/here alone, with its arguments in args`},
 		"a folder":             {Command{Path: dir}, `command "` + dir + `": is a directory`},
 		"no interpreter":       {Command{Path: "orphan", Env: path}, `command "orphan": the interpreter or loader of ` + orphan + ` does not exist`},
 		"no folder":            {Command{Path: "sh", Dir: dir + "/none", Env: path}, `working directory "` + dir + `/none" is not a directory`},
