@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -35,8 +37,8 @@ func checkCommand() *cobra.Command {
 
 With --connect it also starts every server and prints a row for each: its tools, how many
 of them are cacheable and prefetchable, and the line that would change most. It warns of
-names and tool counts that some clients do not accept, and of [tools.*] blocks for tools
-that do not exist.`,
+names and tool counts that some clients do not accept, and of [tools.*] blocks and plans
+for tools that do not exist.`,
 		Example: `  mcpschedd check
   mcpschedd check --connect`,
 		Args: takes(0, 1, ""),
@@ -200,8 +202,8 @@ func shownName(name string) string {
 	return name
 }
 
-// unmatched returns warnings about the blocks of the configuration for tools that do not exist. An
-// upstream that was not surveyed may have any tool.
+// unmatched returns warnings about the blocks of the configuration for tools that do not exist, and about
+// plans that call such tools. An upstream that was not surveyed may have any tool.
 func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Surveyed) string {
 	var names []string
 	asked := make(map[string]bool) // upstream → it has an offer
@@ -218,6 +220,19 @@ func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Survey
 			problem := c.RuleProblem(p)
 			problem.Message = "warning: " + problem.Message
 			fmt.Fprintln(&b, problem)
+		}
+	}
+	for _, p := range c.Plans {
+		var steps []struct{ Tool string }
+		_ = json.Unmarshal(p.Steps, &steps) // the plan is valid
+		for i, s := range steps {
+			if owner, _, full := strings.Cut(s.Tool, "/"); full && asked[owner] && !slices.Contains(names, s.Tool) {
+				text := fmt.Sprintf("warning: no tool is named %q", s.Tool)
+				if near := nearest.New(names).To(s.Tool); near != "" {
+					text += fmt.Sprintf("; did you mean %q?", near)
+				}
+				fmt.Fprintln(&b, c.Problem(config.Key("plans", p.Name)+fmt.Sprintf(".steps[%d].tool", i), "%s", text))
+			}
 		}
 	}
 	return b.String()

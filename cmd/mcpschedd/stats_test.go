@@ -29,6 +29,8 @@ func TestStatsURL(t *testing.T) {
 		"http://127.0.0.1:7777/":      "http://127.0.0.1:7777/stats",
 		"http://127.0.0.1:7777/mcp":   "http://127.0.0.1:7777/stats",
 		"http://127.0.0.1:7777/stats": "http://127.0.0.1:7777/stats",
+		"127.0.0.1:7777/mcp/github":   "http://127.0.0.1:7777/stats",
+		"127.0.0.1:7777/sse":          "http://127.0.0.1:7777/stats",
 		"[::1]:7777":                  "http://[::1]:7777/stats",
 		"localhost:7777":              "http://localhost:7777/stats",
 		"http://[::]:7777":            "http://localhost:7777/stats", // as serve --http :7777 logs it
@@ -107,6 +109,7 @@ func TestStatsOfADaemon(t *testing.T) {
 	}{
 		{"fine", func(w http.ResponseWriter, r *http.Request) { w.Write(ours) }, "", false},
 		{"wrong token", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, "401 Unauthorized", true},
+		{"another program", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotFound) }, "404 Not Found", true},
 		{"another page", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>")) }, "not mcpschedd's response", false},
 		{"a later version", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"schema_version":7}`)) }, "want figures of version 1, have 7", false},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {

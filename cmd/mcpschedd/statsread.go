@@ -85,7 +85,8 @@ func httpProxyAt(address, configFile string) (*httpProxy, error) {
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() { // serve --http logs the address on which it listens
 		u.Host = strings.TrimSuffix("localhost:"+u.Port(), ":")
 	}
-	path := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/stats"), "/mcp")
+	path, _, _ := strings.Cut(strings.TrimSuffix(u.Path, "/")+"/", "/mcp/") // also /mcp/NAME
+	path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(path, "/"), "/stats"), "/sse")
 	d := &httpProxy{base: u.Scheme + "://" + u.Host + path, token: os.Getenv("MCPSCHEDD_TOKEN")}
 	d.client.Timeout = 10 * time.Second
 	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -144,6 +145,8 @@ func (d *httpProxy) request(ctx context.Context, method, path string, v any) err
 	case http.StatusOK:
 	case http.StatusUnauthorized:
 		return hinted{fmt.Errorf("%s: %s", d.base, answer.Status), "set $MCPSCHEDD_TOKEN to the content of the file that it logs at start-up (token=…)"}
+	case http.StatusNotFound:
+		return hinted{fmt.Errorf("%s: %s", d.base, answer.Status), "is mcpschedd serve --http running there?"}
 	default:
 		return fmt.Errorf("%s: %s", d.base, answer.Status)
 	}
