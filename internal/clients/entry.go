@@ -296,7 +296,7 @@ func (e *entry) remote(b *Block, withoutToken bool) string {
 	}
 	if u == b.URL { // else a variable may follow the port
 		if port, err := strconv.ParseUint(cmp.Or(a.Port(), "1"), 10, 16); err != nil || port == 0 {
-			return "its url is not supported: want a port of 1 to 65535, have " + a.Port()
+			return "its url is not supported: want a port of 1 to 65535"
 		}
 	}
 	switch {

@@ -193,7 +193,7 @@ func urlProblem(s string) string {
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "want an http or https url with a port of 1 to 65535, have " + port
+			return "want an http or https url with a port of 1 to 65535"
 		}
 	}
 	return ""
