@@ -37,8 +37,8 @@ func checkCommand() *cobra.Command {
 
 With --connect it also starts every server and prints a row for each: its tools, how many
 of them are cacheable and prefetchable, and the line that would change most. It warns of
-names and tool counts that some clients do not accept, and of [tools.*] blocks and plans
-for tools that do not exist.`,
+names and tool counts that some clients do not accept, and of [tools.*] blocks, filters
+and plans that name tools that do not exist.`,
 		Example: `  mcpschedd check
   mcpschedd check --connect`,
 		Args: takes(0, 1, ""),
@@ -202,8 +202,8 @@ func shownName(name string) string {
 	return name
 }
 
-// unmatched returns warnings about the blocks of the configuration for tools that do not exist, and about
-// plans that call such tools. An upstream that was not surveyed may have any tool.
+// unmatched returns warnings about blocks, filters and plans of the configuration that name tools that do
+// not exist. An upstream that was not surveyed may have any tool.
 func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Surveyed) string {
 	var names []string
 	asked := make(map[string]bool) // upstream → it has an offer
@@ -222,20 +222,55 @@ func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Survey
 			fmt.Fprintln(&b, problem)
 		}
 	}
+	for _, f := range found {
+		if f.Offer != nil {
+			warnOfFilter(&b, c, f)
+		}
+	}
 	for _, p := range c.Plans {
 		var steps []struct{ Tool string }
 		_ = json.Unmarshal(p.Steps, &steps) // the plan is valid
 		for i, s := range steps {
 			if owner, _, full := strings.Cut(s.Tool, "/"); full && asked[owner] && !slices.Contains(names, s.Tool) {
-				text := fmt.Sprintf("warning: no tool is named %q", s.Tool)
-				if near := nearest.New(names).To(s.Tool); near != "" {
-					text += fmt.Sprintf("; did you mean %q?", near)
-				}
-				fmt.Fprintln(&b, c.Problem(config.Key("plans", p.Name)+fmt.Sprintf(".steps[%d].tool", i), "%s", text))
+				warnOfTool(&b, c, fmt.Sprintf("%s.steps[%d].tool", config.Key("plans", p.Name), i), s.Tool, names)
 			}
 		}
 	}
 	return b.String()
+}
+
+// warnOfFilter prints warnings about an upstream's filter of tools if it names tools that do not exist. A
+// glob of deny may be for tools that are yet to come.
+func warnOfFilter(w io.Writer, c *config.Config, f proxy.Surveyed) {
+	i := slices.IndexFunc(c.Upstreams, func(u config.Upstream) bool { return u.Name == f.Upstream })
+	var tools []string
+	for _, t := range f.Tools {
+		tools = append(tools, t.Model.Tool)
+	}
+	warn := func(list string, n int, pattern string) {
+		if !slices.ContainsFunc(tools, config.Filter{Allow: []string{pattern}}.Allows) {
+			warnOfTool(w, c, fmt.Sprintf("%s.tools.%s[%d]", config.Key("upstreams", f.Upstream), list, n), pattern, tools)
+		}
+	}
+	for n, pattern := range c.Upstreams[i].Tools.Allow {
+		if pattern != "*" {
+			warn("allow", n, pattern)
+		}
+	}
+	for n, pattern := range c.Upstreams[i].Tools.Deny {
+		if !strings.ContainsAny(pattern, `*?[\`) {
+			warn("deny", n, pattern)
+		}
+	}
+}
+
+// warnOfTool prints a warning that no tool matches the pattern of a key, with the most similar known one.
+func warnOfTool(w io.Writer, c *config.Config, key, pattern string, known []string) {
+	text := fmt.Sprintf("warning: no tool matches %q", pattern)
+	if near := nearest.New(known).To(pattern); near != "" {
+		text += fmt.Sprintf("; did you mean %q?", near)
+	}
+	fmt.Fprintln(w, c.Problem(key, "%s", text))
 }
 
 // linesToPaste returns configuration lines for the unclassified tools of an upstream.
