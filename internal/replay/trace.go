@@ -122,6 +122,8 @@ func parse(line []byte) (Call, error) {
 	switch {
 	case line[0] != '{':
 		return Call{}, errors.New("want an object, have null")
+	case c.Tool == "" && bytes.Contains(line, []byte(`"kind"`)):
+		return Call{}, errors.New("want recorded calls; this is an event log, which stats and tune read")
 	case c.Tool == "":
 		return Call{}, errors.New("tool: want a name")
 	case c.Arguments[0] != '{':

@@ -42,6 +42,7 @@ func TestReadTraceErrors(t *testing.T) {
 		{"two objects", good + good, "t:2: want one JSON object: "},
 		{"null", `null`, "t:2: want an object, have null"},
 		{"list", `[]`, "t:2: want an object, have a JSON array"},
+		{"an event log", `{"kind":"begin","v":2}`, "t:2: want recorded calls; this is an event log, which stats and tune read"},
 		{"no tool", `{"session":"s","batch":3}`, "t:2: tool: want a name"},
 		{"tool", `{"session":"s","batch":3,"tool":7}`, "t:2: tool: want a string, have a JSON number"},
 		{"batch", `{"session":"s","batch":"3","tool":"get"}`, "t:2: batch: want a whole number, have a JSON string"},
