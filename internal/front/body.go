@@ -66,7 +66,7 @@ func (all *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
 	b.release()
 	status := http.StatusBadRequest
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		status, err = http.StatusRequestEntityTooLarge, &jsonrpc.LineTooLong{Limit: int(all.maxSize)}
+		status, err = http.StatusRequestEntityTooLarge, &jsonrpc.MessageTooLong{Limit: int(all.maxSize)}
 	} else if err == errTooManyBytes {
 		status = http.StatusServiceUnavailable
 	} else if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -91,7 +91,7 @@ type lines struct {
 func (l *lines) read(r *jsonrpc.Reader) error {
 	for {
 		line, err := r.Next()
-		switch long, tooLong := errors.AsType[*jsonrpc.LineTooLong](err); {
+		switch long, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err); {
 		case tooLong:
 			l.refuse(unread(long.ID()), refusal(err.Error()), l.to)
 			continue

@@ -48,7 +48,7 @@ func TestHugeLine(t *testing.T) {
 	if err := front.ServeStdio(t.Context(), io.MultiReader(readers...), &out, "", front.Options{NewSession: newServer().begin, DrainTimeout: time.Minute, MaxMessage: 4 << 20}); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"line too long: more than 4194304 bytes"}}` + "\n" + `{"jsonrpc":"2.0","id":2,"result":{}}` + "\n"
+	want := `{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"message too long: more than the 4194304 bytes of max_message_bytes in [server]"}}` + "\n" + `{"jsonrpc":"2.0","id":2,"result":{}}` + "\n"
 	if out.String() != want {
 		t.Errorf("got %.300q, want %q", out.String(), want)
 	}

@@ -35,7 +35,7 @@ func NewReader(r io.Reader, max int) *Reader {
 //
 // After the last complete line it returns io.EOF, or io.ErrUnexpectedEOF if the
 // stream ended inside a line, which is dropped. If a line exceeds the limit, Next
-// skips all of it and returns a *[LineTooLong]; the next call returns the line after it.
+// skips all of it and returns a *[MessageTooLong]; the next call returns the line after it.
 func (r *Reader) Next() ([]byte, error) {
 	b, err := r.Borrow()
 	if err != nil {
@@ -105,8 +105,8 @@ func (r *Reader) end(err error, inside bool) {
 
 // tooLong skips the rest of a line that begins with the given bytes. err is the result
 // of their read, nil if the line is complete.
-func (r *Reader) tooLong(line []byte, err error) *LineTooLong {
-	long := &LineTooLong{Limit: r.max, Head: bytes.Clone(line[:min(len(line), headSize)])}
+func (r *Reader) tooLong(line []byte, err error) *MessageTooLong {
+	long := &MessageTooLong{Limit: r.max, Head: bytes.Clone(line[:min(len(line), headSize)])}
 	tail := bytes.Clone(last(line))
 	for errors.Is(err, bufio.ErrBufferFull) {
 		var chunk []byte
@@ -123,16 +123,16 @@ func (r *Reader) tooLong(line []byte, err error) *LineTooLong {
 
 func last(b []byte) []byte { return b[max(0, len(b)-tailSize):] }
 
-// LineTooLong is the error for a line that exceeds the limit.
-type LineTooLong struct {
+// MessageTooLong is the error for a message that exceeds the limit.
+type MessageTooLong struct {
 	Limit int    // bytes
-	Head  []byte // first 4 KiB of the line
-	Tail  []byte // last 256 bytes, less the line end; nil if the stream ended inside the line
+	Head  []byte // first 4 KiB of a line; nil if the message is not a line
+	Tail  []byte // last 256 bytes of a line, less its end; nil if the stream ended inside the line
 }
 
-// ID returns the id of the message in the line, or nil if it is not found.
-func (e *LineTooLong) ID() []byte { return salvageID(e.Head, e.Tail) }
+// ID returns the id of the message, or nil if it is not found.
+func (e *MessageTooLong) ID() []byte { return salvageID(e.Head, e.Tail) }
 
-func (e *LineTooLong) Error() string {
-	return fmt.Sprintf("line too long: more than %d bytes", e.Limit)
+func (e *MessageTooLong) Error() string {
+	return fmt.Sprintf("message too long: more than the %d bytes of max_message_bytes in [server]", e.Limit)
 }

@@ -28,7 +28,7 @@ func readAll(t *testing.T, r *jsonrpc.Reader) (lines []string, last error) {
 			t.Errorf("%.99q has become %.99q", lines[len(lines)-1], before)
 		}
 		before = nil
-		var long *jsonrpc.LineTooLong
+		var long *jsonrpc.MessageTooLong
 		switch {
 		case errors.As(err, &long):
 			lines = append(lines, "too long: "+string(long.Head))
@@ -50,7 +50,7 @@ func borrowAll(r *jsonrpc.Reader) (lines []string) {
 	var of []int // held[i] is lines[of[i]]
 	for {
 		b, err := r.Borrow()
-		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
+		if long, ok := errors.AsType[*jsonrpc.MessageTooLong](err); ok {
 			lines = append(lines, "too long: "+string(long.Head))
 			continue
 		}

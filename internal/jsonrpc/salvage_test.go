@@ -39,7 +39,7 @@ func FuzzSalvageID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, cut int) {
 		m, err := jsonrpc.Parse(raw)
 		cut = max(0, min(cut, len(raw)))
-		got := (&jsonrpc.LineTooLong{Head: raw[:cut], Tail: raw[max(cut, len(raw)-256):]}).ID()
+		got := (&jsonrpc.MessageTooLong{Head: raw[:cut], Tail: raw[max(cut, len(raw)-256):]}).ID()
 		if err == nil && got != nil && !bytes.Equal(got, m.ID) {
 			t.Fatalf("%q: got %s, want %s", raw[:cut], got, m.ID)
 		}
@@ -47,7 +47,7 @@ func FuzzSalvageID(f *testing.F) {
 }
 
 // The TypeScript SDK writes the id after the result.
-func TestLineTooLongID(t *testing.T) {
+func TestMessageTooLongID(t *testing.T) {
 	pad := strings.Repeat("x", 20_000)
 	for _, c := range []struct{ name, line, want string }{
 		{"first", `{"jsonrpc":"2.0","id":7,"result":{"text":"` + pad + `"}}`, "7"},
@@ -62,9 +62,9 @@ func TestLineTooLongID(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", c.name, max), func(t *testing.T) {
 				r := jsonrpc.NewReader(iotest.OneByteReader(strings.NewReader(c.line+"\nnext\n")), max)
 				_, err := r.Next()
-				long, ok := errors.AsType[*jsonrpc.LineTooLong](err)
+				long, ok := errors.AsType[*jsonrpc.MessageTooLong](err)
 				if !ok {
-					t.Fatalf("got %v, want a *LineTooLong", err)
+					t.Fatalf("got %v, want a *MessageTooLong", err)
 				}
 				if got := string(long.ID()); got != c.want {
 					t.Errorf("got id %s, want %s", got, c.want)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 // block is an event in comparable form, with the position after it.
@@ -25,7 +27,7 @@ func allEvents(r io.Reader, max int) ([]block, error) {
 	var got []block
 	for at := new(cursor); ; {
 		kind, data, err := s.next(at)
-		if errors.Is(err, errTooLong) {
+		if _, long := errors.AsType[*jsonrpc.MessageTooLong](err); long {
 			return append(got, block{Kind: "too long"}), nil
 		}
 		if err != nil {

@@ -100,12 +100,12 @@ func TestAnswers(t *testing.T) {
 			hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc")
 		}, `status 200 OK, body broken off after 9 bytes: unexpected EOF: {"jsonrpc`, nil},
 		{"too long", func(w http.ResponseWriter, id string) { replyJSON(w, strings.Repeat(" ", 1001)) },
-			"status 200 OK, body broken off after 1001 bytes: message of more than 1000 bytes", nil},
+			"status 200 OK, body broken off after 1001 bytes: message too long: more than the 1000 bytes of max_message_bytes in [server]", nil},
 		{"too long, of unknown length", func(w http.ResponseWriter, id string) {
 			w.Header().Set("Content-Type", "application/json")
 			w.(http.Flusher).Flush()
 			_, _ = io.WriteString(w, strings.Repeat(" ", 5000))
-		}, "status 200 OK, body broken off after 1001 bytes: message of more than 1000 bytes", nil},
+		}, "status 200 OK, body broken off after 1001 bytes: message too long: more than the 1000 bytes of max_message_bytes in [server]", nil},
 		{"no answer in the stream", func(w http.ResponseWriter, id string) { emit(w, ": nothing\n\n") },
 			"stream ended before its answer", []string{"gap"}},
 		{"answer in the stream without a result", func(w http.ResponseWriter, id string) {
@@ -113,7 +113,7 @@ func TestAnswers(t *testing.T) {
 		}, "its answer cannot be read: " + why(`{"jsonrpc":"2.0","id":1}`), []string{"garbage: " + why(`{"jsonrpc":"2.0","id":1}`)}},
 		{"answer in the stream too long", func(w http.ResponseWriter, id string) {
 			emit(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":"`+strings.Repeat("x", 10_000)+"\"}\n\n")
-		}, "stream broke before its answer: message too long: more than 1000 bytes", []string{"gap"}},
+		}, "stream broke before its answer: message too long: more than the 1000 bytes of max_message_bytes in [server]", []string{"gap"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"mime"
 	"net/http"
 	"time"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 const (
@@ -69,7 +71,7 @@ func readBody(resp *http.Response, limit int) ([]byte, error) {
 	}
 	_, err := body.ReadFrom(io.LimitReader(resp.Body, int64(limit)+1))
 	if err == nil && body.Len() > limit {
-		err = fmt.Errorf("message of more than %d bytes", limit)
+		err = &jsonrpc.MessageTooLong{Limit: limit}
 	}
 	return body.Bytes(), err
 }

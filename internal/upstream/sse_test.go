@@ -104,7 +104,7 @@ func TestSSE(t *testing.T) {
 		{"rubbish and a note", event("rubbish\n\ndata: " + note + "\n\ndata: " + result("ID")), "{}",
 			[]string{"garbage: " + why("rubbish"), "own stream: notifications/message"}},
 		{"a broken answer", event(question + "\n\ndata: " + bad), cannot + why(bad), []string{"garbage: " + why(question), "garbage: " + why(bad)}},
-		{"a long answer", event(`{"jsonrpc":"2.0","id":ID,"result":"` + strings.Repeat("x", 20_000) + `"}`), "stream broke: message too long: more than 5000 bytes", nil},
+		{"a long answer", event(`{"jsonrpc":"2.0","id":ID,"result":"` + strings.Repeat("x", 20_000) + `"}`), "stream broke: message too long: more than the 5000 bytes of max_message_bytes in [server]", nil},
 		{"an error to the POST", status(400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"no"}}`), `{"code":1,"message":"no"}`, nil},
 		{"a status", status(500, "text/plain", "out of order"), "status 500 Internal Server Error: out of order", nil},
 		{"a status of one request", status(403, "text/plain", ""), "status 403 Forbidden", nil},

@@ -196,7 +196,7 @@ func (p *process) read() {
 	lines := jsonrpc.NewReader(p.stdout, p.c.in.up.spec.MaxMessage)
 	for {
 		line, err := lines.Borrow()
-		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
+		if long, ok := errors.AsType[*jsonrpc.MessageTooLong](err); ok {
 			p.c.unreadable(long.ID(), long.Head, err)
 			continue
 		}

@@ -162,7 +162,7 @@ func TestProcessLongLine(t *testing.T) {
 	v := run(t, roleCommand(t, "long"), Options{})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if got, want := v.work(t.Context()), "its answer cannot be read: line too long: more than 1048576 bytes"; got != want {
+	if got, want := v.work(t.Context()), "its answer cannot be read: message too long: more than the 1048576 bytes of max_message_bytes in [server]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	runtime.ReadMemStats(&after)

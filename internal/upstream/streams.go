@@ -106,7 +106,7 @@ func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, 
 			}
 			return nil
 		})
-		tooLong := errors.Is(err, errTooLong)
+		_, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err)
 		if err == io.EOF {
 			err = errors.New("stream ended before its answer")
 		} else {
@@ -196,7 +196,7 @@ func (l *httpLink) readOwn(body io.ReadCloser, at *cursor) {
 		}
 		return nil
 	})
-	if errors.Is(err, errTooLong) {
+	if _, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err); tooLong {
 		l.c.logInvalid(nil, err)
 		at.id = "" // resumed after its last event, the stream would begin with this one again
 	}
@@ -254,9 +254,6 @@ const (
 	maxRetryField = time.Hour // larger retry fields are reduced to this
 )
 
-// errTooLong means that an event exceeds the limit, and the stream cannot be read further.
-var errTooLong = errors.New("message too long")
-
 // eventStream parses a text/event-stream. Lines end in LF or CRLF. A single CR, which the
 // standard allows and no known server sends, does not end a line.
 type eventStream struct {
@@ -272,8 +269,9 @@ func newEventStream(r io.Reader, max int) *eventStream {
 }
 
 // next returns the next event that has a field: its kind, "message" by default, and its data, the
-// lines joined by LF, which the caller owns. It updates at. The error is the reader's, or
-// errTooLong. An event cut off by the end of the stream is dropped, as the standard requires.
+// lines joined by LF, which the caller owns. It updates at. The error is the reader's, or a
+// *[jsonrpc.MessageTooLong], after which the stream cannot be read further. An event cut off by the
+// end of the stream is dropped, as the standard requires.
 func (s *eventStream) next(at *cursor) (kind string, data []byte, err error) {
 	ev := event{kind: "message", cursor: *at}
 	for some := false; len(ev.data) <= s.max+1 && s.lines.Scan(); { // the event has a field
@@ -295,7 +293,7 @@ func (s *eventStream) next(at *cursor) (kind string, data []byte, err error) {
 	}
 	switch err := s.lines.Err(); {
 	case err == bufio.ErrTooLong || len(ev.data) > s.max+1:
-		return "", nil, fmt.Errorf("%w: more than %d bytes", errTooLong, s.max)
+		return "", nil, &jsonrpc.MessageTooLong{Limit: s.max}
 	case err != nil:
 		return "", nil, err
 	}
