@@ -106,10 +106,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	out.Config, out.ConfigError = p.ConfigPath, s.rejection()
 	for _, m := range p.members {
 		u, at := m.toolStatus(p), m.up.Health()
-		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, at.Since, at.Restarts
-		if at.State != "ready" {
-			u.Error = at.Error
-		}
+		u.Name, u.State, u.Since, u.Error, u.Restarts = m.Spec.Name, at.State, at.Since, at.Error, at.Restarts
 		for _, id := range at.Processes {
 			u.MemoryKB += residentKB(id)
 		}

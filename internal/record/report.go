@@ -90,7 +90,7 @@ func writeServers(b *strings.Builder, all []UpstreamStatus) {
 	var notes []string
 	for _, u := range all {
 		state, what := u.State, fmt.Sprintf("%d tools, %d cacheable, %d prefetchable%s", u.Tools, u.Cacheable, u.Prefetchable, memory(u.MemoryKB))
-		if u.State != "ready" && u.Error != "" {
+		if u.Error != "" {
 			what = u.Error
 		}
 		if !u.Since.IsZero() {

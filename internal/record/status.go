@@ -39,7 +39,7 @@ type UpstreamStatus struct {
 	Name         string    `json:"name" jsonschema:"Name in the configuration."`
 	State        string    `json:"state" jsonschema:"idle (no session needs it), starting, ready or down."`
 	Since        time.Time `json:"since,omitzero" jsonschema:"Time since which it is in that state (RFC 3339)."`
-	Error        string    `json:"error,omitempty" jsonschema:"Why its last connection ended or could not be made."`
+	Error        string    `json:"error,omitempty" jsonschema:"Why its last connection ended or could not be made; of a server that is ready, why its tools could not be listed."`
 	Restarts     int64     `json:"restarts,omitempty" jsonschema:"Number of restarts."`
 	MemoryKB     int64     `json:"memory_kb,omitempty" jsonschema:"Resident memory of its processes in KiB, if available."`
 	Tools        int       `json:"tools" jsonschema:"Tools that it offers to clients."`

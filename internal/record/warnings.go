@@ -28,7 +28,7 @@ func (s *Stats) Warnings() []Warning {
 	}
 	var passed []string
 	for _, u := range s.upstreams() {
-		if u.Error != "" && (u.State == "down" || u.State == "starting") {
+		if u.Error != "" && u.State != "idle" {
 			warn("mcpschedd logs "+u.Name, "Server %s cannot be used now: %s", u.Name, u.Error)
 		}
 		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && u.Why != PrefetchOff && !slices.Contains(passed, u.Name) {

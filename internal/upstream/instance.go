@@ -260,11 +260,25 @@ func (in *instance) disconnected(c *conn) {
 	})
 }
 
-// Health is the state of an upstream across all of its instances.
+// problem returns the reason why the server of an instance in state at is down, why it does not get
+// ready, or why none of its tools is known. It returns nil if the server is live or starting normally.
+func (in *instance) problem(at *state) error {
+	switch {
+	case at.down != nil:
+		return in.up.mask.Error(at.down)
+	case at.garbled != "" && at.live == nil:
+		return errGarbled
+	case at.unread != nil && len(in.offer.Load().Items(Tools)) == 0:
+		return in.up.mask.Error(at.unread)
+	}
+	return nil
+}
+
+// Health is the state of an upstream: that of its best instance.
 type Health struct {
 	State     string    // idle (nothing started), starting, ready or down
 	Since     time.Time // start of that state; zero if never started
-	Error     string    // why the last connection ended or failed; empty if none has
+	Error     string    // if ready, why none of its tools is known, else why the last connection ended or failed; may be empty
 	Restarts  int64
 	Processes []int // ids of the running processes
 }
@@ -275,7 +289,8 @@ func (u *Upstream) noteEnd(err error) { u.lastEnd.Store(new(u.mask.Error(err).Er
 // Health returns the current state, the best of all instances.
 func (u *Upstream) Health() Health {
 	out := Health{State: "idle", Restarts: u.restarts.Load()}
-	if last := u.lastEnd.Load(); last != nil {
+	last := u.lastEnd.Load()
+	if last != nil {
 		out.Error = *last
 	}
 	u.mu.Lock()
@@ -284,20 +299,22 @@ func (u *Upstream) Health() Health {
 	for in := range u.instances {
 		at := in.state.Load()
 		state := "starting"
-		switch {
-		case at.live != nil:
+		if at.down != nil {
+			state = "down"
+		} else if at.live != nil {
 			state = "ready"
 			if p, ok := at.live.link.(*process); ok {
 				out.Processes = append(out.Processes, p.leader.Pid)
 			}
-		case at.down != nil:
-			state = "down"
-			out.Error = u.mask.Error(at.down).Error()
-		case at.garbled != "":
-			out.Error = errGarbled.Error()
 		}
-		if rank[state] > rank[out.State] || state == out.State && at.since.After(out.Since) {
-			out.State, out.Since = state, at.since
+		if rank[state] < rank[out.State] || state == out.State && !at.since.After(out.Since) {
+			continue
+		}
+		out.State, out.Since, out.Error = state, at.since, ""
+		if problem := in.problem(at); problem != nil {
+			out.Error = problem.Error()
+		} else if last != nil && state == "starting" {
+			out.Error = *last
 		}
 	}
 	return out

@@ -74,15 +74,11 @@ func (l *Lease) Stateless() bool {
 // Problem returns the reason why the server is down, why it does not get ready, or why none of its
 // tools is known. It returns nil if the server is live or starting normally.
 func (l *Lease) Problem() error {
-	switch at := l.in.state.Load(); {
-	case at.down != nil:
+	at := l.in.state.Load()
+	if at.down != nil {
 		return l.in.up.unavailable(at.down, at.stderr)
-	case at.garbled != "" && at.live == nil:
-		return errGarbled
-	case at.unread != nil && len(l.Offer().Items(Tools)) == 0:
-		return l.in.up.mask.Error(at.unread)
 	}
-	return nil
+	return l.in.problem(at)
 }
 
 // Turn returns the next place in the queue of the session's requests to this server. It must be

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -119,8 +120,14 @@ func TestListsThatFail(t *testing.T) {
 		time.Sleep(listRetryDelay - 1)
 		synctest.Wait()
 		heard.want(t)
+		if got := u.Health(); got.State != "ready" || !strings.Contains(got.Error, "tools/list: status 500") {
+			t.Errorf("before the tools are read: got %+v", got)
+		}
 		time.Sleep(time.Minute)
 		heard.want(t, "stored 1 tools")
+		if got := u.Health(); got.State != "ready" || got.Error != "" {
+			t.Errorf("after they were read: got %+v", got)
+		}
 	})
 }
 

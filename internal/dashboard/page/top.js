@@ -80,7 +80,7 @@ function state(u) {
 // remark shows an upstream's last error, or why it saves less than it could and the
 // configuration line that changes this.
 function remark(u) {
-  const text = u.state !== "ready" && u.error ? u.error : u.why;
+  const text = u.error || u.why;
   return text ? el("div", { class: "remark" }, named(text, 200), u.change && u.state !== "down" ? el("code", null, named(u.change, 160)) : null) : "";
 }
 
