@@ -41,47 +41,62 @@ const retryNotify = 5 * time.Second
 // outdated differs from every list.
 var outdated = []byte("outdated")
 
-// notifyChanges sends a list_changed notification for each list that was shown before and
-// has changed. If the client does not read, it tries again later.
+// notifyChanges sends a list_changed notification for the lists that were shown before and have
+// changed. If the client does not read, it tries again later.
 func (s *shownLists) notifyChanges() {
-	sent := make(map[string]bool) // one notification covers resources and their templates
-	retry := false
-	for l := range upstream.Lists {
+	for _, method := range s.refresh(s.wereShown) {
+		if s.s.notify(method, nil) == nil {
+			continue
+		}
 		s.mu.Lock()
-		shown := s.shown[l] != nil
+		for l := range upstream.Lists {
+			if s.shown[l] != nil && l.Changed() == method {
+				s.shown[l] = outdated
+			}
+		}
 		s.mu.Unlock()
-		if !shown {
-			continue
-		}
-		if _, changed := s.show(l, false); !changed || sent[l.Changed()] {
-			continue
-		}
-		if err := s.s.notify(l.Changed(), nil); err != nil {
-			s.mu.Lock()
-			s.shown[l] = outdated
-			s.mu.Unlock()
-			retry = true
-			continue
-		}
-		sent[l.Changed()] = true
-	}
-	if retry {
 		time.AfterFunc(retryNotify, s.changes.trigger)
 	}
 }
 
+// wereShown reports whether a list was shown before.
+func (s *shownLists) wereShown(l upstream.List) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown[l] != nil
+}
+
+// refresh shows the lists that wanted accepts. It returns the methods of the list_changed
+// notifications about those that have changed, and sends them to the listen requests.
+func (s *shownLists) refresh(wanted func(upstream.List) bool) (methods []string) {
+	for l := range upstream.Lists {
+		if !wanted(l) {
+			continue
+		}
+		// One notification covers resources and their templates.
+		if _, changed := s.show(l, false); changed && !slices.Contains(methods, l.Changed()) {
+			methods = append(methods, l.Changed())
+		}
+	}
+	for _, method := range methods {
+		s.publish(method)
+	}
+	return methods
+}
+
+// publish sends a list_changed to the listen requests of all clients that share the session.
+func (s *shownLists) publish(method string) {
+	s.s.subscriptions.publish(method, nil, func(o *listener) bool { return slices.Contains(o.changes, method) })
+}
+
 // show returns the current list; listing means that the client asked for it. changed reports
-// whether a list was shown before and differed in any byte. If so, the listen requests of all
-// clients that share the session are sent a list_changed.
+// whether a list was shown before and differed in any byte.
 func (s *shownLists) show(l upstream.List, listing bool) (now []byte, changed bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	now = mergedList(s.s, l, listing)
 	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
 	s.shown[l] = now
-	s.mu.Unlock()
-	if changed {
-		s.s.subscriptions.publish(l.Changed(), nil, func(o *listener) bool { return slices.Contains(o.changes, l.Changed()) })
-	}
 	return now, changed
 }
 
@@ -92,7 +107,10 @@ func listHandler(l upstream.List) handler {
 			return outcome{err: err}
 		}
 		x.s.awaitOffers(x.ctx)
-		items, _ := x.s.lists.show(l, true)
+		items, changed := x.s.lists.show(l, true)
+		if changed {
+			x.s.lists.publish(l.Changed())
+		}
 		return ownOutcome(slices.Concat([]byte(`{"`+l.Member()+`":[`), items, []byte("]}")))
 	}
 }

@@ -115,6 +115,35 @@ func TestChangeWhileListenBegins(t *testing.T) {
 	})
 }
 
+// If resources and their templates change, a listen request gets one list_changed for both.
+func TestResourcesAndTemplatesChange(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d, _ := changeable(t)
+		n := proxy.Begin(d.proxy, front.Client{})
+		defer n.End(front.ErrEnded)
+		to := newOutlet()
+		for i, r := range [][2]string{
+			{"resources/list", `{}`}, {"resources/templates/list", `{}`},
+			{"subscriptions/listen", `{"notifications":{"resourcesListChanged":true}}`},
+		} {
+			accept(t, n, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, i, r[0], withMeta(r[1], able, "")), to)
+			if m := to.next(); m.Method == "" && !strings.Contains(string(m.Result), "foe://") {
+				t.Fatalf("%s: got %s", r[0], m.Raw)
+			}
+		}
+		synctest.Wait()
+		o := withoutPrefetch(defaults(t))
+		o.Upstreams = nil
+		d.proxy.Apply(o)
+		if m := to.next(); m.Method != "notifications/resources/list_changed" {
+			t.Errorf("got %s", m.Raw)
+		}
+		if m := to.next(); m.Raw != nil {
+			t.Errorf("then got %s", m.Raw)
+		}
+	})
+}
+
 // A client that cannot be told of a changed list, as it does not read, is told later, once.
 func TestChangeWhileClientDoesNotRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -69,11 +69,7 @@ func serveListen(x *request) outcome {
 	}
 	sendNotification(x.s.srv.log, x.stream.out, "notifications/subscriptions/acknowledged", acknowledgement)
 	x.stream.mu.Unlock()
-	for list := range upstream.Lists {
-		if slices.Contains(l.changes, list.Changed()) {
-			x.s.lists.show(list, false) // a later change of the list is notified
-		}
-	}
+	x.s.lists.refresh(func(list upstream.List) bool { return slices.Contains(l.changes, list.Changed()) }) // later changes are notified
 	select {
 	case <-x.ctx.Done():
 	case <-x.s.lifecycle.draining.Done():
