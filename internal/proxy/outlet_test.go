@@ -144,6 +144,53 @@ func TestResourcesAndTemplatesChange(t *testing.T) {
 	})
 }
 
+// The resources of a listen request are watched with one request at a stateless server.
+func TestListenToManyResources(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := newFoe(nil).of("stateless")
+		served, listens := f.rest, make(chan string, 1000)
+		f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Mcp-Method") == "subscriptions/listen" {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				listens <- string(body)
+			}
+			served.ServeHTTP(w, r)
+		})
+		d, to := beset(t, f, withoutPrefetch(defaults(t))), newOutlet()
+		n := proxy.Begin(d.proxy, front.Client{})
+		defer n.End(front.ErrEnded)
+		request := func(id, method, params string) {
+			accept(t, n, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":`+withMeta(params, able, "")+`}`, to)
+			to.next()
+			synctest.Wait()
+		}
+		request("1", "tools/list", "{}")
+		for len(listens) > 0 {
+			<-listens // for changes of lists
+		}
+		var uris []string
+		for i := range 100 {
+			uris = append(uris, fmt.Sprintf("foe://%02d", i))
+		}
+		request("2", "subscriptions/listen", `{"notifications":{"resourceSubscriptions":`+string(jsonrpc.Marshal(uris))+`}}`)
+		if n := len(listens); n != 1 {
+			t.Fatalf("got %d requests, want 1", n)
+		}
+		if got := <-listens; strings.Count(got, "foe://") != 100 {
+			t.Errorf("got %s", got)
+		}
+		accept(t, n, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, to)
+		synctest.Wait()
+		if n := len(listens); n != 1 {
+			t.Fatalf("at its end, got %d requests, want 1", n)
+		}
+		if got := <-listens; strings.Contains(got, "foe://") {
+			t.Errorf("at its end, got %s", got)
+		}
+	})
+}
+
 // A client that cannot be told of a changed list, as it does not read, is told later, once.
 func TestChangeWhileClientDoesNotRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -16,8 +16,10 @@ import (
 // handshake era, one for each of the proxy's own resources that the client has subscribed
 // to. Leases hold the servers' resources that such a client has subscribed to.
 type subscriptions struct {
-	mu   sync.Mutex // also held while leases' watches change
-	open []*listener
+	mu     sync.Mutex // also held while leases' watches change
+	open   []*listener
+	wanted map[string]int // resource → number of subscriptions to it
+	size   int            // assumed bytes of all subscriptions to resources
 }
 
 // listener receives the notifications that a client has subscribed to.
@@ -33,25 +35,36 @@ const (
 	subscriptionSize = 128     // assumed bytes of a subscription besides its URI
 )
 
-// fullLocked returns an error if subscriptions to more resources would exceed the session's maximum.
-func (s *subscriptions) fullLocked(in *session, more ...string) error {
-	var uris []string
-	for _, l := range in.leases.current() {
-		uris = append(uris, l.Watches()...)
-	}
-	slices.Sort(uris)
-	uris = slices.Compact(uris) // several servers may have the resource
-	for _, l := range s.open {
-		uris = append(uris, l.uris...)
-	}
-	size := 0
-	for _, uri := range append(uris, more...) {
+// addLocked adds a subscription to each resource, or returns an error if the session's subscriptions
+// would exceed their maximum.
+func (s *subscriptions) addLocked(uris ...string) error {
+	size := s.size
+	for _, uri := range uris {
 		size += len(uri) + subscriptionSize
 	}
 	if size > maxSubscribed {
 		return fmt.Errorf("too many subscriptions to resources: they take more than %d MiB; end others first", maxSubscribed>>20)
 	}
+	s.size = size
+	for _, uri := range uris {
+		s.wanted[uri]++
+	}
 	return nil
+}
+
+// removeLocked removes a subscription to each resource, and returns those without another one.
+func (s *subscriptions) removeLocked(uris ...string) (last []string) {
+	for _, uri := range uris {
+		if s.wanted[uri] == 0 {
+			continue // a client that mixes the eras has ended it
+		}
+		s.size -= len(uri) + subscriptionSize
+		if s.wanted[uri]--; s.wanted[uri] == 0 {
+			delete(s.wanted, uri)
+			last = append(last, uri)
+		}
+	}
+	return last
 }
 
 // serveListen serves subscriptions/listen. The request stays open, and its stream carries
@@ -107,17 +120,21 @@ func newListener(x *request, notifications []byte) (l *listener, honoured []byte
 func (s *subscriptions) begin(l *listener, in *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.fullLocked(in, l.uris...); err != nil {
+	if err := s.addLocked(l.uris...); err != nil {
 		return err
 	}
 	s.open = append(s.open, l)
+	leases, at := in.leases.current(), make(map[*sessionLease][]string)
 	for _, uri := range l.uris {
 		if _, own := in.view().ownResource(uri); own {
 			continue
 		}
-		for _, lease := range holders(in.leases.current(), uri) {
-			lease.Watch(uri, true)
+		for _, lease := range holders(leases, uri) {
+			at[lease] = append(at[lease], uri)
 		}
+	}
+	for lease, uris := range at {
+		lease.Watch(true, uris...)
 	}
 	return nil
 }
@@ -128,13 +145,9 @@ func (s *subscriptions) end(l *listener, in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = slices.DeleteFunc(s.open, func(o *listener) bool { return o == l })
-	for _, uri := range l.uris {
-		if slices.ContainsFunc(s.open, func(o *listener) bool { return slices.Contains(o.uris, uri) }) {
-			continue
-		}
-		for _, lease := range watching(in.leases.current(), uri) {
-			lease.Watch(uri, false)
-		}
+	last := s.removeLocked(l.uris...)
+	for _, lease := range in.leases.current() {
+		lease.Watch(false, last...)
 	}
 }
 
@@ -146,10 +159,12 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 	in, s := x.s, &x.s.subscriptions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if wanted {
-		if err := s.fullLocked(in, uri); err != nil {
+	if had := s.wanted[uri] > 0; wanted && !had {
+		if err := s.addLocked(uri); err != nil {
 			return err
 		}
+	} else if had && !wanted {
+		s.removeLocked(uri)
 	}
 	if _, own := x.view.ownResource(uri); own {
 		x.handler = serveEmpty
@@ -165,31 +180,39 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 	}
 	answers := make([]<-chan error, len(at))
 	for i, l := range at {
-		answers[i] = l.Watch(uri, wanted)
+		answers[i] = l.Watch(wanted, uri)[uri]
 	}
 	x.handler = func(x *request) outcome {
-		refusal, refusals := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}, 0
+		refusal := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
+		var refusing []*sessionLease
 		for i, answer := range answers {
 			if answer == nil { // nothing was sent
 				continue
 			}
 			if refused, ok := (<-answer).(*jsonrpc.Error); ok { // after any other error, the subscription is sent to the next connection
 				refusal = refused
-				refusals++
-				at[i].Watch(uri, false)
+				refusing = append(refusing, at[i])
 			}
 		}
-		if wanted && refusals == len(at) {
-			return outcome{err: refusal}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, l := range refusing {
+			l.Watch(false, uri)
 		}
-		return serveEmpty(x)
+		if !wanted || len(refusing) < len(at) {
+			return serveEmpty(x)
+		}
+		if len(watching(in.leases.current(), uri)) == 0 { // else the client has subscribed again
+			s.removeLocked(uri)
+		}
+		return outcome{err: refusal}
 	}
 	return nil
 }
 
 // watching returns the leases that are subscribed to a resource.
 func watching(leases []*sessionLease, uri string) []*sessionLease {
-	return filterLeases(leases, func(l *sessionLease) bool { return slices.Contains(l.Watches(), uri) })
+	return filterLeases(leases, func(l *sessionLease) bool { return l.Watches(uri) })
 }
 
 // publish sends a notification to every listener that wants it, and reports whether there

@@ -185,7 +185,7 @@ func (in *instance) listenParams() []byte {
 			wanted[l.Capability()+"ListChanged"] = true
 		}
 	}
-	if uris := in.watched(in.sessions()...); len(uris) > 0 {
+	if uris := in.watched(); len(uris) > 0 {
 		wanted["resourceSubscriptions"] = uris
 	}
 	if len(wanted) == 0 {

@@ -162,10 +162,10 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 		return 0, nil, err
 	}
 	began := time.Now()
-	in.sendSettings(c, false) // before any waiting call is sent
+	in.sendSettings(c) // before any waiting call is sent
 	in.setState(c, nil, nil)
-	in.sendSettings(c, false) // settings that changed meanwhile
-	in.listen(c)              // before the lists are read, so that no change is missed
+	in.sendSettings(c) // settings that changed meanwhile
+	in.listen(c)       // before the lists are read, so that no change is missed
 	in.serveLists(ctx, c)
 	in.disconnected(c)
 	return time.Since(began), nil, context.Cause(ctx)

@@ -89,7 +89,7 @@ func TestNotificationsInvalidate(t *testing.T) {
 				})
 				defer l.Close()
 				l.AwaitOffer(t.Context())
-				l.Watch("web://a", true)
+				l.Watch(true, "web://a")
 				if _, err := callEcho(t.Context(), l); err != nil {
 					t.Fatal(err)
 				}

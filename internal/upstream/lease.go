@@ -115,10 +115,11 @@ func (l *Lease) Close() {
 	in := l.in
 	in.mu.Lock()
 	in.leases = slices.DeleteFunc(slices.Clone(in.leases), func(other *Lease) bool { return other == l })
-	shared, watched := len(in.leases) > 0, len(l.uris) > 0
+	shared, uris := len(in.leases) > 0, slices.Collect(maps.Keys(l.uris))
 	in.mu.Unlock()
 	if shared {
-		in.sendSettings(in.live(), watched)
+		in.sendLevel(in.live())
+		in.sendWatches(in.live(), uris)
 	}
 	in.up.release(in)
 }
@@ -149,7 +150,7 @@ func (l *Lease) SetLevel(level string) {
 		l.in.mu.Lock()
 		l.level = level
 		l.in.mu.Unlock()
-		l.in.sendSettings(l.in.live(), false)
+		l.in.sendLevel(l.in.live())
 	}
 }
 
@@ -181,35 +182,52 @@ func (in *instance) logLevel() (level string) {
 }
 
 // sendSettings sends c the log level and the subscriptions of all sessions, as far as it has not been
-// sent them, and returns the answer to each change of a subscription by its URI. A stateless server gets
-// the level with each request, and the subscriptions, if they have changed, in a new listen request.
-// c may be nil.
-func (in *instance) sendSettings(c *conn, changed bool) (answers map[string]<-chan error) {
-	if c == nil {
-		return nil
-	}
+// sent them.
+func (in *instance) sendSettings(c *conn) {
 	if c.stateless() {
-		if changed {
-			in.listen(c)
-		}
-		return nil
+		return // listen sends the subscriptions
 	}
-	answers = make(map[string]<-chan error)
+	in.sendLevel(c)
+	c.mu.Lock()
+	sent := slices.Collect(maps.Keys(c.subscribed))
+	c.mu.Unlock()
+	in.sendWatches(c, append(sent, in.watched()...))
+}
+
+// sendLevel sends c the log level, unless it has been sent. A stateless server gets the level with each
+// request. c may be nil.
+func (in *instance) sendLevel(c *conn) {
+	if c == nil || c.stateless() {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if level := in.logLevel(); level != "" && level != c.level && in.offer.Load().Has("logging") {
 		c.level = level
 		c.sendSetting("logging/setLevel", "level", level)
 	}
-	wanted := in.watched(in.sessions()...)
-	for _, uri := range wanted {
-		if !c.subscribed[uri] {
+}
+
+// sendWatches sends c whether any session watches the given resources, as far as it has not been sent
+// that, and returns the answer to each change by its URI. A stateless server gets all subscriptions in a
+// new listen request. c may be nil.
+func (in *instance) sendWatches(c *conn, uris []string) (answers map[string]<-chan error) {
+	switch {
+	case c == nil || len(uris) == 0:
+		return nil
+	case c.stateless():
+		in.listen(c)
+		return nil
+	}
+	answers = make(map[string]<-chan error)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, uri := range uris {
+		switch wanted := in.isWatched(uri); {
+		case wanted && !c.subscribed[uri]:
 			c.subscribed[uri] = true
 			answers[uri] = c.sendSetting("resources/subscribe", "uri", uri)
-		}
-	}
-	for uri := range c.subscribed {
-		if _, found := slices.BinarySearch(wanted, uri); !found {
+		case !wanted && c.subscribed[uri]:
 			delete(c.subscribed, uri)
 			answers[uri] = c.sendSetting("resources/unsubscribe", "uri", uri)
 		}
@@ -217,11 +235,12 @@ func (in *instance) sendSettings(c *conn, changed bool) (answers map[string]<-ch
 	return answers
 }
 
-// Watch subscribes the session to a resource, also after restarts, or ends the subscription. It
-// returns a channel that receives nil or the server's error, or nil if nothing was sent: there is no
-// live connection, the server is stateless, or another session watches the resource too.
-func (l *Lease) Watch(uri string, on bool) (answer <-chan error) {
-	return l.in.sendSettings(l.in.live(), l.setWatched(uri, on))[uri]
+// Watch subscribes the session to resources, also after restarts, or ends the subscriptions. It
+// returns for each URI a channel that receives nil or the server's error. There is none if nothing was
+// sent: there is no live connection, the server is stateless, or another session watches the resource too.
+func (l *Lease) Watch(on bool, uris ...string) (answers map[string]<-chan error) {
+	differ := slices.DeleteFunc(slices.Clone(uris), func(uri string) bool { return !l.setWatched(uri, on) })
+	return l.in.sendWatches(l.in.live(), differ)
 }
 
 // setWatched sets whether the session watches a resource. It reports whether that is new, and for
@@ -237,18 +256,33 @@ func (l *Lease) setWatched(uri string, on bool) (differs bool) {
 		return true
 	}
 	delete(l.uris, uri)
-	return !slices.ContainsFunc(l.in.leases, func(other *Lease) bool { return other.uris[uri] })
+	return !l.in.watchedLocked(uri)
 }
 
-// Watches returns the URIs that the session subscribed to.
-func (l *Lease) Watches() []string { return l.in.watched(l) }
+// Watches reports whether the session subscribed to a resource.
+func (l *Lease) Watches(uri string) bool {
+	l.in.mu.Lock()
+	defer l.in.mu.Unlock()
+	return l.uris[uri]
+}
 
-// watched returns the resources watched by the sessions of the given leases, sorted.
-func (in *instance) watched(of ...*Lease) []string {
+// isWatched reports whether any session watches a resource.
+func (in *instance) isWatched(uri string) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.watchedLocked(uri)
+}
+
+func (in *instance) watchedLocked(uri string) bool {
+	return slices.ContainsFunc(in.leases, func(l *Lease) bool { return l.uris[uri] })
+}
+
+// watched returns the resources that any session watches, sorted.
+func (in *instance) watched() []string {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	all := make(map[string]bool)
-	for _, l := range of {
+	for _, l := range in.leases {
 		maps.Copy(all, l.uris)
 	}
 	return slices.Sorted(maps.Keys(all))
