@@ -1,25 +1,24 @@
 package secret
 
 import (
-	"regexp"
 	"strings"
 )
 
 var (
 	// assignment matches a name and the sign after it: name=value, "name": "value",
 	// --name value, <name>value</name>.
-	assignment = regexp.MustCompile("(-{0,2}[A-Za-z_][\\w.-]{0,63})" +
+	assignment = lazy("(-{0,2}[A-Za-z_][\\w.-]{0,63})" +
 		"(\\\\{0,3}[\"'`]?[\\])]?[ \\t]{0,8}(?:=>|==?|:=|:)[ \\t]{0,8}|>|[ \\t]{1,8})")
-	quote   = regexp.MustCompile("^\\\\{0,3}[\"'`]")
-	line    = regexp.MustCompile("^[^\\r\\n\"'`\\\\<]*")
-	element = regexp.MustCompile(`^[^<]*`)
-	plain   = regexp.MustCompile("^[^\\s\"'`&;<\\\\]*")
-	lineEnd = regexp.MustCompile("^[ \\t,;)\\]}]*(?:[\\r\\n\"'`\\\\]|$)")
+	quote   = lazy("^\\\\{0,3}[\"'`]")
+	line    = lazy("^[^\\r\\n\"'`\\\\<]*")
+	element = lazy(`^[^<]*`)
+	plain   = lazy("^[^\\s\"'`&;<\\\\]*")
+	lineEnd = lazy("^[ \\t,;)\\]}]*(?:[\\r\\n\"'`\\\\]|$)")
 	// wholeArgument matches what may precede a name if the rest of the argument is its
 	// value.
-	wholeArgument = regexp.MustCompile(`^-{0,2}(?:[A-Za-z][A-Za-z0-9_.-]*[=:] ?-{0,2})*$`)
-	option        = regexp.MustCompile(`^(?:-[A-Za-z]|--[a-z][a-z0-9-]*(?:=.*)?)$`)
-	notValue      = regexp.MustCompile(`^[-[{|]|[()\[{]`) // of a program
+	wholeArgument = lazy(`^-{0,2}(?:[A-Za-z][A-Za-z0-9_.-]*[=:] ?-{0,2})*$`)
+	option        = lazy(`^(?:-[A-Za-z]|--[a-z][a-z0-9-]*(?:=.*)?)$`)
+	notValue      = lazy(`^[-[{|]|[()\[{]`) // of a program
 )
 
 const (
@@ -33,7 +32,7 @@ func assigned(s string, strict bool) (found []Span) {
 		return nil
 	}
 	end := 0 // of the last value
-	for _, at := range assignment.FindAllStringSubmatchIndex(s, -1) {
+	for _, at := range assignment().FindAllStringSubmatchIndex(s, -1) {
 		name, sign, from := s[at[2]:at[3]], s[at[4]:at[5]], at[1]
 		before, rest := s[:at[2]], s[from:min(len(s), from+maxValue)]
 		if at[0] < end || !isAssignment(before, sign, rest) {
@@ -52,7 +51,7 @@ func assigned(s string, strict bool) (found []Span) {
 			continue
 		}
 		mark, value := valueOf(rest, sign, k)
-		if strict && !blank && wholeArgument.MatchString(before) {
+		if strict && !blank && wholeArgument().MatchString(before) {
 			mark, value = "", rest
 		}
 		from += len(mark)
@@ -60,9 +59,9 @@ func assigned(s string, strict bool) (found []Span) {
 		place := place{
 			quoted: mark != "",
 			direct: blank || sign == "=" || sign == ">" && (k.how == "always" || strings.HasPrefix(after, "</")),
-			last:   lineEnd.MatchString(after) && (k.how == "always" || strings.Contains(sign, ":")),
+			last:   lineEnd().MatchString(after) && (k.how == "always" || strings.Contains(sign, ":")),
 		}
-		secret := k.isSecret(judged) && k.inText(judged, place) && (!blank || !option.MatchString(judged))
+		secret := k.isSecret(judged) && k.inText(judged, place) && (!blank || !option().MatchString(judged))
 		if secret || strict && !harmless(judged) {
 			end = from + len(value)
 			found = append(found, Span{from, end, name, k.rule})
@@ -78,8 +77,8 @@ func isAssignment(before, sign, rest string) bool {
 		strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, ":"), // ://, ::
 		strings.HasPrefix(sign, ":") && strings.HasSuffix(before, ":"),
 		sign == ">" && !strings.HasSuffix(before, "<"),
-		strings.Contains(sign, "=>") && !quote.MatchString(rest),                         // token => token.value
-		quote.MatchString(rest) && strings.HasSuffix(before, rest[:1]) && len(sign) == 1: // "PWD=" + x
+		strings.Contains(sign, "=>") && !quote().MatchString(rest),                         // token => token.value
+		quote().MatchString(rest) && strings.HasSuffix(before, rest[:1]) && len(sign) == 1: // "PWD=" + x
 		return false
 	}
 	return true
@@ -88,17 +87,17 @@ func isAssignment(before, sign, rest string) bool {
 // valueOf returns the value at the beginning of a text, after a sign, and the quote
 // before it.
 func valueOf(rest, sign string, k kind) (mark, value string) {
-	mark = quote.FindString(rest)
+	mark = quote().FindString(rest)
 	switch {
 	case mark != "":
 		value = rest[len(mark):]
 		return mark, value[:closing(value, mark)]
 	case sign == ">":
-		return "", element.FindString(rest)
+		return "", element().FindString(rest)
 	case k.how == "header":
-		return "", line.FindString(rest)
+		return "", line().FindString(rest)
 	}
-	if value = plain.FindString(rest); !strings.Contains(value, "${") {
+	if value = plain().FindString(rest); !strings.Contains(value, "${") {
 		value = strings.TrimRight(value, ",.)]}")
 	}
 	return "", value
@@ -121,12 +120,12 @@ func (k kind) inText(s string, at place) bool {
 		return strings.ContainsAny(s, "0123456789=") || len(strings.Fields(s)) == 2
 	case at.quoted:
 		return true
-	case notValue.MatchString(s) && s[0] != '[' || rules().types.MatchString(s) || isNamed && !mixed(s):
+	case notValue().MatchString(s) && s[0] != '[' || rules().types.MatchString(s) || isNamed && !mixed(s):
 		return false
 	case at.direct || k.how == "likely" || k.how == "digits":
 		return true
 	}
-	return mixed(s) || at.last || k.how == "always" && hasDigits.MatchString(s)
+	return mixed(s) || at.last || k.how == "always" && hasDigits().MatchString(s)
 }
 
 // closing returns the offset of the closing quote, or the length of the text. A quote
@@ -151,17 +150,17 @@ func isOption(s string) bool { return strings.HasPrefix(s, "-") && !strings.Cont
 // [Text]: the caller only moves it to a place where it works as well. A character of the
 // plane 15, which is for private use, represents a part that is not secret.
 func Find(s, before string) []Span {
-	if k := classify(before).how; k != "" && k != "never" && isOption(before) && !option.MatchString(s) && !harmless(s) {
+	if k := classify(before).how; k != "" && k != "never" && isOption(before) && !option().MatchString(s) && !harmless(s) {
 		return []Span{{To: len(s), Name: before}}
 	}
 	return find(s, true)
 }
 
-var noSecret = regexp.MustCompile(`^\s*(?:(?i)true|false|yes|no|on|off|none|null|[01]|` +
+var noSecret = lazy(`^\s*(?:(?i)true|false|yes|no|on|off|none|null|[01]|` +
 	`(?:~|\.{0,2}/|[A-Za-z]:[\\/])[^\s=&;,]*\.[A-Za-z]{2,5})?\s*$`)
 
 // harmless reports whether a value is not secret in spite of its name: it is empty, a
 // boolean, the path of a file, or only a variable.
 func harmless(value string) bool {
-	return noSecret.MatchString(value) || placeholder.MatchString(value)
+	return noSecret().MatchString(value) || placeholder().MatchString(value)
 }

@@ -101,7 +101,7 @@ func scrubArray(list *hujson.Array, k kind) {
 	for i := range list.Elements {
 		e, own := &list.Elements[i], k
 		s, ok := literal(*e)
-		if i > 0 && !option.MatchString(s) {
+		if i > 0 && !option().MatchString(s) {
 			if before, _ := literal(list.Elements[i-1]); isOption(before) {
 				own = classify(before)
 			}

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"html"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +59,7 @@ func knownForms(values []string) (known []string) {
 }
 
 var (
-	percent = regexp.MustCompile(`%[0-9A-F]{2}`)
+	percent = lazy(`%[0-9A-F]{2}`)
 	markup  = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`) // as Go writes them in JSON
 )
 
@@ -76,7 +75,7 @@ func encodings(v string) []string {
 		all = append(all, s, jsonText(s))
 	}
 	for _, s := range all {
-		all = append(all, percent.ReplaceAllStringFunc(s, strings.ToLower))
+		all = append(all, percent().ReplaceAllStringFunc(s, strings.ToLower))
 	}
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 { // bytes before the value in its group of three
@@ -168,21 +167,21 @@ type Armor struct{ left int }
 const maxKeyLines = 256 // a key of 16,384 bits has 200
 
 var (
-	armorBegin = regexp.MustCompile(`-----BEGIN [^-]*PRIVATE KEY[^-]*-----[ \t\r\n"',]*$`)
+	armorBegin = lazy(`-----BEGIN [^-]*PRIVATE KEY[^-]*-----[ \t\r\n"',]*$`)
 	// armorLine is a header, or ends in base64. After other text, such as a log's prefix,
 	// a few letters of base64 are not enough.
-	armorLine = regexp.MustCompile(`-----END |^\s*(?:(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash):.*|` +
+	armorLine = lazy(`-----END |^\s*(?:(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash):.*|` +
 		`[A-Za-z0-9+/=]*|.*(?:[^A-Za-z0-9+/=]|^)(?:[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]+=+))["',]*\s*$`)
 )
 
 // Body reports whether a line belongs to a private key that began on an earlier line. It
 // must be called with every line. Text masks the key's first line.
 func (a *Armor) Body(line []byte) bool {
-	if armorBegin.Match(line) {
+	if armorBegin().Match(line) {
 		a.left = maxKeyLines
 		return false
 	}
-	body := a.left > 0 && armorLine.Match(line)
+	body := a.left > 0 && armorLine().Match(line)
 	a.left--
 	if !body || bytes.Contains(line, []byte("-----END ")) {
 		a.left = 0

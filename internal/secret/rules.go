@@ -12,6 +12,11 @@ import (
 //go:embed rules.txt
 var rulesFile string
 
+// lazy returns an expression that is compiled in its first call: many processes use none.
+func lazy(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 // finder finds secrets of one shape.
 type finder struct {
 	rule   string
@@ -62,8 +67,7 @@ var rules = sync.OnceValue(func() (r struct {
 			f[3] = `(?:^|[^A-Za-z0-9])((?:` + prefixes + `)` + f[3] + `)`
 			fallthrough
 		case "match", "argument":
-			re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(f[3]) })
-			r.finders = append(r.finders, finder{f[1], f[4:], re, checks[f[2]], f[0] == "argument"})
+			r.finders = append(r.finders, finder{f[1], f[4:], lazy(f[3]), checks[f[2]], f[0] == "argument"})
 		case "name":
 			names = append(names, f)
 		case "words":
@@ -85,8 +89,8 @@ var rules = sync.OnceValue(func() (r struct {
 const maxName = 64 // bytes at the end of a name that are examined
 
 var (
-	humps     = regexp.MustCompile(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
-	nonLetter = regexp.MustCompile(`[^A-Za-z]+`)
+	humps     = lazy(`([a-z0-9])([A-Z])|([A-Z])([A-Z][a-z])`)
+	nonLetter = lazy(`[^A-Za-z]+`)
 )
 
 // classify returns the kind of a name, written like_this, like-this, likeThis or
@@ -97,8 +101,8 @@ func classify(name string) kind {
 	if !slices.ContainsFunc(rules().stems, hasStem) { // most names
 		return kind{}
 	}
-	name = humps.ReplaceAllString(name[max(0, len(name)-maxName):], "${1}${3}_${2}${4}")
-	name = strings.ToLower("_" + strings.Trim(nonLetter.ReplaceAllString(name, "_"), "_") + "_")
+	name = humps().ReplaceAllString(name[max(0, len(name)-maxName):], "${1}${3}_${2}${4}")
+	name = strings.ToLower("_" + strings.Trim(nonLetter().ReplaceAllString(name, "_"), "_") + "_")
 	for _, n := range rules().names {
 		if n.re.MatchString(name) {
 			return n.kind
@@ -113,29 +117,29 @@ func (k kind) isStrong() bool { return k.how == "always" || k.how == "token" || 
 var (
 	// placeholder matches texts in place of a secret, or a reference to one: ****, ${TOKEN},
 	// $TOKEN, <token>, {{ token }}, %TOKEN%, a mark.
-	placeholder = regexp.MustCompile(`(?s)^(?:[*•x.\x{F0000}-\x{FFFFD}]*|(?:\$\{[^}]*\})+|\$\(.*|\$[A-Z_0-9]+|` +
+	placeholder = lazy(`(?s)^(?:[*•x.\x{F0000}-\x{FFFFD}]*|(?:\$\{[^}]*\})+|\$\(.*|\$[A-Z_0-9]+|` +
 		`<.*>|\{\{.*|%.|%[A-Z_0-9]+%|\[secret:.*)$`)
 	// anyKey matches values of the plain name "key" that are not secret: of an issue
 	// (PROJ-1234), an id, a path.
-	anyKey     = regexp.MustCompile(`[/:.,]|^[A-Z0-9_]+-[0-9]+$|^[0-9A-Fa-f-]{36}$`)
-	notToken   = regexp.MustCompile(`^(?:/.*|[A-Za-z]:\\.*|(?s).*\s.*\s.*\s.*|(?s).*[\r\n\t].*)$`)
-	account    = regexp.MustCompile(`^[^\x00-\x1f]*:[^\x00-\x1f]*$`)
-	fewDigits  = regexp.MustCompile(`^[0-9]{3,12}$`)
-	hasDigits  = regexp.MustCompile(`[0-9]`)
-	hasLetters = regexp.MustCompile(`[A-Za-z]`)
+	anyKey     = lazy(`[/:.,]|^[A-Z0-9_]+-[0-9]+$|^[0-9A-Fa-f-]{36}$`)
+	notToken   = lazy(`^(?:/.*|[A-Za-z]:\\.*|(?s).*\s.*\s.*\s.*|(?s).*[\r\n\t].*)$`)
+	account    = lazy(`^[^\x00-\x1f]*:[^\x00-\x1f]*$`)
+	fewDigits  = lazy(`^[0-9]{3,12}$`)
+	hasDigits  = lazy(`[0-9]`)
+	hasLetters = lazy(`[A-Za-z]`)
 )
 
 // isSecret reports whether a text is a secret under a name of kind k.
 func (k kind) isSecret(s string) bool {
 	switch {
-	case placeholder.MatchString(s):
+	case placeholder().MatchString(s):
 		return false
 	case k.how == "token":
-		return !notToken.MatchString(s) && !rules().types.MatchString(s)
+		return !notToken().MatchString(s) && !rules().types.MatchString(s)
 	case k.how == "likely":
-		return looksRandom(s) && (k.rule != "key" || mixed(s) && !anyKey.MatchString(s))
+		return looksRandom(s) && (k.rule != "key" || mixed(s) && !anyKey().MatchString(s))
 	case k.how == "digits":
-		return fewDigits.MatchString(s)
+		return fewDigits().MatchString(s)
 	case k.rule == "cookie":
 		return strings.Contains(s, "=") || looksRandom(s)
 	}
@@ -150,7 +154,7 @@ func looksRandom(s string) bool {
 }
 
 // mixed reports whether a text has digits and letters.
-func mixed(s string) bool { return hasDigits.MatchString(s) && hasLetters.MatchString(s) }
+func mixed(s string) bool { return hasDigits().MatchString(s) && hasLetters().MatchString(s) }
 
 // dense reports whether a text looks random: it has digits, letters and many different
 // characters.
@@ -160,11 +164,11 @@ func dense(s string) bool {
 	for _, c := range s {
 		seen[c] = true
 	}
-	return mixed(s) && len(hasDigits.FindAllString(s, 2)) == 2 && len(seen) >= min(8, len(s)/2)
+	return mixed(s) && len(hasDigits().FindAllString(s, 2)) == 2 && len(seen) >= min(8, len(s)/2)
 }
 
 // isAccount reports whether a text is base64 of a user, a colon and a password.
 func isAccount(s string) bool {
 	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
-	return err == nil && account.Match(plain)
+	return err == nil && account().Match(plain)
 }

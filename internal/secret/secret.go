@@ -60,7 +60,7 @@ func shaped(s string, strict bool) (found []Span) {
 			for at[0] < 0 { // one group is that of the secret
 				at = at[2:]
 			}
-			if value := s[at[0]:at[1]]; f.check(value) && !placeholder.MatchString(value) {
+			if value := s[at[0]:at[1]]; f.check(value) && !placeholder().MatchString(value) {
 				found = append(found, Span{at[0], at[1], "", f.rule})
 			}
 		}
