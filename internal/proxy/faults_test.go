@@ -284,3 +284,29 @@ func TestSettingsSurviveARestart(t *testing.T) {
 	c.call("update", `{"uri":"frail://a"}`)
 	c.next("notifications/resources/updated")
 }
+
+// If a reload replaces a server, its subscriptions are renewed.
+func TestSubscriptionSurvivesAReload(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		t.Run(era, func(t *testing.T) {
+			srv, up := remote(t, mcptest.Options{Name: "n"})
+			o := options(up, child(t, mcptest.Options{Name: "other"}))
+			s := start(t, o)
+			c := connect(t, s, era)
+			c.tools()
+			if era == handshake {
+				c.request("resources/subscribe", `{"uri":"n://a"}`)
+			} else {
+				c.start("subscriptions/listen", `{"notifications":{"resourceSubscriptions":["n://a"]}}`)
+				c.next("notifications/subscriptions/acknowledged")
+			}
+			subscribed := func() int { return strings.Count(strings.Join(srv.Seen(), ""), `"resources/subscribe"`) }
+			settles(t, "subscribed", func() bool { return subscribed() == 1 })
+			o.Upstreams[0].Fingerprint = "changed"
+			s.Apply(o)
+			settles(t, "subscribed again", func() bool { return subscribed() == 2 })
+			c.call("n__update", `{"uri":"n://a"}`)
+			c.next("notifications/resources/updated")
+		})
+	}
+}

@@ -78,6 +78,9 @@ func (s *session) adoptPolicy() {
 	for _, l := range next {
 		l.SetLevel(s.client.load().LogLevel) // setLevel passes later levels to the leases itself
 	}
+	s.subscriptions.renew(s, filterLeases(next, func(l *sessionLease) bool {
+		return !slices.ContainsFunc(old, func(o *sessionLease) bool { return o.Lease == l.Lease })
+	}))
 	for _, l := range old {
 		if !slices.ContainsFunc(next, func(n *sessionLease) bool { return n.Lease == l.Lease }) {
 			l.Close()

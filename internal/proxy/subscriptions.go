@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -124,19 +125,33 @@ func (s *subscriptions) begin(l *listener, in *session) error {
 		return err
 	}
 	s.open = append(s.open, l)
-	leases, at := in.leases.current(), make(map[*sessionLease][]string)
-	for _, uri := range l.uris {
-		if _, own := in.view().ownResource(uri); own {
+	in.watch(l.uris, func(*sessionLease) bool { return true })
+	return nil
+}
+
+// renew subscribes to the wanted resources at leases that the session did not have before.
+func (s *subscriptions) renew(in *session, fresh []*sessionLease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(fresh) > 0 {
+		in.watch(slices.Collect(maps.Keys(s.wanted)), func(l *sessionLease) bool { return slices.Contains(fresh, l) })
+	}
+}
+
+// watch subscribes to resources at the leases on servers that may have them and for which at returns true.
+func (s *session) watch(uris []string, at func(*sessionLease) bool) {
+	leases, held, v := s.leases.current(), make(map[*sessionLease][]string), s.view()
+	for _, uri := range uris {
+		if _, own := v.ownResource(uri); own {
 			continue
 		}
-		for _, lease := range holders(leases, uri) {
-			at[lease] = append(at[lease], uri)
+		for _, l := range filterLeases(holders(leases, uri), at) {
+			held[l] = append(held[l], uri)
 		}
 	}
-	for lease, uris := range at {
-		lease.Watch(true, uris...)
+	for l, uris := range held {
+		l.Watch(true, uris...)
 	}
-	return nil
 }
 
 // end removes a listen request and unsubscribes from the resources that no other listen
