@@ -301,13 +301,17 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) ([]Item, erro
 	return read, err
 }
 
-// readPages reads all pages of one list.
+// readPages reads all pages of one list, which together may be as long as one message.
 func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 	var params []byte
+	size := 0
 	for range maxPages {
 		result, err := c.ownRequest(ctx, &Request{Method: l.Method(), Params: params, Client: &c.in.client})
 		if err != nil {
 			return nil, err
+		}
+		if size += len(result); size > c.in.up.spec.MaxMessage {
+			return nil, fmt.Errorf("%s: all pages together: %w", l.Method(), &jsonrpc.MessageTooLong{Limit: c.in.up.spec.MaxMessage})
 		}
 		all = append(all, items(l, jsonrpc.Get(result, l.Member()))...)
 		cursor := jsonrpc.Get(result, "nextCursor")

@@ -131,6 +131,25 @@ func TestListsThatFail(t *testing.T) {
 	})
 }
 
+// The pages of a list are bounded together: a server that ignores the cursor would fill the memory.
+func TestListTooLong(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := &lister{site: &site{t: t}, tools: func(w http.ResponseWriter, _ *http.Request, id string, read int32) {
+			replyJSON(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"one","title":%q}],"nextCursor":"%d"}}`, id, strings.Repeat("x", 400), read))
+		}}
+		u, _ := bubbledWith(t, s, Spec{StartTimeout: time.Minute, MaxMessage: 1000}, Options{})
+		l := u.Attach(revision.Client{}, Listener{})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		if n := s.reads.Load(); n != 3 {
+			t.Errorf("got %d requests, want 3", n)
+		}
+		if err := l.Problem(); err == nil || !strings.Contains(err.Error(), "all pages together: message too long: more than the 1000 bytes of max_message_bytes") {
+			t.Errorf("got the problem %v", err)
+		}
+	})
+}
+
 // An item is found by its name, the last of several, and as fast among many as among few.
 func TestFind(t *testing.T) {
 	fastest := func(n int) time.Duration { // of several rounds
