@@ -16,6 +16,8 @@ type host struct {
 
 	calls      []*waiter     // waiting calls, in order of arrival
 	prefetches []*waiter     // waiting prefetches, likewise
+	resuming   []*waiter     // paused calls that wait for a slot, likewise
+	paused     int           // paused calls, which are not counted as in flight
 	stats      HostStats     // its name, and the counts of calls in flight and of 429s
 	harm       time.Duration // total wait of calls for a slot while a prefetch held one
 	harmRead   time.Duration // the part that ReadHarm has returned
@@ -28,10 +30,13 @@ type host struct {
 	prefetchStarts []time.Time // when prefetches began in the last hour, and perhaps before
 }
 
-// dispatch starts the waiting calls that can start, then prefetches, and arms the timer for
-// the rest.
+// dispatch resumes the paused calls that can go on, starts the waiting calls that can start, then
+// prefetches, and arms the timer for the rest.
 func (h *host) dispatch() {
 	now := time.Now()
+	for len(h.resuming) > 0 && h.hasSlot() {
+		h.resuming[0].resume()
+	}
 	for len(h.calls) > 0 && h.take(now) {
 		h.calls[0].end(h.start(false, now), nil)
 	}
@@ -132,7 +137,7 @@ func (h *host) start(prefetch bool, now time.Time) *Slot {
 	if prefetch { // counted as one even if promoted later
 		h.stats.Prefetches++
 	}
-	return &Slot{host: h, prefetch: prefetch, began: now}
+	return &Slot{hosts: h.hosts, host: h, prefetch: prefetch, began: now}
 }
 
 // arm sets the timer for the next token that is waited for. A call that waits for a slot starts
@@ -211,9 +216,9 @@ func (h *host) apply(r Rule) {
 	}
 }
 
-// idle reports whether no call is in flight or waiting.
+// idle reports whether no call is in flight, paused or waiting.
 func (h *host) idle() bool {
-	return h.stats.InFlight == 0 && len(h.calls) == 0 && len(h.prefetches) == 0
+	return h.stats.InFlight == 0 && h.paused == 0 && len(h.calls) == 0 && len(h.prefetches) == 0
 }
 
 // likeNew reports whether the host limits calls and prefetches no more than a new one does.

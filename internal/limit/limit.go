@@ -187,9 +187,9 @@ func (hs *Hosts) forget(may func(h *host) bool) {
 // HostStats is a snapshot of one host.
 type HostStats struct {
 	Host              string
-	InFlight          int       // calls in flight, including prefetches
+	InFlight          int       // calls in flight, including prefetches, but not paused calls
 	Prefetches        int       // of those: begun as prefetches
-	Waiting           int       // waiting calls, including promoted prefetches
+	Waiting           int       // waiting calls, including promoted prefetches and paused calls that go on
 	WaitingPrefetches int       // waiting prefetches
 	LastHour          int       // prefetches begun
 	Limited           int64     // 429s
@@ -206,7 +206,7 @@ func (hs *Hosts) Stats() []HostStats {
 	out := make([]HostStats, 0, len(hs.byName))
 	for _, h := range hs.byName {
 		s := h.stats
-		s.Waiting, s.WaitingPrefetches, s.CoolingUntil = len(h.calls), len(h.prefetches), h.cooling.until
+		s.Waiting, s.WaitingPrefetches, s.CoolingUntil = len(h.calls)+len(h.resuming), len(h.prefetches), h.cooling.until
 		s.LastHour, s.HarmMS = len(h.lastHour(now)), h.harm.Milliseconds()
 		switch {
 		case h.bucket == nil:

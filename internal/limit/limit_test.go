@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,61 @@ func TestRealCallsGoFirst(t *testing.T) {
 
 // TestNoOvertaking: a token that arrives belongs to the waiting call, even before the timer has
 // fired.
+// A paused call gives its slot away. It takes the next free one before calls that have not begun, and
+// goes on without if it is given up or has ended. Of several pauses the last one counts.
+func TestPause(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{github: {Concurrency: 1}})
+		b := make(begun, 10)
+		resume := func(ctx context.Context, slot *limit.Slot, name string) {
+			go func() {
+				slot.Resume(ctx)
+				b <- name
+			}()
+			synctest.Wait()
+		}
+		want := func(names ...string) {
+			t.Helper()
+			synctest.Wait()
+			if diff := cmp.Diff(names, b.order()); diff != "" {
+				t.Errorf("want (-), got (+):\n%s", diff)
+			}
+		}
+		first := enter(t, h, github)
+		b.real(t, h, "second", time.Second)
+		b.real(t, h, "third", time.Second)
+		want()
+		first.Pause()
+		first.Pause()
+		want("second")
+		resume(t.Context(), first, "one of two")
+		want("one of two")
+		resume(t.Context(), first, "first")
+		want()
+		time.Sleep(time.Second)
+		want("first")
+		first.Pause()
+		want("third")
+		gone, leave := context.WithCancel(t.Context())
+		resume(gone, first, "given up")
+		leave()
+		want("given up")
+		if n := h.Stats()[0].InFlight; n != 2 {
+			t.Errorf("got %d calls in flight, want the one that was given up too", n)
+		}
+		first.Pause()
+		resume(t.Context(), first, "ended")
+		first.Leave(good)
+		want("ended")
+		first.Pause()
+		first.Resume(t.Context())
+		time.Sleep(time.Second)
+		if s := h.Stats()[0]; s.InFlight+s.Waiting != 0 {
+			t.Errorf("calls left: %+v", s)
+		}
+	})
+}
+
 func TestNoOvertaking(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 1}})

@@ -45,11 +45,29 @@ func (l *ledger) enters(from time.Duration, real, entered bool) {
 		l.prefetches = append(l.prefetches, l.now())
 	}
 	if entered {
-		l.inFlight++
+		l.workLocked()
 	}
+}
+
+// workLocked records that a call begins or goes on.
+func (l *ledger) workLocked() {
+	l.inFlight++
 	if l.rule.Concurrency > 0 && l.inFlight > l.rule.Concurrency {
 		l.t.Errorf("%v: %d calls at once, want at most %d", l.now(), l.inFlight, l.rule.Concurrency)
 	}
+}
+
+// pauses records a pause of a call.
+func (l *ledger) pauses(slot *limit.Slot, pause time.Duration) {
+	l.mu.Lock()
+	l.inFlight--
+	l.mu.Unlock()
+	slot.Pause()
+	time.Sleep(pause)
+	slot.Resume(l.t.Context())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.workLocked()
 }
 
 func (l *ledger) leaves(slot *limit.Slot, v limit.Outcome) {
@@ -133,6 +151,10 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	l.enters(from, real, err == nil)
 	if err == nil {
 		time.Sleep(hold)
+		if rnd.IntN(4) == 0 {
+			l.pauses(slot, hold)
+			time.Sleep(hold)
+		}
 		l.leaves(slot, outcome)
 	}
 }

@@ -13,6 +13,9 @@ var mutants = []mutant.Mutant{
 	{Name: "slots", Says: "calls at once", Cuts: []mutant.Cut{
 		{In: "limit", Call: "host.hasSlot", Under: []string{"host.take"}, Becomes: mutant.True},
 	}},
+	{Name: "the slot of a paused call", Says: "waits for nothing", Cuts: []mutant.Cut{
+		{In: "limit", Call: "host.dispatch", Under: []string{"Slot.Pause"}, Becomes: mutant.Nothing},
+	}},
 	{Name: "tokens", Says: "want at most", Cuts: []mutant.Cut{
 		{In: "limit", Compare: "host.bucket", Under: []string{"host.take"}, Becomes: mutant.True},
 	}},

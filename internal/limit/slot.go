@@ -16,9 +16,11 @@ var (
 
 // Slot is a call in flight.
 type Slot struct {
+	hosts    *Hosts
 	host     *host // nil after Leave
 	prefetch bool
 	began    time.Time
+	paused   int // number of Pauses without their Resume
 }
 
 // Outcome is what the result of a call says about its host.
@@ -31,12 +33,20 @@ type Outcome struct {
 // Leave ends the call. It must be called exactly once for each slot. It reports whether to publish
 // the outcome to other replicas: a 429 of a remote host, unless one was known when the call began.
 func (s *Slot) Leave(v Outcome) (publish bool) {
-	hosts := s.host.hosts
-	hosts.mu.Lock()
-	defer hosts.mu.Unlock()
+	s.hosts.mu.Lock()
+	defer s.hosts.mu.Unlock()
 	h := s.host
 	s.host = nil // so that a second Leave panics
-	h.stats.InFlight--
+	if s.paused == 0 {
+		h.stats.InFlight--
+	} else {
+		h.paused--
+		for _, w := range slices.Clone(h.resuming) {
+			if w.slot == s {
+				w.end(s, nil)
+			}
+		}
+	}
 	if s.prefetch {
 		h.stats.Prefetches--
 	}
@@ -48,7 +58,7 @@ func (s *Slot) Leave(v Outcome) (publish bool) {
 	case !v.Failed && !s.began.Before(h.cooling.until): // a success after the cool-down
 		h.cooling.until, h.cooling.backOff = time.Time{}, 0
 	}
-	if len(h.calls) > 0 || len(h.prefetches) > 0 {
+	if len(h.calls)+len(h.prefetches)+len(h.resuming) > 0 {
 		h.dispatch()
 	}
 	return publish
@@ -99,14 +109,14 @@ func (c *coolDown) begin(began time.Time, retryAfter time.Duration, now time.Tim
 	}
 }
 
-// waiter is a call or prefetch that has not started yet.
+// waiter is a call or prefetch that has not started yet, or a paused call that waits for its slot.
 type waiter struct {
 	host  *host
-	queue *[]*waiter // host.calls or host.prefetches; nil if it is not waiting
+	queue *[]*waiter // host.calls, host.prefetches or host.resuming; nil if it is not waiting
 	since time.Time  // when it joined that queue
 	harm  bool       // no slot was free then, and a prefetch held one
 
-	slot *Slot         // the result
+	slot *Slot         // the result; in host.resuming, the paused call
 	err  error         // the result if slot is nil
 	done chan struct{} // closed when slot or err is set
 }

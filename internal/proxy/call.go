@@ -47,6 +47,8 @@ type upstreamCall struct {
 	gate     gate          // checked before the call is sent; nil if it may always be sent
 	flight   *dedup.Flight // flight of a prefetch; nil for a client's call
 
+	slot atomic.Pointer[limit.Slot] // at its host while it is in flight
+
 	// pending is the store's record of the places that the call may change. It is set on
 	// arrival, and taken either to send the call or to drop it.
 	pending atomic.Pointer[dedup.PendingWrite]
@@ -213,16 +215,17 @@ func (x *request) run(done func(outcome)) {
 
 // upstreamRequest returns the request to send to the upstream.
 func (x *request) upstreamRequest() *upstream.Request {
-	l := x.call.lease
+	c := x.call
+	l := c.lease
 	req := &upstream.Request{
-		Method: x.msg.Method, Index: x.call.observed.withTrace(x.call.params), Target: x.call.target, Client: x.client,
+		Method: x.msg.Method, Index: c.observed.withTrace(c.params), Target: c.target, Client: x.client,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
 		Token:   x.msg.Index.Token() != nil || x.step != nil && l.member.Timeout > 0, // progress restarts the timeout
 	}
 	if !x.msg.Stateless() || x.work != nil {
 		req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-			return x.askClient(ctx, l, method, params)
+			return x.askClient(ctx, c, method, params)
 		}
 	}
 	return req
@@ -333,7 +336,6 @@ func (f *lookup) finish(o dedup.Outcome) {
 // send sends the request to its upstream, in its turn and within the limits of its host. It takes
 // over the write and the turn.
 func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn *upstream.Turn, req *upstream.Request, done func(outcome)) {
-	var slot *limit.Slot
 	req.Late = func() {
 		write.End()
 		if c.observed != nil {
@@ -345,7 +347,7 @@ func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn
 		ctx, giveUp = context.WithCancelCause(ctx)
 		req.Fence = write.Fence
 	}
-	req.Admit = func(ctx context.Context, wait bool) (err error) {
+	req.Admit = func(ctx context.Context, wait bool) error {
 		if !write.Announced() {
 			if !wait {
 				return upstream.ErrMustWait
@@ -354,7 +356,9 @@ func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn
 				return err
 			}
 		}
-		if slot, err = c.acquireSlot(ctx, wait); err == nil {
+		slot, err := c.acquireSlot(ctx, wait)
+		if err == nil {
+			c.slot.Store(slot)
 			c.observeSent()
 		}
 		return err
@@ -362,7 +366,7 @@ func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn
 	c.lease.Send(ctx, turn, req, func(answer upstream.Answer, err error) {
 		o := outcome{answer: answer, kind: kindOf(&answer), err: err}
 		o.onHost = o.hostOutcome()
-		if slot != nil {
+		if slot := c.slot.Swap(nil); slot != nil {
 			c.observeReturned(err, o.onHost.Limited)
 			if notify, publish := slot.Leave(o.onHost), c.s.srv.common.replicas.PublishLimited; notify && publish != nil {
 				publish(c.class.host, o.onHost.RetryAfter)

@@ -10,6 +10,7 @@ import (
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -22,6 +23,8 @@ type question struct {
 	reply chan reply // capacity 1
 
 	lease *sessionLease // of the server that asks; nil if the proxy asks
+	call  *upstreamCall // call that asks; nil if the transport does not say, or the proxy asks
+	slot  *limit.Slot   // of a call that waits for the reply, and is paused until then; nil if there is none
 	token []byte        // raw progress token of the server; nil if it has none
 
 	// How it is asked.
@@ -61,9 +64,12 @@ func isClosed(c <-chan struct{}) bool {
 // An asker asks a client a question and waits for the answer.
 type asker func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error)
 
-// askClient asks the request's client a question of l's server, or of the proxy if l is nil.
-func (x *request) askClient(ctx context.Context, l *sessionLease, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	q := newQuestion(l, method, params)
+// askClient asks the request's client a question of the server of call, or of the proxy if call is nil.
+func (x *request) askClient(ctx context.Context, call *upstreamCall, method string, params []byte) ([]byte, *jsonrpc.Error) {
+	q := newQuestion(nil, method, params)
+	if q.call = call; call != nil {
+		q.lease = call.lease
+	}
 	if x.msg.Stateless() {
 		q.work = x.work
 	} else {
@@ -138,6 +144,9 @@ func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Erro
 	if err := c.add(q); err != nil {
 		return nil, err
 	}
+	if q.slot != nil {
+		defer q.slot.Resume(ctx)
+	}
 	if bySending {
 		if err := c.send(q, q.request()); err != nil {
 			c.answer(q, reply{err: err})
@@ -172,8 +181,29 @@ func (c *questions) add(q *question) *jsonrpc.Error {
 		q.Key = `"mcpschedd-` + c.s.observed.Name + "-" + strconv.Itoa(c.asked) + `"`
 	}
 	c.open = append(c.open, q)
+	c.pauseLocked(q)
 	c.wakeLocked()
 	return nil
+}
+
+// pauseLocked pauses the call that waits for the reply to q, as the client may call the same host before
+// it replies. Of a question that may belong to several calls, it is any that is not paused: only their
+// number counts. A request for the roots is answered without a call.
+func (c *questions) pauseLocked(q *question) {
+	if q.lease == nil || q.Method == "roots/list" {
+		return
+	}
+	calls := []*upstreamCall{q.call}
+	if q.call == nil {
+		calls, _ = c.s.requests.at(q.lease.Lease)
+	}
+	for _, call := range calls {
+		if slot := call.slot.Load(); slot != nil && (q.call != nil || !slot.Paused()) {
+			q.slot = slot
+			slot.Pause()
+			return
+		}
+	}
 }
 
 // capable reports whether the client that is asked supports the question's method.

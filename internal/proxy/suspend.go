@@ -370,7 +370,7 @@ func resolveInput(x *request, req *upstream.Request, result []byte) outcome {
 	for range maxRounds {
 		var responses []byte
 		for _, q := range revision.InputRequests(result) {
-			answer, err := x.askClient(x.ctx, x.call.lease, q.Method, q.Params)
+			answer, err := x.askClient(x.ctx, x.call, q.Method, q.Params)
 			if err != nil {
 				return outcome{answer: upstream.Answer{Sent: true}, err: err} // the server may have had effects before it asked
 			}
