@@ -168,6 +168,7 @@ func TestPause(t *testing.T) {
 		first.Pause()
 		first.Resume(t.Context())
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if s := h.Stats()[0]; s.InFlight+s.Waiting != 0 {
 			t.Errorf("calls left: %+v", s)
 		}
