@@ -176,14 +176,17 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 					t.Errorf("%s: %d replies came, want %d", when, got, n)
 				}
 			}
-			for i := range maxQuestions + 1 {
+			for i := range maxReplies + maxQuestions + 1 {
 				p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i))
+				if i == maxReplies {
+					want(maxReplies, "at once")
+				}
 			}
-			want(maxReplies, "at once")
+			want(maxReplies, "with those that wait")
 			time.Sleep(replyTimeout)
 			want(2*maxReplies, "after the timeout")
 			release()
-			want(maxQuestions, "when they are taken")
+			want(maxReplies+maxQuestions, "when they are taken")
 			a.Close()
 		})
 	}

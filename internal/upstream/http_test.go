@@ -33,6 +33,53 @@ const (
 	changed = `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`
 )
 
+// A server may use the id of its request again as soon as it has read the reply.
+func TestQuestionIDUsedAgain(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		replies := make(chan struct{}, 2)
+		s := &replied{site: &site{t: t}}
+		s.call = func(w http.ResponseWriter, r *http.Request, id string) {
+			for _, method := range []string{"roots/list", "ask/more"} {
+				emit(w, `data: {"jsonrpc":"2.0","id":1,"method":"`+method+`"}`+"\n\n")
+				select {
+				case <-replies:
+				case <-r.Context().Done():
+				}
+			}
+			emit(w, "data: "+result(id)+"\n\n")
+		}
+		s.reply = func() {
+			replies <- struct{}{}
+			time.Sleep(time.Second) // before the response to the reply
+		}
+		v := attach(t, s, Spec{})
+		v.AwaitOffer(t.Context())
+		v.heard.turn()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if got := v.work(ctx); got != "{}" {
+			t.Errorf("got %s", got)
+		}
+		v.heard.want(t, "asked roots/list", "asked ask/more")
+		time.Sleep(2 * time.Second) // the responses to the replies
+	})
+}
+
+// replied is a site that is told of replies before it responds to them.
+type replied struct {
+	*site
+	reply func()
+}
+
+func (s *replied) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if m, err := jsonrpc.Parse(body); err == nil && m.IsResponse() {
+		s.reply()
+	}
+	s.site.ServeHTTP(w, r)
+}
+
 // Each server answers a call in a different way.
 func TestAnswers(t *testing.T) {
 	rpcError := func(id string) string {

@@ -279,7 +279,7 @@ func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 
 // Each reply over HTTP is a POST. A server may send requests faster than it accepts the replies.
 const (
-	maxQuestions = 2048             // requests of one connection, pings included, without a delivered reply; further ones are dropped
+	maxQuestions = 2048             // requests of one connection, pings included, without a reply that is being delivered; further ones are dropped
 	maxReplies   = 64               // replies of one connection that are being delivered; further ones wait
 	replyTimeout = 30 * time.Second // for delivering a reply
 )
@@ -290,7 +290,7 @@ type questions struct {
 	replies chan struct{} // holds an element for each reply that is being delivered; capacity maxReplies
 
 	mu   sync.Mutex
-	open map[string]context.CancelFunc // raw id → cancels the request; until its reply is delivered
+	open map[string]context.CancelFunc // raw id → cancels the request; until its reply is sent
 }
 
 // accept answers a request of the server on a new goroutine. p is our request that it came
@@ -327,13 +327,13 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 		line = jsonrpc.AppendError(nil, m.ID, rpcErr.Append(nil))
 	}
 	q.replies <- struct{}{}
+	q.mu.Lock()
+	delete(q.open, string(m.ID)) // before it is sent, as a server may then use the id again
+	q.mu.Unlock()
 	delivery, cancel := context.WithTimeout(context.Background(), replyTimeout)
 	done := func() {
 		cancel()
 		<-q.replies
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		delete(q.open, string(m.ID))
 	}
 	if ctx.Err() != nil || q.c.link.send(delivery, outgoing{line: line, done: done}) != nil {
 		done()
