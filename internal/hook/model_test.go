@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -312,7 +313,11 @@ func (w *folderWorld) step() {
 // change is served after it. Between changes, prefetched answers are served.
 func TestModel(t *testing.T) {
 	served := 0
-	for seed := range uint64(400) {
+	histories := uint64(120)
+	if os.Getenv("MCPSCHEDD_SOAK") != "" {
+		histories = 4000
+	}
+	for seed := range histories {
 		bubble.Test(t, func(t *testing.T) {
 			w := &folderWorld{t: t, r: rand.New(rand.NewPCG(seed, 25))}
 			w.start()
@@ -331,7 +336,7 @@ func TestModel(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	if t.Logf("%d prefetched answers were served", served); served < 400 {
+	if t.Logf("%d prefetched answers were served", served); served < int(histories) {
 		t.Errorf("got %d prefetched answers that were served, want at least one per history on average", served)
 	}
 }

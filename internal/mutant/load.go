@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -38,6 +37,9 @@ type source struct {
 // loaded caches the packages.
 var loaded sync.Map // package → func() (*code, error)
 
+// compiled has the packages that the go command has compiled: import path → listed.
+var compiled sync.Map
+
 // load type-checks a package below internal, and caches it.
 func load(name string) (*code, error) {
 	once, _ := loaded.LoadOrStore(name, sync.OnceValues(func() (*code, error) { return check(name) }))
@@ -48,38 +50,47 @@ func load(name string) (*code, error) {
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
-	DepOnly                 bool
 	Module                  *struct{ Main bool }
 }
 
-// list compiles a package of the current module and its imports with the go command. It returns
-// the package, and the imports by path.
-func list(name string) (p listed, imported map[string]listed, err error) {
-	module, err := exec.Command("go", "list", "-m").Output()
-	if err != nil {
-		return p, nil, fmt.Errorf("go list -m: %w", err)
+func (p listed) inModule() bool { return p.Module != nil && p.Module.Main }
+
+// list returns a package below internal. It compiles the package and its imports with the go
+// command, unless it is an import of one that was compiled before.
+func list(name string) (listed, error) {
+	if p, ok := known(name); ok {
+		return p, nil
 	}
-	out, err := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Module",
-		path.Join(strings.TrimSpace(string(module)), "internal", name)).Output()
+	out, err := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,Module", "../"+name).Output() // of a test in another package below internal
 	if err != nil {
-		return p, nil, fmt.Errorf("go list %s: %w", name, err)
+		return listed{}, fmt.Errorf("go list %s: %w", name, err)
 	}
-	imported = make(map[string]listed)
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var one listed
 		if err := d.Decode(&one); err != nil {
-			return p, nil, err
+			return listed{}, err
 		}
-		if imported[one.ImportPath] = one; !one.DepOnly {
+		compiled.Store(one.ImportPath, one)
+	}
+	p, _ := known(name)
+	return p, nil
+}
+
+// known returns a compiled package below internal.
+func known(name string) (p listed, ok bool) {
+	compiled.Range(func(_, value any) bool {
+		one := value.(listed)
+		if ok = one.inModule() && strings.HasSuffix(one.ImportPath, "/internal/"+name); ok {
 			p = one
 		}
-	}
-	return p, imported, nil
+		return !ok
+	})
+	return p, ok
 }
 
 // check parses and type-checks a package without its tests.
 func check(name string) (*code, error) {
-	listed, imported, err := list(name)
+	p, err := list(name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +99,8 @@ func check(name string) (*code, error) {
 		info: types.Info{Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object)},
 	}
 	var files []*ast.File
-	for _, file := range listed.GoFiles {
-		src := &source{path: filepath.Join(listed.Dir, file)}
+	for _, file := range p.GoFiles {
+		src := &source{path: filepath.Join(p.Dir, file)}
 		if src.code, err = os.ReadFile(src.path); err != nil {
 			return nil, err
 		}
@@ -99,13 +110,16 @@ func check(name string) (*code, error) {
 		}
 		c.sources, files = append(c.sources, src), append(files, parsed)
 	}
-	conf := types.Config{Importer: importer.ForCompiler(c.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(imported[path].Export) })}
-	if c.pkg, err = conf.Check(listed.ImportPath, c.fset, files, &c.info); err != nil {
+	conf := types.Config{Importer: importer.ForCompiler(c.fset, "gc", func(path string) (io.ReadCloser, error) {
+		of, _ := compiled.Load(path)
+		return os.Open(of.(listed).Export)
+	})}
+	if c.pkg, err = conf.Check(p.ImportPath, c.fset, files, &c.info); err != nil {
 		return nil, err
 	}
-	for _, p := range append(c.pkg.Imports(), c.pkg) {
-		if of := imported[p.Path()]; of.Module != nil && of.Module.Main {
-			c.noteFields(p)
+	for _, used := range append(c.pkg.Imports(), c.pkg) {
+		if of, _ := compiled.Load(used.Path()); of != nil && of.(listed).inModule() { // unsafe has no listing
+			c.noteFields(used)
 		}
 	}
 	for _, file := range files {

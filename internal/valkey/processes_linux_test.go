@@ -458,7 +458,7 @@ func TestProcesses(t *testing.T) {
 	p := startProcesses(t, 3)
 	// The slice of go test has the faults that TestInvariant does not cause, and few values, so
 	// that each is read often.
-	rounds, causes, values, resting, readsPerWrite := 1, troubles[:3], p.values[:4], 200*time.Millisecond, 50
+	rounds, causes, values, resting, readsPerWrite := 1, troubles[:3], p.values[:4], 600*time.Millisecond, 20
 	if os.Getenv("MCPSCHEDD_SOAK") != "" {
 		rounds, causes, values, resting, readsPerWrite = 15, troubles, p.values, time.Millisecond, 100
 	}

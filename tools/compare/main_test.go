@@ -89,8 +89,11 @@ func odd(args []string) {
 	}
 }
 
-// relay takes the proxy's command line and relays to its only upstream, replacing one text by
-// another in all messages of the upstream.
+// changes is the variable with the texts that relay replaces: old, new, old, new..., one per line.
+const changes = "COMPARE_CHANGES"
+
+// relay takes the proxy's command line and relays to its only upstream, replacing texts in all
+// messages of the upstream.
 func relay(args []string) {
 	var config struct {
 		Upstreams map[string]struct {
@@ -111,8 +114,9 @@ func relay(args []string) {
 		if err := cmd.Start(); err != nil {
 			panic(err)
 		}
+		change := strings.NewReplacer(strings.Split(os.Getenv(changes), "\n")...)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			fmt.Println(strings.ReplaceAll(lines.Text(), os.Getenv("COMPARE_OLD"), os.Getenv("COMPARE_NEW")))
+			fmt.Println(change.Replace(lines.Text()))
 		}
 		cmd.Wait()
 	}
@@ -154,28 +158,35 @@ func TestEveryLossIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := []struct{ name, old, new, want string }{
-		{"nothing lost", "nothing", "nothing", "odd     3      1        1          0          2"},
-		{"a digit", "740993", "740992", "tools/list/0 /alpha/n: got 9007199254740992, want 9007199254740993"},
-		{"order", `"zeta":1,"alpha"`, `"alpha":1,"zeta"`, `tools/list/0 /zeta: got "alpha", want "zeta"`},
-		{"an unknown field", `,"_meta":{"a/b":null}`, ``, `tools/list/0 /_meta: got }, want "_meta"`},
-		{"a whole tool", `,{"name":"third","inputSchema":{"type":"object"}}`, ``, "tools/list : got 2, want 3"},
-		{"a capability", `"resources":{"subscribe":true}`, `"resources":{}`, "capabilities /resources/subscribe: got nothing, want true"},
-		{"the instructions", `be odd`, `be even`, `instructions : got "be even", want "be odd"`},
-		{"a resource", `odd://one`, `odd://two`, `resources/list/0 /uri: got "odd://two", want "odd://one"`},
-		{"in a call's result", `18446744073709551615`, `18446744073709551616`, "tools/call call/0 /result/content/0/data/a: got 18446744073709551616"},
-		{"in its progress", `0.10`, `0.1`, "tools/call call/0 /progress/0/progress: got 0.1, want 0.10"},
-		{"in an error", `{"n":1.0}`, `{"n":1}`, "prompts/get call/1 /error/data/n: got 1, want 1.0"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Setenv("COMPARE_OLD", tt.old)
-			t.Setenv("COMPARE_NEW", tt.new)
-			equal, out := runWith(t, self, nil, "odd")
-			if equal != (tt.old == tt.new) || !strings.Contains(out, tt.want) {
-				t.Errorf("got equal %t and %s\nwant %q", equal, out, tt.want)
+	type loss struct{ name, old, new, want string }
+	for _, losses := range [][]loss{ // of one run each: only the first difference of a thing is reported
+		{{"nothing", "nothing", "nothing", "odd     3      1        1          0          2"}},
+		{
+			{"a digit", "740993", "740992", "tools/list/0 /alpha/n: got 9007199254740992, want 9007199254740993"},
+			{"a capability", `"resources":{"subscribe":true}`, `"resources":{}`, "capabilities /resources/subscribe: got nothing, want true"},
+			{"the instructions", `be odd`, `be even`, `instructions : got "be even", want "be odd"`},
+			{"a resource", `odd://one`, `odd://two`, `resources/list/0 /uri: got "odd://two", want "odd://one"`},
+			{"in a call's result", `18446744073709551615`, `18446744073709551616`, "tools/call call/0 /result/content/0/data/a: got 18446744073709551616"},
+			{"in an error", `{"n":1.0}`, `{"n":1}`, "prompts/get call/1 /error/data/n: got 1, want 1.0"},
+		},
+		{
+			{"order", `"zeta":1,"alpha"`, `"alpha":1,"zeta"`, `tools/list/0 /zeta: got "alpha", want "zeta"`},
+			{"in a call's progress", `0.10`, `0.1`, "tools/call call/0 /progress/0/progress: got 0.1, want 0.10"},
+		},
+		{{"an unknown field", `,"_meta":{"a/b":null}`, ``, `tools/list/0 /_meta: got }, want "_meta"`}},
+		{{"a whole tool", `,{"name":"third","inputSchema":{"type":"object"}}`, ``, "tools/list : got 2, want 3"}},
+	} {
+		var texts []string
+		for _, l := range losses {
+			texts = append(texts, l.old, l.new)
+		}
+		t.Setenv(changes, strings.Join(texts, "\n"))
+		equal, out := runWith(t, self, nil, "odd")
+		for _, l := range losses {
+			if equal != (l.old == l.new) || !strings.Contains(out, l.want) {
+				t.Errorf("%s: got equal %t and %s\nwant %q", l.name, equal, out, l.want)
 			}
-		})
+		}
 	}
 }
 
@@ -191,9 +202,8 @@ func TestTheProxyLosesNothing(t *testing.T) {
 		want  string
 	}{
 		{"one server", nil, []string{"odd"}, "equal"},
-		{"several, whose names are prefixed", nil, []string{"odd", "even-1"}, "equal"},
 		{"one that shuffles its tools", []string{"shuffle"}, []string{"odd", "even"}, "order not compared, the server itself varies it: tools/list"},
-		{"one that never says the same", []string{"vary"}, []string{"odd", "even"}, "not compared, the server itself varies: tools/call call/0 /result/pid"},
+		{"several, whose names are prefixed, and that never say the same", []string{"vary"}, []string{"odd", "even-1"}, "not compared, the server itself varies: tools/call call/0 /result/pid"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
