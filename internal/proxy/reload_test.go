@@ -37,7 +37,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		c.call("echo", `{}`)
 		clients = append(clients, c)
 	}
-	calls := slice(400, 2500)
+	calls := slice(200, 2500)
 	next, reloads := make(chan struct{}), 0
 	var reloading sync.WaitGroup
 	reloading.Go(func() {
