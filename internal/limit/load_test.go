@@ -183,9 +183,9 @@ func TestRandomLoad(t *testing.T) {
 		{Rate: 3, Burst: 4, Concurrency: 3, SpeculativePerHour: 40},
 		{SpeculativePerHour: 1e6},
 	}
-	runs := 1
+	runs, lasts := 1, time.Minute // with 20 s of each load
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
-		runs = 20
+		runs, lasts = 20, 3*time.Minute
 	}
 	for i := range runs * len(rules) {
 		rule := rules[i%len(rules)]
@@ -196,7 +196,7 @@ func TestRandomLoad(t *testing.T) {
 				l := &ledger{t: t, rule: rule, start: time.Now()}
 				var calls sync.WaitGroup
 				pauses := []time.Duration{30 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second} // overload, load, light load
-				for l.now() < 3*time.Minute {
+				for l.now() < lasts {
 					seed := rnd.Uint64()
 					calls.Go(func() { l.call(h, rand.New(rand.NewPCG(seed, 2))) })
 					pause := pauses[int(l.now()/(20*time.Second))%len(pauses)]

@@ -11,10 +11,7 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-const (
-	worldTools  = 1000
-	memoryBound = 34 << 20
-)
+const worldTools = 1000
 
 // world makes random calls of a thousand tools, a sixth of which use values of earlier results, to
 // fill all tables of a model.
@@ -63,10 +60,10 @@ func (w *world) session(m *predict.Model, calls, every int) {
 // larger tables. The soak test continues until the weights, the largest table, are full and some
 // were evicted, and then loads the state.
 func TestMemory(t *testing.T) {
-	calls, every, perSession := 40_000, 400, 4
+	calls, every, perSession, bound := 15_000, 400, 4, int64(14<<20)
 	soak := os.Getenv("MCPSCHEDD_SOAK") != ""
 	if soak {
-		calls, every, perSession = 150_000, 4, 25
+		calls, every, perSession, bound = 150_000, 4, 25, 34<<20
 	}
 	w := newWorld()
 	before := used()
@@ -77,8 +74,8 @@ func TestMemory(t *testing.T) {
 	got := used() - before
 	templates, weights := m.Learned()
 	t.Logf("%d calls: %.1f MB, %d templates, %d weights", calls, float64(got)/(1<<20), templates, weights)
-	if got > memoryBound {
-		t.Errorf("got %d bytes after %d calls, want at most %d", got, calls, memoryBound)
+	if got > bound {
+		t.Errorf("got %d bytes after %d calls, want at most %d", got, calls, bound)
 	}
 	if !soak {
 		runtime.KeepAlive(m)
@@ -96,8 +93,8 @@ func TestMemory(t *testing.T) {
 	}
 	got = used() - before
 	t.Logf("a state of %.1f MB: %.1f MB", float64(len(kept.Server)+len(kept.Values))/(1<<20), float64(got)/(1<<20))
-	if got > memoryBound {
-		t.Errorf("loaded: got %d bytes, want at most %d", got, memoryBound)
+	if got > bound {
+		t.Errorf("loaded: got %d bytes, want at most %d", got, bound)
 	}
 	runtime.KeepAlive(loaded)
 	runtime.KeepAlive(kept)

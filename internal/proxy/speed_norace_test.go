@@ -11,7 +11,7 @@ import (
 // perCall returns the allocations of the process for one call with an answer of that size.
 func (c *bare) perCall(t *testing.T, size int) (allocations, bytes uint64) {
 	line := bigCall(size)
-	calls := uint64(max(20, 100_000_000/(size+300_000)))
+	calls := uint64(max(20, 40_000_000/(size+300_000)))
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pool
 	c.ask(t, line)                                   // allocates the buffers of this size
 	var before, after runtime.MemStats
