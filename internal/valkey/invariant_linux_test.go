@@ -286,8 +286,8 @@ func (a *arena) prove() {
 	t := a.t
 	// The slice of go test has few registers, so that each is read often by workers that mostly
 	// pause: without pauses they would use a whole processor until the last fault is repaired.
-	registers, goal, troubles := 4, int64(1500), 2
-	a.think = 120
+	registers, goal, troubles := 4, int64(1000), 2
+	a.think = 200
 	if len(a.servers) > 1 {
 		troubles = 1
 	}
