@@ -141,8 +141,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 	}
 	defer func() {
 		if d.leave(r) {
-			r.srv.Unprepare() // if the client left without a request
-			r.srv.Save()      // for sessions in other directories, and for stats
+			r.srv.Idle() // saves for sessions in other directories and for stats
 		}
 	}()
 	r.srv.Prepare(c.Only)

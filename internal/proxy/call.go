@@ -28,7 +28,8 @@ import (
 
 // upstreamCall is one request to an upstream, classified by the policy: which places it
 // may change, and whether the store may answer it. A client's call, a prefetch, a plan's step
-// and a notification all take the path above.
+// and a notification all take the path above. It has 16 fields, as each step of the path is given the
+// call alone.
 type upstreamCall struct {
 	s       *session
 	request *request         // that began the call; nil for a prefetch and a notification

@@ -183,32 +183,29 @@ func (s *Server) Prepare(only string) {
 	}
 }
 
-// Unprepare ends the upstreams that Prepare started and no session has taken.
-func (s *Server) Unprepare() {
-	var ending sync.WaitGroup
-	for _, m := range s.policy.Load().members {
-		ending.Go(m.up.Unprepare)
-	}
-	ending.Wait()
-}
-
 // Has reports whether an upstream with that name is configured.
 func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != nil }
 
-// PrepareStop prepares for a shutdown after a signal: it saves learned state and the event
-// log, and makes upstream processes end as quickly as possible from now on. It ends nothing
-// itself and may be called more than once.
+// PrepareStop prepares for a shutdown after a signal: besides what Idle does, it makes upstream
+// processes end as quickly as possible from now on. It ends no session and may be called more than
+// once.
 func (s *Server) PrepareStop() {
 	s.stopFast()
-	s.Save()
+	s.Idle()
 }
 
-// Save writes learned state and the event log to disk.
-func (s *Server) Save() {
+// Idle writes learned state and the event log to disk, and ends the upstreams that Prepare started and
+// no session has taken. It is to be called when the last client has left.
+func (s *Server) Idle() {
 	s.prefetch.Save()
 	s.catalog.search.save(&s.policy.Load().Selection)
 	s.recorder.record()
 	s.recorder.log.Flush()
+	var ending sync.WaitGroup
+	for _, m := range s.policy.Load().members {
+		ending.Go(m.up.EndPrepared)
+	}
+	ending.Wait()
 }
 
 // SaveAll saves learned state and the event log for a program that cannot wait for Close.

@@ -229,6 +229,20 @@ type state struct {
 // errGarbled means that a starting server does not speak MCP.
 var errGarbled = errors.New("it does not answer, and writes something that is not an MCP message")
 
+// problem returns the reason why the server is down, why it does not get ready, or why none of its tools
+// is known. It returns nil if the server is live or starting normally. known is its offer.
+func (at *state) problem(known *Offer) error {
+	switch {
+	case at.down != nil:
+		return at.down
+	case at.garbled != "" && at.live == nil:
+		return errGarbled
+	case at.unread != nil && len(known.Items(Tools)) == 0:
+		return at.unread
+	}
+	return nil
+}
+
 // live returns the live connection, or nil.
 func (in *instance) live() *conn { return in.state.Load().live }
 
@@ -258,20 +272,6 @@ func (in *instance) disconnected(c *conn) {
 			at.live, at.down, at.stderr, at.since = nil, nil, nil, time.Now()
 		}
 	})
-}
-
-// problem returns the reason why the server of an instance in state at is down, why it does not get
-// ready, or why none of its tools is known. It returns nil if the server is live or starting normally.
-func (in *instance) problem(at *state) error {
-	switch {
-	case at.down != nil:
-		return in.up.mask.Error(at.down)
-	case at.garbled != "" && at.live == nil:
-		return errGarbled
-	case at.unread != nil && len(in.offer.Load().Items(Tools)) == 0:
-		return in.up.mask.Error(at.unread)
-	}
-	return nil
 }
 
 // Health is the state of an upstream: that of its best instance.
@@ -311,7 +311,7 @@ func (u *Upstream) Health() Health {
 			continue
 		}
 		out.State, out.Since, out.Error = state, at.since, ""
-		if problem := in.problem(at); problem != nil {
+		if problem := u.mask.Error(at.problem(in.offer.Load())); problem != nil {
 			out.Error = problem.Error()
 		} else if last != nil && state == "starting" {
 			out.Error = *last

@@ -78,7 +78,7 @@ func (l *Lease) Problem() error {
 	if at.down != nil {
 		return l.in.up.unavailable(at.down, at.stderr)
 	}
-	return l.in.problem(at)
+	return l.in.up.mask.Error(at.problem(l.Offer()))
 }
 
 // Turn returns the next place in the queue of the session's requests to this server. It must be
@@ -118,8 +118,8 @@ func (l *Lease) Close() {
 	shared, uris := len(in.leases) > 0, slices.Collect(maps.Keys(l.uris))
 	in.mu.Unlock()
 	if shared {
-		in.sendLevel(in.live())
-		in.sendWatches(in.live(), uris)
+		in.sendSettings(in.live())
+		in.sendWatches(in.live(), uris) // to a stateless server
 	}
 	in.up.release(in)
 }
@@ -150,7 +150,7 @@ func (l *Lease) SetLevel(level string) {
 		l.in.mu.Lock()
 		l.level = level
 		l.in.mu.Unlock()
-		l.in.sendLevel(l.in.live())
+		l.in.sendSettings(l.in.live())
 	}
 }
 
@@ -182,30 +182,20 @@ func (in *instance) logLevel() (level string) {
 }
 
 // sendSettings sends c the log level and the subscriptions of all sessions, as far as it has not been
-// sent them.
+// sent them. A stateless server gets the level with each request, and the subscriptions by listen. c may
+// be nil.
 func (in *instance) sendSettings(c *conn) {
-	if c.stateless() {
-		return // listen sends the subscriptions
-	}
-	in.sendLevel(c)
-	c.mu.Lock()
-	sent := slices.Collect(maps.Keys(c.subscribed))
-	c.mu.Unlock()
-	in.sendWatches(c, append(sent, in.watched()...))
-}
-
-// sendLevel sends c the log level, unless it has been sent. A stateless server gets the level with each
-// request. c may be nil.
-func (in *instance) sendLevel(c *conn) {
 	if c == nil || c.stateless() {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if level := in.logLevel(); level != "" && level != c.level && in.offer.Load().Has("logging") {
 		c.level = level
 		c.sendSetting("logging/setLevel", "level", level)
 	}
+	sent := slices.Collect(maps.Keys(c.subscribed))
+	c.mu.Unlock()
+	in.sendWatches(c, append(sent, in.watched()...))
 }
 
 // sendWatches sends c whether any session watches the given resources, as far as it has not been sent
@@ -256,7 +246,7 @@ func (l *Lease) setWatched(uri string, on bool) (differs bool) {
 		return true
 	}
 	delete(l.uris, uri)
-	return !l.in.watchedLocked(uri)
+	return !anyWatches(l.in.leases, uri)
 }
 
 // Watches reports whether the session subscribed to a resource.
@@ -270,11 +260,11 @@ func (l *Lease) Watches(uri string) bool {
 func (in *instance) isWatched(uri string) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.watchedLocked(uri)
+	return anyWatches(in.leases, uri)
 }
 
-func (in *instance) watchedLocked(uri string) bool {
-	return slices.ContainsFunc(in.leases, func(l *Lease) bool { return l.uris[uri] })
+func anyWatches(leases []*Lease, uri string) bool {
+	return slices.ContainsFunc(leases, func(l *Lease) bool { return l.uris[uri] })
 }
 
 // watched returns the resources that any session watches, sorted.

@@ -111,8 +111,8 @@ func (u *Upstream) Prepare() {
 	}
 }
 
-// Unprepare ends the instance that Prepare started, if no session has taken it.
-func (u *Upstream) Unprepare() {
+// EndPrepared ends the instance that Prepare started, if no session has taken it.
+func (u *Upstream) EndPrepared() {
 	u.mu.Lock()
 	in := u.prepared
 	u.prepared = nil
@@ -142,7 +142,7 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 	in.mu.Lock()
 	in.leases = append(slices.Clone(in.leases), l)
 	in.mu.Unlock()
-	in.sendLevel(in.live()) // another session's level may be too terse for this session
+	in.sendSettings(in.live()) // another session's level may be too terse for this session
 	return l
 }
 

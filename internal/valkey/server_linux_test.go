@@ -84,13 +84,14 @@ func (s *store) start() {
 	defer s.mu.Unlock()
 	s.cmd = exec.Command(path, s.args...)
 	s.cmd.Env = append(os.Environ(), s.env...)
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	log, err := os.OpenFile(filepath.Join(s.t.TempDir(), "server.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer log.Close()
-	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.t.Cleanup(func() { log.Close() })
+	s.cmd.Stdout = struct{ io.Writer }{log} // through a pipe, of which Wait waits for the end
+	s.cmd.Stderr = s.cmd.Stdout
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -103,12 +104,13 @@ func (s *store) start() {
 	s.t.Error("the server does not listen")
 }
 
-// kill kills the server.
+// kill kills the server with its child that saves, which has the pipe too and writes to the folder. It
+// returns when both have ended.
 func (s *store) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
+		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
 		_ = s.cmd.Wait()
 		s.cmd = nil
 	}
