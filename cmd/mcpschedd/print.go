@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 
 	"mcpschedd/internal/record"
 )
@@ -19,12 +22,11 @@ func printJSON(w io.Writer, v any) error {
 
 // pasted returns a command line to paste into a shell.
 func pasted(words []string) string {
-	line := make([]string, len(words))
+	line := slices.Clone(words)
 	for i, word := range words {
-		if word == "" || strings.ContainsAny(word, " \t\n\"'`$&;|<>()*?[]{}~#!") {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		if quoted, err := syntax.Quote(word, syntax.LangBash); err == nil { // an argument has no NUL
+			line[i] = quoted
 		}
-		line[i] = word
 	}
 	return strings.Join(line, " ")
 }
