@@ -30,12 +30,17 @@ func TestScripts(t *testing.T) {
 			"run":   runCommand,
 		},
 		Setup: func(env *testscript.Env) error {
+			tools := make([]string, 129) // one more than some clients accept
+			for i := range tools {
+				tools[i] = fmt.Sprintf(`"{\"name\":\"t%d\"}"`, i)
+			}
 			demo, err := mcptest.Program("mcpschedd")
 			if err != nil {
 				return err
 			}
 			env.Setenv("DEMO", demo) // for a configured upstream: $DEMO demo-upstream tracker
 			env.Setenv("SERVER", serverProgram)
+			env.Setenv("MANY", fmt.Sprintf(`{"Tools":[%s]}`, strings.Join(tools, ",")))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_STATE_HOME", "")
 			env.Setenv("XDG_CONFIG_HOME", "")

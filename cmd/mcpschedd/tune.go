@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,19 +191,15 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	for _, dir := range f.logs {
 		failed = append(failed, t.readLogs(ctx, dir))
 	}
-	failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case t.calls > 0:
-		unread = nil
-	case unread == nil && len(failed) > 0:
-		unread, failed = failed[0], failed[1:]
+	if ctx.Err() != nil || t.calls == 0 {
+		return cmp.Or(ctx.Err(), errors.Join(append(failed, unread)...))
 	}
 	for _, err := range failed {
-		t.warn("%v", err)
+		if err != nil {
+			t.warn("%v", err)
+		}
 	}
-	return unread
+	return nil
 }
 
 // adviseRecording prints which settings to enable so that there is something to read.

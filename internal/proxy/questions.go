@@ -66,9 +66,9 @@ type asker func(ctx context.Context, method string, params []byte) ([]byte, *jso
 
 // askClient asks the request's client a question of the server of call, or of the proxy if call is nil.
 func (x *request) askClient(ctx context.Context, call *upstreamCall, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	q := newQuestion(nil, method, params)
-	if q.call = call; call != nil {
-		q.lease = call.lease
+	q := newQuestion(method, params)
+	if call != nil {
+		q.call, q.lease = call, call.lease
 	}
 	if x.msg.Stateless() {
 		q.work = x.work
@@ -78,10 +78,10 @@ func (x *request) askClient(ctx context.Context, call *upstreamCall, method stri
 	return x.s.questions.ask(ctx, q)
 }
 
-func newQuestion(l *sessionLease, method string, params []byte) *question {
+func newQuestion(method string, params []byte) *question {
 	return &question{
 		InputRequest: revision.InputRequest{Method: method, Params: params}, reply: make(chan reply, 1),
-		lease: l, token: jsonrpc.Get(jsonrpc.Get(params, "_meta"), "progressToken"),
+		token: jsonrpc.Get(jsonrpc.Get(params, "_meta"), "progressToken"),
 	}
 }
 
@@ -110,7 +110,8 @@ func (s *session) askerFor(l *sessionLease) asker {
 		if s.onlyPrefetches(l, method) {
 			return nil, cannotBeAsked("a prefetch")
 		}
-		q := newQuestion(l, method, params)
+		q := newQuestion(method, params)
+		q.lease = l
 		switch x := s.requests.only(l.Lease); {
 		case s.client.load().Handshake():
 			if x != nil {

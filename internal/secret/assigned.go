@@ -1,8 +1,6 @@
 package secret
 
-import (
-	"strings"
-)
+import "strings"
 
 var (
 	// assignment matches a name and the sign after it: name=value, "name": "value",
