@@ -141,7 +141,7 @@ func (p *planner) muddles(r *rand.Rand, seen *tally, leaves bool) {
 				break
 			}
 			seen.count("asked")
-			if r.IntN(6) == 0 {
+			if r.IntN(2) == 0 {
 				seen.count("left alone")
 				break
 			}

@@ -383,7 +383,7 @@ type strays struct {
 func (s *strays) calls(r *rand.Rand, first string) {
 	for params := first; ; {
 		after := time.Duration(0)
-		if r.IntN(10) == 0 && !s.patient && params == first {
+		if r.IntN(6) == 0 && !s.patient && params == first {
 			after = time.Duration(1+r.IntN(1500)) * time.Millisecond
 		}
 		m, there := s.post(params, after)
@@ -395,7 +395,7 @@ func (s *strays) calls(r *rand.Rand, first string) {
 			s.seen.count("answered")
 			return
 		}
-		alone := r.IntN(12) == 0 && !s.patient
+		alone := r.IntN(5) == 0 && !s.patient
 		replies, tags := []byte("{}"), []string(nil)
 		s.mu.Lock()
 		for q := range jsonrpc.Members(jsonrpc.Get(m.Result, "inputRequests")) {
