@@ -247,8 +247,8 @@ func TestHTTPUpstreamFaults(t *testing.T) {
 
 // After a crash, the proxy renews its subscriptions at the server.
 func TestSubscriptionSurvivesARestart(t *testing.T) {
+	watched := `{"uri":"die://` + filepath.Join(t.TempDir(), "once") + `"}` // the folder outlives the server
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail"}))), handshake)
-	watched := `{"uri":"die://` + filepath.Join(t.TempDir(), "once") + `"}`
 	c.request("resources/subscribe", watched)
 	c.call("update", watched)
 	c.next("notifications/resources/updated")
