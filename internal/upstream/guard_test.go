@@ -130,35 +130,35 @@ func TestGuardRunsOnceStarted(t *testing.T) {
 	}
 }
 
-// A killed guard is replaced. The new one gets the process groups, and ignores signals.
+// A killed guard is replaced even without a new server, and so is the one that replaced it. The last
+// one gets the process groups, and ignores signals.
 func TestGuardIsReplaced(t *testing.T) {
 	proxy, family := startProxy(t)
-	first := guardOf(t, proxy.Pid, 0)
-	syscall.Kill(first, syscall.SIGKILL)
-	second := guardOf(t, proxy.Pid, first)
+	killed := 0
+	for range 2 {
+		killed = guardOf(t, proxy.Pid, killed)
+		syscall.Kill(killed, syscall.SIGKILL)
+	}
+	last := guardOf(t, proxy.Pid, killed)
 	if !alive(family[0]) {
 		t.Fatal("the end of the guard ended a process")
 	}
-	eventually(t, "the guard ignores signals", func() bool { return ignores(second, syscall.SIGTERM) })
+	eventually(t, "the guard ignores signals", func() bool { return ignores(last, syscall.SIGTERM) })
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		syscall.Kill(second, sig)
+		syscall.Kill(last, sig)
 	}
 	proxy.Kill()
-	wantGone(t, append(family, second)...)
+	wantGone(t, append(family, last)...)
 }
 
-// After the guard was killed twice, a new one starts with the next server.
+// After the guard was killed, a new one starts with the next server.
 func TestGuardStartsWithAServer(t *testing.T) {
 	server := roleCommand(t, "echo")
 	g := NewGuard(slog.New(slog.DiscardHandler))
 	defer g.Close()
 	g.start()
-	killed := 0
-	for range 2 {
-		killed = guardOf(t, os.Getpid(), killed)
-		syscall.Kill(killed, syscall.SIGKILL)
-	}
-	eventually(t, "two guards have exited", func() bool {
+	syscall.Kill(guardOf(t, os.Getpid(), 0), syscall.SIGKILL)
+	eventually(t, "the guard has exited", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return g.exited && g.pipe == nil
@@ -167,20 +167,6 @@ func TestGuardStartsWithAServer(t *testing.T) {
 	if len(guardsOf(t, os.Getpid())) == 0 {
 		t.Error("there is no guard")
 	}
-}
-
-// After the guard was killed twice, a new one starts even without a new server, as the last one
-// may have started just as the second guard exited.
-func TestGuardStartsByItself(t *testing.T) {
-	proxy, family := startProxy(t)
-	killed := 0
-	for range 2 {
-		killed = guardOf(t, proxy.Pid, killed)
-		syscall.Kill(killed, syscall.SIGKILL)
-	}
-	third := guardOf(t, proxy.Pid, killed)
-	proxy.Kill()
-	wantGone(t, append(family, third)...)
 }
 
 // The guard gets the group of each process that starts, and each end.

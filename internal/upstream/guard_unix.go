@@ -16,12 +16,8 @@ import (
 	"mcpschedd/internal/guard"
 )
 
-const (
-	// guardWrite is how long a guard that does not read may delay the start of a process.
-	guardWrite = 10 * time.Second
-	// guardPause is the time before a guard that has replaced another is replaced itself.
-	guardPause = 2 * time.Second
-)
+// guardPause is the time before a guard that has exited is replaced, as the next one may exit too.
+const guardPause = time.Second
 
 // Guard kills the server processes when the proxy was killed and could not do so itself. It is a
 // child process running package guard, which receives every process group over a pipe. The end of
@@ -57,13 +53,7 @@ func (g *Guard) Close() {
 func (g *Guard) start() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.pipe == nil {
-		g.startLocked()
-	}
-}
-
-func (g *Guard) startLocked() {
-	if g.closed {
+	if g.pipe != nil || g.closed {
 		return
 	}
 	r, w, err := os.Pipe()
@@ -84,25 +74,18 @@ func (g *Guard) startLocked() {
 	g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
 }
 
-// wait waits for a guard process to exit. The first one is replaced at once; one that exits again
-// may keep exiting, and is replaced after a pause, or when the next server starts.
+// wait waits for a guard process to exit. It is replaced after a pause, or when the next server starts.
 func (g *Guard) wait(cmd *exec.Cmd) {
 	err := cmd.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pipe.Close()
 	g.pipe = nil
-	if g.closed {
-		return
-	}
-	if !g.exited {
+	if !g.closed {
 		g.exited = true
-		g.log.Warn("guard exited; restarting", "err", err)
-		g.startLocked()
-		return
+		g.log.Error("guard exited: a killed proxy may leave processes behind until it is restarted", "err", err, "dur", guardPause)
+		time.AfterFunc(guardPause, g.start)
 	}
-	g.log.Error("guard exited again: a killed proxy may leave processes behind until it is restarted", "err", err, "dur", guardPause)
-	time.AfterFunc(guardPause, g.start)
 }
 
 // add guards a process group. The guard must have been started.
@@ -123,13 +106,9 @@ func (g *Guard) remove(pgid int) {
 
 // writeLocked writes one line to the guard process, if it runs.
 func (g *Guard) writeLocked(format string, pgid int) {
-	if g.pipe == nil || g.closed {
-		return
+	if g.pipe != nil && !g.closed {
+		_, _ = fmt.Fprintf(g.pipe, format, pgid) // wait handles a guard that has exited
 	}
-	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
-	if _, err := fmt.Fprintf(g.pipe, format, pgid); errors.Is(err, os.ErrDeadlineExceeded) {
-		g.log.Error("guard does not read: a killed proxy may leave processes behind", "err", err)
-	} // wait handles a guard that has exited
 }
 
 // startGuardProcess starts the separate guard program, or the proxy's own executable if own is set
