@@ -16,7 +16,6 @@ import (
 //	                the server ran it   it is sent again   the connection ends
 //	errClosed       certainly not       yes                yes
 //	errSessionLost  certainly not       yes                yes
-//	errNotReading   certainly not       no                 no
 //	unsentError     certainly not       no                 no
 //	statusError     perhaps             no                 if denied
 //	errEnded        perhaps             no                 yes
@@ -26,8 +25,6 @@ var (
 	errClosed = errors.New("connection closed")
 	// errSessionLost means that the server no longer knows the session.
 	errSessionLost = errors.New("session lost: the server no longer knows it")
-	// errNotReading means that the process has left too much unread.
-	errNotReading = errors.New("it does not read its input")
 	// errEnded means that the connection ended after the request was sent.
 	errEnded = errors.New("connection ended before the answer")
 	// ErrTimeout means that Request.Timeout passed without an answer.
@@ -67,7 +64,7 @@ func errorResponse(err error) *jsonrpc.Error {
 // notRun reports whether the server certainly has not run a request that failed with err.
 func notRun(err error) bool {
 	_, unsent := errors.AsType[*unsentError](err)
-	return unsent || retryable(err) || errors.Is(err, errNotReading)
+	return unsent || retryable(err)
 }
 
 // retryable reports whether a request that failed with err is sent again over the next connection.

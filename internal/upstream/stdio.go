@@ -83,7 +83,7 @@ func startProcess(c *conn) error {
 // send writes m to the process, or queues what the pipe does not accept at once.
 func (p *process) send(_ context.Context, m outgoing) error {
 	if unread := p.out.Queued(); unread > unreadLimit {
-		return fmt.Errorf("%w: %d bytes are queued", errNotReading, unread)
+		return &unsentError{fmt.Errorf("it does not read its input: %d bytes are queued", unread)}
 	}
 	if m.fence != nil {
 		if err := m.fence(); err != nil {
