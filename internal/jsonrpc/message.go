@@ -201,7 +201,7 @@ func (p *parser) check(m *Message) error {
 	switch {
 	case p.repeated:
 		return invalid("a member of the envelope is repeated")
-	case !isString(p.version, "2.0"):
+	case string(p.version) != `"2.0"`: // without escapes, which no implementation writes
 		return invalid(`"jsonrpc" is not "2.0"`)
 	case p.id != nil && m.ID == nil:
 		return invalid(`"id" is neither a string nor a number`)
@@ -230,15 +230,6 @@ func (p *parser) check(m *Message) error {
 
 // beginsID reports whether a value with the first byte c is a string or a number.
 func beginsID(c byte) bool { return c == '"' || c == '-' || '0' <= c && c <= '9' }
-
-// isString reports whether value is the string s, with any escapes.
-func isString(value []byte, s string) bool {
-	if !escaped(value) {
-		return len(value) == len(s)+2 && string(value[1:len(value)-1]) == s && value[0] == '"'
-	}
-	text, ok := String(value)
-	return ok && text == s
-}
 
 // In a message that is malformed, truncated or too long, the id is found only where it cannot
 // belong to a nested object: as the first member, except for the version, or as the last one.

@@ -31,7 +31,7 @@ var envelopes = []struct {
 	{"error with null id", `{"jsonrpc":"2.0","id":null,"error":{}}`, 0, "null", "response"},
 	{"error with null id behind it", `{"jsonrpc":"2.0","error":{},"id":null}`, 0, "null", "response"},
 	{"error without id", `{"jsonrpc":"2.0","error":{}}`, 0, "-", "response"},
-	{"escaped keys, version and method", `{"\u006asonrpc":"2\u002e0","\u0069\u0064":1,"m\u0065thod":"tools\/call"}`, 0, "1", "request"},
+	{"escaped keys and method", `{"\u006asonrpc":"2.0","\u0069\u0064":1,"m\u0065thod":"tools\/call"}`, 0, "1", "request"},
 	{"unknown method", `{"jsonrpc":"2.0","id":1,"method":"x/\ud83d\ude00\n"}`, 0, "1", "request"},
 	{"other members, even repeated and called alike", `{"jsonrpc":"2.0","ID":3,"x":1,"x":2,"":0,"id ":4,"id":"","method":"ping"}`, 0, `""`, "request"},
 	{"params of a response", `{"jsonrpc":"2.0","id":1,"result":1,"params":[1]}`, 0, "1", "response"},
