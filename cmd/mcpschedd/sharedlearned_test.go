@@ -108,7 +108,7 @@ func TestLearnedByReplicaCutOff(t *testing.T) {
 
 // Replicas share what they learn of a server only for the same principal and under the same rules.
 func TestLearnedAs(t *testing.T) {
-	server := config.Resolved{URL: "https://wiki.example/mcp", Headers: config.Secrets{"Authorization": "Bearer a"}}
+	server := config.Upstream{URL: "https://wiki.example/mcp", Headers: config.Secrets{"Authorization": "Bearer a"}}
 	rules := func(tools ...valuemodel.Rule) *config.Config { return &config.Config{Tools: tools} }
 	as := learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get"}), "wiki", server)
 	other := server

@@ -92,7 +92,7 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 
 // wireResolved converts an upstream with resolved variables; err says why they could not be
 // resolved. Without a state directory nothing about it is persisted.
-func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Resolved, err error, dir state.Dir) proxy.Upstream {
+func wireResolved(at workplace, c *config.Config, u, r config.Upstream, err error, dir state.Dir) proxy.Upstream {
 	recognised := valuemodel.Recognise(valuemodel.Settings{Command: r.Command, Args: r.Args, Env: r.Env, URL: r.URL})
 	spec := upstream.Spec{
 		Name:         u.Name,
@@ -159,7 +159,7 @@ func withProxy(o proxy.Options, use func(*proxy.Server)) {
 // learned returns the storage of an upstream's learned state. State about the server is in one
 // file, so that a new project benefits from it. Values that sessions used are in a file for each
 // directory and server environment, since another account has other values.
-func learned(at workplace, dir state.Dir, name string, r config.Resolved) speculate.Storage {
+func learned(at workplace, dir state.Dir, name string, r config.Upstream) speculate.Storage {
 	server := "learned/" + name + "-" + fingerprint("server", r.Command, r.Args, r.Cwd, r.URL)[:16]
 	parts := []any{r.Command, r.Args, cmp.Or(r.Cwd, at.dir()), r.URL}
 	if len(r.Env)+len(r.Headers) > 0 {
@@ -181,7 +181,7 @@ func learned(at workplace, dir state.Dir, name string, r config.Resolved) specul
 
 // learnedAs returns a key that is equal for replicas that reach a server as the same principal with
 // the same rules for tools.
-func learnedAs(c *config.Config, name string, r config.Resolved) string {
+func learnedAs(c *config.Config, name string, r config.Upstream) string {
 	parts := []any{speculate.LearnedVersion, name, r.Command, r.Args, r.Cwd, r.URL}
 	parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers), c.Enrichment)
 	for _, rule := range c.Tools {
@@ -192,7 +192,7 @@ func learnedAs(c *config.Config, name string, r config.Resolved) string {
 
 // secrets returns the values of a server's environment that must never be shown: all configured
 // ones, and inherited ones with names that mark them as secrets.
-func secrets(at workplace, r config.Resolved) []string {
+func secrets(at workplace, r config.Upstream) []string {
 	all := slices.Collect(maps.Values(r.Env))
 	for _, variable := range at.env {
 		if name, value, _ := strings.Cut(variable, "="); secret.Named(name, value) {

@@ -18,7 +18,7 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 	stored := func(folder, account string, next speculate.State) (before speculate.State) {
 		t.Helper()
 		t.Chdir(folder)
-		server := config.Resolved{Command: "server"}
+		server := config.Upstream{Command: "server"}
 		if account != "" {
 			server.Env = config.Secrets{"ACCOUNT": account}
 		}

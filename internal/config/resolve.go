@@ -25,12 +25,13 @@ type Unresolved struct {
 // Error returns "key: reason".
 func (e *Unresolved) Error() string { return e.Key + ": " + e.Reason }
 
-// Resolve expands every ${NAME}. It looks names up in env_file first, then in env, which is
-// [os.LookupEnv] outside tests. It returns an error, u.Err or one or more joined [Unresolved], if
-// this upstream cannot run; others are not affected.
-func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
+// Resolve returns the upstream with every ${NAME} expanded, the lines of env_file added to Env, and
+// absolute paths. It looks names up in env_file first, then in env, which is [os.LookupEnv] outside
+// tests. It returns an error, u.Err or one or more joined [Unresolved], if this upstream cannot run;
+// others are not affected.
+func (u Upstream) Resolve(env func(string) (string, bool)) (Upstream, error) {
 	if u.Err != nil {
-		return Resolved{}, u.Err
+		return Upstream{}, u.Err
 	}
 	var errs []error // each an *Unresolved
 	fail := func(key, reason string) {
@@ -43,7 +44,7 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	}
 	if err != nil {
 		fail("env_file", err.Error())
-		return Resolved{}, errors.Join(errs...) // without errors for the variables that the file would have set
+		return Upstream{}, errors.Join(errs...) // without errors for the variables that the file would have set
 	}
 	lookup := func(name string) (string, bool) {
 		if v, ok := vars[name]; ok {
@@ -51,15 +52,15 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 		}
 		return env(name)
 	}
-	expanded := u.expanded(lookup, fail)
+	out := u.expanded(lookup, fail)
 	if len(errs) == 0 {
-		u.checkExpanded(expanded, fail)
+		u.checkExpanded(out, fail)
 	}
 	if len(errs) > 0 {
-		return Resolved{}, errors.Join(errs...)
+		return Upstream{}, errors.Join(errs...)
 	}
-	maps.Copy(vars, expanded.Env)
-	out := Resolved{Name: u.Name, Command: expanded.Command, Args: expanded.Args, Cwd: expanded.Cwd, Env: vars, URL: expanded.URL, Headers: expanded.Headers}
+	maps.Copy(vars, out.Env)
+	out.Env = vars
 	// A command without a slash is looked up in PATH, never in u.Dir.
 	if strings.ContainsRune(filepath.ToSlash(out.Command), '/') {
 		out.Command = paths.Absolute(out.Command, u.Dir)

@@ -105,22 +105,8 @@ func (s Secrets) MarshalJSON() ([]byte, error) {
 	return json.Marshal(slices.Sorted(maps.Keys(s)))
 }
 
-// Resolved holds the connection settings of an upstream, with every ${NAME} expanded. They may
-// contain secrets, so a Resolved prints as its name.
-type Resolved struct {
-	Name    string
-	Command string   // absolute path, or a name to look up in PATH; "" for a URL
-	Args    []string // without the command
-	Cwd     string   // absolute path; "": the client's working directory
-	Env     Secrets  // added to the process's environment: the lines of env_file, overridden by env
-	URL     string   // "" for a command
-	Headers Secrets
-}
-
-// Format prints the name for every verb.
-func (r Resolved) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, r.Name)
-}
+// Format prints the name for every verb: expanded arguments and URLs may contain secrets.
+func (u Upstream) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, u.Name) }
 
 // MarshalJSON encodes the name, for JSON logs.
-func (r Resolved) MarshalJSON() ([]byte, error) { return json.Marshal(r.Name) }
+func (u Upstream) MarshalJSON() ([]byte, error) { return json.Marshal(u.Name) }
