@@ -46,10 +46,7 @@ func readBoth(path string) (data, tuned []byte, err error) {
 func (c *Config) Parse(name string, data []byte) (*Config, error) { return parse(c, name, data, nil) }
 
 func parse(base *Config, name string, data, tuned []byte) (*Config, error) {
-	path, err := filepath.Abs(name)
-	if err != nil {
-		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
-	}
+	path, _ := filepath.Abs(name) // fails only for a relative name, if the working directory was deleted
 	failed := &Error{path: path, digest: digest(data, tuned)}
 	f := &findings{file: name}
 	if tree, ok := f.decode(data); ok && f.convertEarlier(tree) {
