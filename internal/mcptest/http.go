@@ -130,7 +130,7 @@ func (s *Server) fail(w http.ResponseWriter, m jsonrpc.Message) bool {
 		http.Error(w, p.Arguments.Body, p.Arguments.Status)
 		return true
 	case "lose": // the server forgets its sessions, once
-		if s.mark("lost") {
+		if s.lost.Swap(true) {
 			return false
 		}
 		s.Forget()

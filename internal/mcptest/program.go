@@ -23,22 +23,12 @@ func Program(name string) (string, error) {
 	if dir := os.Getenv(programs); dir != "" {
 		return filepath.Join(dir, name), nil
 	}
-	module, err := os.Getwd()
+	module, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(module, "go.mod")); err == nil {
-			break
-		}
-		above := filepath.Dir(module)
-		if above == module {
-			return "", fmt.Errorf("no module of %s: %w", name, os.ErrNotExist)
-		}
-		module = above
+		return "", fmt.Errorf("go env: %w", err)
 	}
 	_, source, _, _ := runtime.Caller(0)
-	path := filepath.Join(module, "bin", "programs", name)
+	path := filepath.Join(filepath.Dir(string(module)), "bin", "programs", name)
 	code := "./cmd/" + name
 	if name == Child {
 		code = "./internal/mcptest/" + name

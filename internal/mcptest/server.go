@@ -16,10 +16,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -37,12 +40,14 @@ type Options struct {
 	Prompts      []string          // raw prompts; default: one of its own
 	Results      map[string]string // tool → its raw result, or "error " and the raw error
 	Page         int               // items on a page of a list; 0 means all
-	Start        string            // "die": exits at once | "mute": never answers | "shy": exits at server/discover before initialize | "rubbish": prints invalid lines first | "refuse": answers initialize with an error | "unlisted": answers tools/list with an error
+	Start        string            // "die": exits at once | "mute": never answers | "rubbish": prints invalid lines first | "refuse": answers initialize with an error | "unlisted": answers tools/list with an error | "listless": exits at the first list
 	Gate         string            // address of a Gate, at which the server waits before it answers its first message
 	Beacon       string            // address of a Gate to which the process stays connected until it exits
 	Stays        bool              // the process does not exit at the end of its input
 	Stubborn     bool              // the process ignores SIGTERM
 	Family       bool              // the process starts a child with the same Beacon, which has Stays
+	Apart        bool              // the process leaves its process group
+	ChildApart   bool              // with Family: the child has Apart
 	AskFirst     bool              // the server requests roots/list as soon as it is initialized
 	Leaks        []string          // environment variables; the process prints their values to stderr before it crashes, in all encodings of Written
 	Relay        string            // address of a Server to which the process only relays bytes
@@ -55,13 +60,13 @@ type Options struct {
 
 // Server is an MCP server.
 type Server struct {
-	o Options
+	o    Options
+	lost atomic.Bool // the tool "lose" was called
 
 	mu       sync.Mutex
 	tools    []string
 	seen     []string            // every received message, raw
-	once     map[string]bool     // events that have happened
-	sessions map[string]*session // id → session, over HTTP or a relay
+	sessions map[string]*session // id → session
 	listens  map[*request]bool   // open subscriptions/listen requests
 	early    []byte              // the client's response to the request of AskFirst
 	tasks    []string            // ids
@@ -89,7 +94,7 @@ func New(o Options) *Server {
 	}
 	return &Server{
 		o: o, tools: o.Tools,
-		once: make(map[string]bool), sessions: make(map[string]*session), listens: make(map[*request]bool),
+		sessions: make(map[string]*session), listens: make(map[*request]bool),
 	}
 }
 
@@ -292,6 +297,9 @@ func (r *request) list() ([]byte, *jsonrpc.Error) {
 	if r.srv.o.Start == "unlisted" && r.Method == "tools/list" {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "no list today"}
 	}
+	if r.srv.o.Start == "listless" {
+		os.Exit(3)
+	}
 	r.srv.mu.Lock()
 	switch o := r.srv.o; r.Method {
 	case "tools/list":
@@ -349,21 +357,9 @@ func (r *request) notify(method string, params []byte) {
 
 // announce sends a notification to every client: on the open subscriptions, if there are any,
 // else to the sessions.
-func (s *Server) announce(from *session, method string, params []byte) {
+func (s *Server) announce(method string, params []byte) {
 	s.mu.Lock()
-	var listens []*request
-	for r := range s.listens {
-		listens = append(listens, r)
-	}
-	sessions := []*session{}
-	if from != nil {
-		sessions = append(sessions, from)
-	}
-	for _, other := range s.sessions {
-		if other != from {
-			sessions = append(sessions, other)
-		}
-	}
+	listens, sessions := slices.Collect(maps.Keys(s.listens)), slices.Collect(maps.Values(s.sessions))
 	s.mu.Unlock()
 	for _, r := range listens {
 		r.notify(method, params)
@@ -382,7 +378,7 @@ func (s *Server) Announce(method, params string) {
 	if params != "" {
 		raw = []byte(params)
 	}
-	s.announce(nil, method, raw)
+	s.announce(method, raw)
 }
 
 // SetTools replaces the tools without notifying the clients.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -17,22 +18,12 @@ import (
 // variable is the environment variable with the options of a child process.
 const variable = "MCPSCHEDD_TEST_SERVER"
 
-// roleVariable is the environment variable with the role of a child process.
-const roleVariable = "MCPSCHEDD_TEST_ROLE"
-
-// Role is the environment variable that makes a child process a server with one fault; see roles.
-func Role(name string) string { return roleVariable + "=" + name }
-
 // stdin is the input of a child process; the tool "closein" closes it.
-var stdin *os.File
+var stdin io.ReadCloser
 
-// Main runs this process as a server on stdio if the variable of [Options.Env] or of [Role] is
-// set, and then does not return. TestMain must call it first if the test binary is the program.
+// Main runs this process as a server on stdio if the variable of [Options.Env] is set, and then
+// does not return. TestMain must call it first if the test binary is the program.
 func Main() {
-	if role, ok := os.LookupEnv(roleVariable); ok {
-		runRole(role)
-		os.Exit(0)
-	}
 	text, ok := os.LookupEnv(variable)
 	if !ok {
 		return
@@ -50,6 +41,11 @@ func Main() {
 }
 
 func serveStdio(o Options) error {
+	if o.Apart {
+		if err := leaveGroup(); err != nil {
+			return err
+		}
+	}
 	if o.Beacon != "" {
 		beacon, err := arrive(context.Background(), o.Beacon)
 		if err != nil {
@@ -74,7 +70,7 @@ func serveStdio(o Options) error {
 		fmt.Println("Welcome!\n\n{}\n\"text\"\n{\"jsonrpc\":\"2.0\",\"id\":77,\"result\"")
 	}
 	var err error
-	if stdin, err = pollable(os.Stdin); err != nil {
+	if stdin, err = jsonrpc.OpenStream(os.Stdin); err != nil {
 		return err
 	}
 	if o.Relay != "" {
@@ -87,7 +83,8 @@ func serveStdio(o Options) error {
 func (s *Server) stdio() error {
 	send := lineWriter(os.Stdout)
 	session := s.session(send)
-	waits := s.o.Gate != ""
+	s.sessions["stdio"] = session
+	waits, stays := s.o.Gate != "", s.o.Stays
 	var failed error
 	err := readMessages(stdin, func(m jsonrpc.Message) {
 		if waits {
@@ -96,18 +93,16 @@ func (s *Server) stdio() error {
 		switch {
 		case failed != nil || s.o.Start == "mute":
 			return
-		case s.o.Start == "shy" && m.Method == "server/discover":
-			fmt.Fprintln(os.Stderr, "want initialize, have", m.Method)
-			os.Exit(9)
-		}
-		if calls(m, "closein") {
-			s.mark("deaf")
+		case calls(m, "closein"):
+			stays = true
+		case calls(m, "deaf"):
+			time.Sleep(limit)
 		}
 		if serve := session.take(context.Background(), m, send); serve != nil {
 			go serve()
 		}
 	})
-	if s.o.Stays || s.has("deaf") {
+	if stays {
 		time.Sleep(limit)
 	}
 	return errors.Join(err, failed)
@@ -118,30 +113,15 @@ func calls(m jsonrpc.Message, tool string) bool {
 	return m.Method == "tools/call" && name == tool
 }
 
-// mark records that an event has happened and reports whether it had happened before.
-func (s *Server) mark(what string) (before bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before = s.once[what]
-	s.once[what] = true
-	return before
-}
-
-func (s *Server) has(what string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.once[what]
-}
-
-// bear starts a child process that does nothing.
+// bear starts a child process that does nothing, with the outputs of this one.
 func bear(o Options) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	child := exec.Command(self)
-	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Start: "mute", Stays: true, Stubborn: o.Stubborn}.Env())
-	child.Stderr = os.Stderr
+	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Start: "mute", Stays: true, Stubborn: o.Stubborn, Apart: o.ChildApart}.Env())
+	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	in, err := child.StdinPipe()
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,7 +16,7 @@ import (
 func behaviours() []string {
 	return []string{
 		"echo", "hold", "hang", "progress", "log", "ask", "early", "die", "closeout", "closein",
-		"garbage", "wrongid", "broken", "big", "seen", "change", "update", "task", "pid",
+		"garbage", "broken", "big", "seen", "change", "update", "task", "pid",
 		"status", "lose", "cut",
 	}
 }
@@ -30,7 +31,9 @@ type arguments struct {
 	Rounds     int               // ask: number of repetitions; default 1
 	Names      []string          // change: names of the new tools
 	URI        string            // update
+	Lines      [][]byte          // garbage: what to print; $ID is the request's id
 	Stderr     []string          // die: lines to print
+	Kill       bool              // die: by a signal
 	Status     int               // status: HTTP status code
 	Body       string            // status: body of the response
 	RetryAfter string            // status: the header, unless empty
@@ -79,13 +82,15 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 		r.srv.mu.Lock()
 		defer r.srv.mu.Unlock()
 		return structured(r.srv.early), nil
-	case "garbage": // prints invalid messages before the result
-		for _, line := range []string{"Debug: listening", `{"jsonrpc":"2.0","id":`, "[]", "\x00\xff", `{"jsonrpc":"2.0"}`} {
-			r.send([]byte(line))
+	case "garbage": // prints lines, invalid messages by default, before the result
+		lines := a.Lines
+		if lines == nil {
+			for _, line := range []string{"Debug: listening", `{"jsonrpc":"2.0","id":`, "[]", "\x00\xff", `{"jsonrpc":"2.0"}`} {
+				lines = append(lines, []byte(line))
+			}
 		}
-	case "wrongid": // sends responses with wrong ids before the result
-		for _, id := range []string{"0", "-7", "999999999", string(r.ID) + ".5", `"` + string(r.ID) + `x"`, "null", "1e3"} {
-			r.send([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[],"wrong":true}}`))
+		for _, line := range lines {
+			r.send(bytes.ReplaceAll(line, []byte("$ID"), r.ID))
 		}
 	case "broken": // sends a result that is not JSON
 		r.send([]byte(`{"jsonrpc":"2.0","id":` + string(r.ID) + `,"result":{"content":[{"type":"text","text":"` + "\x01" + `"}]}}`))
@@ -95,9 +100,9 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 	case "seen": // returns every message received so far
 		return structured([]byte("[" + strings.Join(r.srv.Seen(), ",") + "]")), nil
 	case "change": // replaces the tools and notifies the clients
-		r.srv.change(r.session, a)
+		r.srv.change(a)
 	case "update": // notifies the clients that a resource has changed
-		r.srv.announce(r.session, "notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q}`, a.URI))
+		r.srv.announce("notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q}`, a.URI))
 	case "task":
 		return r.begin(""), nil
 	case "read": // returns the text of a file; not among the default tools
@@ -199,7 +204,7 @@ func (r *request) askByResult(a arguments) ([]byte, *jsonrpc.Error) {
 	return append(jsonrpc.AppendString(append(out, `},"requestState":`...), next), '}'), nil
 }
 
-func (s *Server) change(from *session, a arguments) {
+func (s *Server) change(a arguments) {
 	var tools []string
 	for _, name := range a.Names {
 		tools = append(tools, `{"name":"`+name+`","inputSchema":{"type":"object"}}`)
@@ -208,7 +213,7 @@ func (s *Server) change(from *session, a arguments) {
 		s.SetTools(tools...)
 	}
 	for range max(a.N, 1) {
-		s.announce(from, "notifications/tools/list_changed", nil)
+		s.announce("notifications/tools/list_changed", nil)
 	}
 }
 
@@ -252,11 +257,15 @@ func (r *request) fault(name string, a arguments) ([]byte, *jsonrpc.Error) {
 	switch name {
 	case "die":
 		r.srv.o.leak()
+		if self, err := os.FindProcess(os.Getpid()); a.Kill && err == nil && self.Kill() == nil {
+			time.Sleep(limit) // until the signal arrives
+		}
 		os.Exit(3)
 	case "closeout":
 		os.Stdout.Close()
 		time.Sleep(limit)
 	case "closein":
+		os.Stdin.Close()
 		stdin.Close()
 	}
 	return r.echo(), nil

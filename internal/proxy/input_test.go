@@ -209,9 +209,13 @@ func TestFaultsAffectOneCall(t *testing.T) {
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail", Start: "rubbish"}))), handshake)
 	pid := c.said("pid", "")
 	hung := c.begin("hang", "")
-	for _, tool := range []string{"garbage", "wrongid"} {
-		if got := c.call(tool, ""); !strings.Contains(got, `"frail"`) || strings.Contains(got, "wrong\"") {
-			t.Errorf("%s: got %s, want its own answer", tool, got)
+	var others [][]byte
+	for _, id := range []string{"0", "-7", "999999999", "$ID.5", `"$IDx"`, "null", "1e3"} {
+		others = append(others, []byte(`{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[],"wrong":true}}`))
+	}
+	for _, lines := range [][][]byte{nil, others} {
+		if got := c.call("garbage", string(jsonrpc.Marshal(map[string]any{"lines": lines}))); !strings.Contains(got, `"frail"`) || strings.Contains(got, "wrong\"") {
+			t.Errorf("after %q: got %s, want its own answer", lines, got)
 		}
 	}
 	if got := c.broken("broken", ""); !strings.Contains(got, `"frail"`) || !strings.Contains(got, "its answer cannot be read") {

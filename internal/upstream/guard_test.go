@@ -24,21 +24,22 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// serveFamily starts a process tree, prints its pids and keeps running.
+// serveFamily starts a process tree and keeps running.
 func serveFamily(program string) {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
-	u := New(Spec{Name: "family", Command: roleOf(program, "family"), StartTimeout: processPatience}, Options{Guard: guard})
+	u := New(Spec{Name: "family", Command: Command{Path: program, Env: os.Environ()}, StartTimeout: processPatience}, Options{Guard: guard})
 	l := u.Attach(revision.Client{}, Listener{})
-	answer, err := callEcho(context.Background(), l)
-	fmt.Println(string(answer.Result), err)
+	_, err := callEcho(context.Background(), l)
+	fmt.Println(err)
 	time.Sleep(time.Minute)
 }
 
 // startProxy runs serveFamily and returns its pid and those of the process tree.
 func startProxy(t *testing.T) (proxy *os.Process, family []int) {
 	t.Helper()
+	gate := mcptest.NewGate(t)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{proxyVariable + "=" + mcptest.ServerProgram(t)}
+	cmd.Env = []string{proxyVariable + "=" + mcptest.ServerProgram(t), mcptest.Options{Family: true, Stubborn: true, Beacon: gate.Addr()}.Env()}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -50,15 +51,10 @@ func startProxy(t *testing.T) (proxy *os.Process, family []int) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	family = make([]int, 2)
-	if _, err := fmt.Sscanf(line, `{"pids":[%d,%d]}`, &family[0], &family[1]); err != nil {
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "<nil>\n" {
 		t.Fatalf("got %q: %v", line, err)
 	}
-	return cmd.Process, family
+	return cmd.Process, []int{gate.Next().PID, gate.Next().PID}
 }
 
 // guardsOf returns the guard processes of parent.
@@ -153,7 +149,7 @@ func TestGuardIsReplaced(t *testing.T) {
 
 // After the guard was killed, a new one starts with the next server.
 func TestGuardStartsWithAServer(t *testing.T) {
-	server := roleCommand(t, "echo")
+	server := faulty(t, mcptest.Options{})
 	g := NewGuard(slog.New(slog.DiscardHandler))
 	defer g.Close()
 	g.start()
@@ -178,7 +174,7 @@ func TestGuardIsToldTheGroups(t *testing.T) {
 	defer r.Close()
 	g := NewGuard(slog.New(slog.DiscardHandler))
 	g.pipe = w
-	v := run(t, roleCommand(t, "echo"), Options{Guard: g})
+	v := run(t, faulty(t, mcptest.Options{}), Options{Guard: g})
 	pid := v.process(t).leader.Pid
 	v.Close()
 	g.Close()
@@ -186,12 +182,12 @@ func TestGuardIsToldTheGroups(t *testing.T) {
 	if told, _ := io.ReadAll(r); string(told) != fmt.Sprintf("+%d\n-%d\n", pid, pid) {
 		t.Errorf("got %q", told)
 	}
-	run(t, roleCommand(t, "echo"), Options{Guard: g}).Close()
+	run(t, faulty(t, mcptest.Options{}), Options{Guard: g}).Close()
 }
 
 func TestGuardCloseEndsWhatIsLeft(t *testing.T) {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
-	p := run(t, roleCommand(t, "echo"), Options{Guard: guard}).process(t)
+	p := run(t, faulty(t, mcptest.Options{}), Options{Guard: guard}).process(t)
 	guard.Close()
 	<-p.c.life.Done()
 	if got := exitError(p.state).Error(); got != "killed by signal 15 (terminated)" {

@@ -4,11 +4,13 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/guard"
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/revision"
 )
@@ -39,17 +42,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// roleCommand is the command of a server with a fault.
-func roleCommand(t *testing.T, role string) Command {
+// faulty is the command of a server that has no lists, unless its options say otherwise.
+func faulty(t *testing.T, o mcptest.Options) Command {
 	t.Helper()
-	return roleOf(mcptest.ServerProgram(t), role)
+	o.Capabilities = cmp.Or(o.Capabilities, "{}")
+	return Command{Path: mcptest.ServerProgram(t), grace: 10 * time.Second, Env: []string{o.Env()}}
 }
 
-func roleOf(program, role string) Command {
-	return Command{Path: program, grace: 10 * time.Second, Env: []string{mcptest.Role(role)}}
+// garbage are the params of a call before whose answer the server prints the lines.
+func garbage(lines ...string) string {
+	var raw [][]byte
+	for _, line := range lines {
+		raw = append(raw, []byte(line))
+	}
+	return `{"name":"garbage","arguments":{"lines":` + string(jsonrpc.Marshal(raw)) + `}}`
 }
 
-// run attaches a session to a role. At the end of the test no process or goroutine may be left.
+// run attaches a session to a server. At the end of the test no process or goroutine may be left.
 func run(t *testing.T, command Command, o Options) visitor {
 	t.Helper()
 	v := visitor{heard: new(diary)}
@@ -96,11 +105,10 @@ func (v visitor) process(t *testing.T) *process {
 }
 
 func TestProcessAnswers(t *testing.T) {
-	v := run(t, roleCommand(t, "echo"), Options{})
+	v := run(t, faulty(t, mcptest.Options{}), Options{})
 	large := `{"name":"work","arguments":{"text":"` + strings.Repeat("é", 200_000) + `"}}`
-	answer, err := v.Call(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(large)})
-	if err != nil || string(answer.Result) != large {
-		t.Errorf("got %d bytes, %v, want %d", len(answer.Result), err, len(large))
+	if got, want := v.tool(t.Context(), large), `"structuredContent":`+large+"}"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %d bytes, want %d at the end", len(got), len(want))
 	}
 	v.Close()
 	if got := v.work(t.Context()); got != errRemoved.Error() {
@@ -110,20 +118,21 @@ func TestProcessAnswers(t *testing.T) {
 
 func TestProcessEnds(t *testing.T) {
 	const ended = "connection ended before the answer: "
-	for role, want := range map[string]string{
-		"crash":   ended + "exited with status 3\nits last lines on stderr:\n  about to fail\n  no line end",
-		"suicide": ended + "killed by signal 9 (killed)",
-		"mute":    ended + "closed its output",
-		"broken":  "its answer cannot be read: parse error: not JSON at byte 42 (-32700)",
-		"empty":   `its answer cannot be read: invalid request: no "method", "result" or "error" (-32600)`,
+	const mute = `{"name":"closeout"}`
+	for call, want := range map[string]string{
+		`{"name":"die","arguments":{"stderr":["about to fail","really"]}}`: ended + "exited with status 3\nits last lines on stderr:\n  about to fail\n  really",
+		`{"name":"die","arguments":{"kill":true}}`:                         ended + "killed by signal 9 (killed)",
+		mute:                                  ended + "closed its output",
+		`{"name":"broken"}`:                   "its answer cannot be read: parse error: not JSON at byte 68 (-32700)",
+		garbage(`{"jsonrpc":"2.0","id":$ID}`): `its answer cannot be read: invalid request: no "method", "result" or "error" (-32600)`,
 	} {
-		t.Run(role, func(t *testing.T) {
-			command := roleCommand(t, role)
-			if role == "mute" { // it does not exit; the others get the full grace period, for slow machines
+		t.Run(call, func(t *testing.T) {
+			command := faulty(t, mcptest.Options{Stays: call == mute})
+			if call == mute { // it does not exit; the others get the full grace period, for slow machines
 				command.grace = 50 * time.Millisecond
 			}
 			v := run(t, command, Options{})
-			if got := v.work(t.Context()); got != want {
+			if got := v.tool(t.Context(), call); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
@@ -132,15 +141,27 @@ func TestProcessEnds(t *testing.T) {
 
 // A program that prints how it is used and exits has said why it cannot start.
 func TestProcessThatPrintsItsUsage(t *testing.T) {
-	v := run(t, roleCommand(t, "usage"), Options{})
+	echo, err := exec.LookPath("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := run(t, Command{Path: echo, Args: []string{"usage: server FILE"}}, Options{})
 	if got, want := v.work(t.Context()), "exited with status 0, after it wrote to stdout: usage: server FILE"; !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want %q at its end", got, want)
 	}
 }
 
 func TestProcessRubbish(t *testing.T) {
-	v := run(t, roleCommand(t, "rubbish"), Options{})
-	if got := v.work(t.Context()); got != `{"name":"work","arguments":{}}` {
+	v := run(t, faulty(t, mcptest.Options{}), Options{})
+	v.heard.turn()
+	got := v.tool(t.Context(), garbage(
+		"Server listening",
+		`{"jsonrpc":"2.0","id":$ID,"method":"ask","params":{"text":"`+"\t"+`"}}`, // an unreadable request is not an answer
+		`{"jsonrpc":"2.0","id":$ID,"params":`,
+		`[{"jsonrpc":"2.0"`,
+		"\n\r\n"+` {"jsonrpc":"2.0","method":"note"} `+"\r\n17",
+	))
+	if !strings.Contains(got, `"name":"garbage"`) {
 		t.Errorf("got %s", got)
 	}
 	if got := v.heard.turn(); len(got) != 6 || got[4] != "heard note" {
@@ -149,8 +170,9 @@ func TestProcessRubbish(t *testing.T) {
 }
 
 func TestProcessBatch(t *testing.T) {
-	v := run(t, roleCommand(t, "batch"), Options{})
-	if got := v.work(t.Context()); got != `{"batch":"�"}` {
+	v := run(t, faulty(t, mcptest.Options{}), Options{})
+	v.heard.turn()
+	if got := v.tool(t.Context(), garbage(`[{"jsonrpc":"2.0","method":"note"}, 17, {"jsonrpc":"2.0","id":$ID,"result":{"batch":"`+"\xff"+`"}}]`)); got != `{"batch":"�"}` {
 		t.Errorf("got %s", got)
 	}
 	if got := v.heard.turn(); len(got) < 2 || got[0] != "heard note" {
@@ -159,10 +181,10 @@ func TestProcessBatch(t *testing.T) {
 }
 
 func TestProcessLongLine(t *testing.T) {
-	v := run(t, roleCommand(t, "long"), Options{})
+	v := run(t, faulty(t, mcptest.Options{}), Options{})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if got, want := v.work(t.Context()), "its answer cannot be read: message too long: more than the 1048576 bytes of max_message_bytes in [server]"; got != want {
+	if got, want := v.tool(t.Context(), `{"name":"big","arguments":{"n":41943040}}`), "its answer cannot be read: message too long: more than the 1048576 bytes of max_message_bytes in [server]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	runtime.ReadMemStats(&after)
@@ -172,8 +194,9 @@ func TestProcessLongLine(t *testing.T) {
 }
 
 func TestProcessFloodsStderr(t *testing.T) {
-	v := run(t, roleCommand(t, "flood"), Options{})
-	_, text, _ := strings.Cut(v.work(t.Context()), "stderr:\n  ")
+	v := run(t, faulty(t, mcptest.Options{}), Options{})
+	line := `"` + strings.Repeat("noise ", 400) + `"`
+	_, text, _ := strings.Cut(v.tool(t.Context(), `{"name":"die","arguments":{"stderr":[`+line+strings.Repeat(","+line, 1000)+`]}}`), "stderr:\n  ")
 	lines := strings.Split(text, "\n  ")
 	if len(lines) != tailLines || len(lines[0]) > tailWidth || len(lines[0]) < tailWidth-len("noise ") {
 		t.Errorf("got %d lines, the first of %d bytes, want %d, cut at %d", len(lines), len(lines[0]), tailLines, tailWidth)
@@ -181,7 +204,7 @@ func TestProcessFloodsStderr(t *testing.T) {
 }
 
 func TestProcessThatDoesNotEnd(t *testing.T) {
-	command := roleCommand(t, "stubborn")
+	command := faulty(t, mcptest.Options{Stubborn: true, Stays: true})
 	command.grace = 10 * time.Millisecond
 	v := run(t, command, Options{})
 	p := v.process(t)
@@ -192,11 +215,11 @@ func TestProcessThatDoesNotEnd(t *testing.T) {
 }
 
 func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
-	command := roleCommand(t, "deaf")
-	command.grace = 10 * time.Millisecond // it ignores all requests to exit
+	command := faulty(t, mcptest.Options{})
+	command.grace = 10 * time.Millisecond // it ignores the end of its input
 	v := run(t, command, Options{})
 	v.process(t)
-	params := []byte(`{"name":"work","arguments":{"text":"` + strings.Repeat("x", 8<<20) + `"}}`)
+	params := []byte(`{"name":"deaf","arguments":{"text":"` + strings.Repeat("x", 8<<20) + `"}}`)
 	outcomes := make(chan error, 100)
 	sent := 0
 	for ; len(outcomes) == 0 && sent < cap(outcomes); sent++ {
@@ -213,7 +236,7 @@ func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
 // The lists of a process that exits when they are read are not stored.
 func TestListsOfAnEndingProcess(t *testing.T) {
 	var heard diary
-	v := run(t, roleCommand(t, "listless"), Options{Store: storing(t, &heard)})
+	v := run(t, faulty(t, mcptest.Options{Start: "listless", Capabilities: `{"tools":{}}`}), Options{Store: storing(t, &heard)})
 	heard.want(t)
 	if v.in.state.Load().listed {
 		t.Errorf("the tools are given as %v", v.Offer().Items(Tools))
@@ -223,23 +246,24 @@ func TestListsOfAnEndingProcess(t *testing.T) {
 // Descendants of a process are killed with it if they have not left its group. Those that have
 // left it delay neither the calls nor a fast stop.
 func TestProcessEndsDespiteGrandchild(t *testing.T) {
-	for role, stopFast := range map[string]bool{"parent": false, "strangeChild": true} {
-		t.Run(role, func(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		t.Run(fmt.Sprint("apart ", apart), func(t *testing.T) {
 			var o Options
-			if stopFast {
+			if apart {
 				fast := make(chan struct{})
 				close(fast)
 				o.StopFast = fast
 			}
-			v := run(t, roleCommand(t, role), o)
+			gate := mcptest.NewGate(t)
+			v := run(t, faulty(t, mcptest.Options{Family: true, ChildApart: apart, Beacon: gate.Addr()}), o)
 			p := v.process(t)
-			var pid int
-			got := v.work(t.Context())
-			if _, err := fmt.Sscanf(got, "connection ended before the answer: exited with status 0\nits last lines on stderr:\n  pid %d", &pid); err != nil {
-				t.Fatalf("got %q: %v", got, err)
+			gate.Next()
+			pid := gate.Next().PID
+			if got, want := v.tool(t.Context(), `{"name":"die"}`), "connection ended before the answer: exited with status 3"; got != want {
+				t.Fatalf("got %q, want %q", got, want)
 			}
 			<-p.c.life.Done()
-			if role == "parent" {
+			if !apart {
 				wantGone(t, pid)
 				return
 			}

@@ -155,9 +155,12 @@ func attach(t *testing.T, serve http.Handler, spec Spec) visitor {
 }
 
 // work makes a call and returns its result or error as text.
-func (v visitor) work(ctx context.Context) string {
+func (v visitor) work(ctx context.Context) string { return v.tool(ctx, `{"name":"work"}`) }
+
+// tool is work with the params of the call.
+func (v visitor) tool(ctx context.Context, params string) string {
 	answer, err := v.Call(ctx, v.Turn(), &Request{
-		Method: "tools/call", Params: []byte(`{"name":"work"}`),
+		Method: "tools/call", Params: []byte(params),
 		Notify: func(method string, _ []byte) { v.heard.write("heard " + method) },
 		Ask: func(_ context.Context, method string, _ []byte) ([]byte, *jsonrpc.Error) {
 			v.heard.write("asked " + method)

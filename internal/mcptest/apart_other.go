@@ -1,0 +1,7 @@
+//go:build !unix
+
+package mcptest
+
+import "errors"
+
+func leaveGroup() error { return errors.ErrUnsupported }

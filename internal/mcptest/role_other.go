@@ -1,5 +1,0 @@
-//go:build !unix
-
-package mcptest
-
-func runRole(string) {}
