@@ -66,8 +66,8 @@ func (m *Meter) Learn(kind string, result []byte) (count func()) {
 		return nil
 	}
 	return func() {
-		pieces := sample(whole)
-		tokens := float64(Tokens([]byte(pieces))) * float64(len(whole)) / float64(len(pieces))
+		sample := whole[:min(len(whole), sampleBytes)]
+		tokens := float64(Tokens([]byte(sample))) * float64(len(whole)) / float64(len(sample))
 		m.observe(kind, float64(read), tokens)
 	}
 }
@@ -115,37 +115,18 @@ func contentOf(result []byte) (c content) {
 
 func (c *content) add(text []byte) { c.texts, c.bytes = append(c.texts, text), c.bytes+len(text) }
 
-// maxRead is the number of bytes after which a content's further texts are assumed to be alike.
-const maxRead = 256 << 10
+// sampleBytes is the number of bytes that are counted; the rest is assumed to be alike.
+const sampleBytes = 8 << 10
 
 // text returns the first texts as the model reads them, and their raw bytes.
 func (c *content) text() (whole string, read int) {
 	var b strings.Builder
 	for _, raw := range c.texts {
-		if read > maxRead {
+		if read > sampleBytes {
 			break
 		}
 		b.WriteString(text(raw))
 		read += len(raw)
 	}
 	return b.String(), read
-}
-
-// A longer text than sampleBytes is sampled in pieces at equal distances, as its beginning may be
-// unlike the rest.
-const (
-	sampleBytes  = 8 << 10
-	samplePieces = 8
-)
-
-func sample(text string) string {
-	if len(text) <= sampleBytes {
-		return text
-	}
-	var b strings.Builder
-	for i := range samplePieces {
-		from := i * (len(text) / samplePieces)
-		b.WriteString(text[from : from+sampleBytes/samplePieces])
-	}
-	return b.String()
 }
