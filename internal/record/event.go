@@ -153,17 +153,3 @@ type Candidate struct {
 
 	RawArguments []byte `json:"-"` // input of [Log.Add]
 }
-
-// served reports whether a call was answered without a fetch of its own.
-func (e *Event) served() bool { return e.Disposition == Hit || e.Disposition == Joined }
-
-// used reports whether a call used the answer of a prefetch.
-func (e *Event) used() bool { return e.Fate == Used || e.Fate == Late }
-
-// reads reports whether a call is known to be read-only.
-func (e *Event) reads() bool { return e.Class == "pure" || e.Class == "read_only" }
-
-// endTime returns when the call or prefetch of an event ended.
-func (e *Event) endTime() time.Time {
-	return e.At.Add(time.Duration(e.LatencyMS * float64(time.Millisecond)))
-}

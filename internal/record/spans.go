@@ -85,7 +85,7 @@ func endSpan(span trace.Span, e *Event) {
 			span.SetStatus(codes.Error, "")
 		}
 	}
-	span.End(trace.WithTimestamp(e.endTime()))
+	span.End(trace.WithTimestamp(e.At.Add(time.Duration(e.LatencyMS * float64(time.Millisecond)))))
 }
 
 // failure returns the error type of a call, or "" if it did not fail. A call that its client

@@ -44,7 +44,7 @@ func (f *Totals) addCall(e *Event) {
 	default:
 		f.Failed++
 	}
-	if e.served() {
+	if e.Disposition == Hit || e.Disposition == Joined {
 		f.HiddenMS += e.HiddenMS
 		if e.UseOf > 0 {
 			f.HiddenByPrefetch += e.HiddenMS
@@ -56,7 +56,7 @@ func (f *Totals) addCall(e *Event) {
 	f.Errors += boolToInt(e.IsError)
 	f.UpstreamCalls += int64(e.Sent)
 	f.WaitedMS += e.LatencyMS
-	f.Reads += boolToInt(e.reads())
+	f.Reads += boolToInt(e.Class == "pure" || e.Class == "read_only")
 	f.Unclassified += boolToInt(e.Class == "indeterminate")
 	f.BackOffs += boolToInt(e.BackedOff)
 	f.References += boolToInt(e.NotResent > 0)
@@ -81,11 +81,12 @@ func (f *Totals) addPrefetch(e *Event) {
 	p := &f.Prefetch
 	p.Issued++
 	p.Dispatched += boolToInt(e.Sent > 0)
-	p.Used += boolToInt(e.used())
 	switch e.Fate {
 	case Used:
+		p.Used++
 		p.InTime++
 	case Late:
+		p.Used++
 		p.Late++
 	case Compared:
 		p.Compared++
