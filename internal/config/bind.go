@@ -120,9 +120,7 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 	case dst.Type() == reflect.TypeFor[json.RawMessage]():
 		text, err := json.Marshal(v)
 		dst.SetBytes(text)
-		_, isList := v.([]any)
-		_, isTable := v.(map[string]any)
-		return err == nil && (isList && tag.Get("holds") == "list" || isTable && tag.Get("holds") == "table")
+		return err == nil && map[reflect.Kind]string{reflect.Slice: "list", reflect.Map: "table"}[reflect.TypeOf(v).Kind()] == tag.Get("holds")
 	}
 	switch dst.Kind() {
 	case reflect.Float64:
@@ -161,12 +159,15 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 			f.named(key, tree, dst, name)
 			return ok
 		}
-		items, ok := v.([]any)
-		dst.Set(reflect.MakeSlice(dst.Type(), len(items), len(items)))
-		for i, item := range items {
-			f.bind(element(key, i), item, dst.Index(i), tag)
+		items := reflect.ValueOf(v) // []any, or []map[string]any of [[x]] blocks
+		if items.Kind() != reflect.Slice {
+			return false
 		}
-		return ok
+		dst.Set(reflect.MakeSlice(dst.Type(), items.Len(), items.Len()))
+		for i := range items.Len() {
+			f.bind(element(key, i), items.Index(i).Interface(), dst.Index(i), tag)
+		}
+		return true
 	}
 	return assign(dst, v)
 }
@@ -303,7 +304,7 @@ func show(v any, want reflect.Kind) string {
 		return strconv.Quote(v[:min(len(v), 40)])
 	case map[string]any:
 		return "a table"
-	case []any:
+	case []any, []map[string]any:
 		return "a list"
 	}
 	return fmt.Sprint(v)

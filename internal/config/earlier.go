@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"strings"
 
 	"mcpschedd/internal/paths"
@@ -45,9 +46,9 @@ func (f *findings) convertEarlier(tree map[string]any) bool {
 	tools, _ := tree["tools"].(map[string]any)
 	for name, tool := range tools {
 		block, _ := tool.(map[string]any)
-		all, _ := block["follow_up"].([]any)
-		for i, next := range all {
-			f.convertProjection(element(join("tools", name, "follow_up"), i), next)
+		all := reflect.ValueOf(block["follow_up"]) // as in set
+		for i := 0; all.Kind() == reflect.Slice && i < all.Len(); i++ {
+			f.convertProjection(element(join("tools", name, "follow_up"), i), all.Index(i).Interface())
 		}
 	}
 	return true

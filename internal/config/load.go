@@ -95,30 +95,7 @@ func (f *findings) decode(data []byte) (tree map[string]any, ok bool) {
 		}
 		return fail(1, 1, err.Error())
 	}
-	plain(tree)
 	return tree, true
-}
-
-// plain returns a decoded value with every array as []any. The decoder gives [[x]] blocks another
-// type than x = [...].
-func plain(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, item := range v {
-			v[key] = plain(item)
-		}
-	case []map[string]any:
-		items := make([]any, len(v))
-		for i, item := range v {
-			items[i] = plain(item)
-		}
-		return items
-	case []any:
-		for i, item := range v {
-			v[i] = plain(item)
-		}
-	}
-	return v
 }
 
 // complete makes paths absolute, relative to dir, and sets what depends on several keys.
