@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -9,7 +7,7 @@ import (
 )
 
 // become replaces this process with the program of that name in the same directory, with the same
-// arguments. It returns if there is no such program.
+// arguments. It returns if there is no such program, and on Windows.
 func become(name string) {
 	if self, err := os.Executable(); err == nil && filepath.Base(self) != name {
 		program := filepath.Join(filepath.Dir(self), name)
