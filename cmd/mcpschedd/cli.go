@@ -16,13 +16,6 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// Groups of commands in the help.
-const (
-	groupSetUp   = "set-up"
-	groupRun     = "run"
-	groupInspect = "inspect"
-)
-
 // rootCommand returns the root command. It prints help if stdin is a terminal, and serves otherwise.
 func rootCommand() *cobra.Command {
 	var o serveOptions
@@ -68,29 +61,23 @@ Without a command, mcpschedd runs mcpschedd serve unless stdin is a terminal.`,
 	return root
 }
 
-// addCommands adds the subcommands. A client that starts serve waits for its first response, so
-// for serve no other command is built.
-func addCommands(root *cobra.Command, args []string) {
-	if len(args) > 0 && args[0] == "serve" {
-		root.AddCommand(serveCommand())
-		root.CompletionOptions.DisableDefaultCmd = true
-		return
-	}
+// addCommands adds the subcommands.
+func addCommands(root *cobra.Command) {
 	root.Version = versionLine()
-	group := func(id, title string, all ...*cobra.Command) {
-		root.AddGroup(&cobra.Group{ID: id, Title: title})
+	group := func(title string, all ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title})
 		for _, c := range all {
-			c.GroupID, c.SuggestFor = id, otherWords[c.Name()]
+			c.GroupID, c.SuggestFor = title, otherWords[c.Name()]
 			root.AddCommand(c)
 		}
 	}
-	group(groupSetUp, "Servers:", importCommand(), addCommand(),
+	group("Servers:", importCommand(), addCommand(),
 		editCommand("enable", "Enable a server", "Sets enabled = true in [upstreams.NAME]."),
 		editCommand("disable", "Disable a server", "Sets enabled = false in [upstreams.NAME]: the server stops, and its tools disappear."),
 		editCommand("remove", "Remove a server from the configuration", "Removes the block [upstreams.NAME] from the configuration, and prints it."),
 		checkCommand())
-	group(groupRun, "Run:", serveCommand(), callCommand(), demoCommand(), connectCommand(), hookCommand(), daemonCommand())
-	group(groupInspect, "Inspect:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
+	group("Run:", serveCommand(), callCommand(), demoCommand(), connectCommand(), hookCommand(), daemonCommand())
+	group("Inspect:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
 	root.AddCommand(replayCommand(), versionCommand(), completionCommand())
 	root.SetHelpCommand(helpCommand())
 }
@@ -128,7 +115,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	cobra.MousetrapHelpText = ""       // on Windows, a graphical client may start it
 	cobra.EnableCommandSorting = false // list commands in the order of typical use
 	root := rootCommand()
-	addCommands(root, args)
+	addCommands(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

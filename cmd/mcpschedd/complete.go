@@ -1,21 +1,13 @@
 package main
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func completionCommand() *cobra.Command {
-	shells := []string{"bash", "zsh", "fish", "powershell"}
-	var bare bool
-	c := &cobra.Command{
-		Use:   "completion [SHELL]",
+	return &cobra.Command{
+		Use:   "completion [bash|zsh|fish|powershell]",
 		Short: "Print the script that completes commands, flags and servers in a shell",
 		Long: `Prints the script with which a shell completes mcpschedd's commands, its flags and the
-names of servers. Without SHELL it prints this help. Type the line of your shell once, and
+names of servers. Alone it prints this help. Type the line of your shell once, and
 open a new terminal:
 
   bash        echo 'eval "$(mcpschedd completion bash)"' >> ~/.bashrc
@@ -25,14 +17,9 @@ open a new terminal:
 
 bash needs the package bash-completion. zsh needs "autoload -U compinit; compinit" above
 this line.`,
-		Example: `  eval "$(mcpschedd completion bash)"    complete in this bash, until it exits`,
-		Args: func(c *cobra.Command, words []string) error {
-			if len(words) > 0 && !slices.Contains(shells, words[0]) {
-				return hinted{misused{fmt.Errorf("unknown shell %q", words[0])}, "there are: " + strings.Join(shells, ", ")}
-			}
-			return takes(0, 1, "")(c, words)
-		},
-		ValidArgs: shells,
+		Example:   `  eval "$(mcpschedd completion bash)"    complete in this bash, until it exits`,
+		Args:      cobra.MatchAll(takes(0, 1, ""), cobra.OnlyValidArgs),
+		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
 		RunE: func(c *cobra.Command, words []string) error {
 			if len(words) == 0 {
 				return c.Help()
@@ -40,24 +27,15 @@ this line.`,
 			root, out := c.Root(), c.OutOrStdout()
 			switch words[0] {
 			case "bash":
-				return root.GenBashCompletionV2(out, !bare)
+				return root.GenBashCompletionV2(out, true)
 			case "zsh":
-				if bare {
-					return root.GenZshCompletionNoDesc(out)
-				}
 				return root.GenZshCompletion(out)
 			case "fish":
-				return root.GenFishCompletion(out, !bare)
-			}
-			if bare {
-				return root.GenPowerShellCompletion(out)
+				return root.GenFishCompletion(out, true)
 			}
 			return root.GenPowerShellCompletionWithDesc(out)
 		},
 	}
-	c.Flags().BoolVar(&bare, "no-descriptions", false, "complete without descriptions") // as cobra's own completion has it
-	c.Flags().Lookup("no-descriptions").Hidden = true
-	return c
 }
 
 // completeUpstreams completes the names of upstreams, for the first argument.

@@ -16,7 +16,7 @@ import (
 // The help of every command has an example, and its lines fit a terminal.
 func TestHelp(t *testing.T) {
 	root := rootCommand()
-	addCommands(root, nil)
+	addCommands(root)
 	for _, c := range append(root.Commands(), root) {
 		if c.Example == "" {
 			t.Errorf("%s: no example", c.CommandPath())
@@ -37,7 +37,7 @@ func TestHelp(t *testing.T) {
 // A flag with a wrong value, or without one, says what it accepts.
 func TestFlagErrors(t *testing.T) {
 	root := rootCommand()
-	addCommands(root, nil)
+	addCommands(root)
 	refused := make(map[string]int) // type of the flag → refused values
 	for _, c := range root.Commands() {
 		if c.Name() == daemon.HookCommand { // never fails
@@ -70,7 +70,7 @@ func TestManual(t *testing.T) {
 		dir = wanted
 	}
 	root := rootCommand()
-	addCommands(root, nil)
+	addCommands(root)
 	root.DisableAutoGenTag = true
 	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "mcpschedd"}, dir); err != nil {
 		t.Fatal(err)
