@@ -72,24 +72,23 @@ func loadWithState(file string) (*config.Config, state.Dir, error) {
 	return c, dir, err
 }
 
-// loadServed is load for commands that run despite mistakes in the file: see
-// [config.Error.Salvage].
-func loadServed(file string) (c *config.Config, mistakes *config.Error, err error) {
+// loadServed returns the configuration and its state directory for commands that run despite mistakes
+// in the file: see [config.Error.Salvage].
+func loadServed(file string) (c *config.Config, dir state.Dir, mistakes *config.Error, err error) {
 	c, err = load(file)
-	mistakes, ok := errors.AsType[*config.Error](err)
-	if !ok {
-		return c, nil, err
+	if mistakes, _ = errors.AsType[*config.Error](err); mistakes != nil {
+		c = mistakes.Salvage(nil)
+	} else if err != nil {
+		return nil, dir, nil, err
 	}
-	c = mistakes.Salvage(nil)
-	dir, err := stateDir(c)
-	if err != nil {
-		return nil, nil, err
+	if dir, err = stateDir(c); err != nil || mistakes == nil {
+		return c, dir, mistakes, err
 	}
 	var good *config.Config
 	if data, err := dir.Read(lastGoodPath(c.Path)); err == nil {
 		good, _ = config.Default().Parse(c.Path, data) // a copy of an older version may be invalid now
 	}
-	return mistakes.Salvage(good), mistakes, nil
+	return mistakes.Salvage(good), dir, mistakes, nil
 }
 
 // lastGoodPath returns where the last valid content of a configuration is kept.
@@ -98,8 +97,8 @@ func lastGoodPath(path string) string { return "config/" + fingerprint(path)[:16
 // saveLastGood saves the content of the configuration in force, for start-ups with mistakes.
 func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 	data, err := paths.Read(c.Path)
-	if err != nil || dir == (state.Dir{}) {
-		return // no file, or no state directory
+	if err != nil {
+		return // no file
 	}
 	if kept, err := dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, data) {
 		return

@@ -49,11 +49,7 @@ are kept in the state directory, in logs.`,
 // printLog prints the end of an upstream's log, or of the proxy's if upstream is "", continuing into the
 // renamed one if needed.
 func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error {
-	c, mistakes, err := loadServed(file)
-	if err != nil {
-		return err
-	}
-	dir, err := stateDir(c)
+	c, dir, mistakes, err := loadServed(file)
 	if err != nil {
 		return err
 	}

@@ -153,10 +153,7 @@ func (s *servedProxy) close(ctx context.Context) {
 
 // load reads the configuration, and opens the state directory and the log.
 func (s *servedProxy) load(stderr io.Writer) (err error) {
-	if s.config, s.mistakes, err = loadServed(s.flags.config); err != nil {
-		return err
-	}
-	if s.dir, err = stateDir(s.config); err != nil {
+	if s.config, s.dir, s.mistakes, err = loadServed(s.flags.config); err != nil {
 		return err
 	}
 	if s.log, s.output, err = openLog(s.config.Log, daemon.OpenLog(s.dir.Path(""), daemon.ProgramLog), stderr); err != nil {

@@ -23,11 +23,7 @@ const eventsOff = `[telemetry] events is "off", so savings are not recorded. Eac
 
 // viewOfToday returns a function that reads today's events and the state of this user's processes.
 func viewOfToday(configFile string) (func() (record.View, error), error) {
-	c, mistakes, err := loadServed(configFile)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := stateDir(c)
+	c, dir, mistakes, err := loadServed(configFile)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +89,7 @@ func httpProxyAt(address, configFile string) (*httpProxy, error) {
 	if d.token != "" || !front.Loopback(u.Hostname()) { // this machine's token is sent only to this machine
 		return d, nil
 	}
-	c, _, err := loadServed(configFile)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := stateDir(c)
+	_, dir, _, err := loadServed(configFile)
 	if err != nil {
 		return nil, err
 	}
