@@ -83,14 +83,7 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, m jsonrpc.Message)
 			http.Error(w, "initialize with headers of a session", http.StatusBadRequest)
 			return nil
 		}
-		box := newMailbox()
-		n := s.session(box.send)
-		s.mu.Lock()
-		s.ids++
-		id = fmt.Sprintf("session-%d", s.ids)
-		s.sessions[id] = n
-		n.box = box
-		s.mu.Unlock()
+		n, id := s.open(nil)
 		w.Header().Set("Mcp-Session-Id", id)
 		return n
 	case version >= "2026":
@@ -110,6 +103,49 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, m jsonrpc.Message)
 		http.Error(w, "unknown session", http.StatusNotFound)
 	}
 	return n
+}
+
+// open creates a session over HTTP.
+func (s *Server) open(ctx context.Context) (n *session, id string) {
+	box := make(chan []byte, 1<<12)
+	n = s.session(func(line []byte) { box <- line })
+	n.box, n.ctx = box, ctx
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ids++
+	id = fmt.Sprintf("session-%d", s.ids)
+	s.sessions[id] = n
+	return n, id
+}
+
+// SSE returns a handler for the HTTP+SSE transport of revision 2024-11-05.
+func (s *Server) SSE() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			s.mu.Lock()
+			n := s.sessions[r.URL.RawQuery]
+			s.mu.Unlock()
+			body, _ := io.ReadAll(r.Body) // the client may be gone
+			m, err := jsonrpc.Parse(body)
+			if n == nil || err != nil {
+				http.Error(w, "no session, or no message", http.StatusBadRequest)
+				return
+			}
+			serve := n.take(n.ctx, m, n.out)
+			w.WriteHeader(http.StatusAccepted)
+			if serve != nil {
+				go serve()
+			}
+			return
+		}
+		n, id := s.open(r.Context())
+		defer func() {
+			s.mu.Lock()
+			delete(s.sessions, id)
+			s.mu.Unlock()
+		}()
+		n.stream(w, r, "event: endpoint\ndata: /messages?"+id+"\n\n")
+	})
 }
 
 // fail performs the tools "status", "lose" and "cut", which fail at the level of HTTP,
@@ -154,10 +190,27 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
+	session.stream(w, r, "")
+}
+
+// stream sends the session's messages as events, after a first event, until the client is gone.
+func (n *session) stream(w http.ResponseWriter, r *http.Request, first string) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.WriteHeader(http.StatusOK)
+	io.WriteString(w, first)
 	http.NewResponseController(w).Flush()
-	session.box.stream(r.Context(), w)
+	for {
+		select {
+		case line := <-n.box:
+			event(w, line)
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func event(w http.ResponseWriter, line []byte) {
+	fmt.Fprintf(w, "data: %s\n\n", strings.ReplaceAll(string(line), "\n", "\ndata: "))
+	http.NewResponseController(w).Flush()
 }
 
 // answer is the response to a POST. It becomes a stream unless its only message is the
@@ -177,25 +230,14 @@ func (a *answer) send(line []byte) {
 		a.first = line
 		return
 	}
-	a.streamLocked()
-	a.eventLocked(line)
-}
-
-func (a *answer) streamLocked() {
-	if a.stream {
-		return
+	if !a.stream {
+		a.stream = true
+		a.w.Header().Set("Content-Type", "text/event-stream")
+		if a.first != nil {
+			event(a.w, a.first)
+		}
 	}
-	a.stream = true
-	a.w.Header().Set("Content-Type", "text/event-stream")
-	a.w.WriteHeader(http.StatusOK)
-	if a.first != nil {
-		a.eventLocked(a.first)
-	}
-}
-
-func (a *answer) eventLocked(line []byte) {
-	fmt.Fprintf(a.w, "data: %s\n\n", strings.ReplaceAll(string(line), "\n", "\ndata: "))
-	http.NewResponseController(a.w).Flush()
+	event(a.w, line)
 }
 
 func (a *answer) finish() {
@@ -204,32 +246,5 @@ func (a *answer) finish() {
 	if a.first != nil && !a.stream {
 		a.w.Header().Set("Content-Type", "application/json")
 		a.w.Write(a.first)
-	}
-}
-
-// mailbox queues the messages of a session until its stream sends them.
-type mailbox chan []byte
-
-func newMailbox() mailbox { return make(mailbox, 1<<12) }
-
-func (b mailbox) send(line []byte) { b <- line }
-
-// stream sends each message as an event until ctx is done.
-func (b mailbox) stream(ctx context.Context, w http.ResponseWriter) {
-	b.each(ctx, func(line []byte) {
-		fmt.Fprintf(w, "data: %s\n\n", line)
-		http.NewResponseController(w).Flush()
-	})
-}
-
-// each calls take for each message, in order, until ctx is done.
-func (b mailbox) each(ctx context.Context, take func(line []byte)) {
-	for {
-		select {
-		case line := <-b:
-			take(line)
-		case <-ctx.Done():
-			return
-		}
 	}
 }

@@ -56,6 +56,10 @@ type Options struct {
 	// means that the server handles the request itself. A result is sent even if the request
 	// was cancelled. Messages are then not recorded for Seen.
 	Answer func(ctx context.Context, m jsonrpc.Message) (result []byte) `json:"-"`
+
+	// Heard, if it is set, is called with each notification and response, before the next
+	// message is read; over HTTP before the response to its POST.
+	Heard func(ctx context.Context, m jsonrpc.Message) `json:"-"`
 }
 
 // Server is an MCP server.
@@ -109,7 +113,8 @@ func (s *Server) Seen() []string {
 type session struct {
 	srv *Server
 	out func(line []byte) // sends messages that belong to no request
-	box mailbox           // queue of out over HTTP; nil otherwise
+	box chan []byte       // queue of out over HTTP; nil otherwise
+	ctx context.Context   // over HTTP+SSE, done when the stream ends
 
 	mu    sync.Mutex
 	asked map[string]chan jsonrpc.Message // raw id → receives the client's response
@@ -139,6 +144,9 @@ func (s *session) take(ctx context.Context, m jsonrpc.Message, send func(line []
 		srv.mu.Lock()
 		srv.seen = append(srv.seen, string(m.Raw))
 		srv.mu.Unlock()
+	}
+	if srv.o.Heard != nil && !m.IsRequest() {
+		srv.o.Heard(ctx, m)
 	}
 	switch {
 	case m.IsResponse():
@@ -217,7 +225,7 @@ func (r *request) serve() ([]byte, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "_meta lacks the protocol version"}
 	}
 	if o.Answer != nil {
-		if result := o.Answer(r.ctx, r.Message); result != nil {
+		if result := o.Answer(r.ctx, r.Message); result != nil || r.ctx.Err() != nil {
 			return result, nil
 		}
 	}
@@ -359,16 +367,23 @@ func (r *request) notify(method string, params []byte) {
 // else to the sessions.
 func (s *Server) announce(method string, params []byte) {
 	s.mu.Lock()
-	listens, sessions := slices.Collect(maps.Keys(s.listens)), slices.Collect(maps.Values(s.sessions))
+	listens := slices.Collect(maps.Keys(s.listens))
 	s.mu.Unlock()
 	for _, r := range listens {
 		r.notify(method, params)
 	}
-	if len(listens) > 0 {
-		return
+	if len(listens) == 0 {
+		s.Say(string(jsonrpc.AppendNotification(nil, method, params)))
 	}
+}
+
+// Say sends a message to every session, outside of the streams of requests.
+func (s *Server) Say(line string) {
+	s.mu.Lock()
+	sessions := slices.Collect(maps.Values(s.sessions))
+	s.mu.Unlock()
 	for _, session := range sessions {
-		session.out(jsonrpc.AppendNotification(nil, method, params))
+		session.out([]byte(line))
 	}
 }
 

@@ -26,7 +26,7 @@ func puppet(t *testing.T, transport string) (*mcptest.Puppet, proxy.Upstream) {
 		up.Spec.Shared = true
 		return p, up
 	}
-	handler := p.Streamable()
+	handler := p.Handler()
 	if transport == "sse" {
 		handler = p.SSE()
 	}

@@ -316,7 +316,7 @@ func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 				v.sleeps(time.Duration(len(v.arguments)*53%3000) * time.Millisecond)
 				return reply{result: v.told()}
 			})
-			f.rest = server.Streamable()
+			f.rest = server.Handler()
 			o := planned(t)
 			o.Plans.Enabled = false // otherwise there are tools besides the puppet's
 			d := beset(t, f, o)

@@ -80,7 +80,7 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				p := mcptest.NewPuppet()
-				handler := p.Streamable()
+				handler := p.Handler()
 				if test.sse {
 					handler = p.SSE()
 				}
@@ -161,7 +161,7 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 	for sse, questions := range map[bool]int{false: maxReplies + maxQuestions + 1, true: 3 * maxReplies} {
 		bubble.Test(t, func(t *testing.T) {
 			p := mcptest.NewPuppet()
-			handler := p.Streamable()
+			handler := p.Handler()
 			if sse {
 				handler = p.SSE()
 			}
