@@ -5,7 +5,7 @@
 // fit into what is left ([Agent.Room]): first additions to answers are dropped, then excerpts of
 // plans' results shrink, and last the optional steps of plans are skipped.
 //
-//	p := budget.NewPool(budget.Rules{Context: 100_000, Pool: 400_000, Window: time.Hour}, nil)
+//	p := budget.NewPool(budget.Rules{Context: 100_000, Pool: 400_000, Window: time.Hour})
 //	a := p.Join(budget.Session{Client: "claude-code"})
 //	a.Delivered(turn, tokens)
 //	room := a.Room(turn)
@@ -86,8 +86,6 @@ var Unlimited = Room{Unbounded, Unbounded, Unbounded, true}
 
 // Pool is the budget of a window and the agents that share it.
 type Pool struct {
-	now func() age.Moment
-
 	mu             sync.Mutex
 	rules          Rules
 	began          age.Moment // start of the window
@@ -97,12 +95,9 @@ type Pool struct {
 	excess         int     // tokens of this window delivered on request beyond what their agent had left
 }
 
-// NewPool returns a pool without agents. now is the clock; nil means [age.Now].
-func NewPool(r Rules, now func() age.Moment) *Pool {
-	if now == nil {
-		now = age.Now
-	}
-	return &Pool{now: now, rules: r, began: now(), agents: make(map[*Agent]struct{})}
+// NewPool returns a pool without agents.
+func NewPool(r Rules) *Pool {
+	return &Pool{rules: r, began: age.Now(), agents: make(map[*Agent]struct{})}
 }
 
 // Configure replaces the rules. Used tokens stay counted. A new window begins if there was no
@@ -117,7 +112,7 @@ func (p *Pool) Configure(r Rules) {
 	}
 	p.divideLocked()
 	if old.Pool == 0 || old.Window != r.Window {
-		p.beginLocked(p.now())
+		p.beginLocked(age.Now())
 	}
 }
 
@@ -126,7 +121,7 @@ func (p *Pool) Used() (tokens int, left time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advanceLocked()
-	return p.usedLocked(), max(0, p.rules.Window-p.now().Since(p.began))
+	return p.usedLocked(), max(0, p.rules.Window-age.Now().Since(p.began))
 }
 
 // Agent is one session in a pool. The pool's mutex guards it.
@@ -191,7 +186,7 @@ func (a *Agent) Delivered(turn, tokens int) {
 	if a.pooledLocked() {
 		p.excess += max(0, tokens-max(0, a.leftLocked()))
 	}
-	a.used, a.turnUsed, a.lastDelivery = a.used+tokens, a.turnUsed+tokens, p.now()
+	a.used, a.turnUsed, a.lastDelivery = a.used+tokens, a.turnUsed+tokens, age.Now()
 	if _, joined := p.agents[a]; !joined {
 		p.departedUsed += tokens
 		return
@@ -247,7 +242,7 @@ func (p *Pool) beginLocked(at age.Moment) {
 // advanceLocked begins a new window when the last one has ended. It also lends what agents could
 // have used by now: an agent's reservation is at most its share of the rest of the window.
 func (p *Pool) advanceLocked() {
-	now := p.now()
+	now := age.Now()
 	if elapsed := now.Since(p.began); p.rules.Window > 0 && elapsed >= p.rules.Window {
 		p.beginLocked(now.Ago(elapsed % p.rules.Window))
 	}
@@ -262,7 +257,7 @@ func (p *Pool) remainingLocked() float64 {
 	if p.rules.Window <= 0 {
 		return 1
 	}
-	return 1 - float64(p.now().Since(p.began))/float64(p.rules.Window)
+	return 1 - float64(age.Now().Since(p.began))/float64(p.rules.Window)
 }
 
 // divideLocked recomputes the shares after a change of agents, weights or pool.
@@ -310,7 +305,7 @@ const activeFraction = 0.05
 // used up, its part of what is lent. Neither takes from other agents' reservations. Tokens
 // delivered on request beyond a share reduce what is lent, but no agent's share.
 func (a *Agent) leftLocked() int {
-	p, now := a.pool, a.pool.now()
+	p, now := a.pool, age.Now()
 	free, excess := p.freeLocked(), p.excessLocked(a)
 	if excess <= -1 { // half a token is not a rest, as tokens are whole
 		return int(min(-excess, free+float64(p.excess)+a.reserved))

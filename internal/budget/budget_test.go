@@ -8,16 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/age"
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/budget"
 )
-
-// clock is a clock that only the test advances.
-type clock struct{ now time.Duration }
-
-func newClock() *clock { return &clock{1_000_000 * time.Second} }
-
-func (c *clock) read() age.Moment { return age.At(c.now, c.now) }
 
 // agent wants tokens at a steady rate during a part of the window.
 type agent struct {
@@ -34,11 +27,16 @@ const (
 )
 
 // play runs agents for one window, and returns which part of the pool each used.
-func play(t *testing.T, r budget.Rules, agents []agent) []float64 {
+func play(t *testing.T, r budget.Rules, agents []agent) (parts []float64) {
 	t.Helper()
-	c := newClock()
+	bubble.Test(t, func(t *testing.T) { parts = playWindow(t, r, agents) })
+	return parts
+}
+
+func playWindow(t *testing.T, r budget.Rules, agents []agent) []float64 {
+	t.Helper()
 	r.Pool, r.Window = poolTokens, time.Hour
-	p := budget.NewPool(r, c.read)
+	p := budget.NewPool(r)
 	joined, given := make([]*budget.Agent, len(agents)), make([]int, len(agents))
 	for i, a := range agents {
 		joined[i] = p.Join(budget.Session{Client: a.client, Weight: a.declare})
@@ -56,7 +54,7 @@ func play(t *testing.T, r budget.Rules, agents []agent) []float64 {
 				given[i] += got
 			}
 		}
-		c.now += time.Hour/steps - 1
+		time.Sleep(time.Hour/steps - 1)
 	}
 	var parts []float64
 	sum := 0
@@ -141,7 +139,7 @@ func TestRandom(t *testing.T) {
 }
 
 func TestSession(t *testing.T) {
-	p := budget.NewPool(budget.Rules{Context: 10_000, PerTurn: 4000, Reserve: .2}, newClock().read)
+	p := budget.NewPool(budget.Rules{Context: 10_000, PerTurn: 4000, Reserve: .2})
 	a := p.Join(budget.Session{})
 	step := func(turn, tokens int, want budget.Room) {
 		t.Helper()
@@ -159,7 +157,7 @@ func TestSession(t *testing.T) {
 	if several := p.Join(budget.Session{Multiplexed: true}); several.Room(1) != budget.Unlimited {
 		t.Error("a multiplexed session is bounded")
 	}
-	free := budget.NewPool(budget.Rules{}, nil).Join(budget.Session{})
+	free := budget.NewPool(budget.Rules{}).Join(budget.Session{})
 	free.Delivered(1, 1<<40)
 	if free.Room(1) != budget.Unlimited {
 		t.Error("without rules the room is bounded")
@@ -169,84 +167,89 @@ func TestSession(t *testing.T) {
 // TestFloorUnderDemand: an agent keeps its share of the rest of the window, whatever is delivered
 // to others on request.
 func TestFloorUnderDemand(t *testing.T) {
-	c := newClock()
-	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, c.read)
-	greedy, other, modest := p.Join(budget.Session{}), p.Join(budget.Session{}), p.Join(budget.Session{})
-	greedy.Delivered(1, 5000)
-	c.now += 30 * time.Minute
-	if got := modest.Room(1).Left; got < 150 {
-		t.Errorf("in the second half: got %d left, want the share of 150", got)
-	}
-	if got := greedy.Room(1).Left; got != 0 {
-		t.Errorf("of the agent that used all: got %d left, want 0", got)
-	}
-	other.Leave()
-	if got := modest.Room(1).Left; got < 225 {
-		t.Errorf("with one other agent: got %d left, want the share of 225", got)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour})
+		greedy, other, modest := p.Join(budget.Session{}), p.Join(budget.Session{}), p.Join(budget.Session{})
+		greedy.Delivered(1, 5000)
+		time.Sleep(30 * time.Minute)
+		if got := modest.Room(1).Left; got < 150 {
+			t.Errorf("in the second half: got %d left, want the share of 150", got)
+		}
+		if got := greedy.Room(1).Left; got != 0 {
+			t.Errorf("of the agent that used all: got %d left, want 0", got)
+		}
+		other.Leave()
+		if got := modest.Room(1).Left; got < 225 {
+			t.Errorf("with one other agent: got %d left, want the share of 225", got)
+		}
+	})
 }
 
 // TestJoinLate: a late agent takes nothing from others' reservations, and reserves at most what is
 // free.
 func TestJoinLate(t *testing.T) {
-	c := newClock()
-	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, c.read)
-	idle, busy := p.Join(budget.Session{}), p.Join(budget.Session{})
-	c.now += 30 * time.Minute
-	for range 10 { // until its share and what is lent are used up
-		busy.Delivered(1, busy.Room(1).Left)
-	}
-	if got := busy.Used(); got != 675 {
-		t.Errorf("got %d used, want 675: its share, and half of the other one", got)
-	}
-	late := p.Join(budget.Session{})
-	if got, other := idle.Room(1).Left, late.Room(1).Left; got != 150 || other != 75 {
-		t.Errorf("got %d and %d left, want 150 and the free 75", got, other)
-	}
-	late.Leave()
-	if got, other := idle.Room(1).Left, busy.Room(1).Left; got != 225 || other != 0 {
-		t.Errorf("after the late agent has left: got %d and %d left, want 225 and 0", got, other)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour})
+		idle, busy := p.Join(budget.Session{}), p.Join(budget.Session{})
+		time.Sleep(30 * time.Minute)
+		for range 10 { // until its share and what is lent are used up
+			busy.Delivered(1, busy.Room(1).Left)
+		}
+		if got := busy.Used(); got != 675 {
+			t.Errorf("got %d used, want 675: its share, and half of the other one", got)
+		}
+		late := p.Join(budget.Session{})
+		if got, other := idle.Room(1).Left, late.Room(1).Left; got != 150 || other != 75 {
+			t.Errorf("got %d and %d left, want 150 and the free 75", got, other)
+		}
+		late.Leave()
+		if got, other := idle.Room(1).Left, busy.Room(1).Left; got != 225 || other != 0 {
+			t.Errorf("after the late agent has left: got %d and %d left, want 225 and 0", got, other)
+		}
+	})
 }
 
 func TestConfigure(t *testing.T) {
-	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, newClock().read)
-	a, b := p.Join(budget.Session{Client: "main"}), p.Join(budget.Session{})
-	p.Configure(budget.Rules{Pool: 900, Window: time.Hour, Weights: map[string]float64{"main": 2}})
-	if got, other := a.Room(1).Left, b.Room(1).Left; got != 600 || other != 300 {
-		t.Errorf("got shares of %d and %d, want 600 and 300", got, other)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour})
+		a, b := p.Join(budget.Session{Client: "main"}), p.Join(budget.Session{})
+		p.Configure(budget.Rules{Pool: 900, Window: time.Hour, Weights: map[string]float64{"main": 2}})
+		if got, other := a.Room(1).Left, b.Room(1).Left; got != 600 || other != 300 {
+			t.Errorf("got shares of %d and %d, want 600 and 300", got, other)
+		}
+	})
 }
 
 func TestWindow(t *testing.T) {
-	c := newClock()
-	p := budget.NewPool(budget.Rules{Pool: 100, Window: time.Minute}, c.read)
-	a := p.Join(budget.Session{})
-	a.Delivered(1, 100)
-	if got := a.Room(1).Left; got != 0 {
-		t.Errorf("got %d left in a pool that is used up, want 0", got)
-	}
-	b := p.Join(budget.Session{})
-	b.Leave()
-	a.Leave()
-	if got := p.Join(budget.Session{}).Room(1).Left; got != 0 {
-		t.Errorf("a new agent after the pool was used up: got %d left, want 0", got)
-	}
-	c.now += 61 * time.Second
-	b = p.Join(budget.Session{})
-	if got := b.Room(1).Left; got != 50 {
-		t.Errorf("in the next window, with one other agent: got %d left, want the share of 50", got)
-	}
-	b.Delivered(1, 20)
-	c.now += 90 * time.Second
-	if used, left := p.Used(); used != 0 || left != 29*time.Second {
-		t.Errorf("in a later window: got %d used and %v to go, want 0 and 29s", used, left)
-	}
+	bubble.Test(t, func(t *testing.T) {
+		p := budget.NewPool(budget.Rules{Pool: 100, Window: time.Minute})
+		a := p.Join(budget.Session{})
+		a.Delivered(1, 100)
+		if got := a.Room(1).Left; got != 0 {
+			t.Errorf("got %d left in a pool that is used up, want 0", got)
+		}
+		b := p.Join(budget.Session{})
+		b.Leave()
+		a.Leave()
+		if got := p.Join(budget.Session{}).Room(1).Left; got != 0 {
+			t.Errorf("a new agent after the pool was used up: got %d left, want 0", got)
+		}
+		time.Sleep(61 * time.Second)
+		b = p.Join(budget.Session{})
+		if got := b.Room(1).Left; got != 50 {
+			t.Errorf("in the next window, with one other agent: got %d left, want the share of 50", got)
+		}
+		b.Delivered(1, 20)
+		time.Sleep(90 * time.Second)
+		if used, left := p.Used(); used != 0 || left != 29*time.Second {
+			t.Errorf("in a later window: got %d used and %v to go, want 0 and 29s", used, left)
+		}
+	})
 }
 
 // TestConcurrent: agents join, use tokens and leave concurrently, while the rules change.
 func TestConcurrent(t *testing.T) {
-	p := budget.NewPool(budget.Rules{Pool: 1000, Window: time.Nanosecond}, nil)
+	p := budget.NewPool(budget.Rules{Pool: 1000, Window: time.Nanosecond})
 	var running sync.WaitGroup
 	for i := range 8 {
 		running.Go(func() {

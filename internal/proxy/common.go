@@ -36,7 +36,7 @@ type Common struct {
 func NewCommon(o Options) *Common {
 	return &Common{
 		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
-		budgets: budget.NewPool(o.Budgets, nil), meter: deliver.NewMeter(),
+		budgets: budget.NewPool(o.Budgets), meter: deliver.NewMeter(),
 	}
 }
 
