@@ -42,13 +42,13 @@ const (
 
 // Propose returns the settings that the added events, calls and states justify.
 func (t *Tuner) Propose() Proposal {
-	clear(t.follows)
+	follows := make(map[string][]follow)
 	for upstream, p := range t.players {
 		for _, f := range p.Shared().LearnedFollowUps() {
-			t.addFollowUp(upstream, f)
+			t.addFollowUp(follows, upstream, f)
 		}
 	}
-	names := slices.AppendSeq(slices.Collect(maps.Keys(t.tools)), maps.Keys(t.follows))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(t.tools)), maps.Keys(follows))
 	slices.Sort(names)
 	var p Proposal
 	for _, name := range slices.Compact(names) {
@@ -67,7 +67,7 @@ func (t *Tuner) Propose() Proposal {
 				p.Advice = append(p.Advice, Block{name, advice})
 			}
 		}
-		if b.Lines = append(b.Lines, t.followUps(name, m)...); len(b.Lines) > 0 {
+		if b.Lines = append(b.Lines, proposed(follows[name], m)...); len(b.Lines) > 0 {
 			p.Blocks = append(p.Blocks, b)
 		}
 	}
@@ -119,9 +119,8 @@ func upperBound(right, n int) float64 {
 	return (p + z*z/(2*m) + z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m))) / (1 + z*z/m)
 }
 
-// followUps proposes the most probable learned follow-ups that are not configured yet.
-func (t *Tuner) followUps(name string, m *valuemodel.Model) (lines []Line) {
-	all := slices.Clone(t.follows[name])
+// proposed are the most probable learned follow-ups that the model does not have yet.
+func proposed(all []follow, m *valuemodel.Model) (lines []Line) {
 	slices.SortStableFunc(all, func(a, b follow) int { return cmp.Compare(b.Probability, a.Probability) })
 	for _, f := range all[:min(len(all), maxFollowUps)] {
 		configured := slices.ContainsFunc(m.FollowUps, func(have valuemodel.FollowUp) bool {

@@ -53,7 +53,6 @@ type Tuner struct {
 	answers   map[[2]string]answer      // tool and hash of arguments → last answer
 	lastWrite map[string]time.Time      // upstream → time of the last call that may write
 	players   map[string]*replay.Player // upstream → player with the learned state and the recorded calls
-	follows   map[string][]follow       // trigger → learned follow-ups, set by Propose
 }
 
 // New returns an empty Tuner.
@@ -64,7 +63,6 @@ func New(o Options) *Tuner {
 		answers:   make(map[[2]string]answer),
 		lastWrite: make(map[string]time.Time),
 		players:   make(map[string]*replay.Player),
-		follows:   make(map[string][]follow),
 	}
 }
 
@@ -251,8 +249,9 @@ func (t *Tuner) AddLearned(upstream string, state predict.State) error {
 	return err
 }
 
-// addFollowUp adds a follow-up if it is probable enough and its call may be prefetched.
-func (t *Tuner) addFollowUp(upstream string, f predict.LearnedFollowUp) {
+// addFollowUp adds a follow-up to those of its trigger if it is probable enough and its call may be
+// prefetched.
+func (t *Tuner) addFollowUp(follows map[string][]follow, upstream string, f predict.LearnedFollowUp) {
 	trigger, to := join(upstream, f.Trigger), join(upstream, f.Tool)
 	m := t.o.Model(to)
 	right, total, ranks := t.likelyRanks(f.Ranks)
@@ -275,7 +274,7 @@ func (t *Tuner) addFollowUp(upstream string, f predict.LearnedFollowUp) {
 		name = to
 	}
 	next := valuemodel.FollowUp{Tool: name, Probability: digits(shrink(right, total)), Args: args, Max: ranks}
-	t.follows[trigger] = append(t.follows[trigger], follow{next, right, total})
+	follows[trigger] = append(follows[trigger], follow{next, right, total})
 }
 
 func (t *Tuner) secret(argument string, v any) bool {
