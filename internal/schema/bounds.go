@@ -22,7 +22,6 @@ const (
 	maxWeight       = 10_000 // of a schema with its references expanded
 	maxPattern      = 1 << 10
 	maxInstructions = 20_000 // of all compiled patterns of a schema: x{1000} has 7 bytes and 1000 instructions
-	uniqueWeight    = 100    // of uniqueItems: elements are compared pairwise
 	enumWeight      = 10     // of a value of enum: a number is converted to a rational for each comparison
 )
 
@@ -80,12 +79,9 @@ func (w *weigher) weigh(at any, path int) error {
 		for name, member := range at {
 			text, isText := member.(string)
 			list, _ := member.([]any)
-			unique, _ := member.(bool)
 			switch {
 			case name == "enum":
 				w.weight += enumWeight * len(list)
-			case name == "uniqueItems" && unique:
-				w.weight += uniqueWeight
 			case !isText:
 			case name == "$ref" || name == "$dynamicRef" || name == "$recursiveRef":
 				pointer, local := strings.CutPrefix(text, "#")
