@@ -151,16 +151,11 @@ type edges struct {
 	forms []pattern // one per glob
 }
 
-// index returns the index of the distinct edges.
+// index returns the index of edges.
 func index(all []Edge) edges {
 	x := edges{exact: make(map[string][]Edge)}
-	seen := make(map[string]bool)
 	for _, e := range all {
 		e = e.sorted()
-		if seen[e.key()] {
-			continue
-		}
-		seen[e.key()] = true
 		if p := parsePattern(e.Tool); p.form != globPattern {
 			x.exact[e.Tool] = append(x.exact[e.Tool], e)
 		} else {
