@@ -4,6 +4,7 @@ import (
 	"maps"
 	"sync"
 
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 )
 
@@ -64,8 +65,7 @@ func InMemory() Storage {
 // checkTools marks the upstream as useless if it offers no tool that may be prefetched.
 func (o *learned) checkTools() {
 	for _, name := range o.lease.Tools() {
-		m := o.lease.Tool(name).Model
-		if m != nil && m.Speculate != nil && *m.Speculate && m.MayRead() {
+		if enrich.Speculatable(o.lease.Tool(name).Model) {
 			return
 		}
 	}
