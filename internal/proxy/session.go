@@ -74,7 +74,8 @@ func (s *Server) newSession(c front.Client) *session {
 	n.questions.s, n.questions.ready = n, make(chan struct{})
 	n.questions.setReady = sync.OnceFunc(func() { close(n.questions.ready) })
 	n.questions.works = make(map[*work]struct{})
-	n.subscriptions.wanted = make(map[string]int)
+	n.subscriptions.client = &listener{send: func(method string, params []byte) { n.notify(method, params) }}
+	n.subscriptions.open = []*listener{n.subscriptions.client}
 	n.requests.open, n.requests.inFlight = make(map[string]*request), &s.inFlight
 	if c.NonBlocking { // on stdio
 		n.requests.inFlight = new(atomic.Int64)

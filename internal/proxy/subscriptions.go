@@ -3,7 +3,6 @@ package proxy
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 
@@ -13,19 +12,16 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// subscriptions holds the listeners of a session: its open listen requests and, in the
-// handshake era, one for each of the proxy's own resources that the client has subscribed
-// to. Leases hold the servers' resources that such a client has subscribed to.
+// subscriptions holds the listeners of a session: its open listen requests, and one for what a client
+// of the handshake era has subscribed to. Leases hold the subscriptions to servers' resources.
 type subscriptions struct {
 	mu     sync.Mutex // also held while leases' watches change
 	open   []*listener
-	wanted map[string]int // resource → number of subscriptions to it
-	size   int            // assumed bytes of all subscriptions to resources
+	client *listener // of a client of the handshake era; always open
 }
 
 // listener receives the notifications that a client has subscribed to.
 type listener struct {
-	own     string   // the proxy's own resource that a client of the handshake era subscribed to; else ""
 	changes []string // methods of the requested list_changed notifications
 	uris    []string // requested resources
 	send    func(method string, params []byte)
@@ -36,36 +32,24 @@ const (
 	subscriptionSize = 128     // assumed bytes of a subscription besides its URI
 )
 
-// addLocked adds a subscription to each resource, or returns an error if the session's subscriptions
-// would exceed their maximum.
-func (s *subscriptions) addLocked(uris ...string) error {
-	size := s.size
-	for _, uri := range uris {
+// checkLocked returns an error if the session's subscriptions and further ones exceed their maximum.
+func (s *subscriptions) checkLocked(further ...string) error {
+	size := 0
+	for _, uri := range append(s.urisLocked(), further...) {
 		size += len(uri) + subscriptionSize
 	}
 	if size > maxSubscribed {
 		return fmt.Errorf("too many subscriptions to resources: they take more than %d MiB; end others first", maxSubscribed>>20)
 	}
-	s.size = size
-	for _, uri := range uris {
-		s.wanted[uri]++
-	}
 	return nil
 }
 
-// removeLocked removes a subscription to each resource, and returns those without another one.
-func (s *subscriptions) removeLocked(uris ...string) (last []string) {
-	for _, uri := range uris {
-		if s.wanted[uri] == 0 {
-			continue // a client that mixes the eras has ended it
-		}
-		s.size -= len(uri) + subscriptionSize
-		if s.wanted[uri]--; s.wanted[uri] == 0 {
-			delete(s.wanted, uri)
-			last = append(last, uri)
-		}
+// urisLocked returns the resources that each listener wants.
+func (s *subscriptions) urisLocked() (all []string) {
+	for _, l := range s.open {
+		all = append(all, l.uris...)
 	}
-	return last
+	return all
 }
 
 // serveListen serves subscriptions/listen. The request stays open, and its stream carries
@@ -121,7 +105,7 @@ func newListener(x *request, notifications []byte) (l *listener, honoured []byte
 func (s *subscriptions) begin(l *listener, in *session) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.addLocked(l.uris...); err != nil {
+	if err := s.checkLocked(l.uris...); err != nil {
 		return err
 	}
 	s.open = append(s.open, l)
@@ -134,7 +118,7 @@ func (s *subscriptions) renew(in *session, fresh []*sessionLease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(fresh) > 0 {
-		in.watch(slices.Collect(maps.Keys(s.wanted)), func(l *sessionLease) bool { return slices.Contains(fresh, l) })
+		in.watch(s.urisLocked(), func(l *sessionLease) bool { return slices.Contains(fresh, l) })
 	}
 }
 
@@ -154,13 +138,17 @@ func (s *session) watch(uris []string, at func(*sessionLease) bool) {
 	}
 }
 
-// end removes a listen request and unsubscribes from the resources that no other listen
-// request wants.
+// end removes a listen request and unsubscribes from the resources that no other listener wants.
 func (s *subscriptions) end(l *listener, in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = slices.DeleteFunc(s.open, func(o *listener) bool { return o == l })
-	last := s.removeLocked(l.uris...)
+	wanted := s.urisLocked()
+	slices.Sort(wanted)
+	last := slices.DeleteFunc(l.uris, func(uri string) bool {
+		_, again := slices.BinarySearch(wanted, uri)
+		return again
+	})
 	for _, lease := range in.leases.current() {
 		lease.Watch(false, last...)
 	}
@@ -174,19 +162,16 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 	in, s := x.s, &x.s.subscriptions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if had := s.wanted[uri] > 0; wanted && !had {
-		if err := s.addLocked(uri); err != nil {
+	isURI := func(other string) bool { return other == uri }
+	s.client.uris = slices.DeleteFunc(s.client.uris, isURI)
+	if wanted {
+		if err := s.checkLocked(uri); err != nil {
 			return err
 		}
-	} else if had && !wanted {
-		s.removeLocked(uri)
+		s.client.uris = append(s.client.uris, uri)
 	}
 	if _, own := x.view.ownResource(uri); own {
 		x.handler = serveEmpty
-		s.open = slices.DeleteFunc(s.open, func(l *listener) bool { return l.own == uri })
-		if wanted {
-			s.open = append(s.open, &listener{own: uri, uris: []string{uri}, send: func(method string, params []byte) { in.notify(method, params) }})
-		}
 		return nil
 	}
 	at := watching(in.leases.current(), uri)
@@ -218,7 +203,7 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 			return serveEmpty(x)
 		}
 		if len(watching(in.leases.current(), uri)) == 0 { // else the client has subscribed again
-			s.removeLocked(uri)
+			s.client.uris = slices.DeleteFunc(s.client.uris, isURI)
 		}
 		return outcome{err: refusal}
 	}
