@@ -123,7 +123,6 @@ func parseQuery(raw []byte) (q query, err error) {
 // excerptResult is the result of mcpschedd_read_result.
 type excerptResult struct {
 	Value json.RawMessage    `json:"value"`
-	Next  *int               `json:"next_offset,omitempty"`
 	Left  []excerpt.Omission `json:"left_out,omitempty"`
 }
 
@@ -150,22 +149,12 @@ func (k *Kept) Read(owner any, shared bool, arguments []byte, settings *Settings
 	if part == nil {
 		return nil, "", fmt.Errorf("pointer %q: nothing there", q.Pointer)
 	}
-	build := func(chars int) []byte { return q.excerpt(whole, part[0] == '{', chars) }
+	build := func(chars int) []byte {
+		part, left := excerpt.Read(whole, q.Pointer, int(q.Offset), chars)
+		return jsonrpc.Marshal(excerptResult{part, left})
+	}
 	if value = limitOf(settings.ResultTokens(settings.Budget), count).Fit(len(part), build); value == nil {
 		value = build(0)
 	}
 	return value, "", nil
-}
-
-// excerpt returns an excerpt of the requested part of a result, with pointers to what is left
-// out. An object may have gaps, so no offset describes the rest of it.
-func (q *query) excerpt(whole []byte, isObject bool, chars int) []byte {
-	part, left := excerpt.Read(whole, q.Pointer, int(q.Offset), chars)
-	out := excerptResult{Value: part, Left: left}
-	for i := range left {
-		if left[i].Pointer == q.Pointer && !isObject {
-			out.Next = &left[i].From
-		}
-	}
-	return jsonrpc.Marshal(out)
 }

@@ -650,7 +650,12 @@ func TestPlanResultsReassembled(t *testing.T) {
 		for range jsonrpc.Elements(jsonrpc.Get(part, "value")) {
 			rows++
 		}
-		offset = string(jsonrpc.Get(part, "next_offset"))
+		offset = ""
+		for left := range jsonrpc.Elements(jsonrpc.Get(part, "left_out")) {
+			if jsonrpc.Text(left, "pointer") == "/a/rows" {
+				offset = string(jsonrpc.Get(left, "offset"))
+			}
+		}
 	}
 	if rows != 5001 {
 		t.Errorf("read %d rows, want 5001", rows)
