@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schedule"
@@ -89,10 +88,9 @@ type stepForecast struct {
 
 // costForecast is the expected cost of a plan.
 type costForecast struct {
-	MS         int64 `json:"ms"`
-	Sequential int64 `json:"sequential_ms"` // time if all calls were sequential
-	Tokens     int   `json:"tokens"`        // tokens of the outputs
-	Calls      int   `json:"calls"`
+	MS     int64 `json:"ms"`
+	Tokens int   `json:"tokens"` // tokens of the outputs
+	Calls  int   `json:"calls"`
 }
 
 // Forecast simulates Run with the mean duration of each call and no time for steps that do not
@@ -103,14 +101,12 @@ func (r *Runner) Forecast(p *Plan) *Forecast {
 	took := schedule.Expected(tasks)
 	o := &Forecast{Writes: []string{}, Discloses: []string{}}
 	e := &o.Expected
-	var sum time.Duration
 	for i, s := range p.Steps {
 		if leftOut[i] != "" {
 			took[i], tasks[i] = 0, schedule.Task{} // delays no other step
 			continue
 		}
 		e.Calls++
-		sum += took[i]
 		if slices.Contains(p.Outputs, s) {
 			e.Tokens += s.expectedTokens()
 		}
@@ -125,7 +121,7 @@ func (r *Runner) Forecast(p *Plan) *Forecast {
 		e.Tokens = min(e.Tokens, r.ResultTokens(p.Budget))
 	}
 	line := schedule.Simulate(tasks, took, slots)
-	e.MS, e.Sequential = line.Makespan.Milliseconds(), sum.Milliseconds()
+	e.MS = line.Makespan.Milliseconds()
 	for i, s := range p.Steps {
 		o.Steps = append(o.Steps, stepForecast{
 			ID: s.ID, Tool: s.Tool.Name, After: p.ids(s.Waits), Runs: leftOut[i] == "",

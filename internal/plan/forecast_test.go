@@ -34,7 +34,7 @@ func forecast(p *plan.Plan, l plan.Limits) *plan.Forecast {
 	return (&plan.Runner{Limits: l}).Forecast(p)
 }
 
-// Seed 1, 4.3: four checks take 1.1 s, 2.91 times less than one after the other.
+// Seed 1, 4.3: four checks take 1.1 s.
 func TestForecastHeartbeat(t *testing.T) {
 	p := parsed(t, steps(
 		`{"id":"email","tool":"t8"}`, `{"id":"calendar","tool":"t9"}`, `{"id":"health","tool":"t11"}`, `{"id":"state","tool":"t4"}`,
@@ -45,12 +45,9 @@ func TestForecastHeartbeat(t *testing.T) {
 		`{"id":"calendar","tool":"t9","runs":true,"start_ms":0,"end_ms":900},` +
 		`{"id":"health","tool":"t11","runs":true,"start_ms":0,"end_ms":1100},` +
 		`{"id":"state","tool":"t4","runs":true,"start_ms":0,"end_ms":400}],` +
-		`"expected":{"ms":1100,"sequential_ms":3200,"tokens":400,"calls":4},"writes":[],"discloses":[]}`
+		`"expected":{"ms":1100,"tokens":400,"calls":4},"writes":[],"discloses":[]}`
 	if diff := cmp.Diff(want, string(jsonrpc.Marshal(got))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if speedup := float64(got.Expected.Sequential) / float64(got.Expected.MS); speedup < 2.905 || speedup > 2.915 {
-		t.Errorf("got %.3f times faster, want 2.91", speedup)
 	}
 }
 
@@ -71,7 +68,7 @@ func TestForecast(t *testing.T) {
 		`{"id":"dear","tool":"t10","runs":true,"start_ms":0,"end_ms":1000},` +
 		`{"id":"cheap","tool":"t10","runs":false,"start_ms":0,"end_ms":0},` +
 		`{"id":"strange","tool":"x","after":["dear","cheap"],"runs":true,"start_ms":1000,"end_ms":1580}],` +
-		`"expected":{"ms":1580,"sequential_ms":2480,"tokens":160,"calls":5},"writes":["w1","w2"],"discloses":[]}`
+		`"expected":{"ms":1580,"tokens":160,"calls":5},"writes":["w1","w2"],"discloses":[]}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
