@@ -104,9 +104,7 @@ func (p *Plan) tasks(parallel int) ([]schedule.Task, schedule.Slots) {
 	for i, s := range p.Steps {
 		t := s.Tool
 		tasks[i] = schedule.Task{After: slices.Concat(s.Waits, s.OrderAfter), Mean: t.Mean, Host: t.Host}
-		if t.Capacity > 0 && t.Host != "" {
-			slots.Hosts[t.Host] = t.Capacity
-		}
+		slots.Hosts[t.Host] = t.Capacity
 	}
 	return tasks, slots
 }
