@@ -66,7 +66,7 @@ tools."notes/*".side_effect_class = "read_only"
 	}
 	tuning, err := newTuning(c, io.Discard)
 	if err == nil {
-		err = tuning.readLearned(tuning.upstreams[0])
+		_, err = tuning.upstreams[0].learnedState()
 	}
 	if err != nil {
 		t.Error(err)

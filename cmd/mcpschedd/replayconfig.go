@@ -1,16 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/replay"
-	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -20,9 +19,6 @@ import (
 func recordedTools() valuemodel.Upstream {
 	return valuemodel.Upstream{Name: "trace", Provider: "claude-code", Domain: "trace"}
 }
-
-// recordedAge returns the maximum age of a prefetched answer of the recorded tools.
-func recordedAge(rules *speculate.Rules) time.Duration { return rules.Age(true) }
 
 // settingsOf returns the replay's options and policy from the named configuration files, or the
 // default one, and then from --set; later ones win.
@@ -44,7 +40,7 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 			return o, a, err
 		}
 	}
-	maxAge := recordedAge(&c.Enrichment)
+	maxAge := c.Enrichment.Age(true) // as recordedTools
 	for _, set := range f.sets {
 		if err := over(setting(c, set)); err != nil {
 			return o, a, usage("--set: %v", err)
@@ -92,10 +88,7 @@ func setting(base *config.Config, text string) (*config.Config, error) {
 	}
 	if bad, ok := errors.AsType[*config.Error](err); ok {
 		p := bad.Problems[0]
-		if p.Key == "" {
-			return nil, fmt.Errorf("%q: %s", text, p.Message)
-		}
-		return nil, fmt.Errorf("%s: %s", p.Key, p.Message)
+		return nil, fmt.Errorf("%s: %s", cmp.Or(p.Key, strconv.Quote(text)), p.Message)
 	}
 	return c, err
 }

@@ -90,7 +90,13 @@ func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error 
 	if err := t.read(ctx, f); err != nil {
 		return err
 	}
-	p := t.propose()
+	p := t.tuner.Propose()
+	if len(p.Missing) > 0 {
+		t.note("left out, as no server in the configuration is known to have them: %s", strings.Join(p.Missing, ", "))
+	}
+	if len(p.Blocks) == 0 {
+		t.note("nothing to propose from %d calls", t.calls)
+	}
 	advice := p.AdviceTOML() + t.classes(p.Unclassified)
 	if f.action == "" {
 		_, err := io.WriteString(stdout, string(p.TOML())+advice)
@@ -158,7 +164,11 @@ func (t *tuning) problem(p record.Problem) {
 // reported and skipped; it is an error if nothing is left.
 func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	for _, k := range t.upstreams {
-		if err := t.readLearned(k); err != nil {
+		learned, err := k.learnedState()
+		if err == nil && len(learned.Server) > 0 {
+			err = t.tuner.AddLearned(k.name(), learned)
+		}
+		if err != nil {
 			t.warn("learned state of upstream %q: %v", k.name(), err)
 		}
 	}
@@ -167,7 +177,9 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	var logs []string
 	for _, name := range f.files {
 		if replay.IsTrace(name) {
-			failed = append(failed, t.readTrace(name))
+			calls, err := replay.ReadFile(name)
+			t.add(calls)
+			failed = append(failed, err)
 		} else {
 			logs = append(logs, name)
 		}
@@ -214,13 +226,6 @@ func (t *tuning) adviseRecording(folder string, recorded bool) {
 	}
 }
 
-// readTrace reads recorded calls.
-func (t *tuning) readTrace(name string) error {
-	calls, err := replay.ReadFile(name)
-	t.add(calls)
-	return err
-}
-
 func (t *tuning) add(calls []replay.Call) {
 	t.calls += len(calls)
 	t.tuner.AddCalls(calls)
@@ -238,15 +243,6 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	return l.Read(ctx, dir)
 }
 
-// readLearned reads the learned state of an upstream, if any.
-func (t *tuning) readLearned(k lastKnown) error {
-	learned, err := k.learnedState()
-	if err == nil && len(learned.Server) > 0 {
-		err = t.tuner.AddLearned(k.name(), learned)
-	}
-	return err
-}
-
 // upstream returns the configured upstream with that name.
 func (t *tuning) upstream(name string) (k lastKnown, known bool) {
 	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == name })
@@ -258,11 +254,8 @@ func (t *tuning) upstream(name string) (k lastKnown, known bool) {
 
 // maxAge returns the maximum age of a prefetched answer of an upstream.
 func (t *tuning) maxAge(upstream string) time.Duration {
-	if upstream == "" {
-		return recordedAge(&t.config.Enrichment)
-	}
 	k, _ := t.upstream(upstream)
-	return t.config.Enrichment.Age(k.Exclusive)
+	return t.config.Enrichment.Age(k.Exclusive || upstream == "") // as recordedTools
 }
 
 // tool returns the current model of a tool. A tool of a trace has no upstream, and is resolved as
@@ -282,18 +275,6 @@ func (t *tuning) missing(tool string) bool {
 	owner, name, ok := strings.Cut(tool, "/")
 	k, known := t.upstream(owner)
 	return ok && !known || known && len(k.tools()) > 0 && !k.has(name)
-}
-
-// propose returns the proposals for the configured upstreams, and prints notes on what is left out.
-func (t *tuning) propose() tune.Proposal {
-	p := t.tuner.Propose()
-	if len(p.Missing) > 0 {
-		t.note("left out, as no server in the configuration is known to have them: %s", strings.Join(p.Missing, ", "))
-	}
-	if len(p.Blocks) == 0 {
-		t.note("nothing to propose from %d calls", t.calls)
-	}
-	return p
 }
 
 // classes returns commented lines that classify unclassified tools. Until a tool is classified, it
