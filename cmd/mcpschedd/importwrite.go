@@ -15,6 +15,7 @@ import (
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/paths"
 	"mcpschedd/internal/state"
 )
 
@@ -225,12 +226,9 @@ func installed() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if linked, err := exec.LookPath("mcpschedd"); err == nil && filepath.IsAbs(linked) {
-		a, errA := os.Stat(linked)
-		b, errB := os.Stat(self)
-		if errA == nil && errB == nil && os.SameFile(a, b) {
-			return linked, nil
-		}
+	linked, _ := exec.LookPath("mcpschedd") // "" if it is not in PATH
+	if target, err := filepath.EvalSymlinks(linked); err == nil && target == paths.WithoutLinks(self) && filepath.IsAbs(linked) {
+		return linked, nil
 	}
 	return self, nil
 }

@@ -30,16 +30,10 @@ func offeredIn(folder string) func(config.Upstream) bool {
 // ownWorkplace returns the workplace of this process.
 func ownWorkplace() workplace { return workplace{env: os.Environ()} }
 
-// dir returns the directory.
-func (w workplace) dir() string { return cmp.Or(w.folder, workingDir()) }
-
-// workingDir returns the working directory of this process; "" if it is unknown.
-func workingDir() string {
-	dir, err := os.Getwd()
-	if err != nil {
-		return ""
-	}
-	return dir
+// dir returns the directory; "" if that of this process is unknown.
+func (w workplace) dir() string {
+	own, _ := os.Getwd()
+	return cmp.Or(w.folder, own)
 }
 
 // lookup is [os.LookupEnv] for the workplace. If a variable occurs several times, the last one
