@@ -54,7 +54,7 @@ func TestReloadOfTheLog(t *testing.T) {
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	s := &servedProxy{config: c, log: log, output: output, srv: srv}
+	s := &servedProxy{config: c, dir: openState(t), log: log, output: output, srv: srv}
 	watching.Go(func() { s.watch(ctx, s.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
@@ -114,7 +114,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &servedProxy{config: c, log: logger, output: output, srv: srv}
+	p := &servedProxy{config: c, dir: openState(t), log: logger, output: output, srv: srv}
 	watching.Go(func() { p.watch(ctx, p.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
@@ -148,10 +148,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 func TestReloadTellsNewWorkplaces(t *testing.T) {
 	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
 	_, err := config.Default().Parse(filepath.Join(dir, "c.toml"), []byte("[enrichment]\nmodus = 1\n"))
-	store, openErr := state.Open(t.TempDir())
-	if openErr != nil {
-		t.Fatal(openErr)
-	}
+	store := openState(t)
 	base := &servedProxy{config: config.Default(), dir: store, log: quiet}
 	o := options(base.config, store, quiet)
 	d := &daemonProcess{base: base, common: proxy.NewCommon(o), hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy)}
@@ -167,4 +164,14 @@ func TestReloadTellsNewWorkplaces(t *testing.T) {
 			t.Errorf("after the error %v: got %q", want, got)
 		}
 	}
+}
+
+// openState returns an empty state directory.
+func openState(t *testing.T) state.Dir {
+	t.Helper()
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
