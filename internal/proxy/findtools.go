@@ -121,7 +121,7 @@ func (v view) describe(chosen *choice, key string, best bool) (found foundTool, 
 	if found.Name = v.nameOf(upstream.Tools, t); found.Name == "" {
 		return foundTool{}, false
 	}
-	if chosen.pinned(v.p, t) != "" {
+	if chosen.pinned(v.p, t) {
 		found.CallWith = found.Name
 	}
 	found.Description = jsonrpc.Text(item.Raw, "description")
@@ -193,8 +193,8 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 		return nil
 	}
 	t := target{c.lease.Name(), c.tool}
-	listed := !chosen.search || wrapper == "" && chosen.pinned(p, t) != "" // the client's own permissions apply
-	planned := x.step != nil && !p.Selection.OnlyRead                      // the plan's confirmation applies
+	listed := !chosen.search || wrapper == "" && chosen.pinned(p, t) // the client's own permissions apply
+	planned := x.step != nil && !p.Selection.OnlyRead                // the plan's confirmation applies
 	switch {
 	case listed, planned:
 		chosen.session.Called(t.key())

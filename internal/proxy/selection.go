@@ -113,17 +113,14 @@ func (v view) vouchedRead(key string) bool {
 	return m.Vouched && m.Class.Reads()
 }
 
-// pinned returns why a tool is always listed, or "" if it is not pinned.
-func (c *choice) pinned(p *policy, t target) string {
-	if p.Selection.Pins != nil && p.Selection.Pins(t.key()) {
-		return "pinned in the configuration"
-	}
-	return c.pins[t.key()]
+// pinned reports whether a tool is always listed.
+func (c *choice) pinned(p *policy, t target) bool {
+	return c.pins[t.key()] != "" || p.Selection.Pins != nil && p.Selection.Pins(t.key())
 }
 
 // listed returns a tool's entry in the list, or nil if it is not listed.
 func (c *choice) listed(p *policy, t target, raw []byte) []byte {
-	switch pinned := (c.search || c.preload) && c.pinned(p, t) != ""; {
+	switch pinned := (c.search || c.preload) && c.pinned(p, t); {
 	case c.search && !pinned:
 		return nil
 	case c.preload && pinned:
