@@ -193,14 +193,8 @@ func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessio
 // upstreams first. It is used only for requests that change nothing. If all fail, it prefers the
 // failure to reach an upstream to another's error: that upstream may have what the others lack.
 func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
-	var live, others []*sessionLease
-	for _, l := range candidates {
-		if l.Live() {
-			live = append(live, l)
-		} else {
-			others = append(others, l)
-		}
-	}
+	live := filterLeases(candidates, func(l *sessionLease) bool { return l.Live() })
+	others := filterLeases(candidates, func(l *sessionLease) bool { return !slices.Contains(live, l) })
 	var last *upstreamCall
 	var failure outcome
 	for _, l := range append(live, others...) {
@@ -242,11 +236,11 @@ func holders(leases []*sessionLease, uri string) []*sessionLease {
 
 // matchesTemplate reports whether uri is the template, or matches it.
 func matchesTemplate(template, uri string) bool {
-	if before, _, found := strings.Cut(template, "{"); template == uri || !found || !strings.HasPrefix(uri, before) {
-		return template == uri
+	if before, _, _ := strings.Cut(template, "{"); !strings.HasPrefix(uri, before) {
+		return false
 	}
 	t, err := uritemplate.New(template)
-	return err == nil && t.Match(uri) != nil
+	return template == uri || err == nil && t.Match(uri) != nil
 }
 
 // routingMember returns the string member that routes a request. It refuses params that contain
