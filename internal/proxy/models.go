@@ -121,9 +121,6 @@ func mayNowWrite(old, next *valuemodel.Model) bool {
 // invalidate invalidates an upstream's answers, after its data may have changed by something
 // other than a call.
 func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
-	if p == nil {
-		return // the policy is being built; nothing is stored yet
-	}
 	m := p.find(name)
 	if m == nil || m.up != up {
 		c.store.InvalidateAll() // the upstream is being replaced, so its domains are unknown

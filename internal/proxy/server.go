@@ -133,6 +133,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		})
 		return up
 	}
+	s.policy.Store(buildPolicy(o, nil, s.connect))
 	s.recorder.openLog(s, o)
 	s.prefetch = speculate.NewWorker(speculate.Setup{
 		Log:     o.Log,
@@ -145,7 +146,6 @@ func New(o Options, guard *upstream.Guard) *Server {
 	})
 	s.prefetch.Scheduler.Configure(o.Enrichment.Slots())
 	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*serverClaims), search: &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}}
-	s.policy.Store(buildPolicy(o, nil, s.connect))
 	common.servers.add(s) // needs the recorder
 	return s
 }

@@ -92,16 +92,13 @@ func (s *Server) status() record.Status {
 }
 
 // currentStatus returns the server's state. If whole is set, that includes the state of the
-// process: memory, hosts and budgets. It may be called before New returns.
+// process: memory, hosts and budgets.
 func (s *Server) currentStatus(whole bool) record.Status {
 	out := record.Status{Upstreams: []record.UpstreamStatus{}, Clients: s.clients()}
 	if whole {
 		out.MemoryKB = residentKB(os.Getpid())
 	}
 	p := s.policy.Load()
-	if p == nil {
-		return out
-	}
 	out.Pinned = s.pinnedNow()
 	out.Config, out.ConfigError = p.ConfigPath, s.rejection()
 	for _, m := range p.members {
