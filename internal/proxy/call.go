@@ -105,7 +105,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 func (x *request) admit(ctx context.Context) error {
 	s := x.s
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	if err := s.requests.add(x, s.identity.Multiplexed); err != nil {
+	if err := s.requests.add(x); err != nil {
 		x.cancel(nil)
 		return err
 	}

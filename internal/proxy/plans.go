@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -40,10 +39,9 @@ func servePlan(x *request, n *plan.Named, arguments []byte) outcome {
 
 // planRun is the run of one plan. Each of its steps is a request of its own.
 type planRun struct {
-	request *request     // calls the plan
-	number  int          // sequence number in the session
-	meta    []byte       // trace context of the client's request, for the steps' calls; nil if it has none
-	calls   atomic.Int32 // number of calls so far
+	request *request // calls the plan
+	number  int      // sequence number in the session
+	meta    []byte   // trace context of the client's request, for the steps' calls; nil if it has none
 }
 
 func newPlanRun(x *request) *planRun {
@@ -119,7 +117,6 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	x := &request{
 		s:      r.request.s,
 		msg:    &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: r.request.msg.Client},
-		key:    fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
 		stream: responseStream{out: r.request.stream.out}, client: r.request.client,
 		work: r.request.work, step: &planStep{run: r, id: c.Step.ID, gate: c.Refused},
 	}

@@ -28,12 +28,12 @@ const maxRequests = 2048
 
 var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d", maxRequests)}
 
-// add adds a request, or returns why it cannot. If unique is set, another client may use the
-// same id, and the key is made unique.
-func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
+// add adds a request, or returns why it cannot. The key is made unique for a step of a plan, which has no id, and if
+// another client may use the same id.
+func (r *requests) add(x *request) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if unique {
+	if x.step != nil || x.s.identity.Multiplexed {
 		r.seq++
 		x.key = fmt.Sprintf("%s %d", x.key, r.seq)
 	}
