@@ -130,7 +130,7 @@ func (m *state) support(t template, rank int, session uint64) {
 	if m.hasRoom(known) {
 		m.add(&t)
 	} else if len(known) > 0 {
-		*slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.retention(), b.retention()) }) = t
+		*slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.Support, b.Support) }) = t
 	}
 }
 
@@ -159,16 +159,6 @@ func (m *state) hasRoom(known []*template) bool {
 func (m *state) add(t *template) {
 	m.templates[t.Trigger] = append(m.templates[t.Trigger], t)
 	m.kept++
-}
-
-// retention is the eviction priority: the support of a template and, with more weight, how
-// often it was correct.
-func (t *template) retention() float32 {
-	right := float32(0)
-	for _, r := range t.Ranks {
-		right += r.Right
-	}
-	return t.Support + 4*right
 }
 
 // holdsValue reports whether a template contains a constant value.
