@@ -83,7 +83,7 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, m jsonrpc.Message)
 			http.Error(w, "initialize with headers of a session", http.StatusBadRequest)
 			return nil
 		}
-		n, id := s.open(nil)
+		n, id := s.open(context.Background())
 		w.Header().Set("Mcp-Session-Id", id)
 		return n
 	case version >= "2026":
