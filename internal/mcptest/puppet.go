@@ -8,7 +8,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Puppet is a server of the handshake era whose tool "work" the test answers, cancelled or not.
+// Puppet is a server of the handshake era whose tool "work" the test answers, cancelled or not. It
+// has more than 15 fields because it embeds its server.
 type Puppet struct {
 	*Server
 	Calls   chan jsonrpc.Message // calls of "work"
