@@ -120,7 +120,11 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 	case dst.Type() == reflect.TypeFor[json.RawMessage]():
 		text, err := json.Marshal(v)
 		dst.SetBytes(text)
-		return err == nil && map[reflect.Kind]string{reflect.Slice: "list", reflect.Map: "table"}[reflect.TypeOf(v).Kind()] == tag.Get("holds")
+		want := reflect.Slice
+		if tag.Get("holds") == "table" {
+			want = reflect.Map
+		}
+		return err == nil && reflect.TypeOf(v).Kind() == want
 	}
 	switch dst.Kind() {
 	case reflect.Float64:

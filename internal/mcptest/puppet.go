@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Puppet is a server of the handshake era whose tool "work" the test answers, cancelled or not. It
-// has more than 15 fields because it embeds its server.
+// Puppet is a server of the handshake era. The test answers the calls of its tool "work", cancelled or
+// not. It has more than 15 fields because it embeds its server.
 type Puppet struct {
 	*Server
 	Calls   chan jsonrpc.Message // calls of "work"

@@ -119,7 +119,8 @@ func upperBound(right, n int) float64 {
 	return (p + z*z/(2*m) + z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m))) / (1 + z*z/m)
 }
 
-// proposed are the most probable learned follow-ups that the model does not have yet.
+// proposed returns lines with the most probable learned follow-ups that the model does not have yet. It
+// sorts all.
 func proposed(all []follow, m *valuemodel.Model) (lines []Line) {
 	slices.SortStableFunc(all, func(a, b follow) int { return cmp.Compare(b.Probability, a.Probability) })
 	for _, f := range all[:min(len(all), maxFollowUps)] {
