@@ -25,7 +25,7 @@ import (
 const (
 	dialTimeout   = 10 * time.Second
 	answerGrace   = time.Second // how long a failing link waits for responses in flight
-	streamLinger  = time.Second // for a stream to end after its answer, so that its connection can be reused
+	streamLinger  = time.Second // for an exchange to end after its answer or its cancellation, so that its connection can be reused
 	maxRedirects  = 10
 	deleteTimeout = 2 * time.Second // for the DELETE request that ends a session
 )
@@ -188,7 +188,12 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 		life, cancel := context.WithCancelCause(parent)
 		defer cancel(nil)
 		p := &post{outgoing: m, cancel: cancel}
-		p.release = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+		p.release = context.AfterFunc(ctx, func() {
+			if m.id != 0 && m.header == nil { // a notification cancels the request, and the server may end its response
+				_ = sleep(life, streamLinger)
+			}
+			cancel(context.Cause(ctx))
+		})
 		defer p.release()
 		if m.id != 0 {
 			life = httptrace.WithClientTrace(life, &httptrace.ClientTrace{

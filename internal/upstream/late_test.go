@@ -73,6 +73,32 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// A cancelled request of an HTTP session is not cut off at once: its server, which a notification tells to stop,
+// may end the response, and net/http may have given its connection to the next request already.
+func TestCancelledExchangeLingers(t *testing.T) {
+	for _, after := range []time.Duration{streamLinger / 2, 2 * streamLinger} {
+		bubble.Test(t, func(t *testing.T) {
+			var late, cut atomic.Bool
+			v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, id string) {
+				time.Sleep(after)
+				if cut.Store(r.Context().Err() != nil); !cut.Load() {
+					replyJSON(w, result(id))
+				}
+			}}, Spec{})
+			v.AwaitOffer(t.Context())
+			ctx, cancel := context.WithCancel(t.Context())
+			v.Send(ctx, v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func() { late.Store(true) }}, func(Answer, error) {})
+			synctest.Wait()
+			cancel()
+			time.Sleep(after)
+			synctest.Wait()
+			if lingers := after < streamLinger; late.Load() != lingers || cut.Load() == lingers {
+				t.Errorf("ended after %v: answered late: %v, cut off: %v", after, late.Load(), cut.Load())
+			}
+		})
+	}
+}
+
 // An answer that arrives before the cancellation is not late, and no cancellation is sent.
 func TestAnswerInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
