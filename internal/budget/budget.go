@@ -40,7 +40,7 @@ const Unbounded = math.MaxInt
 // With less left, its optional steps are skipped.
 const minExcerpt = 500
 
-// Rules are the budgets. A zero value means no bound. The tags are the keys of [budgets] in the
+// Rules are the budgets. A zero bound means none. The tags are the keys of [budgets] in the
 // configuration.
 type Rules struct {
 	Context int                `toml:"context_tokens" min:"0"`                 // tokens per session
@@ -66,14 +66,14 @@ func (r *Rules) weight(s Session) float64 {
 	return most
 }
 
-// Session is what an agent declares when it joins.
+// Session describes an agent when it joins.
 type Session struct {
 	Client      string  // the name it reports
 	Weight      float64 // that it declares; 0 for none
 	Multiplexed bool    // several conversations share it, so Context and PerTurn do not apply
 }
 
-// Room is what may still be delivered in a turn.
+// Room is what is left in a turn for tokens that were not asked for.
 type Room struct {
 	Left     int  // tokens up to the nearest bound, or [Unbounded]
 	Extras   int  // tokens that may be added to answers unasked
@@ -92,7 +92,7 @@ type Pool struct {
 	agents         map[*Agent]struct{}
 	sharePerWeight float64 // share of an agent with weight 1
 	departedUsed   int     // tokens used in this window by agents that have left
-	excess         int     // tokens of this window delivered on request beyond what their agent had left
+	overdrawn      int     // tokens of this window delivered on request beyond what their agent had left
 }
 
 // NewPool returns a pool without agents.
@@ -107,10 +107,15 @@ func (p *Pool) Configure(r Rules) {
 	defer p.mu.Unlock()
 	old := p.rules
 	p.rules = r
+	shares := make(map[*Agent]float64)
 	for a := range p.agents {
+		shares[a] = p.sharePerWeight * a.weight
 		a.weight = r.weight(a.session)
 	}
 	p.divideLocked()
+	for a, share := range shares { // a reservation grows with its share; advanceLocked reduces it
+		a.reserved *= max(1, p.sharePerWeight*a.weight/share)
+	}
 	if old.Pool == 0 || old.Window != r.Window {
 		p.beginLocked(age.Now())
 	}
@@ -184,7 +189,7 @@ func (a *Agent) Delivered(turn, tokens int) {
 		a.turn, a.turnUsed = turn, 0
 	}
 	if a.pooledLocked() {
-		p.excess += max(0, tokens-max(0, a.leftLocked()))
+		p.overdrawn += max(0, tokens-max(0, a.leftLocked()))
 	}
 	a.used, a.turnUsed, a.lastDelivery = a.used+tokens, a.turnUsed+tokens, age.Now()
 	if _, joined := p.agents[a]; !joined {
@@ -233,14 +238,14 @@ func (a *Agent) Room(turn int) Room {
 
 // beginLocked begins a window.
 func (p *Pool) beginLocked(at age.Moment) {
-	p.began, p.departedUsed, p.excess = at, 0, 0
+	p.began, p.departedUsed, p.overdrawn = at, 0, 0
 	for a := range p.agents {
 		a.windowUsed, a.reserved = 0, p.sharePerWeight*a.weight
 	}
 }
 
-// advanceLocked begins a new window when the last one has ended. It also lends what agents could
-// have used by now: an agent's reservation is at most its share of the rest of the window.
+// advanceLocked begins a new window when the last one has ended. It also limits each reservation to the
+// agent's share of the rest of the window; what that frees may be lent.
 func (p *Pool) advanceLocked() {
 	now := age.Now()
 	if elapsed := now.Since(p.began); p.rules.Window > 0 && elapsed >= p.rules.Window {
@@ -308,7 +313,7 @@ func (a *Agent) leftLocked() int {
 	p, now := a.pool, age.Now()
 	free, excess := p.freeLocked(), p.excessLocked(a)
 	if excess <= -1 { // half a token is not a rest, as tokens are whole
-		return int(min(-excess, free+float64(p.excess)+a.reserved))
+		return int(min(-excess, free+float64(p.overdrawn)+a.reserved))
 	}
 	borrowed, borrowers := 0.0, 0.0
 	recent := time.Duration(activeFraction * float64(p.rules.Window))

@@ -217,6 +217,11 @@ func TestConfigure(t *testing.T) {
 		if got, other := a.Room(1).Left, b.Room(1).Left; got != 600 || other != 300 {
 			t.Errorf("got shares of %d and %d, want 600 and 300", got, other)
 		}
+		p.Configure(budget.Rules{Pool: 9000, Window: time.Hour})
+		a.Delivered(1, 4500)
+		if got, other := a.Room(1).Left, b.Room(1).Left; got != 0 || other != 4500 {
+			t.Errorf("after one has used its share of a larger pool: got %d and %d left, want 0 and 4500", got, other)
+		}
 	})
 }
 
