@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"mcpschedd/internal/paths"
+	"mcpschedd/internal/valuemodel"
 )
 
 // Upstream is an [upstreams.*] block, with a field for each key: an MCP server that is either a
@@ -80,15 +80,7 @@ type Filter struct {
 
 // Allows reports whether clients are offered the tool.
 func (f Filter) Allows(tool string) bool {
-	matches := func(pattern string) bool {
-		if pattern == "*" { // the default; skips path.Match, as Allows runs on every call
-			return true
-		}
-		// In path.Match, * does not match a slash. A tool's name may contain one, which must
-		// not get it past a deny list.
-		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(tool, "/", "\x00"))
-		return ok && err == nil
-	}
+	matches := func(pattern string) bool { return valuemodel.Glob(pattern, tool) }
 	return slices.ContainsFunc(f.Allow, matches) && !slices.ContainsFunc(f.Deny, matches) && (f.Also == nil || f.Also.Allows(tool))
 }
 

@@ -1,14 +1,14 @@
-// Package deliver adds prefetched calls to the result of a tool: a line that names the calls
-// under way, or their answers.
+// Package deliver adds to the result of a tool a line that names the calls being prefetched, or their
+// answers. Its [Meter] estimates the tokens of results.
 //
 // It only appends to the content array and leaves all other bytes of the result unchanged. A
 // reader that removes the added blocks has the server's original result.
 //
-//	if !deliver.Plain(result) { … }   // neither changed nor added to another
+//	if !deliver.Plain(result) { … }   // it must be neither extended nor added to another
 //	result = deliver.Hint(result, []string{deliver.Name("Read", args)})
 //	result, added = deliver.Inline(result, answers, 8000, keywords)
 //
-// All functions are pure, except that the first count of tokens loads a vocabulary. The package
+// What adds to a result is pure; the first count of tokens loads a vocabulary. The package
 // does not decide which answers are worth adding (enrich) or whether the client may receive them
 // (proxy: never for a tool with an output schema), and does not store them (dedup).
 package deliver
@@ -21,8 +21,8 @@ import (
 )
 
 // Plain reports whether a result, a valid JSON text, may be extended or added to another: a
-// complete, successful answer for the model only. Structured content is excluded because programs
-// read it and expect its schema.
+// complete, successful answer without structured content, which programs read and expect to follow
+// its schema.
 func Plain(result []byte) bool {
 	members := jsonrpc.NewIndex(result)
 	if !members.Unambiguous() || members.Get("structuredContent") != nil || members.Get("task") != nil {

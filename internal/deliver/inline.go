@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -110,10 +109,10 @@ func (a *Addition) appendBlock(blocks []byte, text string) []byte {
 // maxTrimDepth limits the levels of nesting: each is scanned again by the level around it.
 const maxTrimDepth = 32
 
-// trimmer removes fields from JSON answers: those with a name that a pattern, a name or a glob, matches,
-// at any depth, unless the field is also in an included group.
+// trimmer removes fields from JSON answers, at any depth: those with a name that matches a pattern of
+// drop and none of keep.
 type trimmer struct {
-	drop, keep []string // patterns
+	drop, keep []string // names and globs
 	dropped    []string // patterns that matched
 }
 
@@ -173,10 +172,7 @@ func (t *trimmer) value(b []byte, levels int) []byte {
 
 // drops reports whether a field is dropped.
 func (t *trimmer) drops(name string) bool {
-	match := func(pattern string) bool {
-		ok, err := path.Match(pattern, strings.ReplaceAll(name, "/", "\x00")) // * does not match a slash
-		return ok && err == nil
-	}
+	match := func(pattern string) bool { return valuemodel.Glob(pattern, name) }
 	i := slices.IndexFunc(t.drop, match)
 	if i < 0 || slices.ContainsFunc(t.keep, match) {
 		return false

@@ -61,13 +61,13 @@ func (m *Meter) Learn(kind string, result []byte) (count func()) {
 	if c.bytes == 0 || !m.samples.Allow() {
 		return nil
 	}
-	whole, read := c.text()
-	if whole == "" {
+	texts, read := c.sample()
+	if texts == "" {
 		return nil
 	}
 	return func() {
-		sample := whole[:min(len(whole), sampleBytes)]
-		tokens := float64(Tokens([]byte(sample))) * float64(len(whole)) / float64(len(sample))
+		sample := texts[:min(len(texts), sampleBytes)]
+		tokens := float64(Tokens([]byte(sample))) * float64(len(texts)) / float64(len(sample))
 		m.observe(kind, float64(read), tokens)
 	}
 }
@@ -118,8 +118,8 @@ func (c *content) add(text []byte) { c.texts, c.bytes = append(c.texts, text), c
 // sampleBytes is the number of bytes that are counted; the rest is assumed to be alike.
 const sampleBytes = 8 << 10
 
-// text returns the first texts as the model reads them, and their raw bytes.
-func (c *content) text() (whole string, read int) {
+// sample returns the first texts as the model reads them, and the number of their raw bytes.
+func (c *content) sample() (texts string, read int) {
 	var b strings.Builder
 	for _, raw := range c.texts {
 		if read > sampleBytes {

@@ -58,6 +58,7 @@ func TestTrim(t *testing.T) {
 		{"the first of them", debug, nil, "{ \"url\":1 , \"a\":2 }", "{\"a\":2}", []string{"url"}},
 		{"all of them", debug, nil, "{ \"url\":1 }", "{}", []string{"url"}},
 		{"names with slashes", map[string][]string{"-x": {"a*d"}}, nil, `{"a/b/d":1,"c":2}`, `{"c":2}`, []string{"a*d"}},
+		{"patterns with slashes", map[string][]string{"-x": {"a/*"}}, nil, `{"a/b/d":1,"c":2}`, `{"c":2}`, []string{"a/*"}},
 		{"names with escapes", debug, nil, `{"ur\u006c":1,"c":2}`, `{"c":2}`, []string{"url"}},
 		{"of other groups they stay", map[string][]string{"-debug": {"*_url"}, "+core": {"html_url"}}, nil, `{"html_url":1,"git_url":2}`, `{"html_url":1}`, []string{"*_url"}},
 		{"groups nothing is said of", map[string][]string{"some": {"url"}}, nil, `{"url":1}`, `{"url":1}`, nil},

@@ -9,7 +9,7 @@ import (
 // either form. It is split at the first slash only: the name of a tool may contain
 // slashes, which * matches too.
 type pattern struct {
-	upstream, tool string // globs with slashes replaced by NUL; upstream is "*" for a bare name
+	upstream, tool string // globs; upstream is "*" for a bare name
 	form           form
 	literals       int // bytes other than wildcards; fewer for the bare "*" and a rule of the tune command
 }
@@ -32,7 +32,7 @@ func parsePattern(text string) pattern {
 	if !split {
 		upstream, tool, p.form = "*", text, bareName
 	}
-	p.upstream, p.tool = upstream, hideSlashes(tool)
+	p.upstream, p.tool = upstream, tool
 	if strings.ContainsAny(text, `*?[\`) {
 		p.form = globPattern
 	}
@@ -50,16 +50,15 @@ func (p pattern) valid() bool {
 }
 
 func (p pattern) matches(upstream, tool string) bool {
-	return glob(p.tool, hideSlashes(tool)) && glob(p.upstream, upstream)
+	return Glob(p.tool, tool) && Glob(p.upstream, upstream)
 }
 
-func glob(pattern, name string) bool {
+// Glob reports whether a pattern of [path.Match] matches a name. Unlike there, * and ? match slashes too:
+// one in the name of a tool must not get it past a pattern that denies it.
+func Glob(pattern, name string) bool {
 	if pattern == "*" {
 		return true
 	}
-	ok, err := path.Match(pattern, name)
+	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00"))
 	return ok && err == nil
 }
-
-// hideSlashes replaces slashes, which * does not match in path.Match.
-func hideSlashes(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
