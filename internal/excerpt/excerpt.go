@@ -37,7 +37,7 @@ type Omission struct {
 
 // Cut returns an excerpt of a JSON value with at most chars Unicode characters, and the omitted
 // parts. A value that fits is returned unchanged. If nothing fits, the result is empty brackets
-// or quotes, or null for a number, whatever the limit.
+// or quotes, or null for a number or a word, whatever the limit.
 func Cut(value []byte, chars int) (out []byte, left []Omission) { return Read(value, "", 0, chars) }
 
 // Read is like Cut for the part of a value at pointer, without its first offset items, fields or
@@ -124,8 +124,9 @@ const (
 )
 
 // Fit searches for a long text within the limit. build returns a text that contains an excerpt of
-// at most chars characters; size is the length of the whole value. After a text that is too long
-// Fit asks for a shorter one, and after a short one once for a longer one. It returns nil if even
+// at most chars characters; size is at least the characters of the whole value, such as its bytes. After a
+// text that is too long Fit asks for a shorter one than it should need, and after a short one once for one
+// that should stay below the limit. It returns nil if even
 // the text without any of the value is too long.
 func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 	chars := size
@@ -158,7 +159,7 @@ func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 }
 
 // Cut returns an excerpt of a JSON value within the limit, or the shortest one if even that is
-// too long.
+// too long. Fit returns only the text, so the chosen one is cut once more for its omissions.
 func (l Limit) Cut(value []byte) (out []byte, left []Omission) {
 	chosen := 0
 	l.Fit(len(value), func(chars int) []byte {

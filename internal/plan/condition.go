@@ -29,7 +29,7 @@ import (
 type condition struct {
 	ref   *Ref
 	op    string // "" tests for a non-empty value
-	value any    // as of normal
+	value any    // as normal returns it
 }
 
 var operators = []string{"eq", "ne", "lt", "gt", "in", "exists"}

@@ -178,7 +178,7 @@ func (confirmed risks) check(c Call, disclosed []*Step, settings *Settings) erro
 	case s.Writes && (settings.Mutations == "allow" || settings.Mutations == "confirm" && known.writes), !s.Tool.Writes(c.Arguments):
 		return nil
 	}
-	return fmt.Errorf("not called: it may change something, which was not known before ([plan].mutations = %q)", settings.Mutations)
+	return fmt.Errorf("not called: it may change something, which is not confirmed or no longer allowed ([plan].mutations = %q)", settings.Mutations)
 }
 
 // describe writes the step's condition, tool, items and arguments, as in the plan.

@@ -96,6 +96,19 @@ func asks(t *testing.T, p *plan.Plan, mutations string) (question string, refuse
 	return question, refused
 }
 
+// A budget that the reserve takes whole still limits the answer.
+func TestBudgetWithinReserve(t *testing.T) {
+	settings := func() *plan.Settings { return &plan.Settings{Enabled: true, Limits: plan.Limits{Reserve: 0.25}} }
+	e := executor(settings, nil)
+	e.Call = func(context.Context, plan.Call) plan.Result {
+		return resultOf(`"` + strings.Repeat("found ", 1000) + `"`)
+	}
+	r, err := e.Serve(t.Context(), parsed(t, `{"steps":[{"id":"s","tool":"find"}],"budget_tokens":1}`, plan.Options{Find: shop, Limits: plan.Limits{Budget: 1000}}))
+	if err != nil || len(r.Structured) > 500 {
+		t.Errorf("got %v and an answer of %d bytes, want the shortest", err, len(r.Structured))
+	}
+}
+
 // The first count of a process loads a vocabulary. It begins when a confirmed plan does, and does not wait
 // for a result. A plan that has been served counts no more.
 func TestCountsWhileItRuns(t *testing.T) {

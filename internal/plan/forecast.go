@@ -80,7 +80,7 @@ type Forecast struct {
 type stepForecast struct {
 	ID    string   `json:"id"`
 	Tool  string   `json:"tool"`
-	After []string `json:"after,omitempty"` // ids of the steps it waits for
+	After []string `json:"after,omitempty"` // ids of the steps that it requires, without those that it follows only for order
 	Runs  bool     `json:"runs"`            // false if it is optional and the budget excludes it
 	Start int64    `json:"start_ms"`
 	End   int64    `json:"end_ms"`

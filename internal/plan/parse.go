@@ -85,8 +85,8 @@ type parser struct {
 // its defects. The steps of a plan form no cycle, and every index in it refers to a step.
 //
 // A null member counts as absent, except "default" and the value that a condition compares with.
-// A budget above the limit is reduced to it. A zero limit means no limit. Parse keeps neither raw
-// nor the parameters.
+// A budget above the limit is reduced to it. A zero limit means no limit. Parse copies raw
+// and the parameters.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
 	p := &parser{
 		options: o, byID: make(map[string]*Step), tools: make(map[string]*Tool), outputs: make(map[string]*schema.Schema),
@@ -302,7 +302,7 @@ func (p *parser) readOutputs(v node) {
 }
 
 // node is a value in a plan, and where it is. Its methods report a value of the wrong type as a
-// defect and return the zero value.
+// defect; what they return then is not used.
 type node struct {
 	p       *parser
 	step    *Step  // nil outside of the steps

@@ -21,7 +21,7 @@
 //	  Runner.Run    selects the optional steps (forecast), schedules the steps (run, step), fills
 //	                in the references (fill), makes the calls (call, result) and stores results
 //	                while they are needed
-//	  Report.Answer cuts the results to the budget (report); Kept stores what is left out (kept)
+//	  Report.Answer cuts the results to the budget (report); Kept stores the complete ones (kept)
 //	Runner.Forecast is the answer of a dry run instead (forecast)
 //
 // The package knows neither servers nor tool classes: the properties of a tool, the function that
@@ -39,7 +39,7 @@ import (
 type Plan struct {
 	Steps   []*Step // in the order of the plan
 	Outputs []*Step // in the requested order
-	Budget  int     // maximum tokens of the outputs; never above the limit
+	Budget  int     // maximum tokens of the outputs, including the reserve; never above the limit
 	DryRun  bool    // return a forecast instead of running the plan
 	Params  []byte  // a JSON object; nil if it has none
 }
@@ -52,7 +52,7 @@ type Step struct {
 	Index      int           // position in the plan
 	Tool       *Tool         // the tool to call
 	Needs      []int         // steps that it refers to
-	Waits      []int         // Needs, and the steps in depends_on
+	Waits      []int         // steps that it requires: Needs, and those in depends_on
 	OrderAfter []int         // other steps that it follows only to keep the order within a domain: it runs even if these fail or are skipped
 	Writes     bool          // it may have side effects, as far as known before the run
 	When       *condition    // nil if it always runs
@@ -61,10 +61,10 @@ type Step struct {
 	Parallel   int           // maximum concurrent calls of items; 0 means no limit
 	Timeout    time.Duration // of each call; zero means none
 	Retry      int           // retries after a failure; reads only
-	OnError    OnError
-	Default    []byte // replaces the result if OnError is Default
-	Optional   bool   // it only reads, and runs only if the budget has room for it
-	MaxTokens  int    // maximum tokens of its output; 0 means what the budget allows
+	OnError    OnError       // with ForEach also of each item
+	Default    []byte        // replaces the result, or with ForEach that of an item, if OnError is Default
+	Optional   bool          // it only reads, and runs only if the budget has room or a step that runs refers to it
+	MaxTokens  int           // maximum tokens of its output; 0 means what the budget allows
 
 	arguments   any     // a template
 	constant    []byte  // the arguments, if they have no references
@@ -105,7 +105,7 @@ type Tool struct {
 }
 
 // discloses reports whether third parties see the tool's calls.
-func (t *Tool) discloses() bool { return t != nil && t.Discloses != nil && t.Discloses() }
+func (t *Tool) discloses() bool { return t.Discloses != nil && t.Discloses() }
 
 // Limits are the limits of a plan. Zero means no limit. The tags are keys of [plan] in the
 // configuration.
@@ -119,9 +119,10 @@ type Limits struct {
 	Timeout  time.Duration `toml:"timeout"`                                                  // duration of a plan
 }
 
-// ResultTokens returns the part of a budget that outputs may use: the budget less the reserve.
+// ResultTokens returns the part of a budget that outputs may use: the budget less the reserve, but at
+// least one token, as zero would mean no limit.
 func (l *Limits) ResultTokens(budget int) int {
-	return int(float64(budget) * (1 - min(max(l.Reserve, 0), 1)))
+	return max(int(float64(budget)*(1-min(max(l.Reserve, 0), 1))), min(budget, 1))
 }
 
 // Options are the options of [Parse].

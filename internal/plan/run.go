@@ -55,7 +55,7 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 }
 
 // execution is a running plan. It is used on Run's goroutine only. A step without for_each is run
-// as one with one item. It has more than 15 fields because the limits of a plan are among them.
+// as one with one item. With embedded ones it has more than 15 fields, as the limits of a plan are among them.
 //
 //	queue.Next ──► begin ──► start ──► a goroutine: perform ──► answers ──► answered ──► end ──► queue.Done
 type execution struct {
@@ -176,8 +176,8 @@ func (x *execution) begin(ctx context.Context, run *stepRun) {
 	x.start(ctx, run)
 }
 
-// outcome returns the result of a step that has ended, or the parameters, as references see it:
-// nil for a failed step with on_error "continue", to which references are null.
+// outcome returns the result of a step that has ended, or the parameters. It returns nil and no error for
+// a failed step with on_error "continue": references to it are null in arguments, and missing in conditions.
 func (x *execution) outcome(id string) (*Value, error) {
 	if id == params && x.plan.Params != nil {
 		return &Value{JSON: x.plan.Params}, nil
@@ -312,7 +312,7 @@ func (x *execution) failItem(run *stepRun, i int, why string) {
 	case s.ForEach == nil || s.Writes || s.OnError == Fail:
 		run.items.stopped = true
 	case s.OnError == Default:
-		err = x.storeResult(run, i, Result{Value: Value{JSON: s.Default}}, len(s.Default))
+		err = x.storeResult(run, i, Result{Value: Value{JSON: s.Default}}, len(s.Default)) // a token has at least one byte
 	case s.OnError == Continue:
 		err = x.storeResult(run, i, Result{Value: Value{JSON: []byte("null")}}, 1)
 	}

@@ -39,8 +39,8 @@ func Read(arguments []byte, n *Named, o Options) (p *Plan, err error) {
 	return p, nil
 }
 
-// Executor executes plans of one client. It has more than 15 fields because the limits of a
-// plan are among them.
+// Executor confirms, runs and answers one plan. With embedded ones it has more than 15 fields, as the
+// limits of a plan are among them.
 type Executor struct {
 	Runner
 	Settings func() *Settings                       // in force now; a reload may change them while the plan runs
@@ -52,8 +52,8 @@ type Executor struct {
 // ErrUnread is returned by Executor.Ask if the client closed the question unanswered.
 var ErrUnread = errors.New("the client closed the question without an answer")
 
-// Serve confirms and runs a plan, and returns its report with the answer. It stores an answer that
-// the client may not receive, so that the client can find out what was written.
+// Serve confirms and runs a plan, and returns its report with the answer. It also stores the answer of a
+// plan that wrote or was cancelled: the client may not receive it, and can then find out what was written.
 func (e *Executor) Serve(ctx context.Context, p *Plan) (*Report, error) {
 	confirmed, err := e.confirm(p)
 	if err != nil {

@@ -131,7 +131,7 @@ func (r *Report) failedWrite(s *Step) string {
 // half done.
 func (s *Step) stopsWrites() bool { return s.Writes && s.OnError != Continue }
 
-// follows reports whether a step starts only after another one has ended.
+// follows reports whether a step waits for another one itself, not only through others.
 func (s *Step) follows(i int) bool {
 	return slices.Contains(s.Waits, i) || slices.Contains(s.OrderAfter, i)
 }

@@ -55,7 +55,7 @@ var (
 	idForm    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 	shortForm = regexp.MustCompile(`^\$(?:ref:|result_)([A-Za-z0-9_-]+)((?:\.[^.\s\[\]$#]+)*)$`)
 	escaped   = regexp.MustCompile(`^\$\$+(?:ref:|result_)`)
-	idAlike   = regexp.MustCompile(`[A-Za-z0-9_-]+`) // the first is what a mistaken reference refers to
+	idAlike   = regexp.MustCompile(`[A-Za-z0-9_-]+`) // the first match is the id that a mistaken reference means
 	textAlike = regexp.MustCompile(`\$\{([A-Za-z0-9_-]+)#`)
 	braces    = regexp.MustCompile(`\$+\{`)
 )

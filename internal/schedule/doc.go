@@ -1,5 +1,5 @@
-// Package schedule selects items under a budget, and orders a DAG of tasks over slots. Both are
-// pure functions of their arguments: they use no clock, and know no calls or tokens.
+// Package schedule selects items under a budget, and orders a DAG of tasks over slots. [Select] is a
+// pure function, a [Queue] has only its own state, and neither uses a clock.
 //
 // [Select] solves the 0/1 knapsack problem with precedence constraints: choosing an item means
 // choosing its closure, the item with everything that it needs.
@@ -18,7 +18,7 @@
 // the cap it is never less than the starting choice, which for items without needs and only a
 // budget is at least half of the optimum.
 //
-// A [Queue] does list scheduling by critical path (Graham 1966): whenever a task ends, it starts
+// A [Queue] does list scheduling by critical path (Graham 1966): whenever a task ends, it chooses
 // the ready task that fits and begins the longest path, and reserves no slot for a later task.
 // The caller does the waiting:
 //

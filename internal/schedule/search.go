@@ -56,7 +56,7 @@ func newSearch(items []Item, l Limits) *search {
 	d := newDAG(needs)
 	s.dependents = d.successors
 	for i := range items {
-		s.decided[i] = out
+		s.decided[i] = out // until gain has found that it fits with its closure, all of which comes earlier in the order
 	}
 	for _, i := range d.order {
 		s.decided[i] = open
@@ -185,7 +185,7 @@ func (s *search) greedy(start []int) {
 			gain := Item{}
 			var fits bool
 			if gain.Value, gain.Cost, fits = s.gain(i); !fits {
-				s.exclude(i) // it will not fit later: including part of its closure only moves that cost
+				s.exclude(i) // it will not fit later: what is included of its closure by then has used that part of the budget
 			} else if density := gain.density(); density > best {
 				next, best = i, density
 			}

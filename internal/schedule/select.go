@@ -46,7 +46,7 @@ func Select(items []Item, l Limits) Choice {
 	s.seed()
 	s.branch(0)
 	if s.capped {
-		s.greedy(slices.Clone(s.best)) // the search may have stopped between two items of the best choice
+		s.greedy(slices.Clone(s.best)) // best may have been recorded before the search could add further items to it
 	}
 	c := Choice{Items: s.best, Exact: !s.capped, Nodes: s.nodes}
 	slices.Sort(c.Items)
