@@ -61,7 +61,7 @@ func (u *Reuse) compare(prefetched *entry, body []byte) Comparison {
 
 // conclusiveLocked reports whether a comparison counts: nothing has changed since the
 // prefetch began, and the call's answer is of a size that can be stored.
-func (f *Flight) conclusiveLocked(r result) bool {
+func (f *Flight) conclusiveLocked(r *result) bool {
 	s := f.store
 	current := s.epochs.current(r.compareTo.epoch, r.compareTo.places, f.query.Places) // the check when compared
 	return current && cost(r.size, f.query.Key) <= s.options.MaxBytes/maxShare

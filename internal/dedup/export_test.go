@@ -113,7 +113,7 @@ func (f *Flight) FinishAround(body []byte, act func()) {
 	l, _ := f.takeWaiters(false, true)
 	l.entry.body = body
 	act()
-	f.complete(l)
+	f.complete(&l)
 }
 
 // Open counts the prefetches of a scope whose fate is pending and that no call is waiting for.

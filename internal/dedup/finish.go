@@ -41,7 +41,7 @@ func (f *Flight) Finish(body []byte, stateless, good bool) {
 	if f.query.Reuse.File != "" && (r.waste == "" || r.comparison != NotCompared) && !statFile(f.query.Reuse.File).matches(f.file) {
 		r.waste, r.comparison = invalidated, NotCompared
 	}
-	outcomes := f.complete(r)
+	outcomes := f.complete(&r)
 	if f.share != nil {
 		f.share(f.sharedAnswer(r))
 	}
@@ -103,7 +103,7 @@ func (f *Flight) unfitLocked(e *entry, good bool) cause {
 }
 
 // complete stores the answer if it may be, and returns each waiter's outcome.
-func (f *Flight) complete(r result) []Outcome {
+func (f *Flight) complete(r *result) []Outcome {
 	s := f.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (f *Flight) complete(r result) []Outcome {
 }
 
 // storeLocked stores the answer, or returns why not.
-func (f *Flight) storeLocked(r result) cause {
+func (f *Flight) storeLocked(r *result) cause {
 	if waste := f.unfitLocked(r.entry, r.good); waste != "" { // the check when stored
 		return waste
 	}
@@ -139,7 +139,7 @@ func (f *Flight) storeLocked(r result) cause {
 }
 
 // outcomeLocked returns the outcome of one waiter.
-func (f *Flight) outcomeLocked(w *Waiter, r result, now age.Moment) Outcome {
+func (f *Flight) outcomeLocked(w *Waiter, r *result, now age.Moment) Outcome {
 	o := Outcome{How: Joined, Prefetched: f.prefetch != nil, Age: now.Since(f.began)}
 	switch {
 	case w == f.leader:

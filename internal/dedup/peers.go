@@ -152,7 +152,7 @@ func (f *Flight) adopt(k *SharedAnswer) bool {
 
 // sharedAnswer returns the answer for other replicas; nil if it must not be shared.
 func (f *Flight) sharedAnswer(r result) *SharedAnswer {
-	if r.waste != "" || f.prefetch != nil {
+	if r.waste != "" && r.waste != evicted { // one too large for this store may fit elsewhere
 		return nil
 	}
 	return &SharedAnswer{Body: r.entry.body, Stateless: r.entry.stateless, Age: f.store.clock().Since(f.began), MaxAge: f.query.Reuse.ageLimit()}

@@ -78,7 +78,7 @@ func (p *PendingWrite) endLocked() {
 	}
 	if p.isReclassified() { // the last reclassification made it pending everywhere
 		s.epochs.endWrite(&s.epochs.global)
-		s.epochs.global.settleUntil = settleUntil
+		s.epochs.global.settleUntil = max(s.epochs.global.settleUntil, settleUntil)
 	}
 	for _, place := range p.effect.Places {
 		m := s.epochs.ensure(place)

@@ -122,6 +122,13 @@ func TestReclassifySettles(t *testing.T) {
 			s.RegisterWrite(remote(host)).End()
 			s.Reclassify()
 		},
+		"a remote write that has ended, before calls that need not settle": func(s *dedup.Store) {
+			s.RegisterWrite(remote(host)).End()
+			read := s.RegisterWrite(changes())
+			s.Configure(dedup.Options{MaxBytes: 1 << 20, WriteSettle: writeSettle})
+			s.Reclassify()
+			read.End()
+		},
 	} {
 		t.Run(name, func(t *testing.T) { reformSettles(t, reform) })
 	}
