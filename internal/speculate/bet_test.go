@@ -66,7 +66,7 @@ func wantRefused(t *testing.T, s *speculate.Claims, b *bet, want enrich.Reason) 
 
 func wantRoom(t *testing.T, s *speculate.Claims, host string, want string) {
 	t.Helper()
-	r := s.Room(host, up)
+	r := s.Room(start, host, up)
 	if got := fmt.Sprint(r.Slots, r.WasteFactor, r.Shadow); got != want {
 		t.Errorf("room at %q: got %s, want %s", host, got, want)
 	}

@@ -85,7 +85,7 @@ const defaultThink = 3 * time.Second
 // Choose picks from the waiting candidates and begins the picked ones. At level 0 nothing is
 // begun: what level 1 would begin becomes a shadow. In the mode "shadow" all that it picks does.
 func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environment) {
-	rooms := map[string]Room{at.Host: c.room(at.Host)}
+	rooms := map[string]Room{at.Host: c.room(now, at.Host)}
 	o, shadow := rules.pickOptions(), rules.Mode == "shadow"
 	o.Slots, o.Budget, o.DefaultLead = rooms[at.Host].Slots, c.budget, cmp.Or(at.Think, defaultThink)
 	o.Dollars, o.Keywords = rules.Dollars-at.Spent, at.Keywords
@@ -101,7 +101,6 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 	shadowed := make(map[string]bool) // hosts at level 0 that already have a shadow
 	for _, i := range chosen {
 		g, v := &found[i], &eligible[i]
-		c.budget -= all[i].Tokens
 		switch level0 := rooms[v.Host].Shadow; {
 		case level0 && shadowed[v.Host]:
 			w.Declined(g, enrich.Throttled)
@@ -110,16 +109,17 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 			c.addShadow(now, g, v, rules.Age(c.Upstream.Exclusive))
 			w.Declined(g, enrich.Shadow)
 		default:
-			if refused := w.Begin(g, v); refused != "" {
-				w.Declined(g, refused)
-			}
+			all[i].Reason = w.Begin(g, v) // if slots at another host than the default one are taken, it waits
+		}
+		if all[i].Reason == "" {
+			c.budget -= all[i].Tokens
 		}
 	}
 	for i := range all {
 		g, v, why := &found[i], &eligible[i], all[i].Reason
 		deferrable := isDeferrable(why)
 		switch {
-		case why == "": // chosen
+		case why == "": // begun, or a shadow
 		case deferrable && rooms[v.Host].Shadow: // level 1 would not begin it
 			w.Declined(g, enrich.Throttled)
 		case deferrable && g.Reason == "":
@@ -152,7 +152,7 @@ func (c *Chooser) evaluate(
 	}
 	r, known := rooms[v.Host]
 	if !known {
-		r = c.room(v.Host)
+		r = c.room(now, v.Host)
 		rooms[v.Host] = r
 	}
 	out.WasteFactor, out.FileBytes = r.WasteFactor, v.FileBytes
@@ -167,11 +167,11 @@ func (c *Chooser) evaluate(
 }
 
 // room is what the scheduler allows at a host.
-func (c *Chooser) room(host string) Room {
+func (c *Chooser) room(now time.Time, host string) Room {
 	if c.Claims == nil {
 		return Room{Slots: max(len(c.waiting), 1)}
 	}
-	return c.Claims.Room(host, c.Upstream)
+	return c.Claims.Room(now, host, c.Upstream)
 }
 
 // delaysCalls reports whether the prefetch is likely to cost other calls more than it saves. A

@@ -224,6 +224,26 @@ func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 	}
 }
 
+// oneAtHost is a table whose host takes one prefetch, which its room does not say.
+type oneAtHost struct{ *table }
+
+func (w oneAtHost) Begin(c *predict.Candidate, v *speculate.Eligibility) enrich.Reason {
+	if len(w.begun) == 1 {
+		return enrich.Cap
+	}
+	return w.table.Begin(c, v)
+}
+
+// A candidate that is picked for a slot that its host does not have waits for one.
+func TestChooseWaitsForHost(t *testing.T) {
+	_, c, w := laid(speculate.Parallel)
+	c.Replace(w.now, nth(t, 2), budget(1000), w)
+	c.Choose(w.now, usual, thinker, oneAtHost{w})
+	if len(w.begun) != 1 || c.Waiting() != 1 || len(w.declined) > 0 {
+		t.Errorf("begun %v, %d waiting, declined %v; want one begun and one waiting", w.begun, c.Waiting(), w.declined)
+	}
+}
+
 // TestChooseAtLevelZero: at level 0 only the candidate that level 1 would start is watched. If the
 // most probable of five candidates is right in six of ten cases, the level rises again.
 func TestChooseAtLevelZero(t *testing.T) {
@@ -234,7 +254,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 			b.claim.Done()
 		}
 	}
-	if !w.session.Room(host, up).Shadow {
+	if !w.session.Room(w.now, host, up).Shadow {
 		t.Fatal("want level 0")
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -246,7 +266,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 		}
 		c.Replace(w.now, all, budget(1000), w)
 		c.Choose(w.now, usual, thinker, w)
-		if !w.session.Room(host, up).Shadow {
+		if !w.session.Room(w.now, host, up).Shadow {
 			return
 		}
 		if len(w.begun) > 0 || w.declined[all[0].Key.Arguments] != enrich.Shadow || w.declined[all[1].Key.Arguments] != enrich.Throttled {

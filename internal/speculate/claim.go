@@ -65,7 +65,7 @@ type Room struct {
 }
 
 // Room returns what may be started now.
-func (s *Claims) Room(host string, up *Upstream) Room {
+func (s *Claims) Room(now time.Time, host string, up *Upstream) Room {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +77,9 @@ func (s *Claims) Room(host string, up *Upstream) Room {
 	if level == shadowOnly {
 		return Room{slotsAt(level, d.slots.PerSession), enrich.Throttled, wasteFactorAt(level), true}
 	}
-	slots, atServer, full := s.roomLocked(h), d.instanceLocked(up).room(), enrich.Throttled
+	i := d.instanceLocked(up)
+	i.advance(now) // abandoned calls may have ended
+	slots, atServer, full := s.roomLocked(h), i.room(), enrich.Throttled
 	if level >= Normal && atServer > 0 {
 		full = enrich.Cap
 	}

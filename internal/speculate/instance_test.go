@@ -78,7 +78,7 @@ func FuzzConcurrency(f *testing.F) {
 					t.Fatalf("a call of %v: got an unloaded latency of %v", run.Took(), alone)
 				}
 			}
-			if slots := s.Room(host, up).Slots; slots < 0 || slots > 3 {
+			if slots := s.Room(now, host, up).Slots; slots < 0 || slots > 3 {
 				t.Fatalf("got room for %d prefetches", slots)
 			}
 			if got := d.Followed(up); got > 64 {

@@ -187,7 +187,9 @@ func (w *Worker) updateTool(key, name string, change func(*ToolState)) {
 	w.tools.mu.Lock()
 	defer w.tools.mu.Unlock()
 	known := w.tools.byTool[toolKey{key, name}]
-	if change(&known); known != (ToolState{}) {
+	if change(&known); known == (ToolState{}) {
+		delete(w.tools.byTool, toolKey{key, name})
+	} else {
 		w.tools.byTool[toolKey{key, name}] = known
 	}
 }

@@ -345,7 +345,7 @@ func (d *modelScheduler) check() {
 		}
 		for _, host := range []string{"a", "b"} {
 			want, watch := d.room(s, host)
-			if got := s.Room(host, up); got.Slots != want || got.Shadow != watch {
+			if got := s.Room(start, host, up); got.Slots != want || got.Shadow != watch {
 				d.fail("session %d at %s: got %+v, want %d, %v", i, host, got, want, watch)
 			}
 		}

@@ -77,7 +77,7 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 		now := time.Now()
 		c.real(s, k, r)
 		s.Review(now)
-		room := s.Room(host, upstreamOf(k))
+		room := s.Room(now, host, upstreamOf(k))
 		for range room.Slots {
 			next := key(r.IntN(20))
 			next.Upstream = k.Upstream
