@@ -189,7 +189,7 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 		defer cancel(nil)
 		p := &post{outgoing: m, cancel: cancel}
 		p.release = context.AfterFunc(ctx, func() {
-			if m.id != 0 && m.header == nil { // a notification cancels the request, and the server may end its response
+			if m.id != 0 && m.header == nil && !m.isolated { // a notification cancels the request, and the server may end its response
 				_ = sleep(life, streamLinger)
 			}
 			cancel(context.Cause(ctx))

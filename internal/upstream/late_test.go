@@ -73,10 +73,10 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// A cancelled request of an HTTP session is not cut off at once: its server, which a notification tells to stop,
-// may end the response, and net/http may have given its connection to the next request already.
+// A cancelled call of an HTTP session is not cut off at once: its server, which a notification tells to stop,
+// may end the response, and net/http may have given its connection to the next request already. A prefetch is.
 func TestCancelledExchangeLingers(t *testing.T) {
-	for _, after := range []time.Duration{streamLinger / 2, 2 * streamLinger} {
+	for after, isolated := range map[time.Duration]bool{streamLinger / 2: false, streamLinger / 3: true, 2 * streamLinger: false} {
 		bubble.Test(t, func(t *testing.T) {
 			var late, cut atomic.Bool
 			v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, id string) {
@@ -87,12 +87,13 @@ func TestCancelledExchangeLingers(t *testing.T) {
 			}}, Spec{})
 			v.AwaitOffer(t.Context())
 			ctx, cancel := context.WithCancel(t.Context())
-			v.Send(ctx, v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func() { late.Store(true) }}, func(Answer, error) {})
+			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Isolated: isolated, Late: func() { late.Store(true) }}
+			v.Send(ctx, v.Turn(), req, func(Answer, error) {})
 			synctest.Wait()
 			cancel()
 			time.Sleep(after)
 			synctest.Wait()
-			if lingers := after < streamLinger; late.Load() != lingers || cut.Load() == lingers {
+			if lingers := after < streamLinger && !isolated; late.Load() != lingers || cut.Load() == lingers {
 				t.Errorf("ended after %v: answered late: %v, cut off: %v", after, late.Load(), cut.Load())
 			}
 		})

@@ -43,7 +43,8 @@ type Upstream struct {
 	// and DELETEs. net/http may reuse a connection before the previous response is finished if that
 	// had no body; a late cancellation then fails the next request. So messages that are
 	// answered without a body use sideClient. In HTTP+SSE that is every POST: httpLink.exchange prevents late
-	// cancellations of requests. In a session it may be the response to a cancelled request, which lingers.
+	// cancellations of requests. In a session it may be the response to a cancelled call, which
+	// lingers; that of a prefetch does not, as its limits count it as ended.
 	client, sideClient *http.Client
 	sse                atomic.Bool           // use only HTTP+SSE of 2024-11-05
 	known              atomic.Pointer[Offer] // the latest offer to any client, of this process or an earlier one; may be nil
