@@ -11,14 +11,14 @@
 //		{Key: issue, Model: m, P: 0.2},
 //		{Key: page, Model: m, P: 0.6, Reason: enrich.Stored},
 //	}, enrich.Options{Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond})
-//	// chosen is 0; the Reasons of the others are low_probability and stored
+//	// chosen is [0]; the Reasons of the others are low_probability and stored
 //
 // Every declined candidate has exactly one reason. The gate ignores how much a result is
 // worth to the model (its value class, the model's intent). That
 // weight ranks the candidates that pass the gate when results are inlined into other
 // results. When results only go into the cache, the expected net gain ranks them.
 //
-// Everything here is a pure function of its arguments. Package predict makes the
+// What is chosen depends only on the arguments. Package predict makes the
 // candidates, the caller sets Candidate.Reason if it already knows why a candidate must
 // not be chosen (its result is cached, say), and package speculate starts the choices.
 package enrich
@@ -30,22 +30,23 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Reason is why a candidate was declined; "" if it was not.
+// Reason is why a candidate was declined; "" if it was not. It may also be a refusal of the store, see
+// dedup.Refusal.
 type Reason string
 
-// Pick finds the reasons of the first group. Those of the second group are passed in
-// with the candidate.
+// Pick finds those of the first group by itself. Each may also be passed in with the candidate, as those of
+// the second group always are.
 const (
-	NotSpeculatable Reason = "not_speculatable" // forbidden by its model, or without a model
+	NotSpeculatable Reason = "not_speculatable" // forbidden by its model or the configuration, without a model, or barred
 	LowProbability  Reason = "low_probability"  // below Options.MinProbability
 	Dollars         Reason = "dollars"          // its price exceeds the remaining dollars
 	Gate            Reason = "gate"             // expected waste exceeds expected hidden time
-	Budget          Reason = "budget"           // other candidates hide more with the same tokens
-	Cap             Reason = "cap"              // other candidates hide more in the same slots
+	Budget          Reason = "budget"           // it exceeds the tokens that are left, or others hide more with the same
+	Cap             Reason = "cap"              // no slot is free, or others hide more in the same slots
 
 	RateLimited Reason = "rate_limited" // by the rate limit of its host
-	Throttled   Reason = "throttled"    // by the outcomes of earlier prefetches, or because its upstream is serial
-	Stored      Reason = "stored"       // a fresh result is cached
+	Throttled   Reason = "throttled"    // by the outcomes of earlier prefetches, or because it may delay calls at its upstream
+	Stored      Reason = "stored"       // a fresh result is cached, or the client has it
 	InFlight    Reason = "in_flight"    // the call is in flight
 	Schema      Reason = "schema"       // its arguments do not match the tool's schema
 	Origin      Reason = "origin"       // its arguments are derived from another upstream's data
@@ -63,7 +64,7 @@ type Candidate struct {
 	P           float64     // probability that exactly this call is made while the result may be served
 	Latency     Percentiles // of the call; zero means the model's latency
 	Lead        Percentiles // time until the client makes the call; zero means Options.DefaultLead
-	WasteFactor float64     // multiplies the cost of waste if the host is throttled; zero means 1
+	WasteFactor float64     // multiplies the cost of waste, by the level of session and host; zero means 1
 
 	Bytes     int // size of the result, 90th percentile; zero means unknown
 	FileBytes int // size of the file that it reads; zero if it reads none
@@ -72,9 +73,9 @@ type Candidate struct {
 	// gate comes before Shadow, Cap and Throttled.
 	Reason Reason
 
-	// Set by Pick for a candidate that passes the gate.
+	// Set by Pick unless it refuses the candidate before the gate.
 	Value  float64 // expected hidden time in ms: weighted, or net of waste if Silent
-	Tokens int     // expected size of its result, at its 90th percentile
+	Tokens int     // expected size of the call and its result, at its 90th percentile
 }
 
 // Options bound a choice. The zero value chooses nothing.

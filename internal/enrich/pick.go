@@ -10,7 +10,7 @@ import (
 )
 
 // Pick chooses the candidates to start, and returns their indexes, the best first. It sets the
-// Reason of all others, and the Value and Tokens of those that pass the gate.
+// Reason of all others, and the Value and Tokens of those that reach the gate.
 func Pick(all []Candidate, o Options) (chosen []int) {
 	if o.DefaultLead <= 0 {
 		o.DefaultLead = 3 * time.Second
@@ -19,7 +19,7 @@ func Pick(all []Candidate, o Options) (chosen []int) {
 	intent := valuemodel.NewIntent(o.Keywords)
 	var open []int
 	for i := range all {
-		if c := &all[i]; c.passes(&o, intent) {
+		if c := &all[i]; c.evaluate(&o, intent) {
 			open = append(open, i)
 		}
 	}
@@ -37,8 +37,8 @@ func Pick(all []Candidate, o Options) (chosen []int) {
 	return chosen
 }
 
-// passes declines the candidate if it must not be chosen or does not pay, and else evaluates it.
-func (c *Candidate) passes(o *Options, intent valuemodel.Intent) bool {
+// evaluate computes the candidate's value and cost, and reports whether it may be chosen and pays.
+func (c *Candidate) evaluate(o *Options, intent valuemodel.Intent) bool {
 	known := c.Reason
 	if c.Reason = c.refusal(o); c.Reason != "" {
 		return false

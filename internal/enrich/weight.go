@@ -49,10 +49,11 @@ const (
 	callTokens    = 50 // of the call itself, without its result
 	bytesPerToken = 4
 	p90OverMedian = 2.0 // assumed ratio of result sizes if only the median is known
-	maxTokens     = 1e9 // per call
+	maxTokens     = 1e9 // bounds the sum of any number of calls
 )
 
-// tokens returns the expected size of the call's result. It uses the 90th percentile, as
+// tokens returns the expected size of the call and its result; none for a result that costs the model's
+// context nothing. It uses the 90th percentile, as
 // large results overrun a budget, not typical ones; for a call that reads a file, the
 // file's size. A result is assumed to have at most the model's MaxKB.
 func (c *Candidate) tokens(o *Options) int {

@@ -17,7 +17,7 @@ type Chooser struct {
 
 	waiting       []predict.Candidate // each with the reason why it was not begun at the last choice
 	foundAt       time.Time           // when the last answer arrived, which the waiting candidates follow
-	expectedCalls float64             // sum of the probabilities of the candidates found then
+	expectedCalls float64             // sum of the probabilities of the candidates found since then
 	budget        int                 // tokens left for the answers to these candidates
 }
 
@@ -94,7 +94,7 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 	}
 	eligible, all := make([]Eligibility, len(c.waiting)), make([]enrich.Candidate, len(c.waiting))
 	for i := range c.waiting {
-		all[i] = c.evaluate(now, &c.waiting[i], &eligible[i], rooms, &o, w)
+		all[i] = c.input(now, &c.waiting[i], &eligible[i], rooms, &o, w)
 	}
 	chosen, found := enrich.Pick(all, o), c.waiting
 	c.waiting = nil
@@ -134,8 +134,8 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 // isDeferrable reports whether a candidate lacks only a slot.
 func isDeferrable(why enrich.Reason) bool { return why == enrich.Cap || why == enrich.Throttled }
 
-// evaluate returns a candidate as input for enrich.Pick, with what is known about it now.
-func (c *Chooser) evaluate(
+// input returns a candidate as input for enrich.Pick, with what is known about it now.
+func (c *Chooser) input(
 	now time.Time, g *predict.Candidate, v *Eligibility, rooms map[string]Room, o *enrich.Options, w Environment,
 ) enrich.Candidate {
 	if isDeferrable(g.Reason) {
@@ -176,8 +176,8 @@ func (c *Chooser) room(now time.Time, host string) Room {
 
 // delaysCalls reports whether the prefetch is likely to cost other calls more than it saves. A
 // serial upstream makes the session's next call wait for whatever remains of a prefetch. If that
-// call is the prefetched one, it joins the prefetch and loses nothing. A process with no evidence
-// may be serial; an HTTP server is assumed not to be.
+// call is the prefetched one, it joins the prefetch and loses nothing. A process with too little
+// evidence may be serial; an HTTP server is assumed not to be.
 func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now time.Time) bool {
 	if c.Claims == nil {
 		return false
@@ -199,9 +199,9 @@ func (s *Claims) serial(up *Upstream) (p float64, busy bool) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	switch i := s.scheduler.instanceLocked(up); {
-	case i.is == Parallel, i.is == Unknown && up.Remote:
+	case i.verdict == Parallel, i.verdict == Unknown && up.Remote:
 		return 0, i.busy()
-	case i.is == Serial:
+	case i.verdict == Serial:
 		return 1, i.busy()
 	default:
 		return 1 - i.parallel(), i.busy()

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Claims are the open prefetches of one session. Their fates move the level of the session, and
-// those of the hosts that they went to.
+// Claims are a session as the scheduler sees it: its open prefetches and its level, which their fates
+// move, as they do those of the hosts that they went to.
 type Claims struct {
 	scheduler *Scheduler
 
@@ -42,7 +42,7 @@ type Claim struct {
 	expires   time.Time        // of a shadow: a call after that would not have used it
 	holdsSlot bool
 	returned  bool // its call has returned
-	joined    bool // a call has joined it
+	joined    bool // a call of the same key was made, which has joined it or is compared with it
 	settled   bool // its fate has been counted
 }
 
@@ -86,8 +86,8 @@ func (s *Claims) Room(now time.Time, host string, up *Upstream) Room {
 	return Room{max(0, min(slots, atServer)), full, wasteFactorAt(level), false}
 }
 
-// roomLocked is the number of free slots for prefetches to a host: the least of those of the
-// process, of the session at its level, and of the session's slots there at the host's level.
+// roomLocked is the number of free slots for prefetches to a host: the least of those of
+// all sessions, of the session at its level, and of the session's slots there at the host's level.
 func (s *Claims) roomLocked(h *host) int {
 	all, atHost := 0, 0
 	for _, c := range s.open {

@@ -11,7 +11,7 @@ import (
 type Concurrency int
 
 const (
-	Unknown  Concurrency = iota // no evidence
+	Unknown  Concurrency = iota // not enough evidence
 	Serial                      // one after the other
 	Parallel                    // several at once
 )
@@ -34,16 +34,16 @@ const (
 	maxTools       = 64                      // tools with a service time
 )
 
-// server estimates whether an upstream handles calls serially, from the calls of all its instances.
+// estimate says whether an upstream handles calls serially, judged by the calls of all its instances.
 //
 // Calls that found their instance idle give the usual service time of their tool. Any other call
 // compares two models: if calls run in parallel, that time has passed since the call was sent; if
 // they run serially, since another call last ended. The model that is closer, by a clear
 // likelihood ratio, gets a piece of evidence. A call that ends before an older one that found the
 // instance idle is evidence too. A Beta posterior with decay combines the pieces.
-type server struct {
+type estimate struct {
 	evidence   predict.ConcurrencyEvidence // outlives the process, as a short session sees too little to be sure
-	is         Concurrency
+	verdict    Concurrency
 	outOfOrder bool                    // a call ended before an older one that its instance had started
 	tools      map[string]*serviceTime // tool → its service time
 }
@@ -56,11 +56,11 @@ type serviceTime struct {
 	mean, variance float64
 }
 
-func newServer() *server { return &server{tools: make(map[string]*serviceTime)} }
+func newEstimate() *estimate { return &estimate{tools: make(map[string]*serviceTime)} }
 
 // presume sets the evidence from an earlier process, unless there is newer evidence or it is out of
 // range.
-func (v *server) presume(learned predict.ConcurrencyEvidence) {
+func (v *estimate) presume(learned predict.ConcurrencyEvidence) {
 	sum := learned.Parallel + learned.Serial
 	inRange := learned.Parallel >= 0 && learned.Serial >= 0 && sum <= maxEvidence
 	if v.evidence == (predict.ConcurrencyEvidence{}) && inRange {
@@ -71,27 +71,27 @@ func (v *server) presume(learned predict.ConcurrencyEvidence) {
 }
 
 // learn records a call that has returned. It returns how long the call waited for prefetches, if
-// the upstream is serial.
+// the upstream is serial, or may be by the clear evidence of this call.
 func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
-	took, after := now.Sub(r.began), now.Sub(later(r.began, r.ended))
+	took, sinceOther := now.Sub(r.began), now.Sub(later(r.began, r.otherEnded))
 	usual := i.usual(r.tool)
 	shown := Unknown
 	switch {
 	case r.ambiguous:
-	case r.idle:
+	case r.foundIdle:
 		i.serviceTime(r.tool).add(logarithm(took))
 	default:
-		shown = i.classify(r, took, after, usual)
+		shown = i.classify(r, took, sinceOther, usual)
 		i.add(shown)
 	}
-	wait = took - after // until the last earlier call ended
+	wait = took - sinceOther // until the last earlier call ended
 	if r.ambiguous && usual > 0 {
 		if wait = took - usual; wait < usual/2 { // the call itself may have been slow
 			return 0
 		}
 	}
-	serial := i.is == Serial && shown != Parallel
-	if i.is == Unknown && i.evidence.Parallel == 0 { // clear evidence counts before the estimate is sure
+	serial := i.verdict == Serial && shown != Parallel
+	if i.verdict == Unknown && i.evidence.Parallel == 0 { // clear evidence counts before the estimate is sure
 		serial = r.ambiguous || shown == Serial && i.serviceTime(r.tool).variance < steadyVariance
 	}
 	if r.claim != nil || !serial {
@@ -101,17 +101,17 @@ func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 }
 
 // classify returns what the latency of a call shows that did not find the instance idle.
-func (i *instance) classify(r *Run, took, after, usual time.Duration) Concurrency {
+func (i *instance) classify(r *Run, took, sinceOther, usual time.Duration) Concurrency {
 	if usual == 0 {
 		return Unknown
 	}
 	refusal := took < usual/2 // perhaps
-	if oldest := i.oldest(); oldest != nil && oldest.idle && oldest.began.Before(r.began) && !refusal {
+	if oldest := i.oldest(); oldest != nil && oldest.foundIdle && oldest.began.Before(r.began) && !refusal {
 		i.outOfOrder = true
 		return Parallel
 	}
 	p := i.serviceTime(r.tool)
-	serialError, parallelError := logarithm(after)-p.mean, logarithm(took)-p.mean
+	serialError, parallelError := logarithm(sinceOther)-p.mean, logarithm(took)-p.mean
 	switch ratio := (serialError*serialError - parallelError*parallelError) / (2 * p.variance); {
 	case ratio > minLogRatio:
 		return Parallel
@@ -122,7 +122,7 @@ func (i *instance) classify(r *Run, took, after, usual time.Duration) Concurrenc
 }
 
 // add adds a piece of evidence and updates the estimate.
-func (v *server) add(piece Concurrency) {
+func (v *estimate) add(piece Concurrency) {
 	if piece == Unknown {
 		return
 	}
@@ -134,29 +134,29 @@ func (v *server) add(piece Concurrency) {
 		e.Parallel++
 	}
 	v.decide()
-	if v.is == Serial {
+	if v.verdict == Serial {
 		v.outOfOrder = false
 	}
 }
 
-func (v *server) decide() {
+func (v *estimate) decide() {
 	switch p := v.parallel(); {
 	case p >= sure:
-		v.is = Parallel
+		v.verdict = Parallel
 	case 1-p >= sure:
-		v.is = Serial
-	case v.is == Parallel && p < unsure, v.is == Serial && 1-p < unsure:
-		v.is = Unknown
+		v.verdict = Serial
+	case v.verdict == Parallel && p < unsure, v.verdict == Serial && 1-p < unsure:
+		v.verdict = Unknown
 	}
 }
 
 // parallel is the probability of Parallel: the mean of Beta(1+parallel, 1+serial).
-func (v *server) parallel() float64 {
+func (v *estimate) parallel() float64 {
 	return (v.evidence.Parallel + 1) / (v.evidence.Parallel + v.evidence.Serial + 2)
 }
 
 // serviceTime returns the service time of a tool.
-func (v *server) serviceTime(tool string) *serviceTime {
+func (v *estimate) serviceTime(tool string) *serviceTime {
 	p := v.tools[tool]
 	if p == nil {
 		if len(v.tools) >= maxTools {
@@ -180,7 +180,7 @@ func (p *serviceTime) add(x float64) {
 }
 
 // usual returns the latency of a tool without waiting; 0 if unknown.
-func (v *server) usual(tool string) time.Duration {
+func (v *estimate) usual(tool string) time.Duration {
 	if p := v.serviceTime(tool); p.n > 0 {
 		return time.Duration(math.Exp(p.mean) * float64(time.Second))
 	}

@@ -12,8 +12,8 @@ type Harm string
 const (
 	RateLimited    Harm = "rate_limited"    // its host answered 429
 	ForegroundWait Harm = "foreground_wait" // a call waited for it
-	Eviction       Harm = "eviction"        // storing its answer evicted one that a call had asked for
-	Question       Harm = "question"        // its server sent the client a request
+	Eviction       Harm = "eviction"        // storing its answer evicted one that a call had fetched
+	Question       Harm = "question"        // its server sent the client a request, or it started a task
 )
 
 // minHarmWait is the shortest wait that costs a level. Shorter waits are only summed up, as any

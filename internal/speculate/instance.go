@@ -11,7 +11,7 @@ import (
 // latency of calls, whether the server handles calls in parallel, and how long calls waited for
 // prefetches.
 type instance struct {
-	*server
+	*estimate
 	calls     []*Run      // in progress, or abandoned and perhaps still running; oldest first
 	claims    []*Claim    // of prefetches that hold a slot
 	abandoned []time.Time // when abandoned calls were sent, until a later one is answered; at most maxRuns
@@ -32,10 +32,10 @@ type Run struct {
 	tool         string
 	began        time.Time
 	claim        *Claim        // of a prefetch; nil for a call
-	idle         bool          // it found the instance idle
+	foundIdle    bool          // it found the instance idle
 	ambiguous    bool          // it overlapped an abandoned call, so its latency is not usable
 	until        time.Time     // until which the instance may still be running it; zero unless it is abandoned
-	ended        time.Time     // when another call last ended; zero for none
+	otherEnded   time.Time     // when another call last ended; zero for none
 	prefetchTime time.Duration // the instance's prefetchTime when it began
 }
 
@@ -68,7 +68,7 @@ func (d *Scheduler) Sent(r *Run, up *Upstream, tool string, claim *Claim, now ti
 	i.remove(r) // if it is sent again
 	r.sent.Store(now.UnixNano())
 	r.instance, r.tool, r.began, r.claim = i, tool, now, claim
-	r.idle, r.until, r.ended, r.prefetchTime = len(i.calls) == 0, time.Time{}, time.Time{}, i.prefetchTime
+	r.foundIdle, r.until, r.otherEnded, r.prefetchTime = len(i.calls) == 0, time.Time{}, time.Time{}, i.prefetchTime
 	r.ambiguous = slices.ContainsFunc(i.calls, (*Run).abandoned)
 	if claim != nil {
 		i.lastClaim, claim.host.sent = claim, now
@@ -104,7 +104,7 @@ func (i *instance) unloaded(r *Run, now time.Time) time.Duration {
 	case behind:
 		return 0
 	}
-	return now.Sub(later(r.began, r.ended))
+	return now.Sub(later(r.began, r.otherEnded))
 }
 
 // Abandoned records that the call was cancelled or timed out, or has failed. Unless stillRunning is
@@ -141,7 +141,7 @@ func (d *Scheduler) endLocked(r *Run, now time.Time) {
 		d.harmLocked(i.lastClaim.host, i.lastClaim.claims, ForegroundWait, wait)
 	}
 	for _, o := range i.calls {
-		o.ended = now
+		o.otherEnded = now
 	}
 }
 
@@ -207,7 +207,7 @@ func (i *instance) oldest() *Run {
 // one at a time, with at most one abandoned prefetch still running. At a serial instance none
 // starts behind a call, as the next call would have to wait for it.
 func (i *instance) room() int {
-	if i.is == Parallel {
+	if i.verdict == Parallel {
 		return math.MaxInt
 	}
 	free, abandoned := 1-len(i.claims), 0
@@ -215,7 +215,7 @@ func (i *instance) room() int {
 		switch {
 		case r.abandoned() && r.claim != nil:
 			abandoned++
-		case !r.abandoned() && (r.claim != nil || i.is == Serial):
+		case !r.abandoned() && (r.claim != nil || i.verdict == Serial):
 			free = 0
 		}
 	}
@@ -225,7 +225,7 @@ func (i *instance) room() int {
 	return max(0, free)
 }
 
-// busy reports whether a call is in progress.
+// busy reports whether a client's call is in progress.
 func (i *instance) busy() bool {
 	return slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == nil && !r.abandoned() })
 }

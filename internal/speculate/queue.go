@@ -13,7 +13,7 @@ import (
 type queue struct {
 	work   func(do func()) // runs one task
 	save   func(wait bool) // saves learned state; blocks if wait is set
-	pace   *rate.Limiter   // of observed calls
+	pace   *rate.Limiter   // of observed calls, and of the bytes of results
 	wake   chan struct{}   // receives a token when there is a task
 	urgent chan struct{}   // receives one when that task cannot wait for others
 
@@ -50,7 +50,7 @@ func newQueue(work func(do func()), save func(wait bool)) *queue {
 	}
 }
 
-// hasRoom reports whether n bytes of a result may be queued.
+// hasRoom reports whether n bytes of a result may be queued, and counts them against the pace.
 func (q *queue) hasRoom(n int) bool {
 	return q.bytes.Load()+int64(n) <= maxQueuedBytes && (n < bytesPerCall || q.pace.AllowN(time.Now(), n/bytesPerCall))
 }
@@ -94,7 +94,7 @@ func notify(c chan struct{}) {
 }
 
 const (
-	saveInterval = 5 * time.Minute // how often an idle worker saves learned state
+	saveInterval = 5 * time.Minute // how often learned state is saved
 
 	// batchDelay is how long the worker waits for more tasks, unless an answer is waiting, so that
 	// it does not run between the calls of a sequence.

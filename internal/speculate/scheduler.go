@@ -22,7 +22,7 @@ var (
 // Slots limit the prefetches in progress. Fields that are not positive take their defaults.
 type Slots struct {
 	PerSession int           // per session; default 3, at most 256
-	Total      int           // in the process; default 16
+	Total      int           // of all sessions; default 16
 	Deadline   time.Duration // how long one prefetch may hold a slot; default 30 s
 }
 
@@ -47,12 +47,13 @@ const (
 	maxEvents = 256  // not yet read
 )
 
-// Scheduler starts the prefetches of a process. It and its sessions are safe for concurrent use.
+// Scheduler limits and follows the prefetches of all sessions of a worker. It and their Claims are safe
+// for concurrent use.
 type Scheduler struct {
 	mu        sync.Mutex
 	slots     Slots
 	hosts     *simplelru.LRU[string, *host]
-	servers   *simplelru.LRU[string, *server] // by Upstream.Key
+	estimates *simplelru.LRU[string, *estimate] // of their concurrency, by Upstream.Key
 	instances *simplelru.LRU[uint64, *instance]
 	sessions  int            // open ones
 	underWay  int            // slots taken
@@ -70,7 +71,7 @@ type host struct {
 func NewScheduler(o Slots) *Scheduler {
 	return &Scheduler{
 		slots: o.withDefaults(), hosts: newLRU[string, *host](),
-		servers: newLRU[string, *server](), instances: newLRU[uint64, *instance](),
+		estimates: newLRU[string, *estimate](), instances: newLRU[uint64, *instance](),
 	}
 }
 
@@ -102,11 +103,13 @@ func (d *Scheduler) hostLocked(name string) *host {
 	})
 }
 
-func (d *Scheduler) serverLocked(key string) *server { return getLocked(d.servers, key, newServer) }
+func (d *Scheduler) estimateLocked(key string) *estimate {
+	return getLocked(d.estimates, key, newEstimate)
+}
 
 func (d *Scheduler) instanceLocked(up *Upstream) *instance {
 	return getLocked(d.instances, up.Instance, func() *instance {
-		return &instance{server: d.serverLocked(up.Key)}
+		return &instance{estimate: d.estimateLocked(up.Key)}
 	})
 }
 
@@ -114,15 +117,15 @@ func (d *Scheduler) instanceLocked(up *Upstream) *instance {
 func (d *Scheduler) PresumeConcurrency(key string, learned predict.ConcurrencyEvidence) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.serverLocked(key).presume(learned)
+	d.estimateLocked(key).presume(learned)
 }
 
 // Concurrency returns the concurrency of an upstream, with the evidence for it.
 func (d *Scheduler) Concurrency(key string) (Concurrency, predict.ConcurrencyEvidence) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if v, ok := d.servers.Peek(key); ok {
-		return v.is, v.evidence
+	if v, ok := d.estimates.Peek(key); ok {
+		return v.verdict, v.evidence
 	}
 	return Unknown, predict.ConcurrencyEvidence{}
 }

@@ -4,7 +4,7 @@
 // checks which may be made now, picks those that are worth it (enrich), starts them within the
 // limits of its scheduler, and continues when they return:
 //
-//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.ReadHarm})
+//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.ReadHarm, Decided: record, …})
 //	w.Called(rules(), call)
 //	w.Answered(call, result, nil)
 //	w.SessionEnded(client, func() {})
@@ -14,11 +14,11 @@
 // ends: it takes a slot when the prefetch starts and releases it when the call returns, or at a
 // deadline. A call that has joined is not affected, as it holds the flight itself. The outcomes
 // of prefetches move a session, and the host that they went to, between five levels, from more
-// than configured down to shadows, which only record what would have been started. Harm lowers a
+// waste than configured down to shadows, which only record what would have been started. Harm lowers a
 // level at once. An upstream that is not known to be parallel gets one prefetch at a time.
 //
-// Time is passed in as an argument, so that recorded sessions can be replayed. Only the deadline
-// runs in real time.
+// The chooser and the scheduler get the time as an argument, so that recorded sessions can be replayed.
+// Only the deadline of a prefetch runs in real time there.
 package speculate
 
 import (
@@ -42,9 +42,9 @@ type Rules struct {
 	MaxAge   time.Duration `toml:"max_age" default:"30s"`                               // of a prefetched answer (see Age)
 
 	PerSession int `toml:"max_parallel_prefetches" default:"3" min:"1"` // concurrent prefetches of a session
-	Total      int `toml:"max_parallel_total" default:"16" min:"1"`     // of the process
+	Total      int `toml:"max_parallel_total" default:"16" min:"1"`     // of all sessions of a scheduler
 
-	Budget         int           `toml:"prefetch_budget_tokens" default:"8000" min:"0"`         // tokens that the answers of one choice, or one inlining, may take
+	Budget         int           `toml:"prefetch_budget_tokens" default:"8000" min:"0"`         // tokens that the prefetches after one answer, or one inlining, may take
 	MinProbability float64       `toml:"min_probability" default:"0.30" min:"0" max:"1"`        // minimum for any prefetch
 	InlineFrom     float64       `toml:"inline_min_probability" default:"0.80" min:"0" max:"1"` // minimum probability for inlining
 	Waste          time.Duration `toml:"waste_ms" unit:"1ms" default:"50" min:"0"`              // hidden latency that offsets one wasted call
@@ -65,7 +65,8 @@ const (
 func (r *Rules) Off() bool { return r.Mode != "on" && r.Mode != "shadow" }
 
 // Age is the maximum age of a prefetched answer if its tool has no freshness. exclusive says that
-// only calls through the proxy change what its upstream reads.
+// only calls through the proxy change what its upstream reads. There the default of 30 s, also if it is
+// configured, is longer.
 func (r *Rules) Age(exclusive bool) time.Duration {
 	if exclusive && r.MaxAge == defaultMaxAge {
 		return exclusiveMaxAge
@@ -76,7 +77,7 @@ func (r *Rules) Age(exclusive bool) time.Duration {
 // Slots returns the configured slots.
 func (r *Rules) Slots() Slots { return Slots{PerSession: r.PerSession, Total: r.Total} }
 
-// pickOptions returns the limits of one choice. If answers only go into the store, each may take
+// pickOptions returns the limits of one choice. If answers only go into the store, each counts for
 // at most its slot's share of the budget.
 func (r *Rules) pickOptions() enrich.Options {
 	o := enrich.Options{
@@ -105,7 +106,7 @@ type Upstream struct {
 	Name     string
 	Key      string // identifies the upstream in learned state
 	Instance uint64 // process or connection
-	Remote   bool   // reached over HTTP, and taken to handle calls in parallel until it is seen not to
+	Remote   bool   // reached over HTTP, so its prefetches are assumed to delay no call until it is seen to be serial
 
 	Exclusive bool    // only calls through the proxy change what it reads
 	Storage   Storage // of learned state; nil if none is kept
@@ -143,7 +144,7 @@ const AnswersDiffer = predict.AnswersDiffer
 // Trace is a W3C trace context, or the zero value.
 type Trace struct{ Parent, State string }
 
-// Call is a client's tools/call, or a prefetch. It is immutable.
+// Call is a client's tools/call, or a prefetch. Only the worker sets its ID, and Claim.
 type Call struct {
 	ID        uint64 // unique among observed calls; 0 if not observed
 	Session   *Session
@@ -202,7 +203,7 @@ type FetchResult struct {
 	Crashed bool   // the server's process ended
 	Bar     string // why the tool must not be prefetched again; "" if it may
 
-	Displaced bool // answers that calls had asked for were evicted for it
+	Displaced bool // answers that calls had fetched were evicted for it
 }
 
 // Reply is what the worker started because of an answer.

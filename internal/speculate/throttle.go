@@ -3,7 +3,7 @@ package speculate
 import "mcpschedd/internal/record"
 
 // The five levels of feedback directed prefetching (Srinath et al., HPCA 2007). The weight of a
-// wasted prefetch doubles with every level down.
+// wasted prefetch doubles with every level down to single.
 const (
 	shadowOnly = 0 // nothing is started; shadows stand for what would be
 	single     = 1 // one at a time
