@@ -216,6 +216,9 @@ func (t *listedTool) arguments(words []string) (any, error) {
 		if !ok || key == "" {
 			return nil, usage("want KEY=VALUE, or all arguments as one JSON object, have %q", word)
 		}
+		if _, twice := arguments[key]; twice {
+			return nil, usage("want each KEY once, have %q again", key)
+		}
 		arguments[key] = value
 		kind, known := t.InputSchema.Properties[key]
 		if takesString := !known || kind.Type == "string"; !takesString && json.Valid([]byte(value)) {
