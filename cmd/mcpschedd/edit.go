@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +12,7 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// editCommand returns a command that changes single upstreams in the configuration.
+// editCommand returns a command that changes upstreams in the configuration.
 func editCommand(name, short, long string) *cobra.Command {
 	var file string
 	c := &cobra.Command{
@@ -22,14 +23,7 @@ func editCommand(name, short, long string) *cobra.Command {
 		Args:              takes(1, -1, "the name of a server"),
 		ValidArgsFunction: completeUpstreams(&file),
 		RunE: func(c *cobra.Command, words []string) error {
-			return editing(file, func() error {
-				for _, word := range words {
-					if err := edit(name, word, file, c.OutOrStdout(), c.ErrOrStderr()); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+			return editing(file, func() error { return edit(name, words, file, c.OutOrStdout(), c.ErrOrStderr()) })
 		},
 	}
 	configFlag(c, &file)
@@ -55,33 +49,44 @@ func locked(c *config.Config, work func(state.Dir) error) error {
 	return clients.Locked(dir, func() error { return work(dir) })
 }
 
-// edit runs one such command for one upstream.
-func edit(command, name, file string, stdout, stderr io.Writer) error {
+// edit runs one such command for all of the named upstreams or, on error, for none.
+func edit(command string, names []string, file string, stdout, stderr io.Writer) error {
 	c, err := load(file)
 	if err != nil {
 		return err
 	}
-	u, err := upstreamNamed(c, name)
-	if err != nil {
-		return err
+	var upstreams []config.Upstream
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		u, err := upstreamNamed(c, name)
+		if err != nil {
+			return err
+		}
+		upstreams = append(upstreams, u)
 	}
 	f, err := state.OpenFile(c.Path)
 	if err != nil {
 		return err
 	}
-	var text, removed []byte
-	switch command {
-	case "remove":
-		text, removed, err = config.RemoveUpstream(f.Text, name)
-	default:
-		if u.Enabled == (command == "enable") {
-			say(stderr, "%s is already %sd", name, command)
-			return nil
+	text, removed, changed := f.Text, []byte(nil), upstreams[:0]
+	for _, u := range upstreams {
+		var block []byte
+		enabled := command == "enable"
+		switch {
+		case command == "remove":
+			text, block, err = config.RemoveUpstream(text, u.Name)
+		case u.Enabled == enabled:
+			say(stderr, "%s is already %sd", u.Name, command)
+			continue
+		default:
+			text, err = config.EnableUpstream(text, u.Name, enabled)
 		}
-		text, err = config.EnableUpstream(f.Text, name, command == "enable")
+		if err != nil {
+			return misused{fmt.Errorf("%s: nothing was written: %w", c.Path, err)}
+		}
+		removed, changed = append(removed, block...), append(changed, u)
 	}
-	if err != nil {
-		return misused{fmt.Errorf("%s: nothing was written: %w", c.Path, err)}
+	if len(changed) == 0 {
+		return nil
 	}
 	if _, err := config.Default().Parse(c.Path, text); err != nil {
 		return fmt.Errorf("%s: nothing was written: the file would have a mistake: %w", c.Path, err)
@@ -89,9 +94,11 @@ func edit(command, name, file string, stdout, stderr io.Writer) error {
 	if err := f.Write(text); err != nil {
 		return err
 	}
-	say(stderr, "%s: %sd %s", c.Path, command, name)
-	if command == "remove" && u.EnvFile != "" {
-		say(stderr, "note: its variables are still in %s, relative to the configuration", u.EnvFile)
+	for _, u := range changed {
+		say(stderr, "%s: %sd %s", c.Path, command, u.Name)
+		if command == "remove" && u.EnvFile != "" {
+			say(stderr, "note: its variables are still in %s, relative to the configuration", u.EnvFile)
+		}
 	}
 	_, err = stdout.Write(removed)
 	return err
