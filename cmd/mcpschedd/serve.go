@@ -61,6 +61,9 @@ func (o *serveOptions) check() error {
 	if o.auth != "" && o.auth != "token" && o.auth != "none" {
 		return usage("--auth: want token or none, have %q", o.auth)
 	}
+	if o.auth != "" && o.http == "" {
+		return usage("--auth is for HTTP: want --http ADDR too, such as 127.0.0.1:7777")
+	}
 	if o.only != "" && o.http != "" {
 		return usage("--only is for stdio; over HTTP the path /mcp/%s does the same", o.only)
 	}
