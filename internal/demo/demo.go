@@ -77,6 +77,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	state := filepath.Join(dir, "state")
 	if o.Keep != "" {
 		if state, err = filepath.Abs(o.Keep); err == nil {
+			err = os.MkdirAll(filepath.Dir(state), 0o700)
+		}
+		if err == nil {
 			err = os.Mkdir(state, 0o700) // the state of an earlier run would change this run
 		}
 		if err != nil {

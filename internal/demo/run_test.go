@@ -117,7 +117,7 @@ func TestRunFigures(t *testing.T) {
 func runFigures(t *testing.T, speed float64) (all, hidden time.Duration) {
 	t.Helper()
 	o, out := options(t)
-	o.JSON, o.Speed, o.Keep = true, speed, filepath.Join(t.TempDir(), "kept for later")
+	o.JSON, o.Speed, o.Keep = true, speed, filepath.Join(t.TempDir(), "new", "kept for later")
 	if err := demo.Run(t.Context(), o); err != nil { // fails also if an answer differs
 		t.Fatal(err)
 	}
