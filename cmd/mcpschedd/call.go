@@ -274,9 +274,9 @@ func printResult(w io.Writer, result json.RawMessage, asJSON bool) error {
 	if asJSON {
 		text = string(result) + "\n"
 	}
-	_, err := io.WriteString(w, text)
-	if err == nil && r.IsError {
-		err = errors.New("the tool failed")
+	io.WriteString(w, text)
+	if r.IsError {
+		return errors.New("the tool failed")
 	}
-	return err
+	return nil
 }

@@ -117,7 +117,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	root := rootCommand()
 	addCommands(root)
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	out := &output{Writer: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	began := false
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
@@ -130,6 +131,9 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return nil
 	}
 	c, err := root.ExecuteContextC(ctx)
+	if out.err != nil {
+		return out.err
+	}
 	if _, ok := errors.AsType[*usageError](err); ok || err != nil && !began {
 		if _, ok := errors.AsType[hinted](err); !ok {
 			err = hinted{err, "usage: " + c.UseLine() + " (" + c.CommandPath() + " --help has details)"}

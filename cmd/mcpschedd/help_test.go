@@ -83,3 +83,25 @@ func TestManual(t *testing.T) {
 		}
 	}
 }
+
+// A command fails if its output cannot be written.
+func TestUnwritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.toml")
+	if err := os.WriteFile(file, []byte("[server]\nstate_dir = \"state\"\n[upstreams.x]\ncommand = \"x\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	readOnly, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readOnly.Close()
+	for _, args := range [][]string{
+		{"help"}, {"--help"}, {"--version"}, {"version"}, {"completion"}, {"completion", "bash"}, {"check", file}, {"explain", "x/y", "--config", file},
+		{"stats", "--config", file}, {"import", "--config", file}, {"remove", "x", "--config", file},
+	} {
+		var stderr strings.Builder
+		if code := run(t.Context(), args, readOnly, &stderr); code != exitFailed || strings.Count(stderr.String(), "error: write "+os.DevNull) != 1 {
+			t.Errorf("%s: got %d and %q, want %d and one error", args, code, stderr.String(), exitFailed)
+		}
+	}
+}

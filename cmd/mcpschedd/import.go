@@ -192,8 +192,8 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 		return err
 	}
 	if files = slices.DeleteFunc(files, clientFile.missing); len(files) == 0 {
-		_, err := fmt.Fprintf(stdout, "no client found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
-		return err
+		fmt.Fprintf(stdout, "no client found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
+		return nil
 	}
 	if err := p.decide(trust); err != nil {
 		return err
@@ -221,8 +221,8 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 	for _, n := range p.reader.Notes() {
 		fmt.Fprintln(stdout, n)
 	}
-	_, err = fmt.Fprintln(stdout, "\nmcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.")
-	return err
+	fmt.Fprintln(stdout, "\nmcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.")
+	return nil
 }
 
 // obstacle describes why a server is not added to the configuration; "" if it is.

@@ -1,16 +1,40 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
+	"golang.org/x/term"
 	"mvdan.cc/sh/v3/syntax"
 
 	"mcpschedd/internal/record"
 )
+
+// output is the stdout of a command. It keeps the first error, with which the command fails then.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	if o, ok := w.(*output); ok {
+		w = o.Writer
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
 
 // printJSON prints a value as indented JSON.
 func printJSON(w io.Writer, v any) error {

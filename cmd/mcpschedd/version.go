@@ -15,9 +15,8 @@ func versionCommand() *cobra.Command {
 		Short:   "Print the version and its commit",
 		Example: "  mcpschedd version",
 		Args:    takes(0, 0, ""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "mcpschedd version %s\n", versionLine())
-			return err
+		Run: func(c *cobra.Command, _ []string) {
+			fmt.Fprintf(c.OutOrStdout(), "mcpschedd version %s\n", versionLine())
 		},
 	}
 }
