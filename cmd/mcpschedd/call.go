@@ -170,7 +170,7 @@ func (o *onceClient) call(ctx context.Context, tool string, words []string) (jso
 		for _, t := range list.Tools {
 			names = append(names, t.Name)
 		}
-		return nil, suggest(fmt.Errorf("no tool %q", tool), tool, names, "there are: "+strings.Join(names, ", "))
+		return nil, suggest(fmt.Errorf("no tool %q", tool), "", tool, names, "there are: "+strings.Join(names, ", "))
 	}
 	arguments, err := t.arguments(words)
 	if err != nil {

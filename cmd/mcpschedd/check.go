@@ -265,11 +265,7 @@ func warnOfFilter(w io.Writer, c *config.Config, f proxy.Surveyed) {
 
 // warnOfTool prints a warning that no tool matches the pattern of a key, with the most similar known one.
 func warnOfTool(w io.Writer, c *config.Config, key, pattern string, known []string) {
-	text := fmt.Sprintf("warning: no tool matches %q", pattern)
-	if near := nearest.New(known).To(pattern); near != "" {
-		text += fmt.Sprintf("; did you mean %q?", near)
-	}
-	fmt.Fprintln(w, c.Problem(key, "%s", text))
+	fmt.Fprintln(w, c.Problem(key, "warning: no tool matches %q%s", pattern, nearest.New(known).Question(pattern)))
 }
 
 // linesToPaste returns configuration lines for the unclassified tools of an upstream.

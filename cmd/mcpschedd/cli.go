@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"mcpschedd/internal/daemon"
-	"mcpschedd/internal/nearest"
 )
 
 // rootCommand returns the root command. It prints help if stdin is a terminal, and serves otherwise.
@@ -42,11 +42,12 @@ Without a command, mcpschedd runs mcpschedd serve unless stdin is a terminal.`,
 			if len(words) == 0 {
 				return nil
 			}
-			err := fmt.Errorf("unknown command %q", words[0])
-			if near := c.SuggestionsFor(words[0]); len(near) > 0 {
-				return hinted{misused{err}, "did you mean mcpschedd " + near[0] + "?"}
+			var names []string
+			for _, command := range c.Commands() {
+				names = append(names, command.Name())
 			}
-			return hinted{misused{err}, "mcpschedd help lists the commands"}
+			err := fmt.Errorf("unknown command %q", words[0])
+			return suggest(err, "mcpschedd ", cmp.Or(otherWords[words[0]], words[0]), names, "mcpschedd help lists the commands")
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if term.IsTerminal(int(os.Stdin.Fd())) {
@@ -56,7 +57,6 @@ Without a command, mcpschedd runs mcpschedd serve unless stdin is a terminal.`,
 		},
 	}
 	configFlag(root, &o.config)
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
 	return root
 }
@@ -67,7 +67,7 @@ func addCommands(root *cobra.Command) {
 	group := func(title string, all ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
 		for _, c := range all {
-			c.GroupID, c.SuggestFor = title, otherWords[c.Name()]
+			c.GroupID = title
 			root.AddCommand(c)
 		}
 	}
@@ -82,14 +82,13 @@ func addCommands(root *cobra.Command) {
 	root.SetHelpCommand(helpCommand())
 }
 
-// otherWords are common words for a command, for suggestions.
-var otherWords = map[string][]string{
-	"import":  {"init", "setup", "install", "uninstall", "undo"},
-	"remove":  {"delete", "rm"},
-	"check":   {"list", "ls", "validate", "doctor"},
-	"serve":   {"start", "run"},
-	"stats":   {"status"},
-	"explain": {"why"},
+// otherWords are common words for commands, for suggestions.
+var otherWords = map[string]string{
+	"init": "import", "setup": "import", "install": "import", "uninstall": "import", "undo": "import",
+	"delete": "remove", "rm": "remove",
+	"list": "check", "ls": "check", "validate": "check", "doctor": "check",
+	"start": "serve", "run": "serve",
+	"status": "stats", "why": "explain",
 }
 
 // helpCommand returns help [COMMAND]. Unlike cobra's, it fails for an unknown command.
@@ -136,7 +135,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 	if _, ok := errors.AsType[*usageError](err); ok || err != nil && !began {
 		if _, ok := errors.AsType[hinted](err); !ok {
-			err = hinted{err, "usage: " + c.UseLine() + " (" + c.CommandPath() + " --help has details)"}
+			err = hinted{err, usageHint(c)}
 		}
 		return misused{err}
 	}
@@ -169,10 +168,12 @@ func flagError(c *cobra.Command, err error) error {
 	if short := unknown.GetSpecifiedShortnames(); short != "" { // a long name with a single dash
 		name = short
 	}
-	if near := nearest.New(names).To(name); near != "" {
-		return hinted{err, "did you mean --" + near + "?"}
-	}
-	return err
+	return suggest(err, "--", name, names, usageHint(c))
+}
+
+// usageHint returns the hint for a wrong command line without a better one.
+func usageHint(c *cobra.Command) string {
+	return "usage: " + c.UseLine() + " (" + c.CommandPath() + " --help has details)"
 }
 
 // accepted describes the values that a flag accepts.

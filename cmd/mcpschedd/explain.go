@@ -182,7 +182,7 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 		}
 		err = fmt.Errorf("server %s has no tool %q", server, tool)
 	}
-	return lastKnown{}, "", suggest(err, name, names, allTools)
+	return lastKnown{}, "", suggest(err, "", name, names, allTools)
 }
 
 const allTools = "mcpschedd check --connect lists the tools of every server"

@@ -151,7 +151,7 @@ func (o *importOptions) read(p *importPlan, stderr io.Writer) error {
 			err = p.readFile(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return suggest(fmt.Errorf("%s: not a client and not a file", word), word, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
+			return suggest(fmt.Errorf("%s: not a client and not a file", word), "", word, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
 		} else if err != nil {
 			return err
 		}

@@ -111,11 +111,11 @@ func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 	}
 }
 
-// suggest adds a hint to the error of an unknown name: the most similar name of all, or else
-// otherwise.
-func suggest(err error, name string, all []string, otherwise string) error {
+// suggest adds a hint to the error of an unknown name: the most similar name of all behind a prefix, or
+// else otherwise.
+func suggest(err error, prefix, name string, all []string, otherwise string) error {
 	if near := nearest.New(all).To(name); near != "" {
-		return hinted{misused{err}, "did you mean " + near + "?"}
+		return hinted{misused{err}, "did you mean " + prefix + near + "?"}
 	}
 	return hinted{misused{err}, otherwise}
 }
@@ -132,7 +132,7 @@ func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
 	if len(names) == 0 {
 		return config.Upstream{}, noUpstream(c)
 	}
-	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), name, names, "there are: "+strings.Join(names, ", "))
+	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), "", name, names, "there are: "+strings.Join(names, ", "))
 }
 
 // disabled returns an error if name begins with the name of a disabled upstream.

@@ -65,11 +65,7 @@ func (f *findings) table(key string, tree map[string]any, dst reflect.Value) {
 			continue
 		}
 		names := slices.Sorted(maps.Keys(known))
-		if like := nearest.New(names).To(name); like != "" {
-			f.problem(join(key, name), "unknown key, did you mean %q?", like)
-		} else {
-			f.problem(join(key, name), "unknown key; known here: %s", strings.Join(names, ", "))
-		}
+		f.problem(join(key, name), "unknown key%s", cmp.Or(nearest.New(names).Question(name), "; known here: "+strings.Join(names, ", ")))
 	}
 }
 

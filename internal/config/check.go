@@ -88,7 +88,7 @@ func (f *findings) checkToolUpstream(key, tool string, upstreams []string) {
 // tools for those of another.
 func (f *findings) checkNamesUpstream(key, name string, upstreams []string) {
 	if len(upstreams) > 0 && !slices.Contains(upstreams, name) {
-		f.warn(key, "no upstream is named %q here%s", name, suggestion(name, upstreams))
+		f.warn(key, "no upstream is named %q here%s", name, nearest.New(upstreams).Question(name))
 	}
 }
 
@@ -114,14 +114,6 @@ func (f *findings) checkHosts(c *Config) {
 	}
 }
 
-// suggestion returns the known name that is most similar to an unknown one, as the end of a message.
-func suggestion(name string, known []string) string {
-	if like := nearest.New(known).To(name); like != "" {
-		return "; did you mean \"" + like + "\"?"
-	}
-	return ""
-}
-
 // checkUpstream checks that the upstream has either command or url, with only the keys that belong
 // to it, and the syntax of every ${NAME}.
 func (f *findings) checkUpstream(key string, u Upstream) {
@@ -130,7 +122,7 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 	}
 	if u.Provider != "" && u.Provider != valuemodel.NoProvider {
 		if known := valuemodel.ProviderNames(); !slices.Contains(known, u.Provider) {
-			f.problem(join(key, "provider"), "no provider model is named %q%s", u.Provider, suggestion(u.Provider, known))
+			f.problem(join(key, "provider"), "no provider model is named %q%s", u.Provider, nearest.New(known).Question(u.Provider))
 		}
 	}
 	checkSyntax := func(name, s string) string {

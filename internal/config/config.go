@@ -7,7 +7,7 @@
 // onto the defaults key by key. Load reports every error with its line, not only the first one:
 //
 //	c, err := config.Default().Load("/etc/mcpschedd/pipeline_config.toml")
-//	// pipeline_config.toml:12: upstreams.github.comand: unknown key, did you mean "command"?
+//	// pipeline_config.toml:12: upstreams.github.comand: unknown key; did you mean "command"?
 //	// pipeline_config.toml:31: enrichment.min_probability: want 0 to 1, have 30
 //
 // Each ${NAME} in an upstream is kept until [Upstream.Resolve] expands it, so a Config contains

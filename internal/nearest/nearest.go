@@ -3,11 +3,14 @@
 // A wrong suggestion is worse than none, so one is made only if few letters differ, or only the
 // name of the server.
 //
-//	nearest.New([]string{"get_issue", "list_issues"}).To("get_isue") // "get_issue"
+//	names := nearest.New([]string{"get_issue", "list_issues"})
+//	names.To("get_isue")       // get_issue
+//	names.Question("get_isue") // ; did you mean "get_issue"?
 package nearest
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -55,6 +58,14 @@ func (n *Names) To(name string) string {
 		}
 	}
 	return cmp.Or(suffix, n.near(name), only(same), only(longer))
+}
+
+// Question asks whether [Names.To] was meant, as the end of a message. It is "" if there is none.
+func (n *Names) Question(name string) string {
+	if near := n.To(name); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
 }
 
 // only returns the name if there is one alone.

@@ -46,6 +46,15 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+func TestQuestion(t *testing.T) {
+	names := nearest.New([]string{"get_issue"})
+	for name, want := range map[string]string{"get_isue": `; did you mean "get_issue"?`, "teleport": ""} {
+		if got := names.Question(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
 // The table gives the distances of the definition.
 func TestEdits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -398,10 +398,7 @@ func (p *parser) suggest(name string, among *nearest.Names) string {
 	if len(p.defects) >= maxDefects {
 		return ""
 	}
-	if near := among.To(name); near != "" {
-		return "; did you mean " + quoted(near) + "?"
-	}
-	return ""
+	return among.Question(name)
 }
 
 var kinds = map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}

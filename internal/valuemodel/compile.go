@@ -139,8 +139,8 @@ func (m *Models) Unmatched(tools []string) (problems []Problem) {
 				return
 			}
 			text := fmt.Sprintf("no tool matches %q", written)
-			if near := nearest.New(names).To(written); near != "" && p.form != globPattern {
-				text += fmt.Sprintf("; did you mean %q?", near)
+			if p.form != globPattern {
+				text += nearest.New(names).Question(written)
 			}
 			problems = append(problems, Problem{Rule: i, Key: key, Pattern: written, Text: text})
 		}
