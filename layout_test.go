@@ -31,30 +31,30 @@ var module = sync.OnceValue(func() string {
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/budget", "internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/jsonrpc", "internal/limit",
+		"internal/age", "internal/budget", "internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/jsonrpc", "internal/limit",
 		"internal/nearest", "internal/paths", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/tune", "internal/upstream", "internal/valkey", "internal/valuemodel",
 	},
 	"cmd/mcpschedd-small": {"internal/daemon", "internal/paths"},
 	"cmd/mcpschedd-guard": {"internal/guard"},
 	"internal/proxy": {
-		"internal/budget",
+		"internal/age", "internal/budget",
 		"internal/call", "internal/classify", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
 		"internal/predict", "internal/toolsearch", "internal/upstream", "internal/valuemodel",
 	},
-	"internal/age":        {},                                        // how old something is by both clocks: the one place that minds that a machine sleeps
+	"internal/age":        {},                                        // how old something is by both clocks, and how a time is written
 	"internal/budget":     {"internal/age"},                          // the tokens of answers, shared out among sessions
 	"internal/front":      {"internal/jsonrpc", "internal/revision"}, // the client's side of the wire
 	"internal/dedup":      {"internal/age", "internal/call"},
 	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/record"},
 	"internal/nearest":    {},
-	"internal/clients":    {"internal/secret", "internal/state", "internal/tomlblock"},
+	"internal/clients":    {"internal/age", "internal/secret", "internal/state", "internal/tomlblock"},
 	"internal/record":     {"internal/jsonrpc", "internal/state"},
 	"internal/dashboard":  {"internal/age", "internal/record"},
 	"internal/secret":     {"internal/jsonrpc"},
-	"internal/tune":       {"internal/predict", "internal/record", "internal/replay", "internal/valuemodel"},
-	"internal/plan":       {"internal/excerpt", "internal/jsonrpc", "internal/nearest", "internal/schedule", "internal/schema"},
+	"internal/tune":       {"internal/age", "internal/predict", "internal/record", "internal/replay", "internal/valuemodel"},
+	"internal/plan":       {"internal/age", "internal/excerpt", "internal/jsonrpc", "internal/nearest", "internal/schedule", "internal/schema"},
 	"internal/excerpt":    {"internal/jsonrpc"},
 	"internal/schema":     {"internal/jsonrpc"},
 	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
@@ -70,7 +70,7 @@ var allowed = map[string][]string{
 		"internal/valuemodel",
 	},
 	"internal/schedule": {},
-	"internal/upstream": {"internal/guard", "internal/jsonrpc", "internal/revision", "internal/secret"},
+	"internal/upstream": {"internal/age", "internal/guard", "internal/jsonrpc", "internal/revision", "internal/secret"},
 	"internal/guard":    {}, // the process that outlives the proxy; apart so that it links none of the rest
 	"internal/revision": {"internal/jsonrpc"},
 	"internal/jsonrpc":  {},
@@ -79,7 +79,7 @@ var allowed = map[string][]string{
 		"internal/speculate", "internal/tomlblock", "internal/valuemodel",
 	},
 	"internal/paths":         {},                                       // where a user's configuration and state are; apart so that the small program links none of the rest
-	"internal/daemon":        {"internal/jsonrpc"},                     // how clients find the process that serves them all, and what they say to each other
+	"internal/daemon":        {"internal/age", "internal/jsonrpc"},     // how clients find the process that serves them all, and what they say to each other
 	"internal/hook":          {"internal/classify", "internal/daemon"}, // what clients report of themselves, and whether a folder is quiet by it
 	"internal/state":         {},
 	"internal/tomlblock":     {},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/proxy"
@@ -101,7 +102,7 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 	for i := range o.Upstreams { // the offers are saved, for explain
 		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
 	}
-	late := fmt.Errorf("it has not answered within start_timeout (%v)", c.Server.StartTimeout)
+	late := fmt.Errorf("it has not answered within start_timeout (%s)", age.Text(c.Server.StartTimeout))
 	bounded, cancel := context.WithTimeoutCause(ctx, c.Server.StartTimeout, late)
 	defer cancel()
 	var found []proxy.Surveyed

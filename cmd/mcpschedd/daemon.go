@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/hook"
@@ -213,7 +214,7 @@ func (d *daemonProcess) endUnused(r *servedProxy) {
 		d.closeLocked(r)
 	}
 	if len(d.proxies) == 0 && d.idle > 0 {
-		d.base.log.Info("exiting without clients", "dur", d.idle)
+		d.base.log.Info("exiting without clients", "dur", age.Text(d.idle))
 		d.closed = true
 		d.end()
 	}

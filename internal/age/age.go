@@ -1,4 +1,4 @@
-// Package age measures how old something is on a machine that may sleep.
+// Package age measures how old something is on a machine that may sleep, and writes times for people.
 //
 // Neither clock of a machine can be trusted alone: the monotonic clock stops while a laptop
 // sleeps, and the wall clock may be set forward or back. A Moment therefore holds a reading of
@@ -11,7 +11,10 @@
 //	age.Now().Monotonic(began)  // time elapsed while the machine was awake
 package age
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Moment is a reading of both clocks.
 type Moment struct {
@@ -43,3 +46,15 @@ func (m Moment) Ago(d time.Duration) Moment { return Moment{m.monotonic - d, m.w
 // Monotonic returns the time from earlier to m by the monotonic clock. Use it to measure how long
 // something took, and for waits that must not end early when the wall clock is set forward.
 func (m Moment) Monotonic(earlier Moment) time.Duration { return m.monotonic - earlier.monotonic }
+
+// Text returns a duration as it would be written in a configuration: "1m" and not "1m0s", and "650ms"
+// and not "650.77238ms".
+func Text(d time.Duration) string {
+	text := d.Round(time.Millisecond).String()
+	for _, zero := range []string{"0s", "0m"} {
+		if short := strings.TrimSuffix(text, zero); strings.HasSuffix(short, "m") || strings.HasSuffix(short, "h") {
+			text = short
+		}
+	}
+	return text
+}

@@ -39,3 +39,14 @@ func TestNow(t *testing.T) {
 		t.Errorf("got %v, %v monotonic", now.Since(began), now.Monotonic(began))
 	}
 }
+
+func TestText(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 650772380 * time.Nanosecond: "651ms", 1500 * time.Millisecond: "1.5s", 30 * time.Second: "30s",
+		time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Minute: "10m", time.Hour: "1h", 2*time.Hour + 30*time.Minute: "2h30m", time.Hour + time.Second: "1h0m1s",
+	} {
+		if got := age.Text(d); got != want {
+			t.Errorf("%v: got %s, want %s", d, got, want)
+		}
+	}
+}

@@ -107,7 +107,7 @@ func wantServer(t *testing.T, s clients.Server, want, variables string) {
 // TestClients: the peculiarities of each client's format.
 func TestClients(t *testing.T) {
 	tests := []struct{ name, path, key, in, want, variables string }{
-		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m0s"`, `U_PART="a"`},
+		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m"`, `U_PART="a"`},
 		{"VS Code", "/home/ann/.config/Code/User/mcp.json", "servers", `{"type": "stdio", "command": "x", "env": {"A": "${input:url}", "B": "${input:id}"}}`, `command = "x"|env.B = "${ID}"|env_file = "env/s.env"`, `A="http://localhost"|# ID=  (VS Code fills in input:id)`},
 		{"Windsurf", "/home/ann/.codeium/windsurf/mcp_config.json", "mcpServers", `{"serverUrl": "http://localhost/", "headers": {"K": "${env:K}"}, "disabledTools": ["rm"]}`, `url = "http://localhost/"|headers.K = "${K}"|tools.deny = ["rm"]`, ""},
 		{"OpenCode", "/home/ann/.config/opencode/opencode.json", "mcp", `{"type": "local", "command": ["npx", "-y", "x"], "environment": {"A": "{env:B}", "C": "d"}, "enabled": false, "timeout": 5000}`, `command = "npx"|args = ["-y", "x"]|env.A = "${B}"|env_file = "env/s.env"|enabled = false`, `C="d"`},

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
+
+	"mcpschedd/internal/age"
 )
 
 // Server is a client's server as an upstream.
@@ -172,7 +174,7 @@ func (s Block) write(b *bytes.Buffer) {
 	set(s.Trust, "trust")
 	set(s.Folders, "folders")
 	if s.Timeout > 0 {
-		set(s.Timeout.String(), "timeout")
+		set(age.Text(s.Timeout), "timeout")
 	}
 	set(s.AllowTools, "tools", "allow")
 	set(s.DenyTools, "tools", "deny")

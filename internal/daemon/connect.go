@@ -12,6 +12,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -238,7 +239,7 @@ func (r *relay) reconnects(wait time.Duration) bool {
 		return false
 	}
 	if r.failure == nil {
-		r.o.Log.Warn("the daemon has ended; reconnecting", "wait", wait)
+		r.o.Log.Warn("the daemon has ended; reconnecting", "wait", age.Text(wait))
 	}
 	return true
 }

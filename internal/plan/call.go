@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -84,7 +85,7 @@ func (r *Runner) tryOnce(ctx context.Context, c Call) Result {
 	case ctx.Err() != nil:
 		res.Err, res.InDoubt = "cut short: "+endReason(ctx), true
 	default:
-		res.Err, res.InDoubt = fmt.Sprintf("no answer within %s", limit), true
+		res.Err, res.InDoubt = "no answer within "+age.Text(limit), true
 	}
 	return res
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 )
@@ -91,7 +92,7 @@ func (k *Kept) list(owner any) string {
 	now := time.Now()
 	results := k.of(owner, now)
 	for _, r := range results[:min(len(results), maxListed)] {
-		fmt.Fprintf(&list, "%s  %s, %d bytes, expires in %v\n", r.handle, r.label, len(r.value), r.expires.Sub(now).Round(time.Second))
+		fmt.Fprintf(&list, "%s  %s, %d bytes, expires in %s\n", r.handle, r.label, len(r.value), age.Text(r.expires.Sub(now).Round(time.Second)))
 	}
 	return cmp.Or(list.String(), "No results to read.")
 }
@@ -142,7 +143,7 @@ func (k *Kept) Read(owner any, shared bool, arguments []byte, settings *Settings
 	results := k.of(owner, time.Now())
 	i := slices.IndexFunc(results, func(r *keptResult) bool { return r.handle == q.Handle })
 	if i < 0 {
-		return nil, "", fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.Handle, settings.KeepFor)
+		return nil, "", fmt.Errorf("handle %q: unknown or expired (%s, [plan].handle_ttl)", q.Handle, age.Text(settings.KeepFor))
 	}
 	whole := results[i].value
 	part := jsonrpc.At(whole, q.Pointer)

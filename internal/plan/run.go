@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/schedule"
 )
@@ -37,7 +38,7 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	began := time.Now()
 	if r.Timeout > 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("a plan may take %s (timeout)", r.Timeout))
+		ctx, stop = context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("a plan may take %s (timeout)", age.Text(r.Timeout)))
 		defer stop()
 	}
 	x := newExecution(r, p)

@@ -615,7 +615,7 @@ func TestPlanHandlesEnd(t *testing.T) {
 			t.Errorf("got %s", text)
 		}
 		time.Sleep(2 * time.Second)
-		if text := p.read(h); !strings.Contains(text, "unknown or expired (10m0s, [plan].handle_ttl)") {
+		if text := p.read(h); !strings.Contains(text, "unknown or expired (10m, [plan].handle_ttl)") {
 			t.Errorf("after it: got %s", text)
 		}
 		if text := p.read("{}"); text != "No results to read." {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
@@ -344,7 +345,7 @@ func (x *request) explain(err error) error {
 	}
 	l := x.call.lease
 	if errors.Is(err, upstream.ErrTimeout) {
-		err = fmt.Errorf("no answer within %v", l.member.Timeout)
+		err = errors.New("no answer within " + age.Text(l.member.Timeout))
 	}
 	level := slog.LevelWarn
 	if x.ctx.Err() != nil {

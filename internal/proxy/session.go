@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"fmt"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/record"
@@ -119,7 +120,7 @@ func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(d):
-		return fmt.Errorf("calls still open after %v", d)
+		return errors.New("calls still open after " + age.Text(d))
 	}
 }
 

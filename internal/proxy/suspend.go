@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -238,7 +239,7 @@ func (c *questions) suspend(w *work) (result []byte, err error) {
 	w.expiry = time.AfterFunc(suspendTimeout, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.abandonLocked(w, fmt.Errorf("the client did not answer within %v", suspendTimeout))
+		c.abandonLocked(w, errors.New("the client did not answer within "+age.Text(suspendTimeout)))
 	})
 	return revision.InputResult(open, w.handle), nil
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"mcpschedd/internal/age"
 )
 
 // WriteCSV writes a line for each session, in the order in which they were played, and one for
@@ -51,7 +53,7 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	out := new(bytes.Buffer)
 	fmt.Fprintf(out, "policy %s, %d sessions\n", r.Name, r.Sessions)
 	if r.Untimed > 0 {
-		fmt.Fprintf(out, "%d calls have no recorded duration and take the time of their tool's model; unrecorded pauses between turns take %v\n", r.Untimed, time.Duration(r.Think)*time.Millisecond)
+		fmt.Fprintf(out, "%d calls have no recorded duration and take the time of their tool's model; unrecorded pauses between turns take %s\n", r.Untimed, age.Text(time.Duration(r.Think)*time.Millisecond))
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	names, values := columns(&r.Figures)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
@@ -141,7 +142,7 @@ func (s *toolStats) freshness() []Line {
 		return nil
 	}
 	return []Line{{"cost_model.freshness_ttl_s", number(math.Floor(d.Seconds())),
-		fmt.Sprintf("%d answers equal the one before, up to %v later, and none within that time differs%s", n, d.Round(time.Second), s.period())}}
+		fmt.Sprintf("%d answers equal the one before, up to %s later, and none within that time differs%s", n, age.Text(d.Round(time.Second)), s.period())}}
 }
 
 // period returns the dates of the first and last call for Line.Evidence.

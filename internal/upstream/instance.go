@@ -9,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/revision"
 )
 
@@ -120,7 +121,7 @@ func (in *instance) run(ctx context.Context) {
 		}
 		in.up.restarts.Add(1)
 		in.up.noteEnd(err)
-		log := in.up.log.With("err", err, "dur", wait)
+		log := in.up.log.With("err", err, "dur", age.Text(wait))
 		if missing, ok := errors.AsType[notInPathError](err); ok {
 			log = log.With("path", missing.path)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 )
@@ -216,13 +217,13 @@ func (p *pending) bounded(since time.Time, at *state) (context.Context, context.
 	up, timeout := p.lease.in.up, p.req.Timeout
 	switch {
 	case at.live == nil && up.spec.StartTimeout > 0:
-		err := fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout)
+		err := fmt.Errorf("%w after %s", errStarting, age.Text(up.spec.StartTimeout))
 		if at.garbled != "" {
 			err = fmt.Errorf("%w: %w", err, errGarbled)
 		}
 		return context.WithDeadlineCause(p.ctx, since.Add(up.spec.StartTimeout), up.unavailable(err, at.stderr))
 	case at.live != nil && timeout > 0 && (p.turn != nil || p.req.Isolated): // else the ctx of a plan limits the wait
-		err := fmt.Errorf("not sent within %v: waiting for the limit of its host, or of an earlier call's host", timeout)
+		err := fmt.Errorf("not sent within %s: waiting for the limit of its host, or of an earlier call's host", age.Text(timeout))
 		return context.WithDeadlineCause(p.ctx, since.Add(timeout), err)
 	}
 	return context.WithCancel(p.ctx)

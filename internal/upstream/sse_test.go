@@ -165,7 +165,7 @@ func TestSSEFailures(t *testing.T) {
 		{"never says where", func(w http.ResponseWriter, r *http.Request) {
 			emit(w, ":\n\n")
 			<-r.Context().Done()
-		}, "still starting after 1m0s"},
+		}, "still starting after 1m"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
