@@ -126,8 +126,14 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 			group, _, _ = strings.Cut(group, "]")
 			return usage("want only one of --%s", strings.Join(strings.Fields(group), ", --"))
 		}
-		began = true
-		return nil
+		var err error
+		c.Flags().Visit(func(f *pflag.Flag) {
+			if f.Value.Type() == "string" && f.Value.String() == "" { // else --config "$UNSET" would mean the default
+				err = usage("--%s: want %s, have \"\"", f.Name, accepted(f))
+			}
+		})
+		began = err == nil
+		return err
 	}
 	c, err := root.ExecuteContextC(ctx)
 	if out.err != nil {

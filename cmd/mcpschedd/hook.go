@@ -29,6 +29,7 @@ tool_use_id identify the edit, cwd and session_id the place.`,
                                       "Edit", "tool_use_id": "1", "cwd": "/project"}
   mcpschedd hook < after-edit.json    the same, with "PostToolUse"`,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // of a later version
+		PersistentPreRun:   func(*cobra.Command, []string) {},            // nothing is refused
 		Run: func(*cobra.Command, []string) {
 			// Unlike connect, hook does not become the small program: another version may not have the
 			// command, and its exit code would block the edit.

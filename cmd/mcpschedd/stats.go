@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -32,12 +31,7 @@ it, - for standard input.`,
 		},
 	}
 	configFlag(c, &f.config)
-	c.Flags().Func("http", "show the figures of the mcpschedd that serves HTTP at `URL`,\nsuch as 127.0.0.1:7777; the token is $MCPSCHEDD_TOKEN or, on\nthis machine, the one in the state directory", func(s string) error {
-		if f.http = s; s == "" {
-			return errors.New("want a URL")
-		}
-		return nil
-	})
+	c.Flags().StringVar(&f.http, "http", "", "show the figures of the mcpschedd that serves HTTP at `URL`,\nsuch as 127.0.0.1:7777; the token is $MCPSCHEDD_TOKEN or, on\nthis machine, the one in the state directory")
 	c.Flags().BoolVar(&f.watch, "watch", false, "print again when something has changed, until interrupted")
 	as := func(name, short, help string) {
 		c.Flags().BoolFuncP(name, short, help, func(string) error { f.as = name; return nil })
