@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) (err error) {
 			err = os.Mkdir(state, 0o700) // the state of an earlier run would change this run
 		}
 		if err != nil {
-			return fmt.Errorf("keep: %w", err)
+			return fmt.Errorf("--keep: want a new folder: %w", err)
 		}
 	}
 	r, err := o.session(ctx, dir, state)

@@ -171,7 +171,7 @@ func runFigures(t *testing.T, speed float64) (all, hidden time.Duration) {
 	if err != nil || kept.Totals.Calls != totals.Calls {
 		t.Errorf("got a record of %d calls, %v; want %d", kept.Totals.Calls, err, totals.Calls)
 	}
-	if err := demo.Run(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "keep: ") || !errors.Is(err, os.ErrExist) {
+	if err := demo.Run(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "--keep: want a new folder: ") || !errors.Is(err, os.ErrExist) {
 		t.Errorf("a second time: got %v, want an error that it exists", err)
 	}
 	if t.Failed() {
