@@ -199,6 +199,9 @@ func pairs(flag string, all []string, signs string) (any, error) {
 		if out == nil {
 			out = make(map[string]string)
 		}
+		if _, twice := out[pair[:at]]; twice {
+			return nil, usage("%s: want each K once, have %q again", flag, pair[:at])
+		}
 		out[pair[:at]] = pair[at+1:]
 		if pair[at] == ':' {
 			out[pair[:at]] = strings.TrimPrefix(pair[at+1:], " ")
