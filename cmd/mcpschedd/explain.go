@@ -156,6 +156,9 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 	var of []lastKnown
 	var names, full []string
 	for _, k := range all {
+		if k.offer == nil && strings.TrimSuffix(name, "/") == k.name() {
+			continue // the name of the server alone
+		}
 		for _, separator := range []string{"/", "__"} {
 			if tool, ok := strings.CutPrefix(name, k.name()+separator); ok && (k.offer == nil || k.has(tool)) {
 				return k, tool, nil
