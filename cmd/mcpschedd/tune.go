@@ -81,6 +81,9 @@ func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error 
 		return hinted{misused{errors.New("there is no place for tuned.toml: neither XDG_CONFIG_HOME nor HOME is set")}, "name a configuration with --config"}
 	}
 	if f.action == "undo" {
+		if len(f.files)+len(f.logs) > 0 {
+			return usage("--undo reads no calls: leave out files and --claude-logs")
+		}
 		return undoTuned(path, stderr)
 	}
 	t, err := newTuning(c, stderr)
