@@ -47,7 +47,7 @@ Without a command, mcpschedd runs mcpschedd serve unless stdin is a terminal.`,
 				names = append(names, command.Name())
 			}
 			err := fmt.Errorf("unknown command %q", words[0])
-			return suggest(err, "mcpschedd ", cmp.Or(otherWords[words[0]], words[0]), names, "mcpschedd help lists the commands")
+			return suggest(err, "mcpschedd ", cmp.Or(otherWords[strings.ToLower(words[0])], words[0]), names, "mcpschedd help lists the commands")
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if term.IsTerminal(int(os.Stdin.Fd())) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -23,8 +22,8 @@ about 17 seconds, and needs neither a network nor a configuration.`,
   mcpschedd demo --keep /tmp/demo   # then: mcpschedd dashboard /tmp/demo/events`,
 		Args: takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !(o.Speed > 0) || math.IsInf(o.Speed, 1) { // the first also if it is NaN
-				return usage("--speed: want a number more than 0, such as 8, have %v", o.Speed)
+			if !(o.Speed >= 0.01 && o.Speed <= 1000) { // NaN is neither
+				return usage("--speed: want a number from 0.01 to 1000, have %v", o.Speed)
 			}
 			o.Stdout = c.OutOrStdout()
 			if isTerminal(c.ErrOrStderr()) {
