@@ -151,12 +151,18 @@ func (o *importOptions) read(p *importPlan, stderr io.Writer) error {
 			err = p.readFile(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return suggest(fmt.Errorf("%s: not a client and not a file", word), "", word, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
+			return noClient(word)
 		} else if err != nil {
 			return err
 		}
 	}
 	return p.decide(o.trust)
+}
+
+// noClient returns the error of a word that names neither a client nor a file.
+func noClient(word string) error {
+	err := fmt.Errorf("%s: not a client and not a file", word)
+	return suggest(err, "", word, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
 }
 
 // readClients reads the existing files of clients. An unreadable file is a warning, or an error
@@ -322,6 +328,11 @@ func (o *importOptions) undoImports(stderr io.Writer) error {
 	}
 	if err == nil && len(done) == 0 {
 		err = hinted{errors.New("nothing to undo"), "--undo reverts only import --write; remove an entry that you made yourself in the client, such as by claude mcp remove mcpschedd"}
+		for _, word := range o.words {
+			if _, missing := os.Lstat(word); missing != nil && clients.Named(word) == nil {
+				err = noClient(word)
+			}
+		}
 	}
 	return err
 }
