@@ -89,7 +89,7 @@ func ParseArgs(args []string) (o Options, err error) {
 		return o, fmt.Errorf("--wait: want more than 0, have %v", o.Wait)
 	}
 	if set.NArg() > 0 {
-		return o, errors.New("unexpected argument " + set.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q", set.Arg(0))
 	}
 	return o, nil
 }

@@ -411,7 +411,7 @@ func TestParseArgs(t *testing.T) {
 		{"--wait 3", `invalid value "3" for flag -wait: want a time with its unit, such as 3s`},
 		{"--wait 0", "--wait: want more than 0, have 0s"},
 		{"--wait -1s", "--wait: want more than 0, have -1s"},
-		{"more", "unexpected argument more"},
+		{"more", `unexpected argument "more"`},
 	} {
 		got := ""
 		if _, err := daemon.ParseArgs(strings.Fields(test.args)); err != nil {
