@@ -18,7 +18,7 @@ const (
 
 // comparesOnly reports whether the call must fetch for itself because prefetch g is only compared.
 func (q *Query) comparesOnly(g *Prefetch) bool {
-	return g != nil && q.Reuse.CompareOnly // the comparison rule
+	return g != nil && q.Reuse.CompareOnly
 }
 
 var errCompared = errors.New("store: the comparing call already has its answer")
@@ -63,7 +63,7 @@ func (u *Reuse) compare(prefetched *entry, body []byte) Comparison {
 // prefetch began, and the call's answer is of a size that can be stored.
 func (f *Flight) conclusiveLocked(r *result) bool {
 	s := f.store
-	current := s.epochs.current(r.compareTo.epoch, r.compareTo.places, f.query.Places) // the check when compared
+	current := s.epochs.current(r.compareTo.epoch, r.compareTo.places, f.query.Places)
 	return current && cost(r.size, f.query.Key) <= s.options.MaxBytes/maxShare
 }
 

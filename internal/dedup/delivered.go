@@ -100,7 +100,7 @@ func (d *Delivered) record(e *epochs, q *Query, a *entry, backedOff bool, now ag
 	return same, r.backOff(q, now)
 }
 
-// recordFailure records that the client got no answer, which ends the row of repeats.
+// recordFailure records that the client got an error or no answer, which ends the row of repeats.
 func (d *Delivered) recordFailure(q *Query) {
 	d.with(q.Key, func(r *receipt) { r.count = 0 })
 }
@@ -122,7 +122,7 @@ func (r *receipt) repeat(e *epochs, q *Query, a *entry, now age.Moment) {
 		r.waitFrom, r.wait = a.began, q.Reuse.Freshness
 		return
 	}
-	r.waitFrom, r.wait = now, min(max(now.Since(r.firstAt), minBackOff), maxBackOff) // doubles each time
+	r.waitFrom, r.wait = now, min(max(now.Since(r.firstAt), minBackOff), maxBackOff) // as long as the row so far, which doubles if the client waits that long
 }
 
 // backOff returns how long no new answer is expected.

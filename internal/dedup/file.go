@@ -11,7 +11,7 @@ const racyWindow = 2 * time.Second
 
 // fileState identifies a version of a file.
 type fileState struct {
-	stable       bool   // it was read, and any later change will show; also if there is no file
+	stable       bool   // it was read, and any later change will show; also if the query names no file
 	dev, inode   uint64 // identity of the file
 	size         int64
 	mtime, ctime int64 // nanoseconds

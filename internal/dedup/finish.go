@@ -128,7 +128,7 @@ func (f *Flight) complete(r *result) []Outcome {
 
 // storeLocked stores the answer, or returns why not.
 func (f *Flight) storeLocked(r *result) cause {
-	if waste := f.unfitLocked(r.entry, r.good); waste != "" { // the check when stored
+	if waste := f.unfitLocked(r.entry, r.good); waste != "" { // something may have changed while the body was copied
 		return waste
 	}
 	if f.prefetch != nil && f.prefetch.compareOnly {

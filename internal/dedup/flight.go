@@ -29,11 +29,11 @@ type Flight struct {
 
 	// Guarded by the store's mutex.
 	waiters   []*Waiter
-	leader    *Waiter       // the call that fetches; nil if prefetched
+	leader    *Waiter       // the call that fetches; nil if prefetched, or fetched by another replica
 	held      bool          // the prefetch continues without a waiting call
 	joined    bool          // a call has joined it
 	joinedAt  age.Moment    // first join
-	sent      age.Moment    // when the request was sent; began until then
+	sent      age.Moment    // when the request of a prefetch was sent; began until then, and for a call
 	unloaded  time.Duration // the fetch's latency without other calls; 0 if not known to be less
 	abandoned bool          // cancelled, as no call wanted it
 	notKept   cause         // why the answer is not stored; "" if it may be
@@ -60,10 +60,10 @@ func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now a
 	f.cancel = cancel
 	s.flights[f] = struct{}{}
 	if !s.closed {
-		if old := s.table[q.Key]; old != nil {
+		if old := s.byKey[q.Key]; old != nil {
 			old.replacedLocked(q)
 		}
-		s.table[q.Key] = f // replaces a flight that may not be joined any more
+		s.byKey[q.Key] = f // replaces a flight that may not be joined any more
 	}
 	return f, fetching
 }
@@ -83,8 +83,8 @@ func (f *Flight) fetch(ctx context.Context, fetch func(ctx context.Context, f *F
 
 // unlistLocked prevents further joins.
 func (f *Flight) unlistLocked() {
-	if f.store.table[f.query.Key] == f {
-		delete(f.store.table, f.query.Key)
+	if f.store.byKey[f.query.Key] == f {
+		delete(f.store.byKey, f.query.Key)
 	}
 }
 
@@ -128,7 +128,7 @@ func (f *Flight) leave(w *Waiter, why error) {
 	i := slices.Index(f.waiters, w)
 	f.waiters = slices.Delete(f.waiters, i, i+1)
 	if f.prefetch != nil && !f.prefetch.sent {
-		f.held = false // it waits as a call by now, and would be sent as one
+		f.held = false // the prefetch was promoted in its host's queue, where it would now be sent as a call
 	}
 	f.abandonLocked(dropped, why)
 	f.store.mu.Unlock()
@@ -145,14 +145,14 @@ func (f *Flight) releaseHold(why error) {
 
 // scopeEndedLocked runs when the answer's scope has ended: waiting calls still get it.
 func (f *Flight) scopeEndedLocked(why error) {
-	f.notKept, f.held = neverAsked, false // the end of a scope
+	f.notKept, f.held = neverAsked, false
 	f.abandonLocked(neverAsked, why)
 }
 
 var errReplaced = errors.New("store: a newer fetch has taken its place")
 
-// replacedLocked runs when a call could not join a prefetch and began a flight in its
-// place. No later call can join it either, nor be served an answer that is older than the
+// replacedLocked runs when a call could not join a prefetch, or another prefetch was made, and began a
+// flight in its place. No later call can join it either, nor be served an answer that is older than the
 // one the new flight brings.
 func (f *Flight) replacedLocked(by *Query) {
 	if f.prefetch == nil || f.prefetch.compareOnly {
@@ -174,8 +174,8 @@ func (f *Flight) abandonLocked(why cause, err error) {
 	}
 	f.abandoned = true
 	f.unlistLocked()
-	f.store.wastedLocked(f.prefetch, why) // a prefetch in flight
-	f.cancel(err)                         // safe under the mutex: its callbacks run on other goroutines
+	f.store.wastedLocked(f.prefetch, why)
+	f.cancel(err) // safe under the mutex: its callbacks run on other goroutines
 }
 
 // Sent records that the request of a prefetch has been sent. The time before, when it
@@ -214,8 +214,8 @@ func (f *Flight) Promoted() <-chan struct{} {
 	return f.prefetch.promoted
 }
 
-// Displaced reports whether storing this prefetch evicted an answer that a call had asked
-// for. It is valid after Finish.
+// Displaced reports whether storing this prefetch evicted an answer that a call had fetched. It is valid
+// after Finish.
 func (f *Flight) Displaced() bool { return f.prefetch != nil && f.prefetch.displaced.Load() }
 
 // Notify forwards a notification of the server to all waiting calls.

@@ -19,7 +19,7 @@ import (
 // and no mark, no write began, and every earlier write had ended.
 type Peers interface {
 	// Lookup returns the token of each place, in order; "" for a place with a pending
-	// write. An error means that the tokens are not known now.
+	// write, or without a token. An error means that the tokens are not known now.
 	Lookup(ctx context.Context, places []call.Place) (tokens []string, err error)
 
 	// Announce announces a write to the places, and returns when the other replicas will
@@ -29,8 +29,8 @@ type Peers interface {
 
 	// Lead returns an answer that a replica has shared under key and these tokens. While
 	// another replica fetches it, Lead calls waits and blocks. If there is neither, this
-	// replica must fetch: keep must be called once, with the answer, or with nil if it must
-	// not be shared.
+	// replica must fetch, and call keep, unless it is nil, once: with the answer, or with nil if it
+	// must not be shared.
 	Lead(ctx context.Context, key string, tokens []string, waits func()) (found *SharedAnswer, keep func(*SharedAnswer))
 }
 
@@ -88,7 +88,7 @@ func (s *Store) bumpChangedLocked(places []call.Place, seen *peerView) {
 	for i, token := range seen.tokens {
 		p := places[i]
 		if p.Domain == "" {
-			p.Slot %= slots
+			p.Slot %= slots // as in the store of the peers, so that edges with one token are one place here
 		}
 		if token == "" {
 			seen.valid = false

@@ -16,7 +16,7 @@ type PendingWrite struct {
 	timer        *time.Timer   // ends a write in doubt; nil if it never was
 	ended        bool
 
-	announced Announcement // to the other replicas; nil if not announced. Written only by the sender
+	announced Announcement // to the other replicas; nil if not announced. Written by Announce
 }
 
 // RegisterWrite registers a call that goes upstream, including one that only reads, as

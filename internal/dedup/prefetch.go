@@ -15,11 +15,11 @@ import (
 // Prefetch is a fetch that began before a call asked for its answer.
 type Prefetch struct {
 	number call.Number  // its own
-	by     call.Number  // the call that used it first, or compared it; written once, before fate
+	by     call.Number  // the call that used it first, or compares it; not written after fate
 	why    cause        // why it was wasted or compared; likewise
 	fate   atomic.Int32 // a call.Fate; written once, where it is counted
 
-	displaced atomic.Bool // storing it evicted an answer that a call had asked for
+	displaced atomic.Bool // storing it evicted an answer that a call had fetched
 
 	stopHold func() bool   // stops watching the context of its flight
 	promoted chan struct{} // closed when a call joins it
@@ -48,13 +48,13 @@ func (p *Prefetch) Why() string {
 // Number returns the prefetch's own number in the record.
 func (p *Prefetch) Number() call.Number { return p.number }
 
-// By returns the call that used the prefetch first, or compared it; false if there is none yet.
-func (p *Prefetch) By() (by call.Number, ok bool) {
+// By returns the call that used the prefetch first, or compared it; the zero Number if there is none yet.
+func (p *Prefetch) By() call.Number {
 	switch p.Fate() {
 	case call.Ready, call.Late, call.Compared:
-		return p.by, true
+		return p.by
 	}
-	return call.Number{}, false
+	return call.Number{}
 }
 
 // usedLocked records the first use of a prefetch, in the outcome of the call that used it.
@@ -158,7 +158,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) Refusal
 			return whyStored
 		}
 	}
-	if f := s.table[q.Key]; f != nil && s.epochs.current(f.epoch, f.query.Places, q.Places) {
+	if f := s.byKey[q.Key]; f != nil && s.epochs.current(f.epoch, f.query.Places, q.Places) {
 		return whyInFlight
 	}
 	if !q.Reuse.Pure && q.Reuse.Freshness == 0 && q.Delivered.hasCurrent(&s.epochs, q) {

@@ -30,7 +30,7 @@ type Reuse struct {
 	CompareOnly bool                   // a prefetched answer is not served but compared with the call's own
 	Equal       func(a, b []byte) bool // whether two different bodies mean the same; nil if they never do
 
-	JoinTimeout time.Duration // how long a call waits for a prefetch after it was sent, before it gets [ErrJoinTimeout]; 0 for no limit
+	JoinTimeout time.Duration // of a prefetch: how long calls that join it wait after it was sent, before they get [ErrJoinTimeout]; 0 for no limit
 }
 
 // Shareable reports whether an answer fetched for a call may be served to other calls.
@@ -93,7 +93,7 @@ const (
 // Outcome is the answer to one call.
 type Outcome struct {
 	Body       []byte // of a hit or a joined flight, and read-only; nil if the caller fetched it itself
-	Stateless  bool   // the body has the form of the stateless era
+	Stateless  bool   // the body has the form of the MCP revisions without sessions
 	How        Disposition
 	Prefetched bool          // a prefetch began the fetch
 	BackedOff  bool          // too old, but served because the client repeats the call
@@ -111,9 +111,9 @@ type Outcome struct {
 type Waiter struct {
 	Done   func(Outcome)                      // called once, with no lock held; possibly before Do returns, on its goroutine
 	Notify func(method string, params []byte) // forwards the server's notifications; may be nil
-	Sent   func()                             // called when the prefetch that it waits for has been sent, if [Store.Do] returned unsent; may be nil
+	Sent   func()                             // called when the prefetch that it waits for has been sent, if [Store.Do] returned unsent, and when it waits for another replica's fetch; may be nil without peers
 
 	query  Query
 	flight *Flight     // nil unless it is waiting; guarded by the store's mutex
-	stop   func() bool // stops watching the context and the join timeout
+	stop   func() bool // stops watching the context
 }

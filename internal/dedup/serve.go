@@ -74,10 +74,10 @@ func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry
 }
 
 // servableLocked reports whether q may be served a stored answer, whether it may be only
-// because the client must back off, and why no call ever will be again. A file of unknown
+// because the client must back off, and why, by these rules, no call will be again. A file of unknown
 // state (nil) is taken as unchanged.
 func (s *Store) servableLocked(q *Query, e *entry, file *fileState, now age.Moment) (serves, backedOff bool, never cause) {
-	current := s.epochs.current(e.epoch, e.places, q.Places) // the check when served
+	current := s.epochs.current(e.epoch, e.places, q.Places)
 	switch {
 	case !current || file != nil && !file.matches(e.file):
 		return false, false, invalidated
@@ -113,11 +113,11 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 
 // joinableLocked returns the flight that q may join, or nil.
 func (s *Store) joinableLocked(q *Query, file fileState, now age.Moment) *Flight {
-	f := s.table[q.Key]
+	f := s.byKey[q.Key]
 	if f == nil || f.finished || f.notKept != "" || f.prefetch != nil && f.prefetch.overdue {
 		return nil // also if a remote write was settling when it began
 	}
-	current := s.epochs.current(f.epoch, f.query.Places, q.Places) // the check when joined
+	current := s.epochs.current(f.epoch, f.query.Places, q.Places)
 	switch {
 	case !current || !file.matches(f.file):
 		return nil

@@ -12,7 +12,7 @@ const (
 	evicted     cause = "evicted"     // no space, or too large
 	neverAsked  cause = "never_asked" // the scope or the store ended
 	failed      cause = "error"       // an error, or one client's own answer
-	dropped     cause = "dropped"     // no call was waiting any more
+	dropped     cause = "dropped"     // no call was waiting any more, and no prefetch worker wanted it
 	compared    cause = "compared"    // a call fetched for itself and compared
 )
 

@@ -44,9 +44,9 @@ type Options struct {
 	// Clock returns the time; nil means age.Now. Its monotonic time never goes back. It
 	// must not call the store, and must be safe on any goroutine. It is fixed when the
 	// store is made. The age of an answer is the larger one by both clocks; how long a
-	// write may still land is monotonic time alone. Two checks also read the computer's
-	// clock: a file must not have changed just now, and the timer that ends a write of
-	// unknown outcome must have fired as well.
+	// write may still land is monotonic time alone. Timers run on the computer's clock, by
+	// which a file must also not have changed just now; one that ends a write of unknown
+	// outcome ends it only if this clock agrees.
 	Clock func() age.Moment `json:"-"`
 }
 
@@ -57,15 +57,15 @@ const maxShare = 8
 // answer must be decided under the mutex that guards epochs and flights: only then does
 // a change either see the answer or get seen by it.
 type Store struct {
-	clock func() age.Moment // called with mu held
-	start age.Moment        // when the store was made
-	seed  maphash.Seed      // of the hashes that compare answers
-	peers *replicas         // nil for none
+	clock func() age.Moment
+	start age.Moment   // when the store was made
+	seed  maphash.Seed // of the hashes that compare answers
+	peers *replicas    // nil for none
 
 	mu           sync.Mutex
 	options      Options
 	epochs       epochs
-	table        map[call.Key]*Flight // key → the newest flight, if it may be joined
+	byKey        map[call.Key]*Flight // key → the newest flight that calls of the key see: to join it, or to know that it is under way
 	flights      map[*Flight]struct{} // not yet finished
 	answers      answers
 	lastID       uint64                     // of the newest flight
@@ -85,7 +85,7 @@ func New(o Options) *Store {
 	return &Store{
 		clock: clock, start: clock(), seed: maphash.MakeSeed(), peers: newReplicas(o.Peers), options: o,
 		epochs: newEpochs(), answers: newAnswers(),
-		table:    make(map[call.Key]*Flight),
+		byKey:    make(map[call.Key]*Flight),
 		flights:  make(map[*Flight]struct{}),
 		doubtful: make(map[*PendingWrite]struct{}),
 		counts:   Stats{Prefetch: PrefetchStats{Wasted: make(map[string]int64)}},
@@ -102,7 +102,7 @@ func (s *Store) Configure(o Options) {
 
 var errClosed = errors.New("store: closed")
 
-// Close ends all flights and clears the store. A later Do always fetches.
+// Close cancels all fetches and clears the store. A later Do always fetches.
 func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Store) Close() {
 	for p := range s.doubtful {
 		p.timer.Stop()
 	}
-	clear(s.table)
+	clear(s.byKey)
 	for f := range s.flights {
 		f.scopeEndedLocked(errClosed)
 		f.cancel(errClosed)
@@ -179,7 +179,7 @@ func (s *Store) removeLocked(e *entry, why cause) {
 	case evicted:
 		s.counts.Evicted++
 	}
-	s.wastedLocked(e.prefetch, why) // a stored prefetch
+	s.wastedLocked(e.prefetch, why)
 }
 
 // overhead is the memory of an answer besides its bytes: the entry, and its places in the

@@ -344,10 +344,7 @@ func (p *openPrefetch) complete() bool {
 	if e.Fate == record.Wasted {
 		e.Cause = p.prefetch.Why()
 	} else {
-		by, ok := p.prefetch.By()
-		if !ok {
-			return false // recorded later, after its call
-		}
+		by := p.prefetch.By()
 		e.UsedBy, e.BySession = by.Seq, otherSession(by, s.number)
 	}
 	if at := s.run.SentAt(); !at.IsZero() {
