@@ -53,7 +53,7 @@ func Compile(rules []Rule) (_ *Models, problems []Problem) {
 		p := parsePattern(r.Pattern)
 		problems = append(problems, check(i, p, r)...)
 		if r.Tuned {
-			p.form, p.literals = globPattern, tunedLiterals
+			p.form = tunedRule
 		}
 		m.ordered = append(m.ordered, compiledRule{r, p})
 	}

@@ -11,20 +11,18 @@ import (
 type pattern struct {
 	upstream, tool string // globs; upstream is "*" for a bare name
 	form           form
-	literals       int // bytes other than wildcards; fewer for the bare "*" and a rule of the tune command
+	literals       int // bytes other than wildcards; fewer for the bare "*"
 }
 
 // form is how exactly a pattern names a tool, in ascending order of precedence.
 type form int
 
 const (
-	globPattern form = iota
+	tunedRule form = iota // whatever the pattern of a rule of the tune command
+	globPattern
 	bareName
 	fullName
 )
-
-// tunedLiterals ranks rules of the tune command below every glob.
-const tunedLiterals = -2
 
 func parsePattern(text string) pattern {
 	p := pattern{form: fullName, literals: len(text) - strings.Count(text, "*") - strings.Count(text, "?")}

@@ -204,7 +204,10 @@ func stricter(a, b Class) Class { return classes[max(a.rank(), b.rank())] }
 // false is only overridden by a rule with a more exact pattern; if a provider sets it,
 // by any rule but a glob.
 func (m *Model) applyRules(rules []compiledRule) {
-	refused := globPattern // form of the rule that forbids prefetches
+	refused := tunedRule // form of the rule that forbids prefetches
+	if isFalse(m.Speculate) {
+		refused = globPattern // a provider forbids them
+	}
 	for _, r := range rules {
 		l := r.Layer
 		if l.Class != "" {
@@ -219,7 +222,7 @@ func (m *Model) applyRules(rules []compiledRule) {
 			l.Speculate = nil
 		}
 		if isFalse(l.Speculate) {
-			refused = r.form
+			refused = max(refused, r.form)
 		}
 		r.Layer = l
 		m.merge(r.Rule)

@@ -190,6 +190,8 @@ func TestTheMostRestrictiveCounts(t *testing.T) {
 // Only the operator can override a layer that forbids prefetching.
 func TestSpeculate(t *testing.T) {
 	reads := valuemodel.Layer{Class: valuemodel.ReadOnly}
+	tuned, allowed := rule("up/get-env", "tuned", valuemodel.Layer{Speculate: no}), rule("up/*", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: yes})
+	tuned.Tuned = true
 	tests := []struct {
 		name   string
 		u      valuemodel.Upstream
@@ -208,6 +210,8 @@ func TestSpeculate(t *testing.T) {
 		{"operator overrules what is stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "x", []valuemodel.Rule{rule("up/x", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: yes})}, true, "c:1"},
 		{"operator denies", valuemodel.Upstream{Name: "up", Provider: "github"}, "get_me", []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Speculate: no})}, false, "c:1"},
 		{"stateful", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "x", []valuemodel.Rule{rule("*", "c:1", reads)}, false, "provider playwright"},
+		{"operator overrules the tune command by a glob", valuemodel.Upstream{Name: "up"}, "get-env", []valuemodel.Rule{allowed, tuned}, true, "c:1"},
+		{"operator overrules the tune command and not the provider", valuemodel.Upstream{Name: "up", Provider: "everything"}, "get-env", []valuemodel.Rule{allowed, tuned}, false, "tuned"},
 	}
 	for _, tt := range tests {
 		m := resolve(t, tt.u, tt.tool, valuemodel.Hints{}, tt.rules...)
