@@ -141,12 +141,11 @@ type Model struct {
 	Domains  []Domain // domains of its results, which its calls may change
 	Remote   bool     // it reads from a remote service, so a prefetched result may be as old as max_age allows
 	BackOff  bool     // the operator set FailFastAfter, so a repeated result may replace the next one
-
-	Doubt   string // why the table of the recognised provider does not apply to this tool; "" if it does
-	Vouched bool   // the class comes from the operator or the table of a recognised provider, not from the server
+	Vouched  bool     // of a tool that may read: the operator, or the table of a stated or recognised provider, says so
 
 	Sources map[string]string // configuration key → layer that set it
 
+	doubt         string       // why nothing that the recognised provider's table says loosens a restriction; "" if it may
 	domainPlaces  []call.Place // its domains
 	slowToShow    bool         // its changes may take effect with a delay
 	reads         []call.Place // dependencies of every result

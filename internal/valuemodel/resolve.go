@@ -159,7 +159,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
 	out.Vouched = o.trust >= recognised && out.Sources["side_effect_class"] != sourceAnnotation
 	if o.trust == recognised {
-		out.Doubt = o.doubt(tool, h)
+		out.doubt = o.doubt(tool, h)
 	}
 	out.merge(Rule{Layer: o.layer(tool, h), Source: o.source})
 	out.applyRules(m.rulesOf(u.Name, tool))
@@ -214,6 +214,9 @@ func (m *Model) applyRules(rules []compiledRule) {
 			m.Class, m.Sources["side_effect_class"], m.Vouched = l.Class, r.source("side_effect_class"), true
 			m.Classify = ""
 			delete(m.Sources, "classify")
+			if !l.Class.Reads() {
+				m.doubt = "" // the class of the table would not apply either
+			}
 		}
 		if l.Classify != "" && (l.Class == "" || l.Class.Reads()) {
 			m.Class, m.Sources["side_effect_class"], m.Vouched = Indeterminate, r.source("classify"), true

@@ -47,7 +47,7 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings)
 		}
 		return v
 	}
-	if now.Doubt != "" && h.Arguments == nil {
+	if now.doubt != "" && h.Arguments == nil {
 		v.Change = "call it once through the proxy"
 		return v
 	}
@@ -176,8 +176,8 @@ func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
 // whyWrite returns why a tool counts as a write.
 func (m *Model) whyWrite() string {
 	switch source := m.Sources["side_effect_class"]; {
-	case m.Doubt != "":
-		return m.Doubt
+	case m.doubt != "":
+		return m.doubt
 	case source == sourceDefault:
 		return "nothing declares it read-only"
 	case source == sourceAnnotation:

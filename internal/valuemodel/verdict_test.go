@@ -49,6 +49,8 @@ func TestVerdict(t *testing.T) {
 			`cached: indefinitely · prefetched: yes, served indefinitely`},
 		{"recognised, not connected yet", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{}, nil, on,
 			`cached: no · prefetched: no, it counts as a write because its arguments are not known · to change that: call it once through the proxy`},
+		{"recognised, not connected yet, and the operator says that it writes", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{}, []valuemodel.Rule{rule("read_text_file", "c:5", valuemodel.Layer{Class: valuemodel.MutatesLocal})}, on,
+			`cached: no · prefetched: no, it counts as a write because it is declared mutates_local by c:5`},
 		{"recognised, another argument", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path", "shred"}}, nil, on,
 			`cached: no · prefetched: no, it counts as a write because provider filesystem does not know its argument "shred" · to change that: provider = "filesystem" in [upstreams.up], if it is such a server`},
 		{"recognised, and it says that it writes", valuemodel.Upstream{Name: "up", Recognised: files}, "list_directory", valuemodel.Hints{Arguments: []string{"path"}, Destructive: yes}, []valuemodel.Rule{reads}, on,
