@@ -42,10 +42,10 @@ const (
 type Effect struct {
 	Level Level
 
-	// Repositories are the directories in which a Quiet call runs git, absolute or relative
-	// to the tool's working directory. If the git configuration of one of them names a
-	// program that git would run, the call is Unknown instead.
-	Repositories []string
+	// Folders are the directories in which the call runs git, absolute or relative to the
+	// tool's working directory. If the git configuration that applies in one of them names a
+	// program that git would run, a Quiet call is Unknown instead.
+	Folders []string
 }
 
 var (
@@ -95,7 +95,7 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 	case ok && k == Shell && folder == "":
 		return ShellLine(text)
 	case ok && k == Shell:
-		return inFolder(ShellLine(text), value(folder), text)
+		return inFolder(ShellLine(text), value(folder))
 	}
 	return Effect{}
 }
@@ -103,23 +103,21 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 // inFolder adjusts the effect of a command line to the directory that the call names: its
 // files may be devices, and git obeys the configuration of the repository there, which may
 // be by another author.
-func inFolder(e Effect, folder []byte, line string) Effect {
+func inFolder(e Effect, folder []byte) Effect {
 	path, ok := Text(folder)
 	switch {
-	case wordForms().device.MatchString(strings.TrimRight(path, "/") + "/"):
+	case !ok && string(folder) != "null", wordForms().device.MatchString(strings.TrimRight(path, "/") + "/"):
 		return Effect{}
-	case e.Level == Unknown || !strings.Contains(line, "git"):
+	case len(e.Folders) == 0:
 		return e
 	case !ok || strings.HasPrefix(path, "~"):
 		return Effect{}
 	}
-	repositories := []string{path}
-	for _, r := range e.Repositories {
-		if r = resolve(path, r); r != path {
-			repositories = append(repositories, r)
-		}
+	for i, f := range e.Folders {
+		e.Folders[i] = resolve(path, f)
 	}
-	return Effect{Level: Quiet, Repositories: repositories}
+	e.Level = Quiet
+	return e
 }
 
 // Text decodes a raw JSON string. It returns false for any other JSON value, and for a

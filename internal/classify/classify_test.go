@@ -13,7 +13,7 @@ import (
 // A git command in a directory that the call names depends on the configuration there.
 func TestOfInAFolder(t *testing.T) {
 	quiet := func(folders ...string) classify.Effect {
-		return classify.Effect{Level: classify.Quiet, Repositories: folders}
+		return classify.Effect{Level: classify.Quiet, Folders: folders}
 	}
 	tests := []struct {
 		args string
@@ -24,10 +24,13 @@ func TestOfInAFolder(t *testing.T) {
 		{`{"command":"ls","cwd":null}`, classify.Effect{Level: classify.Reads}},
 		{`{"command":"cat tty","cwd":"/dev"}`, classify.Effect{}},
 		{`{"command":"cat kmsg","cwd":"/x/../proc/"}`, classify.Effect{}},
+		{`{"command":"cat tty","cwd":"/dev\ud800"}`, classify.Effect{}},
+		{`{"command":"cat digits.txt .gitignore","cwd":"/x"}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"ls && git log","cwd":"/x"}`, quiet("/x")},
 		{`{"command":"git log","cwd":"/x"}`, quiet("/x")},
 		{`{"command":"git status","workdir":"/x"}`, quiet("/x")},
-		{`{"command":"git -C a status","workdir":"/x"}`, quiet("/x", "/x/a")},
-		{`{"command":"git -C /a status","workdir":"/x"}`, quiet("/x", "/a")},
+		{`{"command":"git -C a status","workdir":"/x"}`, quiet("/x/a")},
+		{`{"command":"git -C /a status","workdir":"/x"}`, quiet("/a")},
 		{`{"command":"git status","cwd":"~/x"}`, classify.Effect{}},
 		{`{"command":"git status","cwd":7}`, classify.Effect{}},
 		{`{"command":"git status","cwd":"/x","workdir":"/y"}`, classify.Effect{}},

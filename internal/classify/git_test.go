@@ -31,8 +31,8 @@ func TestPlainGitBehindLink(t *testing.T) {
 		"git -C link status": false, "git -C link/.. status": false, "git -C link -C .. status": false,
 	} {
 		e := classify.ShellLine(command)
-		if e.Level != classify.Quiet || classify.PlainGit(server, e.Repositories) != want {
-			t.Errorf("%s: got %v in %q, want %t", command, e.Level, e.Repositories, want)
+		if e.Level != classify.Quiet || classify.PlainGit(server, e.Folders) != want {
+			t.Errorf("%s: got %v in %q, want %t", command, e.Level, e.Folders, want)
 		}
 	}
 }

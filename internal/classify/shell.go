@@ -88,8 +88,8 @@ func (e *Effect) call(args []*syntax.Word, fed bool) bool {
 	}
 	if words[0].text == "git" {
 		level, folder := git(words[1:], fed)
-		if level == Quiet && !slices.Contains(e.Repositories, folder) {
-			e.Repositories = append(e.Repositories, folder)
+		if !slices.Contains(e.Folders, folder) {
+			e.Folders = append(e.Folders, folder)
 		}
 		e.Level = min(e.Level, level)
 		return level != Unknown

@@ -47,7 +47,7 @@ func readingLines() []string {
 func quietLines() map[string][]string {
 	lines := map[string][]string{
 		"git -C /a/b status": {"/a/b"}, "git -C src log": {"src"}, "git -C src -C ../b diff | head": {"src/../b"}, "git -C /a -C b log": {"/a/b"},
-		"git log -3 && git -C /a log && git status": {"/a", ""}, "git status && git -C /a status; git -C /a diff": {"", "/a"},
+		"git log -3 && git -C /a log && git status": {"", "/a"}, "git status && git -C /a status; git -C /a diff": {"", "/a"},
 	}
 	for _, line := range []string{
 		"git --no-optional-locks status -sb", "git show", "git show HEAD", "git show --stat", "git show --no-textconv HEAD", "git log -p",
@@ -115,7 +115,7 @@ func TestShellLine(t *testing.T) {
 		}
 	}
 	for c, folders := range quietLines() {
-		want := classify.Effect{Level: classify.Quiet, Repositories: folders}
+		want := classify.Effect{Level: classify.Quiet, Folders: folders}
 		if diff := cmp.Diff(want, classify.ShellLine(c)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", c, diff)
 		}

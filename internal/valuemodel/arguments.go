@@ -45,7 +45,7 @@ func (m *Model) Quiet(args Arguments, names iter.Seq[string]) (folders []string,
 		return nil, false
 	}
 	e := m.Classify.Of(names, args.raw)
-	return e.Repositories, e.Level == classify.Quiet
+	return e.Folders, e.Level == classify.Quiet
 }
 
 // HostOf returns the host of the rate limits that apply to a call.
