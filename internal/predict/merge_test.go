@@ -316,3 +316,30 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 		t.Errorf("of %d trials too few are left: here %v, stored %v", trials, m.ProvenReadOnly()("get"), loaded.ProvenReadOnly()("get"))
 	}
 }
+
+// A merge keeps the private templates, which are not stored, within the bounds on templates.
+func TestMergesKeepTheBounds(t *testing.T) {
+	const perTrigger = 48
+	learn := func(m *predict.Model, tool, dir string) {
+		for i := range perTrigger {
+			p := begin(t, m)
+			p.call("find", fmt.Sprintf(`{"q":"q%d"}`, i), fmt.Sprintf("file%d.go", i))
+			p.call(fmt.Sprint(tool, i), fmt.Sprintf(`{"path":"%sfile%d.go"}`, dir, i), "x")
+			p.s.End()
+		}
+	}
+	others, m := model(), model()
+	learn(others, "edit", "")
+	learn(m, "read", "/src/")
+	for _, stored := range []predict.State{{}, state(t, others)} {
+		if _, err := m.Merge(stored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := m.Learned(); got > perTrigger {
+		t.Errorf("got %d templates with one trigger, want at most %d", got, perTrigger)
+	}
+	if m.Weight("find", "read47") == 0 {
+		t.Error("the private templates are lost")
+	}
+}

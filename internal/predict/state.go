@@ -130,7 +130,7 @@ func (m *Model) Adopt(s *Snapshot) {
 			if k := next.template(t.Trigger, t.id); k != nil {
 				*k = *t
 			} else {
-				next.add(t)
+				next.put(t)
 			}
 		}
 	}

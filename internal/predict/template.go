@@ -117,8 +117,7 @@ func (m *state) support(t template, rank int, session uint64) {
 	if t.private {
 		sessions = m.see(t.id, session).sessions()
 	}
-	known := m.templates[t.Trigger]
-	for _, o := range known {
+	for _, o := range m.templates[t.Trigger] {
 		o.Support *= decay // so that templates that do not explain what the first ones explain fade
 		if o.id == t.id {
 			o.Support++
@@ -127,10 +126,15 @@ func (m *state) support(t template, rank int, session uint64) {
 		}
 	}
 	t.Support, t.Deepest = float32(sessions), rank
-	if m.hasRoom(known) {
-		m.add(&t)
+	m.put(&t)
+}
+
+// put adds a template; without room it replaces the trigger's one with the least support.
+func (m *state) put(t *template) {
+	if known := m.templates[t.Trigger]; m.hasRoom(known) {
+		m.add(t)
 	} else if len(known) > 0 {
-		*slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.Support, b.Support) }) = t
+		*slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.Support, b.Support) }) = *t
 	}
 }
 
