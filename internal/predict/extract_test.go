@@ -17,6 +17,7 @@ func TestExtract(t *testing.T) {
 	}{
 		{"members", `{"a":{"b":"x"}}`, "$.a.b", []string{"x"}},
 		{"lists keep their order, each value once", `[{"id":3},{"id":1},{"id":3}]`, "$[*].id", []string{"3", "1"}},
+		{"each value once, whatever other lists it is in", `{"a":"x","b":"x","c":"x","d":"x","e":"x","f":"x","g":["x","x","y"]}`, "$.g[*]", []string{"x", "y"}},
 		{"members named like keys", `{"HAT001":{"n":1},"HAT002":{"n":2}}`, "$.{key}", []string{"HAT001", "HAT002"}},
 		{"below members named like keys", `{"HAT001":{"n":1},"HAT002":{"n":2}}`, "$.*.n", []string{"1", "2"}},
 		{"numbers as written", `[9007199254740993,1.50]`, "$[*]", []string{"9007199254740993", "1.50"}},

@@ -14,7 +14,6 @@ const (
 	maxRows       = 512  // under one path
 	maxPaths      = 96
 	maxValueBytes = 300 // bytes of one value
-	maxSpots      = 6   // positions remembered per value
 	maxPathBytes  = 96
 )
 
@@ -105,13 +104,10 @@ func (v *values) add(path string, value scalar, group int32) {
 	v.count++
 	l.rows = append(l.rows, row{value, group})
 	places := v.positions[value.Text]
-	if slices.ContainsFunc(places, func(p position) bool { return p.list == int32(at) }) {
-		return
-	}
-	if len(places) < maxSpots {
+	if !slices.ContainsFunc(places, func(p position) bool { return p.list == int32(at) }) {
 		v.positions[value.Text] = append(places, position{int32(at), int32(len(l.uniq))})
+		l.uniq = append(l.uniq, int32(len(l.rows)-1))
 	}
-	l.uniq = append(l.uniq, int32(len(l.rows)-1))
 }
 
 // lookup returns the values of a path; nil if there are none.
