@@ -76,3 +76,25 @@ func TestSplit(t *testing.T) {
 		t.Errorf("without a state: got P %.2f, so the test proves nothing", cold)
 	}
 }
+
+// A template that takes a directory from an argument holds no value, so it is of use in another
+// directory.
+func TestADirectoryFromAnArgumentIsNoValue(t *testing.T) {
+	first := model()
+	for i := range 20 {
+		p := begin(t, first)
+		p.call("find", fmt.Sprintf(`{"in":"/a%d"}`, i), fmt.Sprintf("file%d.go", i))
+		p.s.Candidates(p.now)
+		p.call("read", fmt.Sprintf(`{"path":"/a%d/file%d.go"}`, i, i), "x")
+		p.s.End()
+	}
+	m := model()
+	if _, err := m.Merge(predict.State{Server: state(t, first).Server}); err != nil {
+		t.Fatal(err)
+	}
+	p := begin(t, m)
+	p.call("find", `{"in":"/b"}`, "other.go")
+	if got := p.find("read", `{"path":"/b/other.go"}`).P; got < 0.3 {
+		t.Errorf("got P %.2f", got)
+	}
+}

@@ -167,7 +167,7 @@ func (m *state) add(t *template) {
 
 // holdsValue reports whether a template contains a constant value.
 func (t *template) holdsValue() bool {
-	return slices.ContainsFunc(t.Sources, func(s valueSource) bool { return s.From == fromConstant || s.Base != "" })
+	return slices.ContainsFunc(t.Sources, func(s valueSource) bool { return s.From == fromConstant || s.Dir == fromConstant })
 }
 
 var quotedName = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
