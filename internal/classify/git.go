@@ -27,13 +27,13 @@ var gitForms = sync.OnceValue(func() (f struct{ index, signature *regexp.Regexp 
 //
 // Git obeys the configuration of the repository: core.fsmonitor runs a program whenever
 // the index is read, textconv and diff.external when patches are shown, and gpg verifies
-// signatures. So a command is Reads only if it reads nothing but commits, without
-// patches, in the directory that the server's user chose. Other commands with listed
+// signatures. So a command is Reads only if it reads neither the index nor the work tree and
+// shows no patches, in the directory that the server's user chose. Other commands with listed
 // options are Quiet, provided that the repository's configuration names no such program.
 // git status, git diff of the work tree and similar commands rewrite the index with
 // refreshed file times and hold its lock meanwhile. Only a reader of the file .git/index
 // itself could notice that.
-func git(words []word, fed bool) (effect Level, folder string) {
+func git(words []word, fed bool) (level Level, folder string) {
 	words, folder, ok := gitOptions(words)
 	verifies := func(w word) bool { return gitForms().signature.MatchString(w.text) }
 	ofIndex := func(w word) bool { return gitForms().index.MatchString(w.text) }
@@ -77,7 +77,8 @@ func gitOptions(words []word) (rest []word, folder string, ok bool) {
 	return words, folder, true
 }
 
-// patches are the options with which a command shows patches.
+// patches are the options with which git log shows patches. For other commands the letters may
+// mean something else, and the call is Quiet too, such as git cat-file -p.
 var patches = []string{"p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff"}
 
 // resolve returns path relative to folder, or path itself if it is absolute. It keeps "..",

@@ -109,7 +109,7 @@ type token struct {
 	text string // upper case
 }
 
-// tokens is a statement without its trailing semicolon.
+// tokens is a statement without blanks and comments.
 type tokens []token
 
 // tokensOf splits a statement into tokens; ok is false if databases would split it

@@ -46,7 +46,7 @@ func IsHost(name string) bool {
 // remote service, and the domains. A provider's host takes precedence over that of the
 // upstream's url, which may only be a gateway to the service. It does not if the service
 // has other installations, as the url is then one of them, with its own limits, or if
-// only the server's own name identifies the provider.
+// only the server's own name identifies the provider and the operator does not trust it.
 func (m *Model) setHost(u Upstream, o origin) {
 	web, remote := urlHost(u.URL)
 	byURL := u.source("url")

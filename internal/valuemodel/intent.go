@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Intent is the set of word stems in the model's stated intent; nil if there is none.
+// Intent is the set of word stems in the LLM's stated intent; nil if there is none.
 type Intent map[string]bool
 
 // NewIntent returns the stems of keywords or texts.

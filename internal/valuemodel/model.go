@@ -9,14 +9,15 @@
 //
 //	models, problems := valuemodel.Compile(rules) // the operator's layers
 //	m := models.Resolve(upstream, "get_issue", hints)
-//	if m.ClassOf(args).Reads() {
+//	if m.ClassOf(args, names).Reads() {
 //		places = m.Reads(args) // places that the result depends on
 //	} else {
 //		effect = m.Writes(args) // places that the call may change
 //	}
 //
-// Everything here is a pure function of its arguments. Packages config and tune provide
-// layers, dedup, enrich and speculate act on models, and predict evaluates bindings.
+// Everything here is a pure function of its arguments. Package config provides the operator's
+// rules and those of the tune command, proxy resolves the models and classifies calls by them,
+// and enrich, predict and deliver read them.
 package valuemodel
 
 import (
@@ -41,7 +42,7 @@ const (
 // Reads reports whether a call of this class changes nothing.
 func (c Class) Reads() bool { return c == Pure || c == ReadOnly }
 
-// ValueClass is how much a result is worth to the model; "" if it is not set.
+// ValueClass is how much a result is worth to the LLM; "" if it is not set.
 type ValueClass string
 
 // The value classes. Their weights are in package enrich.

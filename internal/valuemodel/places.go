@@ -11,7 +11,8 @@ import (
 )
 
 // Reads returns the places on which the result of a call depends: the tool's domains,
-// and a place for each edge to the tool. The slice must not be modified.
+// and for each edge to the tool a place, or two if it matches arguments. The slice must not
+// be modified.
 func (m *Model) Reads(args Arguments) []call.Place {
 	if len(m.matchedReads) == 0 {
 		return m.reads

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Provider describes the tools of one kind of server, as a file under models.
+// Provider describes the tools of one kind of server, as a file under models. Servers,
+// References, Shareable and Requires are only read by the test that writes summary.json.
 type Provider struct {
 	Name     string           `toml:"-"`
 	Servers  []string         // names that the server reports for itself, in lower case

@@ -35,10 +35,10 @@ type Recognised struct {
 
 // Recognise returns the known server that a command line starts or a URL addresses. It
 // identifies the server by the package that a runner such as npx, uvx, docker or go run
-// runs, by the package directory below node_modules, or by the exact host of a URL. It
-// ignores versions, directories and the runner's own options. The scope of an npm
-// package and the namespace of an image are part of the name. Packages from files or
-// repositories, or under an alias, are not recognised.
+// runs, by the package directory below node_modules, by the exact host of a URL, or else by
+// the name of the program. It ignores versions, directories and the runner's own options.
+// The scope of an npm package and the namespace of an image are part of the name. Packages
+// from files or repositories, or under an alias, are not recognised.
 func Recognise(s Settings) Recognised {
 	r := Recognised{Flags: s.knownFlags()}
 	ref, rest := s.reference()

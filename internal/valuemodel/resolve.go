@@ -110,9 +110,10 @@ func (o origin) mayLoosen(tool string, h Hints) bool {
 	return o.trust >= trusted
 }
 
-// layer returns the part of the provider's layer that applies. With a server that is
-// only claimed to be the provider's, costs and edges apply, as they loosen nothing, but
-// not the classification of calls, the freshness of results or the rate limit host.
+// layer returns the part of the provider's layer that applies: always costs, edges and
+// restrictions; the rate limit host unless the server is only claimed to be the provider's;
+// and only if the provider may loosen restrictions, the classification of calls, the
+// freshness and validation of results, and the argument that names the host.
 func (o origin) layer(tool string, h Hints) Layer {
 	l := o.Provider.layer(tool, o.started)
 	if o.trust != none && o.Stateful {
