@@ -26,7 +26,6 @@ type Session struct {
 	m           *Model
 	id          uint64 // unique across processes
 	multiplexed bool
-	begun       bool // a call has been made
 	turn        int
 	past        string                    // symbol of the previous turn; ^ at the beginning
 	events      []*event                  // remembered calls, oldest first
@@ -90,8 +89,9 @@ func (s *Session) Call(c Call) {
 		s.m.learn(func(l *state) { l.pauses.add(pause) })
 		s.idle = time.Time{}
 	}
-	if c.Turn != s.turn || !s.begun {
-		s.startTurn(c)
+	if c.Turn != s.turn || len(s.events) == 0 {
+		s.past, s.turn = s.last(), c.Turn
+		s.expire(c.At)
 	}
 	s.labelCall(e)
 	if ok && s.m.opt.Learn && enrich.Speculatable(s.m.opt.Tool(tool).Model) {
@@ -112,15 +112,6 @@ func (s *Session) addOpen(e *event) {
 	if s.open = append(s.open, e); len(s.open) > maxOpen {
 		s.open = slices.Delete(s.open, 0, 1)
 	}
-}
-
-// startTurn starts the turn of a call.
-func (s *Session) startTurn(c Call) {
-	if s.begun {
-		s.past = s.last()
-	}
-	s.begun, s.turn = true, c.Turn
-	s.expire(c.At)
 }
 
 // last returns the symbol of the newest call.
@@ -147,7 +138,7 @@ func (s *Session) Result(r Result) {
 	s.m.measure(e, &r)
 	s.answered(e, r)
 	if s.multiplexed { // the session has no other history
-		s.begun, s.turn, s.events = true, e.turn, []*event{e}
+		s.turn, s.events = e.turn, []*event{e}
 	}
 }
 
@@ -172,9 +163,6 @@ func (s *Session) answered(e *event, r Result) {
 // Candidates returns the calls that may come next, the most probable first. Each gets a label
 // from the client's later calls, whether it is prefetched or not.
 func (s *Session) Candidates(now time.Time) []Candidate {
-	if !s.begun {
-		return nil
-	}
 	f := s.features()
 	all := f.candidates()
 	out := f.rank(all)
@@ -202,12 +190,9 @@ func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
 	e.call = callHash(e.tool, e.arguments)
 	next := *s // shares maps that are not modified
 	next.answered(e, r)
-	next.turn, next.begun = e.turn, true
-	if next.events = []*event{e}; !s.multiplexed {
-		if s.begun {
-			next.past = s.last()
-		}
-		next.events = append(slices.Clone(s.events), e)
+	next.turn, next.events = e.turn, []*event{e}
+	if !s.multiplexed {
+		next.past, next.events = s.last(), append(slices.Clone(s.events), e)
 	}
 	f := next.features()
 	out := f.rank(f.following(e))
