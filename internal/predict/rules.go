@@ -27,16 +27,13 @@ func (m *Model) refusal(c *Candidate, t *target) enrich.Reason {
 
 // Recheck returns why a candidate that has waited must not be prefetched any more: its tool
 // may have been barred, or its model or schema may have changed. If it still may be, Recheck
-// sets its current model.
+// sets its current model. Like refusal, it never returns Shadow.
 func (s *Session) Recheck(c *Candidate) enrich.Reason {
 	s.m.effort = maxEffort
 	t := s.m.target(c.Key.Tool)
 	why := s.m.refusal(c, t)
 	if why == "" {
 		c.Model = t.Model
-		if t.shadow {
-			why = enrich.Shadow
-		}
 	}
 	return why
 }

@@ -220,7 +220,7 @@ func TestSuppose(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
 	p.call("list", `{}`, `[{"n":1}]`)
 	get := find(p.candidates(), "get", `{"n":1}`)
-	next := p.s.Suppose(get, predict.Result{Text: []byte(`{"owner":"ann"}`)}, p.now)
+	next := p.s.Suppose(get, predict.Result{Text: []byte(`{"owner":"ann"}`)})
 	owner := find(next, "owner", `{"name":"ann"}`)
 	if owner.P != 0.4 || owner.Why.Depth != 1 || owner.Reason != "" {
 		t.Errorf("got %+v, want P 0.4 and depth 1", owner)
@@ -228,10 +228,10 @@ func TestSuppose(t *testing.T) {
 	if log := find(next, "log", `{"n":1}`); log.Reason != enrich.NotSpeculatable {
 		t.Errorf("got %+v, want the reason not_speculatable", log)
 	}
-	if got := p.s.Suppose(owner, predict.Result{Text: []byte(`{"team":"x"}`)}, p.now); got != nil {
+	if got := p.s.Suppose(owner, predict.Result{Text: []byte(`{"team":"x"}`)}); got != nil {
 		t.Errorf("two levels deep: got %+v, want nothing", got)
 	}
-	if got := p.s.Suppose(get, predict.Result{Failed: true, Text: []byte(`{"owner":"ann"}`)}, p.now); got != nil {
+	if got := p.s.Suppose(get, predict.Result{Failed: true, Text: []byte(`{"owner":"ann"}`)}); got != nil {
 		t.Errorf("after a failed candidate: got %+v, want nothing", got)
 	}
 }
@@ -244,7 +244,7 @@ func TestSupposeLeavesNoTrace(t *testing.T) {
 			p.call("list", `{}`, fmt.Sprintf(`[{"n":%d},{"n":%d}]`, i, i+100))
 			for _, g := range p.candidates() {
 				if suppose {
-					p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)
+					p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)})
 				}
 			}
 			p.call("get", fmt.Sprintf(`{"n":%d}`, i), fmt.Sprintf(`{"owner":"o%d"}`, i))
@@ -280,7 +280,7 @@ func TestSupposeMaximum(t *testing.T) {
 	p.call("list", `{}`, `[1,2]`)
 	var all []predict.Candidate
 	for i, g := range p.candidates() {
-		all = append(all, p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)}, p.now)...)
+		all = append(all, p.s.Suppose(g, predict.Result{Text: fmt.Appendf(nil, `{"owner":"o%d"}`, i)})...)
 	}
 	if got := chosen(all, budget); len(got) != 2 {
 		t.Errorf("chosen: %v, want one owner for each of two candidates", got)

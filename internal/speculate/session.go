@@ -241,7 +241,7 @@ func (p *pairState) decide(now time.Time) []*Fetch {
 // MayPrefetch returns the reason why a candidate must not be prefetched now, if any. Its tool may
 // have been barred since it was predicted, or its model or schema may have changed.
 func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
-	if why := p.predictor.Recheck(c); why != "" && why != enrich.Shadow {
+	if why := p.predictor.Recheck(c); why != "" {
 		return Eligibility{Reason: why}
 	}
 	v := p.lease.MayPrefetch(c)
@@ -332,9 +332,7 @@ func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, bod
 	w.current = s.session
 	p, now := s.pair(up), time.Now()
 	if body != nil && p.decisions.newest != nil {
-		r := read(body, size)
-		r.At = now
-		follows := p.predictor.Suppose(*g, r, now)
+		follows := p.predictor.Suppose(*g, read(body, size))
 		p.chooser.Add(follows)
 		p.decisions.newest.event.Candidates += len(follows)
 	}
