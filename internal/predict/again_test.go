@@ -32,7 +32,7 @@ func TestAgain(t *testing.T) {
 		{"its tool tells third parties", func(_ *predict.Model, o offer) {
 			o["get"] = resolve(t, hub, rules(valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}), "get", takes)["get"]
 		}, enrich.Disclosure},
-		{"its tool is known from an untrusted hint", func(_ *predict.Model, o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, ""},
+		{"its tool is known from annotations only", func(_ *predict.Model, o offer) { get := o["get"]; get.Annotated = true; o["get"] = get }, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := resolve(t, hub, rules(reads), "list", "", "get", takes)

@@ -6,8 +6,8 @@ import (
 )
 
 // Candidate is an exact call that may come next. Its key has only the tool and the canonical
-// arguments, which are "" if no rule allows the call; the caller adds the upstream and the
-// scope. P is the probability that exactly this call is made while a prefetched result may be
+// arguments, which are "" for a configured call of another upstream or of no tool; the caller
+// adds the upstream and the scope. P is the probability that exactly this call is made while a prefetched result may be
 // served. Reason is why it must not be prefetched, as far as this package can tell.
 type Candidate struct {
 	enrich.Candidate
@@ -35,7 +35,7 @@ type target struct {
 func (m *Model) target(tool string) *target {
 	t, known := m.opt.Tool(tool), m.learned.lookupTool(tool)
 	return &target{
-		t, t.UntrustedHint && known.Labels < m.opt.ShadowLabels, m.Barred(tool) != "",
+		t, t.Annotated && known.Labels < m.opt.ShadowLabels, m.Barred(tool) != "",
 		Candidate{Candidate: enrich.Candidate{
 			Key: call.Key{Tool: tool}, Model: t.Model,
 			Latency: known.Latency.percentiles(), Lead: known.Lead.percentiles(), Bytes: known.Size.bytes(0.9),

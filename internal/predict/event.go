@@ -13,7 +13,7 @@ type event struct {
 	arguments   string // canonical; "" if too long or ambiguous
 	args        []slot
 	call        hash // of tool and arguments
-	independent bool // no argument comes from a result, as for every call of the client
+	independent bool // no argument was derived from a result; true of every call that the client made
 	turn        int
 	at          time.Time
 	values      *values // nil until the result is known

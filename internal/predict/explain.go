@@ -31,8 +31,8 @@ const (
 	beside      // the value in the same array element as the driving one
 )
 
-// valueSource describes how to find the value of one argument. It contains names and paths,
-// and values only if they occurred often.
+// valueSource describes how to find the value of one argument. It contains names, paths,
+// values that occurred often, and a constant directory, which makes its template private.
 type valueSource struct {
 	From  origin
 	Name  string // of the argument, or path of the values in a result

@@ -17,10 +17,10 @@ type LearnedFollowUp struct {
 	Ranks         []Count        // by index in the list that its arguments come from
 }
 
-// Count counts the candidates evaluated in the turn after the call that they follow. Newer
+// Count counts the candidates scored before the turn after the call that they follow. Newer
 // ones have more weight.
 type Count struct {
-	Right float64 // candidates that the client called
+	Right float64 // candidates that the client called while a prefetched result could be served
 	Of    float64 // all candidates
 }
 

@@ -184,7 +184,7 @@ func (f *followUp) buildArguments(lists []list, n int, to Tool) (string, bool) {
 }
 
 // retyped converts a value to the type in the tool's schema: a numeric text to a number, or
-// a number to a text, as the model would.
+// a number to a text, as the LLM would.
 func retyped(raw []byte, wants []string) []byte {
 	wantsText := slices.Contains(wants, "string")
 	wantsNumber := slices.Contains(wants, "number") || slices.Contains(wants, "integer")

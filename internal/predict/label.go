@@ -79,8 +79,8 @@ func (s *Session) addSample(c *candidate) {
 	s.pending.n++
 }
 
-// labelCall labels the samples of a call that the client made, and marks its configured
-// follow-ups as done.
+// labelCall labels the samples of a call that the client made, and marks the configured
+// follow-ups that predicted it as done.
 func (s *Session) labelCall(e *event) {
 	for _, known := range s.events {
 		for i := range known.follows {

@@ -296,7 +296,7 @@ func TestFirstMergeKeepsWeights(t *testing.T) {
 func TestFailedWritesLoseNothing(t *testing.T) {
 	const trials = 20_000 // more changes than are kept
 	tool := func(name string) predict.Tool {
-		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, UntrustedHint: true}
+		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, Annotated: true}
 	}
 	m := predict.New(predict.Options{Learn: true, ShadowLabels: trials, Tool: tool})
 	for range trials {

@@ -42,16 +42,16 @@ type Options struct {
 	ShadowLabels int                    // labels before a learned follow-up, or a tool declared read-only by annotation only, may prefetch; default 5
 	MaxAge       time.Duration          // how long a prefetched result may be served; zero means no limit
 
-	// Labelled, if not nil, is called for each call that might have been prefetched or was observed, once it
-	// is known whether it came in time; p is its probability when it was first predicted.
+	// Labelled, if not nil, is called for each predicted call without a reason other than Shadow, once it is
+	// known whether it came in time; p is its probability when it was first predicted.
 	Labelled func(p float64, came bool)
 }
 
 // Tool describes a tool.
 type Tool struct {
-	Model         *valuemodel.Model // nil if the upstream has no such tool
-	Schema        *schema.Schema    // of its arguments; nil accepts any object
-	UntrustedHint bool              // only the server's annotation declares it read-only
+	Model     *valuemodel.Model // nil if the upstream has no such tool
+	Schema    *schema.Schema    // of its arguments; nil accepts any object
+	Annotated bool              // only the server's annotations, which the operator trusts, declare it read-only
 }
 
 // Model is the learned model of one upstream. It is not safe for concurrent use: one worker

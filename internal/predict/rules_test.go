@@ -66,13 +66,13 @@ func TestReasons(t *testing.T) {
 			args: []any{"n", "$args.n", "m", "$result.n"}, want: enrich.Disclosure,
 		},
 		{
-			name: "known to read from an untrusted hint", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
-			change: func(o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, want: enrich.Shadow,
+			name: "known to read from annotations only", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			change: func(o offer) { get := o["get"]; get.Annotated = true; o["get"] = get }, want: enrich.Shadow,
 		},
 		{
-			name: "not what it takes, and only an untrusted hint: what forbids it counts", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			name: "not what it takes, and only annotations only: what forbids it counts", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
 			schema: `{"type":"object","properties":{"n":{"type":"boolean"}}}`,
-			change: func(o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, want: enrich.Schema,
+			change: func(o offer) { get := o["get"]; get.Annotated = true; o["get"] = get }, want: enrich.Schema,
 		},
 	}
 	for _, test := range tests {
@@ -115,10 +115,10 @@ func TestRefusedOnce(t *testing.T) {
 // If only its annotation declares a tool read-only, its candidates are observed until enough of
 // them have a label, and its results are compared until enough trials agree. A trial that differs
 // bars the tool.
-func TestUntrustedHint(t *testing.T) {
+func TestAnnotated(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	get := o["get"]
-	get.UntrustedHint = true
+	get.Annotated = true
 	o["get"] = get
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 3}))
 	for i := range 3 {
@@ -328,14 +328,14 @@ func TestChooseMaximumIsPerAnswer(t *testing.T) {
 
 // A trial that differs bars a tool only until the operator declares it read-only. Other bars stay.
 func TestOperatorsWordLiftsABar(t *testing.T) {
-	tool := predict.Tool{UntrustedHint: true}
+	tool := predict.Tool{Annotated: true}
 	f := predict.New(predict.Options{Tool: func(string) predict.Tool { return tool }})
 	f.RecordTrial("get", false)
 	f.Bar("ask", "it asked")
 	if f.Barred("get") == "" {
-		t.Error("from an untrusted hint: got no bar, want one")
+		t.Error("from annotations only: got no bar, want one")
 	}
-	tool.UntrustedHint = false
+	tool.Annotated = false
 	if why := f.Barred("get"); why != "" {
 		t.Errorf("declared read-only by the operator: got %q, want none", why)
 	}

@@ -31,7 +31,7 @@ type Session struct {
 	events      []*event                  // remembered calls, oldest first
 	open        []*event                  // calls without a result, oldest first
 	made        *simplelru.LRU[hash, int] // call → number of times it was made
-	idle        time.Time                 // time of the last result without a call since; zero while calls are open
+	idle        time.Time                 // time of the newest result; zero from the next call on
 	pending     pending                   // candidates without a label
 }
 
@@ -54,7 +54,7 @@ func (s *Session) End() {
 // Call is a call that the client made.
 type Call struct {
 	ID        uint64 // unique in the session
-	Turn      int    // increasing; calls of one turn were made together, so none follows from another
+	Turn      int    // increasing, counted over all upstreams; calls of one turn were made together, so none follows from another
 	Tool      string
 	Arguments string // not necessarily canonical; "" for none
 	At        time.Time
@@ -160,8 +160,9 @@ func (s *Session) answered(e *event, r Result) {
 	}
 }
 
-// Candidates returns the calls that may come next, the most probable first. Each gets a label
-// from the client's later calls, whether it is prefetched or not.
+// Candidates returns the calls that may come next, the most probable first. Unless the session
+// is multiplexed, each gets a label from the client's later calls, whether it is prefetched or
+// not.
 func (s *Session) Candidates(now time.Time) []Candidate {
 	f := s.features()
 	all := f.candidates()

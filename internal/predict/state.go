@@ -51,7 +51,7 @@ func (m *Model) learn(change func(*state)) {
 // Concurrency returns the observations so far.
 func (m *Model) Concurrency() ConcurrencyEvidence { return m.learned.concurrency }
 
-// SetConcurrency replaces the observations.
+// SetConcurrency replaces the observations, unless more are known.
 func (m *Model) SetConcurrency(c ConcurrencyEvidence) {
 	m.learn(func(s *state) {
 		if c.Parallel+c.Serial >= s.concurrency.Parallel+s.concurrency.Serial {
@@ -63,7 +63,7 @@ func (m *Model) SetConcurrency(c ConcurrencyEvidence) {
 // Snapshot is what a model has learned since its last merge.
 type Snapshot struct {
 	changes []func(*state)
-	whole   *State            // what to save if no other process has stored anything; nil if the changes are all that was learned
+	whole   *State            // what to save if no other process has stored anything; nil unless older changes were dropped
 	bars    map[string]string // all of them, as none may be lost
 	merged  *state            // nil until merged, and if whole was saved
 	saved   uint64            // hash of the state that was saved last

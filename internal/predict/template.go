@@ -12,7 +12,7 @@ const (
 	maxPerTrigger     = 48
 	minPerTrigger     = 8       // even beyond maxTemplatesTotal
 	maxTemplatesTotal = 1 << 13 // in total
-	maxRank           = 24      // largest rank in a list
+	maxRank           = 24      // number of ranks in a list
 	minSupport        = 1.5     // decayed number of calls that a template must have explained: two recent ones
 )
 
@@ -30,7 +30,7 @@ type template struct {
 
 	Labels  int      // labelled candidates of which it was the most probable match
 	Support float32  // decayed number of calls that it explained
-	Ranks   [4]share // its correct candidates by rank, in the turn after the trigger; the last one counts all higher ranks
+	Ranks   [4]share // by rank, the candidates scored in the trigger's turn and those called in time; the last one counts all higher ranks
 
 	id       hash
 	anchored bool      // an argument comes from the trigger

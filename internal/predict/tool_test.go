@@ -9,15 +9,15 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// untrusted returns a model of tools that only their annotations declare read-only.
-func untrusted() *predict.Model {
+// annotated returns a model of tools that only their annotations declare read-only.
+func annotated() *predict.Model {
 	return predict.New(predict.Options{Learn: true, Tool: func(name string) predict.Tool {
-		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, UntrustedHint: true}
+		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, Annotated: true}
 	}})
 }
 
 func TestTrials(t *testing.T) {
-	m := untrusted()
+	m := annotated()
 	for range 3 {
 		m.RecordTrial("get", true)
 	}
@@ -43,7 +43,7 @@ func TestTrials(t *testing.T) {
 
 // A stored state says which tools it bars.
 func TestStoredBars(t *testing.T) {
-	m := untrusted()
+	m := annotated()
 	m.RecordTrial("get", false)
 	m.Bar("put", "asked a question")
 	stored, err := m.Merge(predict.State{})
@@ -62,7 +62,7 @@ func TestStoredBars(t *testing.T) {
 
 // The trials of a server's tools count for each other, until one gives two answers.
 func TestTrialsTestTheServersWord(t *testing.T) {
-	m := untrusted()
+	m := annotated()
 	tried := func(want string) {
 		t.Helper()
 		got, proven := "", m.ProvenReadOnly()
@@ -109,13 +109,13 @@ func TestAskingIsNotLearning(t *testing.T) {
 // After a merge of eight processes the trials of all count, and so do the bars of each and of the
 // stored state.
 func TestTrialsAreMerged(t *testing.T) {
-	start := untrusted()
+	start := annotated()
 	start.RecordTrial("get", true)
 	start.Bar("old", "once")
 	stored := state(t, start)
 	var all []*predict.Model
 	for range 8 {
-		m := untrusted()
+		m := annotated()
 		m.Merge(stored)
 		all = append(all, m)
 	}
@@ -129,7 +129,7 @@ func TestTrialsAreMerged(t *testing.T) {
 		stored, _ = m.Merge(stored)
 		stored, _ = m.Merge(stored) // merging twice counts nothing twice
 	}
-	m := untrusted()
+	m := annotated()
 	m.Merge(stored)
 	if !m.ProvenReadOnly()("get") {
 		t.Error("17 trials in eight processes: not proven")

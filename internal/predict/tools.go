@@ -55,7 +55,7 @@ func (m *Model) measure(e *event, r *Result) {
 	if r.Failed {
 		return
 	}
-	tool, size, took := e.tool, float64(r.Size)/1024, time.Duration(-1)
+	tool, size, took := e.tool, float64(r.Size)/1024, time.Duration(-1) // unknown: add ignores it
 	if !e.at.IsZero() {
 		took = r.At.Sub(e.at)
 	}
@@ -144,7 +144,7 @@ func (m *Model) Barred(tool string) string {
 	switch {
 	case t == nil && len(m.learned.tools) >= maxTools:
 		return "too many tools are known"
-	case t == nil, t.Barred == AnswersDiffer && !m.opt.Tool(tool).UntrustedHint:
+	case t == nil, t.Barred == AnswersDiffer && !m.opt.Tool(tool).Annotated:
 		return ""
 	}
 	return t.Barred
@@ -153,7 +153,7 @@ func (m *Model) Barred(tool string) string {
 // Barred returns why a stored state bars a tool, as [Model.Barred] does of a tool that only its
 // server's annotations declare read-only. A state that cannot be read bars none.
 func (s State) Barred(tool string) string {
-	m := New(Options{Tool: func(string) Tool { return Tool{UntrustedHint: true} }})
+	m := New(Options{Tool: func(string) Tool { return Tool{Annotated: true} }})
 	if err := m.learned.loadServer(s.Server); err != nil {
 		return ""
 	}

@@ -68,7 +68,7 @@ func (o *prefetchSource) Tool(name string) predict.Tool {
 	if err != nil {
 		return predict.Tool{}
 	}
-	return predict.Tool{Model: known.model, Schema: input, UntrustedHint: known.model.Annotated()}
+	return predict.Tool{Model: known.model, Schema: input, Annotated: known.model.Annotated()}
 }
 
 // Host returns the host of the upstream's calls in general.

@@ -66,7 +66,7 @@ func (s *shelf) Tool(name string) predict.Tool {
 	if s.hold != nil {
 		<-s.hold
 	}
-	return predict.Tool{Model: s.models[name], UntrustedHint: s.untrusted}
+	return predict.Tool{Model: s.models[name], Annotated: s.untrusted}
 }
 
 func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
@@ -429,7 +429,7 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		close(hold)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		model := predict.New(predict.Options{Tool: func(string) predict.Tool { return predict.Tool{UntrustedHint: true} }})
+		model := predict.New(predict.Options{Tool: func(string) predict.Tool { return predict.Tool{Annotated: true} }})
 		model.Merge(kept)
 		if writes != 3 || model.Barred("get") == "" {
 			t.Errorf("saved %d times, want three; barred: %q", writes, model.Barred("get"))
