@@ -29,7 +29,7 @@ type target struct {
 	Tool
 	shadow bool      // candidates are only observed
 	barred bool      // the tool is never prefetched
-	stats  Candidate // learned statistics of its calls
+	base   Candidate // what its candidates have in common, such as the learned statistics of its calls
 }
 
 func (m *Model) target(tool string) *target {
@@ -44,14 +44,14 @@ func (m *Model) target(tool string) *target {
 }
 
 // export returns a candidate in the form that callers of the package receive.
-func (f *features) export(c *candidate) Candidate {
+func (f *scorer) export(c *candidate) Candidate {
 	m := f.s.m
 	t := f.target(c.tool)
-	out := t.stats
+	out := t.base
 	out.Key.Arguments, out.P = c.arguments, sigmoid(c.logit)
 	shadow := t.shadow
 	if g := c.configured; g != nil {
-		out.Why = Why{Edge: g.t.follow.edge, Configured: true, Rank: g.rank, Independent: c.free}
+		out.Why = Why{Edge: g.t.follow.edge, Configured: true, Rank: g.rank, Independent: c.independent}
 		if !m.opt.Learn {
 			out.P = g.t.follow.prior
 		}

@@ -169,7 +169,7 @@ func combine(sources [][]valueSource) [][]valueSource {
 
 // sources returns the sources in one earlier call for the value of a slot.
 func (e *event) sources(a slot) []valueSource {
-	if a.value.Kind == word || a.value.Text == "" || len(a.value.Text) > maxValueBytes {
+	if a.value.Kind == literal || a.value.Text == "" || len(a.value.Text) > maxLearnedBytes {
 		return nil
 	}
 	out := e.resultSources(a.value)

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// features holds what the scores of all candidates at one time have in common.
-type features struct {
+// scorer holds what the scores of all candidates at one time have in common.
+type scorer struct {
 	s          *Session
 	last, prev hash               // symbols of this turn and the previous one
 	targets    map[string]*target // by tool
 	recent     []place            // of the values of the newest calls
 }
 
-func (s *Session) features() *features {
-	return &features{s: s, last: seed.str(s.last()), prev: seed.str(s.past), targets: map[string]*target{}, recent: s.recentPlaces()}
+func (s *Session) scorer() *scorer {
+	return &scorer{s: s, last: seed.str(s.last()), prev: seed.str(s.past), targets: map[string]*target{}, recent: s.recentPlaces()}
 }
 
 // target returns the cached target of a tool.
-func (f *features) target(tool string) *target {
+func (f *scorer) target(tool string) *target {
 	t := f.targets[tool]
 	if t == nil {
 		t = f.s.m.target(tool)
@@ -33,7 +33,7 @@ const matchFeatures = 5
 
 // appendMatch appends the features of a match alone, from general to specific. Repeated
 // calls have features of their own.
-func (f *features) appendMatch(out []hash, g *match, again bool) []hash {
+func (f *scorer) appendMatch(out []hash, g *match, again bool) []hash {
 	template := g.t.id.num(2)
 	if again {
 		template = template.num(1)
@@ -46,7 +46,7 @@ func (f *features) appendMatch(out []hash, g *match, again bool) []hash {
 // score computes the logit of a candidate from the features of all its matches, so that
 // each match learns from the label. A feature of several matches counts once: two results that name
 // a file say little more than one.
-func (f *features) score(c *candidate) {
+func (f *scorer) score(c *candidate) {
 	k := &c.sample
 	k.turn = f.s.turn
 	if c.configured != nil {
@@ -80,7 +80,7 @@ func (f *features) score(c *candidate) {
 
 // kind hashes a candidate's tool, how often the session made the call before, and the kind
 // of source of its arguments.
-func (f *features) kind(c *candidate) hash {
+func (f *scorer) kind(c *candidate) hash {
 	h := seed.str(c.tool).num(min(f.s.times(c.key), 2)).mix(seed)
 	switch t := c.primary().t; {
 	case t.follow != nil:
@@ -97,7 +97,7 @@ func (f *features) kind(c *candidate) hash {
 
 // appendCandidate appends the features of a candidate in the context of the session's recent
 // calls.
-func (f *features) appendCandidate(out []hash, c *candidate) []hash {
+func (f *scorer) appendCandidate(out []hash, c *candidate) []hash {
 	g, s := c.primary(), f.s
 	tool, kind := seed.str(c.tool), f.kind(c)
 	size, dist := min(countBucket(g.size), 4), turnBucket(s.turn-g.e.turn)
@@ -182,7 +182,7 @@ func (s *Session) recentPlaces() (all []place) {
 // stem, as client.go and client_test.go have, and all paths that end in a slash; 3 if one of
 // the newest call is in the same directory, 2 if an older one is, and 1 if none is. It returns
 // 0 for a value without a directory.
-func (f *features) nearness(value string) int {
+func (f *scorer) nearness(value string) int {
 	dir, stem := pathParts(value)
 	if dir == "" {
 		return 0

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	defaultMax = 3        // default number of calls per result
-	maxModels  = 512      // models with cached compiled follow-ups
-	maxFollows = 64       // configured calls per result
-	maxFound   = 256      // values of one binding
-	maxValue   = 8 << 10  // bytes of one value
-	maxWritten = 16 << 10 // bytes of the arguments of one call
-	maxWalked  = 16 << 20 // bytes walked over for one binding
+	defaultMax    = 3        // default number of calls per result
+	maxModels     = 512      // models with cached compiled follow-ups
+	maxFollows    = 64       // configured calls per result
+	maxFound      = 256      // values of one binding
+	maxBoundBytes = 8 << 10  // bytes of one value
+	maxWritten    = 16 << 10 // bytes of the arguments of one call
+	maxWalked     = 16 << 20 // bytes walked over for one binding
 )
 
 // followUp is a configured template: its prior is the configured probability, and bindings
@@ -234,7 +234,7 @@ func (l *list) find(raw []byte, path []valuemodel.Step, at []int) {
 		return
 	}
 	if len(path) == 0 {
-		if string(raw) != "null" && string(raw) != `""` && len(raw) <= maxValue {
+		if string(raw) != "null" && string(raw) != `""` && len(raw) <= maxBoundBytes {
 			l.found = append(l.found, found{raw, at})
 		}
 		return

@@ -18,9 +18,9 @@ const (
 type kind byte
 
 const (
-	text   kind = 's'
-	number kind = 'n'
-	word   kind = 'w' // true, false or null
+	text    kind = 's'
+	number  kind = 'n'
+	literal kind = 'w' // true, false or null
 )
 
 // scalar is a scalar value: the decoded text of a string, the source text of anything else.
@@ -40,7 +40,7 @@ func scalarOf(raw []byte) (scalar, bool) {
 	case c == '-' || isDigit(c):
 		return scalar{string(raw), number}, true
 	}
-	return scalar{string(raw), word}, true
+	return scalar{string(raw), literal}, true
 }
 
 // convert converts a value to the kind that a slot requires: the text "42" to a number, but

@@ -31,17 +31,17 @@ type match struct {
 
 // candidate is a call that may come next, while it is being built.
 type candidate struct {
-	key        hash
-	tool       string
-	arguments  string
-	value      string // longest text argument
-	matches    []match
-	configured *match // newest configured match; nil if it is only learned
-	free       bool   // a configured match uses no result
-	logit      float64
-	p          float64
-	declined   bool // for another reason than that it is only observed
-	sample     sample
+	key         hash
+	tool        string
+	arguments   string
+	value       string // longest text argument
+	matches     []match
+	configured  *match // newest configured match; nil if it is only learned
+	independent bool   // a configured match uses no result
+	logit       float64
+	p           float64
+	declined    bool // for another reason than that it is only observed
+	sample      sample
 }
 
 // primary returns the most probable learned match, else the first configured one.
@@ -70,7 +70,7 @@ func (c *collector) add(g *match, arguments, value string) {
 	}
 	one := c.all[i]
 	if f := g.t.follow; f != nil {
-		one.free = one.free || f.independent && g.e.independent
+		one.independent = one.independent || f.independent && g.e.independent
 		if one.configured == nil {
 			one.configured = g
 		}
@@ -86,7 +86,7 @@ func (c *collector) add(g *match, arguments, value string) {
 
 // candidates returns the configured follow-ups and the template matches of the remembered
 // calls, the newest call first.
-func (f *features) candidates() []*candidate {
+func (f *scorer) candidates() []*candidate {
 	all := f.s.m.matches[:0]
 	same := map[string]int{}
 	var c collector
@@ -103,7 +103,7 @@ func (f *features) candidates() []*candidate {
 }
 
 // following returns the candidates that follow one call.
-func (f *features) following(e *event) []*candidate {
+func (f *scorer) following(e *event) []*candidate {
 	var c collector
 	f.addConfigured(e, &c)
 	f.build(f.templateMatches(e, nil), &c)
@@ -111,7 +111,7 @@ func (f *features) following(e *event) []*candidate {
 }
 
 // addConfigured collects the configured follow-ups of a call that are not done.
-func (f *features) addConfigured(e *event, c *collector) {
+func (f *scorer) addConfigured(e *event, c *collector) {
 	for i := range e.follows {
 		if g := &e.follows[i]; !g.done {
 			_, slots, _ := split(g.arguments)
@@ -130,7 +130,7 @@ func longest(slots []slot) (value string) {
 }
 
 // templateMatches appends the matches of the templates that a call triggers.
-func (f *features) templateMatches(e *event, out []match) []match {
+func (f *scorer) templateMatches(e *event, out []match) []match {
 	m := f.s.m
 	var space [matchFeatures]hash
 	for _, t := range m.learned.templates[e.symbol] {
@@ -161,7 +161,7 @@ func (g *match) base() float64 {
 
 // build builds the calls of the most probable learned matches. Those of one tool leave room for others,
 // as a match is not all that makes a call probable.
-func (f *features) build(all []match, c *collector) {
+func (f *scorer) build(all []match, c *collector) {
 	likeliest := make([]*match, len(all))
 	for i := range all {
 		likeliest[i] = &all[i]
@@ -185,7 +185,7 @@ func (f *features) build(all []match, c *collector) {
 }
 
 // rank scores the candidates and sorts them by probability.
-func (f *features) rank(all []*candidate) []Candidate {
+func (f *scorer) rank(all []*candidate) []Candidate {
 	out := make([]Candidate, 0, len(all))
 	f.s.m.effort = maxEffort
 	for _, c := range all {

@@ -56,7 +56,7 @@ func (m *state) see(of hash, session uint64) *sighting {
 // argument is what is known of the values of one argument.
 type argument struct {
 	Uses  float32
-	Texts shape
+	Texts likeness
 }
 
 // argumentHash identifies an argument.
@@ -72,7 +72,7 @@ func (m *Model) learnValues(tool, arguments string, slots []slot, session uint64
 		return scrubbed
 	})
 	for i, a := range slots {
-		if a.value.Kind == word || len(a.value.Text) > maxConstant || hasDataKey(a.name) {
+		if a.value.Kind == literal || len(a.value.Text) > maxConstant || hasDataKey(a.name) {
 			continue
 		}
 		of, kind, value, looks := argumentHash(tool, a.name), a.value.Kind, a.value.hash(), looksOf(a.value.Text)
@@ -101,7 +101,7 @@ func (m *Model) learnValues(tool, arguments string, slots []slot, session uint64
 
 // isConstant reports whether the value of an argument counts as a constant.
 func (m *state) isConstant(tool string, a slot) bool {
-	if a.value.Kind == word {
+	if a.value.Kind == literal {
 		return true
 	}
 	of := argumentHash(tool, a.name)
@@ -114,8 +114,8 @@ func maySecret(name, value string) bool {
 	return secret.Named(name, value) || len(secret.In(value)) > 0
 }
 
-// matchesShape reports whether a text is similar to the argument's values so far.
-func (m *state) matchesShape(tool, name, value string) bool {
+// resembles reports whether a text is similar to the argument's values so far.
+func (m *state) resembles(tool, name, value string) bool {
 	known := m.arguments[argumentHash(tool, name)]
 	return known == nil || known.Texts.matches(looksOf(value))
 }

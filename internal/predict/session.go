@@ -164,7 +164,7 @@ func (s *Session) answered(e *event, r Result) {
 // is multiplexed, each gets a label from the client's later calls, whether it is prefetched or
 // not.
 func (s *Session) Candidates(now time.Time) []Candidate {
-	f := s.features()
+	f := s.scorer()
 	all := f.candidates()
 	out := f.rank(all)
 	if !s.multiplexed {
@@ -195,7 +195,7 @@ func (s *Session) Suppose(c Candidate, r Result) []Candidate {
 	if !s.multiplexed {
 		next.past, next.events = s.last(), append(slices.Clone(s.events), e)
 	}
-	f := next.features()
+	f := next.scorer()
 	out := f.rank(f.following(e))
 	for i := range out {
 		out[i].P *= c.P

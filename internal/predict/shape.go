@@ -104,10 +104,10 @@ func looksOf(t string) looks {
 	return l
 }
 
-// shape describes the texts that an argument had so far. Candidates that do not match it are
+// likeness describes the texts that an argument had so far. Candidates that do not match it are
 // not made: a matched line is not a path, and a tool that only ever received PDF files does
 // not receive an archive.
-type shape struct {
+type likeness struct {
 	Texts      float32
 	Traits     uint8
 	Longest    int
@@ -119,7 +119,7 @@ const (
 	maxExtensions = 8
 )
 
-func (s *shape) learn(t looks) {
+func (s *likeness) learn(t looks) {
 	s.Texts++
 	s.Traits |= t.traits
 	s.Longest = max(s.Longest, t.length)
@@ -130,7 +130,7 @@ func (s *shape) learn(t looks) {
 
 // matches reports whether a text is similar to those seen so far. An unseen extension counts
 // only if many texts had few different ones.
-func (s *shape) matches(t looks) bool {
+func (s *likeness) matches(t looks) bool {
 	if s.Texts < minTexts {
 		return true
 	}

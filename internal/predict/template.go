@@ -247,7 +247,7 @@ func (t *template) produce(s *Session, e *event, rank int) (arguments, value str
 		if ok {
 			v, ok = v.convert(t.Kinds[i])
 		}
-		if !ok || v.Kind == text && src.From != fromConstant && !s.m.learned.matchesShape(t.Target, t.Names[i], v.Text) {
+		if !ok || v.Kind == text && src.From != fromConstant && !s.m.learned.resembles(t.Target, t.Names[i], v.Text) {
 			return "", "", false
 		}
 		values[i] = v

@@ -32,7 +32,7 @@ func (v *values) addLine(l []byte, line int32) {
 	if len(l) == 0 {
 		return
 	}
-	word := len(l) <= maxValueBytes && bytes.IndexByte(l, ' ') < 0
+	word := len(l) <= maxLearnedBytes && bytes.IndexByte(l, ' ') < 0
 	if p := leadingPath(l); p != nil && startsWithLineNumber(l[len(p):]) {
 		v.addKind(linePath, p, line)
 		if !word {
@@ -64,7 +64,7 @@ func trimLineNumber(l []byte) []byte {
 // the end of the line; nil if there is none.
 func leadingPath(line []byte) []byte {
 	p, _, _ := bytes.Cut(line, []byte{':'})
-	if len(p) > maxValueBytes || !isPath(p) || bytes.HasPrefix(line[len(p):], []byte("://")) {
+	if len(p) > maxLearnedBytes || !isPath(p) || bytes.HasPrefix(line[len(p):], []byte("://")) {
 		return nil
 	}
 	return p
@@ -95,7 +95,7 @@ func listingEntry(l []byte) []byte {
 // addWords adds the words of a line that look like a path, a URL or an identifier.
 func (v *values) addWords(l []byte, line int32) {
 	for w := range bytes.FieldsFuncSeq(l, func(r rune) bool { return strings.ContainsRune(" \t\r\"'`<>()[]{},;|=*", r) }) {
-		if len(w) >= 3 && len(w) <= maxValueBytes {
+		if len(w) >= 3 && len(w) <= maxLearnedBytes {
 			v.addWord(bytes.TrimRight(w, ".:!?"), line)
 		}
 	}

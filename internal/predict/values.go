@@ -10,11 +10,11 @@ import (
 
 // Bounds on the values of one result.
 const (
-	maxValues     = 4096 // in total
-	maxRows       = 512  // under one path
-	maxPaths      = 96
-	maxValueBytes = 300 // bytes of one value
-	maxPathBytes  = 96
+	maxValues       = 4096 // in total
+	maxRows         = 512  // under one path
+	maxPaths        = 96
+	maxLearnedBytes = 300 // bytes of one value
+	maxPathBytes    = 96
 )
 
 // values are the scalars of one result that could be arguments of later calls, by path. They
@@ -65,7 +65,7 @@ func (v *values) addJSON(raw []byte, path string, group int32, depth int) {
 	if depth > maxDepth || v.count >= maxValues || len(path) > maxPathBytes {
 		return
 	}
-	if s, ok := scalarOf(raw); ok && s.Kind != word {
+	if s, ok := scalarOf(raw); ok && s.Kind != literal {
 		v.add(path, s, group)
 		return
 	}
@@ -86,7 +86,7 @@ func (v *values) addJSON(raw []byte, path string, group int32, depth int) {
 
 // add adds a value to the list of a path.
 func (v *values) add(path string, value scalar, group int32) {
-	if value.Text == "" || len(value.Text) > maxValueBytes || v.count >= maxValues || !utf8.ValidString(value.Text) {
+	if value.Text == "" || len(value.Text) > maxLearnedBytes || v.count >= maxValues || !utf8.ValidString(value.Text) {
 		return
 	}
 	at, ok := v.paths[path]
