@@ -42,18 +42,18 @@ func IsHost(name string) bool {
 	return ok && plain == secure && secure == strings.ToLower(name)
 }
 
-// setHost sets the rate limit host, unless a layer has, whether the tool reads from a
+// setServer sets the rate limit host, unless a layer has, whether the tool reads from a
 // remote service, and the domains. A provider's host takes precedence over that of the
 // upstream's url, which may only be a gateway to the service. It does not if the service
 // has other installations, as the url is then one of them, with its own limits, or if
 // only the server's own name identifies the provider and the operator does not trust it.
-func (m *Model) setHost(u Upstream, o origin) {
+func (m *Model) setServer(u Upstream, o origin) {
 	web, remote := urlHost(u.URL)
 	byURL := u.source("url")
-	vouched := o.Host != "" && o.trust != claimed
+	hostKnown := o.Host != "" && o.trust != claimed
 	switch {
 	case m.Host != "":
-	case vouched && !(o.Anywhere && remote):
+	case hostKnown && !(o.Anywhere && remote):
 		m.Host, m.Sources["rate_limit_host"] = o.Host, o.source
 	case remote:
 		m.Host, m.Sources["rate_limit_host"] = web, byURL
@@ -65,7 +65,7 @@ func (m *Model) setHost(u Upstream, o origin) {
 		m.Remote, m.Sources["remote"] = *u.Remote, u.source("remote")
 	case u.URL != "":
 		m.Remote, m.Sources["remote"] = !loopback(web), byURL
-	case vouched, o.Remote && o.trust > claimed:
+	case hostKnown, o.Remote && o.trust > claimed:
 		m.Remote, m.Sources["remote"] = true, o.source
 	case u.Trust && u.Inferred.Host != "":
 		m.Remote, m.Sources["remote"] = true, u.Inferred.String()
@@ -73,14 +73,14 @@ func (m *Model) setHost(u Upstream, o origin) {
 		m.Remote, m.Sources["remote"] = false, sourceDefault
 	}
 	m.slowToShow = m.Remote
-	m.setDomains(u, o, vouched)
+	m.setDomains(u, o, hostKnown)
 }
 
 // setDomains sets the domains. A local process is also in the domain "local", as it may
 // read files of this machine, unless a trusted provider or a domain that is a host name
 // says that it is a client of a remote service. A server that listens on this machine is
 // in it too. A host that only the server's name or its settings name is one more domain.
-func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
+func (m *Model) setDomains(u Upstream, o origin, hostKnown bool) {
 	web, remote := urlHost(u.URL)
 	byURL := u.source("url")
 	in := func(name string, remote bool, source string) {
@@ -91,7 +91,7 @@ func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 	}
 	if u.Domain != "" {
 		in(u.Domain, u.URL != "" || o.Host != "" || m.Remote || hostName(u.Domain), u.source("domain"))
-		if u.URL == "" && !vouched && !hostName(u.Domain) {
+		if u.URL == "" && !hostKnown && !hostName(u.Domain) {
 			in("local", false, m.Sources["domain"])
 		}
 		return
@@ -105,7 +105,7 @@ func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 	if o.Host != "" && o.Host != web {
 		in(o.Host, true, o.source)
 	}
-	if u.URL == "" && !vouched || loopback(web) {
+	if u.URL == "" && !hostKnown || loopback(web) {
 		in("local", false, sourceDefault)
 	}
 	isInferred := func(d Domain) bool { return d.Name == u.Inferred.Host }

@@ -41,7 +41,7 @@ const clientTools = "claude-code"
 
 // ProviderNames returns the sorted names of all providers, without reading their files.
 func ProviderNames() []string {
-	files, _ := models.ReadDir("models") // embedded
+	files, _ := tableFiles.ReadDir("models") // embedded
 	var names []string
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(f.Name(), ".toml"))

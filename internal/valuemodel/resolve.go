@@ -164,7 +164,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	}
 	out.merge(Rule{Layer: o.layer(tool, h), Source: o.source})
 	out.applyRules(m.rulesOf(u.Name, tool))
-	out.setHost(u, o)
+	out.setServer(u, o)
 	out.derive(u)
 	out.setPlaces(m.edges().naming(u.Name, tool))
 	return out

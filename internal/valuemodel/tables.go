@@ -13,7 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// models has one file per provider. The classes were assigned by hand, from the
+// tableFiles has one file per provider. The classes were assigned by hand, from the
 // descriptions and schemas of the tools, as the annotations of servers err both ways. In
 // doubt a tool is indeterminate.
 //
@@ -22,7 +22,7 @@ import (
 // have several spellings.
 //
 //go:embed models/*.toml
-var models embed.FS
+var tableFiles embed.FS
 
 // table is the content of a file, with a field per key. A name that begins with @ stands
 // for the tools of a set: "@set" of the same file, or "@provider.set" of another. It has more
@@ -105,7 +105,7 @@ var tables = struct {
 
 // ProviderNamed returns the provider with the given name.
 func ProviderNamed(name string) (Provider, bool) {
-	if _, err := models.Open(fileOf(name)); err != nil {
+	if _, err := tableFiles.Open(fileOf(name)); err != nil {
 		return Provider{}, false
 	}
 	tables.mu.Lock()
@@ -121,7 +121,7 @@ func (all tableSet) table(name string) *table {
 	if t := all[name]; t != nil {
 		return t
 	}
-	text, err := models.ReadFile(fileOf(name))
+	text, err := tableFiles.ReadFile(fileOf(name))
 	if err != nil {
 		panic(err)
 	}
