@@ -349,14 +349,12 @@ func (l *httpLink) handleMessage(p *post, raw []byte) error {
 
 // handleErrorStatus handles an error status, the body of which may be an error response.
 func (l *httpLink) handleErrorStatus(p *post, resp *http.Response, inSession bool) error {
-	status := resp.StatusCode
-	if status == http.StatusNotFound && inSession {
-		return errSessionLost
-	}
-	body := readHead(resp)
+	status, body := resp.StatusCode, readHead(resp)
 	m := l.errorIn(body)
 	first, own := !l.confirmed.Load(), p.isAnswer(m.ID)
 	switch {
+	case status == http.StatusNotFound && inSession && (!own || aboutSession(m.Error)):
+		return errSessionLost
 	case status == http.StatusUnauthorized, status == http.StatusForbidden && first && !own: // later, 403 concerns one request only
 		return l.denied(resp, body)
 	case own:
@@ -381,8 +379,8 @@ func (l *httpLink) errorIn(body []byte) jsonrpc.Message {
 	return jsonrpc.Message{}
 }
 
-// aboutSession recognizes the error "No valid session ID provided", which the reference servers
-// send with status 400 instead of 404 after a restart.
+// aboutSession recognizes the errors "Session not found" and "No valid session ID provided". The
+// reference servers send the latter with status 400 instead of 404 after a restart.
 func aboutSession(object []byte) bool {
 	return bytes.Contains(bytes.ToLower([]byte(jsonrpc.Text(object, "message"))), []byte("session"))
 }

@@ -125,7 +125,8 @@ func TestAnswers(t *testing.T) {
 			emit(w, `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"`+id+`"}}`+"\n\ndata: "+result(id+".0")+"\n\n")
 		}, "{}", []string{"heard notifications/progress"}},
 		{"error with status 400", func(w http.ResponseWriter, id string) { reply(w, 400, "application/json", rpcError(id)) }, failed, nil},
-		{"error with status 404", func(w http.ResponseWriter, id string) { reply(w, 500, "application/json", rpcError(id)) }, failed, nil},
+		{"error with status 404, in its session", func(w http.ResponseWriter, id string) { reply(w, 404, "application/json", rpcError(id)) }, failed, nil},
+		{"error with status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "application/json", rpcError(id)) }, failed, nil},
 
 		{"status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "text/plain", "out of\n  order") },
 			"status 500 Internal Server Error: out of order", nil},
@@ -497,12 +498,18 @@ func TestSessionHeaders(t *testing.T) {
 // If the server no longer knows the session, a new one is opened, and the call, which certainly
 // did not run, is sent again.
 func TestSessionLost(t *testing.T) {
-	for name, forget := range map[string]func(w http.ResponseWriter){
-		"404": func(w http.ResponseWriter) { w.WriteHeader(404) },
-		"404 with an error": func(w http.ResponseWriter) {
+	for name, forget := range map[string]func(w http.ResponseWriter, id string){
+		"404": func(w http.ResponseWriter, _ string) { w.WriteHeader(404) },
+		"404 with an error": func(w http.ResponseWriter, _ string) {
 			reply(w, 404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
 		},
-		"400": func(w http.ResponseWriter) {
+		"404 with an error for another id": func(w http.ResponseWriter, id string) {
+			reply(w, 404, "application/json", `{"jsonrpc":"2.0","id":1`+id+`,"error":{"code":-32000,"message":"gone"}}`)
+		},
+		"404 with an error for the request, about its session": func(w http.ResponseWriter, id string) {
+			reply(w, 404, "application/json", `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32001,"message":"Unknown session"}}`)
+		},
+		"400": func(w http.ResponseWriter, _ string) {
 			reply(w, 400, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`)
 		},
 	} {
@@ -511,7 +518,7 @@ func TestSessionLost(t *testing.T) {
 				var calls atomic.Int32
 				s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) {
 					if calls.Add(1) == 1 {
-						forget(w)
+						forget(w, id)
 						return
 					}
 					replyJSON(w, result(id))
