@@ -188,6 +188,11 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 		life, cancel := context.WithCancelCause(parent)
 		defer cancel(nil)
 		p := &post{outgoing: m, cancel: cancel}
+		if m.id != 0 {
+			life = httptrace.WithClientTrace(life, &httptrace.ClientTrace{
+				GotConn: func(httptrace.GotConnInfo) { p.maybeSent.Store(true) },
+			})
+		}
 		p.release = context.AfterFunc(ctx, func() {
 			if m.id != 0 && m.header == nil && !m.isolated { // a notification cancels the request, and the server may end its response
 				_ = sleep(life, streamLinger)
@@ -195,11 +200,6 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 			cancel(context.Cause(ctx))
 		})
 		defer p.release()
-		if m.id != 0 {
-			life = httptrace.WithClientTrace(life, &httptrace.ClientTrace{
-				GotConn: func(httptrace.GotConnInfo) { p.maybeSent.Store(true) },
-			})
-		}
 		if err := l.exchange(life, p); err != nil && !p.answered {
 			l.failPost(life, p, err)
 		}
