@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,6 +153,48 @@ func TestQuestionStopsTimeout(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if err := <-outcome; err != ErrTimeout {
 			t.Errorf("without an answer: got %v, want %v", err, ErrTimeout)
+		}
+	})
+}
+
+// A question on the stream of one request suspends the timeout of that request alone.
+func TestQuestionStopsItsOwnTimeout(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		asks := true
+		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, _ string) {
+			if asks {
+				emit(w, `data: {"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`+"\n\n")
+			}
+			<-r.Context().Done()
+		}}, Spec{})
+		v.AwaitOffer(t.Context())
+		call := func() (outcome chan error) {
+			outcome = make(chan error, 1)
+			req := &Request{
+				Method: "tools/call", Params: []byte(`{"name":"work"}`), Timeout: time.Second,
+				Ask: func(ctx context.Context, _ string, _ []byte) ([]byte, *jsonrpc.Error) {
+					<-ctx.Done()
+					return nil, &jsonrpc.Error{}
+				},
+			}
+			v.Send(t.Context(), v.Turn(), req, func(_ Answer, err error) { outcome <- err })
+			synctest.Wait()
+			return outcome
+		}
+		asking := call()
+		asks = false
+		other := call()
+		time.Sleep(2 * time.Second)
+		select {
+		case err := <-other:
+			if err != ErrTimeout {
+				t.Errorf("got %v", err)
+			}
+		default:
+			t.Error("the other request has no timeout")
+		}
+		if len(asking) > 0 {
+			t.Errorf("the one that asks: got %v", <-asking)
 		}
 	})
 }

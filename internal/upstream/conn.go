@@ -63,7 +63,7 @@ func newConn(in *instance) *conn {
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.requests.waiting, c.requests.late = make(map[int64]*pending), make(map[int64]func())
 	c.requests.tasks = make(map[int64]func([]byte))
-	c.questions.c, c.questions.replies, c.questions.open = c, make(chan struct{}, maxReplies), make(map[string]context.CancelFunc)
+	c.questions.c, c.questions.replies, c.questions.open = c, make(chan struct{}, maxReplies), make(map[string]question)
 	return c
 }
 

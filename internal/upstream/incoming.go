@@ -290,7 +290,13 @@ type questions struct {
 	replies chan struct{} // holds an element for each reply that is being delivered; capacity maxReplies
 
 	mu   sync.Mutex
-	open map[string]context.CancelFunc // raw id → cancels the request; until its reply is sent
+	open map[string]question // raw id → the request; until its reply is sent
+}
+
+// question is an unanswered request of the server.
+type question struct {
+	cancel context.CancelFunc
+	p      *pending // our request that it came with, on its response stream; nil if it may be about any
 }
 
 // accept answers a request of the server on a new goroutine. p is our request that it came
@@ -311,7 +317,7 @@ func (q *questions) accept(m jsonrpc.Message, p *pending) {
 		defer cancel()
 		q.answer(ctx, m, ask)
 	}
-	if !q.add(string(m.ID), cancel) || !q.c.spawn(answer) {
+	if !q.add(string(m.ID), question{cancel, p}) || !q.c.spawn(answer) {
 		cancel()
 	}
 }
@@ -341,13 +347,13 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 }
 
 // add registers a request. It returns false if the id is in use or the limit is reached.
-func (q *questions) add(id string, cancel context.CancelFunc) bool {
+func (q *questions) add(id string, asked question) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.open[id] != nil || len(q.open) >= maxQuestions {
+	if _, used := q.open[id]; used || len(q.open) >= maxQuestions {
 		return false
 	}
-	q.open[id] = cancel
+	q.open[id] = asked
 	return true
 }
 
@@ -355,16 +361,21 @@ func (q *questions) add(id string, cancel context.CancelFunc) bool {
 func (q *questions) cancel(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	cancel := q.open[id]
-	if cancel != nil {
-		cancel()
+	asked, found := q.open[id]
+	if found {
+		asked.cancel()
 	}
-	return cancel != nil
+	return found
 }
 
-// waiting reports whether the server is waiting for a reply.
-func (q *questions) waiting() bool {
+// waiting reports whether the server is waiting for a reply that its answer to p may depend on.
+func (q *questions) waiting(p *pending) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.open) > 0
+	for _, asked := range q.open {
+		if asked.p == nil || asked.p == p {
+			return true
+		}
+	}
+	return false
 }

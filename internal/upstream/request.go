@@ -331,7 +331,7 @@ func (p *pending) giveUp(why error) {
 func (p *pending) expired() {
 	switch {
 	case !p.wasSent():
-	case p.c.questions.waiting():
+	case p.c.questions.waiting(p):
 		p.timer.Reset(p.req.Timeout)
 	default:
 		p.giveUp(ErrTimeout)
