@@ -298,11 +298,13 @@ func (u *Upstream) Health() Health {
 	defer u.mu.Unlock()
 	rank := map[string]int{"idle": 0, "down": 1, "starting": 2, "ready": 3}
 	for in := range u.instances {
-		at := in.state.Load()
+		at := *in.state.Load()
 		state := "starting"
 		if at.down != nil {
 			state = "down"
-		} else if at.live != nil {
+		} else if at.live == nil {
+			at.unread = nil // by a connection that has ended
+		} else {
 			state = "ready"
 			if p, ok := at.live.link.(*process); ok {
 				out.Processes = append(out.Processes, p.leader.Pid)

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -127,6 +128,37 @@ func TestListsThatFail(t *testing.T) {
 		heard.want(t, "stored 1 tools")
 		if got := u.Health(); got.State != "ready" || got.Error != "" {
 			t.Errorf("after they were read: got %+v", got)
+		}
+	})
+}
+
+// The status of an upstream that starts again says why, whatever was wrong with its list of tools.
+func TestHealthOfAnotherStart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := &lister{site: &site{t: t}, tools: func(w http.ResponseWriter, _ *http.Request, _ string, _ int32) {
+			w.WriteHeader(http.StatusInternalServerError)
+		}}
+		var lost atomic.Bool
+		u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case !lost.Load():
+				s.ServeHTTP(w, r)
+			case r.Header.Get("Mcp-Session-Id") != "":
+				w.WriteHeader(http.StatusNotFound)
+			default:
+				readMessage(t, r)
+				<-r.Context().Done()
+			}
+		}), Spec{StartTimeout: time.Minute}, Options{})
+		l := u.Attach(revision.Client{}, Listener{})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		lost.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, _ = callEcho(ctx, l)
+		if got := u.Health(); got.State != "starting" || !strings.Contains(got.Error, "session lost") {
+			t.Errorf("got %+v", got)
 		}
 	})
 }
