@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -312,6 +313,26 @@ func TestTaskListIsWhole(t *testing.T) {
 	}
 	if code, _ := c.refused("tasks/list", `{"cursor":"second"}`); code != jsonrpc.CodeInvalidParams {
 		t.Errorf("a page of one server: got code %d", code)
+	}
+}
+
+// tasks/list has a limited number of bytes from each server: one that ignores the cursor would fill the
+// memory.
+func TestTaskListIsBounded(t *testing.T) {
+	var pages atomic.Int32
+	_, a := remote(t, mcptest.Options{Name: "a", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+		if m.Method != "tasks/list" {
+			return nil
+		}
+		return fmt.Appendf(nil, `{"tasks":[{"taskId":"1","statusMessage":"%s"}],"nextCursor":"%d"}`, strings.Repeat("x", 1<<20), pages.Add(1))
+	}})
+	_, b := remote(t, mcptest.Options{Name: "b"})
+	c := connect(t, start(t, options(a, b)), handshake)
+	c.tools()
+	c.request("tools/call", `{"name":"b__echo","arguments":{},"task":{"ttl":1000}}`)
+	got := c.request("tasks/list", "")
+	if n := strings.Count(got, `"taskId":"1"`); n != 4 || pages.Load() != 4 || !strings.HasSuffix(got, `,{"taskId":"b-0"}]}`) {
+		t.Errorf("got %d tasks of %d pages, and at last %s", n, pages.Load(), got[len(got)-20:])
 	}
 }
 

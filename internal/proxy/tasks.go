@@ -138,8 +138,11 @@ func taskID(result []byte) (id string, ok bool) {
 	return jsonrpc.String(jsonrpc.Get(result, "taskId"))
 }
 
-// maxTaskPages is of how many pages a server's list of tasks is read.
-const maxTaskPages = 100
+// Bounds of the list of tasks that is read from one server.
+const (
+	maxTaskPages = 100
+	maxTaskBytes = 4 << 20 // after the page that exceeds it, no further one is read
+)
 
 // serveTaskList serves tasks/list with the tasks of all servers. It fails if every server failed.
 func serveTaskList(x *request) outcome {
@@ -152,7 +155,7 @@ func serveTaskList(x *request) outcome {
 	listed := false
 	running := func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") } // a server that is starting has no task yet
 	for _, l := range filterLeases(x.s.leases.current(), running) {
-		c, cursor := newCall(x, l, nil), []byte(nil)
+		c, cursor, size := newCall(x, l, nil), []byte(nil), 0
 		for range maxTaskPages {
 			o := callUpstream(x, c)
 			if o.err != nil || o.answer.Error != nil {
@@ -162,7 +165,8 @@ func serveTaskList(x *request) outcome {
 			listed = true
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
 			next := jsonrpc.Get(o.answer.Result, "nextCursor")
-			if next == nil || string(next) == "null" || bytes.Equal(next, cursor) {
+			size += len(o.answer.Result)
+			if next == nil || string(next) == "null" || bytes.Equal(next, cursor) || size > maxTaskBytes {
 				break
 			}
 			c, cursor = newCall(x, l, nil), next
