@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -314,4 +316,38 @@ func (c *caller) asked() (n int) {
 		}
 	}
 	return n
+}
+
+// The time that a call waits for its user is not recorded as a latency of its tool.
+func TestLatencyWithoutItsUser(t *testing.T) {
+	t.Parallel()
+	_, web := remote(t, mcptest.Options{Name: "one"})
+	for transport, up := range map[string]proxy.Upstream{"stdio": child(t, mcptest.Options{Name: "one"}), "http": web} {
+		for _, era := range []string{handshake, stateless} {
+			t.Run(transport+" "+era, func(t *testing.T) {
+				var mu sync.Mutex
+				took := make(map[string]float64)
+				o := options(up)
+				o.Record.OnEvent = func(e record.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Kind == record.Call {
+						took[e.Tool] = e.UpstreamMS
+					}
+				}
+				c := connect(t, start(t, o), era)
+				c.reply(accepts)
+				c.call("echo", `{}`)
+				params := toolCall("ask", `{"asks":[`+elicits+`]}`)
+				if m := c.start("tools/call", params).wait(); era == stateless {
+					c.accepted(params, m)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if ms, answered := took["ask"]; !answered || ms != 0 || took["echo"] == 0 {
+					t.Errorf("got %v", took)
+				}
+			})
+		}
+	}
 }

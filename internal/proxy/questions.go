@@ -189,7 +189,8 @@ func (c *questions) add(q *question) *jsonrpc.Error {
 
 // pauseLocked pauses the call that waits for the reply to q, as the client may call the same host before
 // it replies. Of a question that may belong to several calls, it is any that is not paused: only their
-// number counts. A request for the roots is answered without a call.
+// number counts, but the latency of each may be its user's. A request for the roots is answered without a
+// call.
 func (c *questions) pauseLocked(q *question) {
 	if q.lease == nil || q.Method == "roots/list" {
 		return
@@ -197,6 +198,11 @@ func (c *questions) pauseLocked(q *question) {
 	calls := []*upstreamCall{q.call}
 	if q.call == nil {
 		calls, _ = c.s.requests.at(q.lease.Lease)
+	}
+	for _, call := range calls {
+		if call.observed != nil {
+			call.observed.asked.Store(true)
+		}
 	}
 	for _, call := range calls {
 		if slot := call.slot.Load(); slot != nil && (q.call != nil || !slot.Paused()) {

@@ -91,6 +91,7 @@ type observation struct {
 	number   call.Number
 	run      speculate.Run       // at its upstream
 	requests atomic.Int32        // requests sent upstream
+	asked    atomic.Bool         // its client was asked meanwhile, so its latency says nothing about its tool
 	recorded bool                // its end has been recorded
 	trace    speculate.Trace     // trace context sent upstream; zero if there is none
 	endSpan  func(*record.Event) // ends its span in a trace; nil if there is none
@@ -182,10 +183,10 @@ func (c *upstreamCall) observeReturned(err error, limited bool) {
 	switch {
 	case o == nil:
 		return
-	case err == nil:
+	case err == nil && !o.asked.Load():
 		scheduler.Answered(&o.run, now)
 	default:
-		scheduler.Abandoned(&o.run, !unavailable(err), now)
+		scheduler.Abandoned(&o.run, err != nil && !unavailable(err), now)
 	}
 	if limited && o.forWorker() != nil && o.call.Claim == nil {
 		scheduler.Limited(c.class.host, false, now)

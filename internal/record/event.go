@@ -66,7 +66,7 @@ type Event struct {
 	Class      string          `json:"class,omitempty"`                // side effect class of this call
 	ResultHash string          `json:"result_hash,omitempty" span:"-"` // keyed like ArgsHash
 	LatencyMS  float64         `json:"latency_ms,omitempty" span:"-"`  // duration of a call from arrival to answer, of a prefetch's fetch, or of a whole plan
-	UpstreamMS float64         `json:"upstream_ms,omitempty"`          // duration of the call's own fetch; zero if there was none, or it was not answered
+	UpstreamMS float64         `json:"upstream_ms,omitempty"`          // duration of the call's own fetch; zero if there was none, it was not answered, or the client was asked meanwhile
 	Bytes      int64           `json:"bytes,omitempty"`                // size of the upstream's result
 	Tokens     int64           `json:"tokens,omitempty"`               // estimated from the bytes
 	IsError    bool            `json:"is_error,omitempty"`             // the answer is an error, or has isError set

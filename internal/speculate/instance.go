@@ -52,7 +52,7 @@ func (r *Run) SentAt() time.Time {
 	return time.Time{}
 }
 
-// Took returns how long the call took; 0 if it was not answered.
+// Took returns how long the call took; 0 if it was not answered, or abandoned.
 func (r *Run) Took() time.Duration { return time.Duration(r.took.Load()) }
 
 // Unloaded returns a lower bound of the call's latency without other calls; 0 if it is unknown.
@@ -107,8 +107,8 @@ func (i *instance) unloaded(r *Run, now time.Time) time.Duration {
 	return now.Sub(later(r.began, r.otherEnded))
 }
 
-// Abandoned records that the call was cancelled or timed out, or has failed. Unless stillRunning is
-// false, the instance may continue to run it.
+// Abandoned records that the call was cancelled or timed out, or has failed, or that its latency says
+// nothing. Unless stillRunning is false, the instance may continue to run it.
 func (d *Scheduler) Abandoned(r *Run, stillRunning bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
