@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,6 +144,24 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 	refused(c, "subscriptions/listen", listen(2, long))
 	refused(c, "subscriptions/listen", listen(100_000, ""))
+}
+
+// What a subscription allocates does not grow with the number of those before it.
+func TestSubscriptionsAreNotCopied(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "n"})
+	c := connect(t, start(t, options(up)), handshake)
+	const before, measured = 6000, 100
+	var first, last runtime.MemStats
+	for i := range before + measured {
+		if i == before {
+			runtime.ReadMemStats(&first)
+		}
+		c.request("resources/subscribe", fmt.Sprintf(`{"uri":"n://%d"}`, i))
+	}
+	runtime.ReadMemStats(&last)
+	if each := (last.TotalAlloc - first.TotalAlloc) / measured; each > 80<<10 {
+		t.Errorf("after %d subscriptions, each further one allocates %d bytes", before, each)
+	}
 }
 
 func checkSubscription(t *testing.T, m jsonrpc.Message, listen pending) {

@@ -35,8 +35,10 @@ const (
 // checkLocked returns an error if the session's subscriptions and further ones exceed their maximum.
 func (s *subscriptions) checkLocked(further ...string) error {
 	size := 0
-	for _, uri := range append(s.urisLocked(), further...) {
-		size += len(uri) + subscriptionSize
+	for _, l := range append(s.open, &listener{uris: further}) {
+		for _, uri := range l.uris {
+			size += len(uri) + subscriptionSize
+		}
 	}
 	if size > maxSubscribed {
 		return fmt.Errorf("too many subscriptions to resources: they take more than %d MiB; end others first", maxSubscribed>>20)
