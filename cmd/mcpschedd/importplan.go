@@ -15,6 +15,7 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/valuemodel"
 )
@@ -259,8 +260,7 @@ func (p *importPlan) prefixed() bool {
 			enabled++
 		}
 	}
-	style := p.have.Server.NameStyle
-	return style == "always" || style != "never" && enabled != 1
+	return proxy.Prefixed(p.have.Server.NameStyle, enabled)
 }
 
 // rewrites returns the changes to clients' rules that name tools of servers that mcpschedd serves.

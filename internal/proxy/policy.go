@@ -53,10 +53,7 @@ func withDefaults(o Options) Options {
 // buildPolicy builds the policy of o. It keeps upstreams of old that have not changed, and creates
 // others with connect.
 func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstream) *policy {
-	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always"}
-	if o.NameStyle != "never" && len(o.Upstreams)+o.OtherUpstreams != 1 {
-		p.prefix = true
-	}
+	p := &policy{Options: o, loaded: time.Now(), prefix: Prefixed(o.NameStyle, len(o.Upstreams)+o.OtherUpstreams)}
 	for _, u := range o.Upstreams {
 		m := &member{Upstream: u, key: u.Spec.Name + "\x00" + u.Fingerprint}
 		if before := old.find(u.Spec.Name); before != nil && before.Fingerprint == u.Fingerprint {
@@ -68,6 +65,11 @@ func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstre
 	}
 	p.own = newOwnTools(p)
 	return p
+}
+
+// Prefixed reports whether the tools of that many upstreams are listed as NAME__TOOL.
+func Prefixed(nameStyle string, upstreams int) bool {
+	return nameStyle == "always" || nameStyle != "never" && upstreams != 1
 }
 
 // find returns the named upstream, or nil.
