@@ -30,7 +30,9 @@ type foe struct {
 // visit is a tools/call as the server received it.
 type visit struct {
 	ctx        context.Context // done when the response is not wanted any more
+	cancel     context.CancelFunc
 	session    string
+	id         string // raw, of the request
 	tool       string
 	arguments  string
 	early      bool // marked as a prefetch
@@ -114,6 +116,9 @@ func (f *foe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	m, err := jsonrpc.Parse(body)
+	if err == nil && m.Method == "notifications/cancelled" {
+		f.cancelled(r.Header.Get("Mcp-Session-Id"), string(jsonrpc.Get(m.Params, "requestId")))
+	}
 	if r.Method != http.MethodPost || err != nil || tool(m) == "" {
 		f.rest.ServeHTTP(w, r)
 		return
@@ -149,8 +154,9 @@ func (f *foe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *foe) arrives(r *http.Request, m jsonrpc.Message) *visit {
 	purpose, _ := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(m.Params, "_meta"), "mcpschedd/purpose"))
+	ctx, cancel := context.WithCancel(r.Context())
 	v := &visit{
-		ctx: r.Context(), session: r.Header.Get("Mcp-Session-Id"), tool: tool(m),
+		ctx: ctx, cancel: cancel, session: r.Header.Get("Mcp-Session-Id"), id: string(m.ID), tool: tool(m),
 		arguments: string(jsonrpc.Get(m.Params, "arguments")), early: purpose == "prefetch", came: time.Now(),
 	}
 	f.mu.Lock()
@@ -165,6 +171,17 @@ func (f *foe) arrives(r *http.Request, m jsonrpc.Message) *visit {
 		}
 	}
 	return v
+}
+
+// cancelled ends the wait of a visit whose request was cancelled.
+func (f *foe) cancelled(session, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, v := range f.open {
+		if v.session == session && v.id == id {
+			v.cancel()
+		}
+	}
 }
 
 func (f *foe) leaves(v *visit) {
