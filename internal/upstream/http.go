@@ -194,7 +194,7 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 			})
 		}
 		p.release = context.AfterFunc(ctx, func() {
-			if m.id != 0 && m.header == nil && !m.isolated { // a notification cancels the request, and the server may end its response
+			if p.maybeSent.Load() && m.header == nil && !m.isolated { // a notification cancels the request, and the server may end its response
 				_ = sleep(life, streamLinger)
 			}
 			cancel(context.Cause(ctx))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -98,6 +99,31 @@ func TestCancelledExchangeLingers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request that is cancelled before it has a connection is not sent.
+func TestCancelledBeforeItsConnection(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) {
+			t.Error("the request was sent")
+			replyJSON(w, result(id))
+		}}, Spec{})
+		v.AwaitOffer(t.Context())
+		synctest.Wait()
+		transport := v.in.up.client.Transport.(*http.Transport)
+		transport.CloseIdleConnections()
+		dial := transport.DialContext
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			time.Sleep(streamLinger / 2)
+			return dial(ctx, network, address)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), streamLinger/4)
+		defer cancel()
+		if got := v.work(ctx); got != context.DeadlineExceeded.Error() {
+			t.Errorf("got %s", got)
+		}
+		time.Sleep(streamLinger)
+	})
 }
 
 // An answer that arrives before the cancellation is not late, and no cancellation is sent.
