@@ -143,6 +143,11 @@ func TestQuestionStopsTimeout(t *testing.T) {
 		if len(outcome) > 0 {
 			t.Fatalf("while the client is asked: got %v", <-outcome)
 		}
+		later := start() // the question came before it
+		time.Sleep(2 * time.Second)
+		if len(later) == 0 || <-later != ErrTimeout {
+			t.Error("a request that was sent after the question has no timeout")
+		}
 		close(answer)
 		synctest.Wait()
 		p.Answer((<-p.Calls).ID, []byte(`{}`))
@@ -197,6 +202,40 @@ func TestQuestionStopsItsOwnTimeout(t *testing.T) {
 			t.Errorf("the one that asks: got %v", <-asking)
 		}
 	})
+}
+
+// A question on the stream of a request that has failed or was cancelled is withdrawn.
+func TestQuestionOfAFailedRequest(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, _ string) {
+				emit(w, `data: {"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`+"\n\n")
+				if cut {
+					time.Sleep(time.Second)
+					return
+				}
+				<-r.Context().Done()
+			}}, Spec{})
+			v.AwaitOffer(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			withdrawn := make(chan struct{})
+			_, err := v.Call(ctx, v.Turn(), &Request{
+				Method: "tools/call", Params: []byte(`{"name":"work"}`),
+				Ask: func(ctx context.Context, _ string, _ []byte) ([]byte, *jsonrpc.Error) {
+					<-ctx.Done()
+					close(withdrawn)
+					return nil, &jsonrpc.Error{}
+				},
+			})
+			synctest.Wait()
+			select {
+			case <-withdrawn:
+			default:
+				t.Errorf("after %v the question is still open", err)
+			}
+		})
+	}
 }
 
 // A reply that a server does not accept is dropped after a while, so that others can be sent.

@@ -218,6 +218,13 @@ func (r *requests) add(p *pending) bool {
 	return true
 }
 
+// latest returns the highest id so far.
+func (r *requests) latest() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.newest
+}
+
 // find returns the pending request with this id, or nil.
 func (r *requests) find(id int64) *pending {
 	r.mu.Lock()

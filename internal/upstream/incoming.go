@@ -296,7 +296,8 @@ type questions struct {
 // question is an unanswered request of the server.
 type question struct {
 	cancel context.CancelFunc
-	p      *pending // our request that it came with, on its response stream; nil if it may be about any
+	p      *pending // our request that it came with, on its response stream; nil if it may be about several
+	newest int64    // id of our newest request then; it cannot be about a later one
 }
 
 // accept answers a request of the server on a new goroutine. p is our request that it came
@@ -317,7 +318,7 @@ func (q *questions) accept(m jsonrpc.Message, p *pending) {
 		defer cancel()
 		q.answer(ctx, m, ask)
 	}
-	if !q.add(string(m.ID), question{cancel, p}) || !q.c.spawn(answer) {
+	if !q.add(string(m.ID), question{cancel, p, q.c.requests.latest()}) || !q.c.spawn(answer) {
 		cancel()
 	}
 }
@@ -373,9 +374,20 @@ func (q *questions) waiting(p *pending) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, asked := range q.open {
-		if asked.p == nil || asked.p == p {
+		if asked.p == p || asked.p == nil && p.id <= asked.newest {
 			return true
 		}
 	}
 	return false
+}
+
+// withdraw cancels the server's requests that came with p, which has failed.
+func (q *questions) withdraw(p *pending) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, asked := range q.open {
+		if asked.p == p {
+			asked.cancel()
+		}
+	}
 }

@@ -351,6 +351,7 @@ func (p *pending) finish(m jsonrpc.Message, err error) {
 		a.Limited, a.RetryAfter = true, *after
 	}
 	if err != nil {
+		p.c.questions.withdraw(p)
 		go p.retryOrFail(a, err)
 		return
 	}
