@@ -128,6 +128,12 @@ func TestAnswers(t *testing.T) {
 		{"error with status 404, in its session", func(w http.ResponseWriter, id string) { reply(w, 404, "application/json", rpcError(id)) }, failed, nil},
 		{"error with status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "application/json", rpcError(id)) }, failed, nil},
 
+		{"error without a message", func(w http.ResponseWriter, id string) {
+			replyJSON(w, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-1}}`)
+		}, `its error has no number as its code, or no text as its message: {"code":-1}`, nil},
+		{"error with a text as its code", func(w http.ResponseWriter, id string) {
+			replyJSON(w, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":"EFAIL","message":"x"}}`)
+		}, `its error has no number as its code, or no text as its message: {"code":"EFAIL","message":"x"}`, nil},
 		{"status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "text/plain", "out of\n  order") },
 			"status 500 Internal Server Error: out of order", nil},
 		{"status 500 without end", func(w http.ResponseWriter, id string) {

@@ -153,10 +153,20 @@ func (c *conn) response(m jsonrpc.Message) {
 		return
 	}
 	var err error
-	if m.Error == nil && m.Result[0] != '{' {
+	switch {
+	case m.Error == nil && m.Result[0] != '{':
 		err = errors.New("its result is not an object")
+	case m.Error != nil && p.lease != nil && !readable(m.Error):
+		err = fmt.Errorf("its error has no number as its code, or no text as its message: %s", c.in.up.mask.Head(m.Error, invalidShown))
 	}
 	p.finish(m, err)
+}
+
+// readable reports whether clients can read an error: the reference clients drop any other, and wait on.
+func readable(object []byte) bool {
+	_, text := jsonrpc.String(jsonrpc.Get(object, "message"))
+	_, err := strconv.ParseFloat(string(jsonrpc.Get(object, "code")), 64)
+	return text && err == nil
 }
 
 // progress passes a progress notification to the request that has its token as id, or to the task
