@@ -284,7 +284,7 @@ func (l *httpLink) exchange(ctx context.Context, p *post) error {
 		return nil
 	case kind == "text/event-stream":
 		return l.readStream(ctx, p, resp.Body, p.header == nil && !revision.Stateless(version))
-	case kind == "application/json":
+	case strings.HasPrefix(kind, "application/json"): // also application/json-rpc, as for the reference clients
 		return l.readJSON(p, resp)
 	default:
 		return l.badResponse(resp, fmt.Sprintf("no answer, content type %q", kind), readHead(resp))

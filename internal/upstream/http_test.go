@@ -99,6 +99,7 @@ func TestAnswers(t *testing.T) {
 			w.(http.Flusher).Flush()
 			_, _ = io.WriteString(w, result(id)[10:])
 		}, "{}", nil},
+		{"JSON-RPC", func(w http.ResponseWriter, id string) { reply(w, 200, "application/json-rpc", result(id)) }, "{}", nil},
 		{"pretty-printed JSON", func(w http.ResponseWriter, id string) {
 			replyJSON(w, "\n{\r\n  \"jsonrpc\": \"2.0\",\n  \"id\": "+id+",\n  \"result\": {\n\"a\": 1}\n}\n")
 		}, `{ "a": 1}`, nil},
