@@ -54,6 +54,10 @@ func (all *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
 		refuse(w, http.StatusUnsupportedMediaType, nil, refusal("Content-Type: want application/json"))
 		return nil, false
 	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		refuse(w, http.StatusUnsupportedMediaType, nil, refusal("Content-Encoding: want none, have "+coding))
+		return nil, false
+	}
 	b := &body{all: all, in: http.MaxBytesReader(w, r.Body, all.maxSize), held: bodyCost}
 	all.held.Add(bodyCost)
 	var buffer bytes.Buffer

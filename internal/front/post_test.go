@@ -25,6 +25,7 @@ func TestPostRefused(t *testing.T) {
 		code   int
 	}{
 		{name: "type", body: ping, header: []string{"Content-Type", "text/plain"}, want: 415, code: -32600},
+		{name: "compressed", body: ping, header: []string{"Mcp-Session-Id", session, "Content-Encoding", "gzip"}, want: 415, code: -32600},
 		{name: "too large", body: `"` + large(1<<10) + `"`, want: 413, code: -32600},
 		{name: "empty", body: "", header: []string{"Content-Type", "application/json"}, want: 400, code: -32700},
 		{name: "not JSON", body: `{"jsonrpc":"2.0","id":1,`, want: 400, code: -32700},
