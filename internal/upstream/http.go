@@ -320,10 +320,11 @@ func (l *httpLink) readJSON(p *post, resp *http.Response) error {
 	return nil
 }
 
-// handleMessages handles the messages of a body or an event from the response to p.
+// handleMessages handles the messages of a body or an event from the response to p. It returns the first
+// error.
 func (l *httpLink) handleMessages(p *post, data []byte) (err error) {
 	for raw := range jsonrpc.Split(batch(bytes.TrimSpace(data))) {
-		err = errors.Join(err, l.handleMessage(p, raw))
+		err = cmp.Or(err, l.handleMessage(p, raw))
 	}
 	return err
 }

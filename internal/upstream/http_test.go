@@ -151,6 +151,8 @@ func TestAnswers(t *testing.T) {
 			"status 200 OK, " + why(`{"id":1}`) + `: {"id":1}`, []string{"garbage: " + why(`{"id":1}`)}},
 		{"another answer", func(w http.ResponseWriter, id string) { replyJSON(w, "[]") },
 			"status 200 OK, not the answer to this request: []", nil},
+		{"a batch of no messages", func(w http.ResponseWriter, id string) { replyJSON(w, "[7,8]") }, // only the first error, as there may be millions
+			"status 200 OK, " + why("7") + ": [7,8]", []string{"garbage: " + why("7"), "garbage: " + why("8")}},
 		{"cut body", func(w http.ResponseWriter, id string) {
 			hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc")
 		}, `status 200 OK, body broken off after 9 bytes: unexpected EOF: {"jsonrpc`, nil},
