@@ -424,7 +424,7 @@ func TestPlanWithdrawn(t *testing.T) {
 			{"id":"v","tool":"write","arguments":{"n":{"$ref":"g#"}}}]}`)
 		time.Sleep(3 * time.Second)
 		s.cancel()
-		time.Sleep(2 * time.Second) // a cancelled call of an HTTP session may end by itself at first
+		synctest.Wait()
 		ledger := d.foe.ledger()
 		if got, want := calls(ledger), `write{"n":1} get{"x":"hang"}`; got != want || ledger[1].ctx.Err() == nil {
 			t.Errorf("got calls %s, want %s, the last cancelled: %v", got, want, ledger[1].ctx.Err())
@@ -748,7 +748,6 @@ func TestPlanVisitorGone(t *testing.T) {
 			go d.ask(ctx, toolCall("execute_tool_plan", line(gone)))
 			time.Sleep(3 * time.Second)
 			hangUp()
-			time.Sleep(2 * time.Second) // as above
 			d.over()
 		})
 	}
