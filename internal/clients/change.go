@@ -61,7 +61,7 @@ func (r *Reader) Point(line []string) (all []Change, err error) {
 		}
 		var put []Pair
 		if !r.self[path] {
-			put = []Pair{doc.own(line)}
+			put = []Pair{doc.own(line, taken)}
 		}
 		c.Text, err = doc.edited(func(d *document) error {
 			for _, table := range d.serverTables() {
@@ -93,12 +93,20 @@ func has(servers []Server, table []string, entry string) bool {
 	return slices.ContainsFunc(servers, func(s Server) bool { return s.From.entry == entry && slices.Equal(s.From.table, table) })
 }
 
-// own returns the entry of mcpschedd for the file.
-func (d *document) own(line []string) Pair {
+// own returns the entry of mcpschedd for the file, which replaces servers. Codex passes on only the
+// variables that an entry names.
+func (d *document) own(line []string, servers []Server) Pair {
 	client, table := clientOf(d)
 	values := strings.NewReplacer("$PROGRAM", literal(line[0]), "$ARGS", literal(line[1:]), "$LINE", literal(line))
 	text := values.Replace(client.Own)
 	if d.toml {
+		var names []string
+		for _, s := range servers {
+			names = append(names, s.environment...)
+		}
+		if slices.Sort(names); names != nil {
+			text += fmt.Sprintf("env_vars = %s\n", literal(slices.Compact(names)))
+		}
 		text = fmt.Sprintf("[%s]\n%s", toml.Key(append(slices.Clip(table), ownName)), text)
 	}
 	return Pair{ownName, text}

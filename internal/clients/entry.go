@@ -83,7 +83,12 @@ func (e *entry) field(key string, value any) {
 		if name, ok := value.(string); ok {
 			block.Headers = append(block.Headers, Pair{"Authorization", "Bearer " + e.t.use(name, "")})
 		}
-	case "env_vars": // of Codex: variables to pass on; here all are
+	case "env_vars": // of Codex: names of variables to pass on, if they are set
+		for _, name := range stringsAt(value) {
+			if validVariable(name) && !slices.ContainsFunc(block.Env, func(p Pair) bool { return p.Name == name }) {
+				block.Env = append(block.Env, Pair{name, e.t.use(name, ":-")})
+			}
+		}
 	case "cwd":
 		block.Cwd = e.string(key, value, false)
 	case "envFile", "env_file":

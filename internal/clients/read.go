@@ -236,6 +236,11 @@ func (r *Reader) server(t table, name string, value any) {
 	if len(e.ignored) > 0 {
 		e.t.note("not imported: %s", strings.Join(e.ignored, ", "))
 	}
+	for _, v := range e.t.used {
+		if _, isOurs := e.server.Variables.value(v.name); !isOurs {
+			e.server.environment = append(e.server.environment, v.name)
+		}
+	}
 	r.add(*e.server)
 }
 

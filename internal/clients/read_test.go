@@ -123,12 +123,19 @@ func TestClients(t *testing.T) {
 
 func TestCodex(t *testing.T) {
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
-	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
+	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\nenv_vars = [\"A\", \"B\"]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantServer(t, r.Servers()[0], `command = "x"|args = ["a"]|env_file = "env/s.env"|timeout = "1m30s"|tools.deny = ["rm"]`, `A="b"`)
+	wantServer(t, r.Servers()[0], `command = "x"|args = ["a"]|env.B = "${B:-}"|env_file = "env/s.env"|timeout = "1m30s"|tools.deny = ["rm"]`, `A="b"`)
 	wantServer(t, r.Servers()[1], `url = "https://h.example/mcp"|headers.Authorization = "Bearer ${T}"`, "")
+	pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `env_vars = ["B", "T"]`; !strings.Contains(string(pointed[0].Text), want) { // the variables that the servers need of it
+		t.Errorf("got %s\nwant it to have %s", pointed[0].Text, want)
+	}
 }
 
 // TestStays: a server that would not work with mcpschedd stays with its client.

@@ -26,6 +26,8 @@ type Server struct {
 	Stays     string   // why it stays with the client; "" if it can be imported
 	Notes     []string // differences from the client's entry
 	New       bool     // set by the caller: the configuration does not have the upstream yet
+
+	environment []string // names of variables that its block takes from the environment of mcpschedd
 }
 
 // Origin is the position of a server's entry.
