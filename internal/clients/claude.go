@@ -142,11 +142,12 @@ func (r *Reader) Forbidden(path string) string {
 	if own == nil {
 		return ""
 	}
-	if _, table := clientOf(own); !r.self[path] && len(r.taken(path)) > 0 &&
+	client, table := clientOf(own)
+	if !r.self[path] && len(r.taken(path)) > 0 &&
 		slices.Contains(own.names(table), ownName) && !has(r.taken(path), table, ownName) {
 		return own.where(append(slices.Clip(table), ownName)...) + ": mcpschedd is another server there, which stays: give it another name first"
 	}
-	if forbids(own, ownName) {
+	if client.Name == "gemini" && forbids(own, ownName) {
 		return path + `: "mcp": {"allowed", "excluded"} does not let mcpschedd run: change it first`
 	}
 	if filepath.Base(path) != ".claude.json" {

@@ -110,6 +110,7 @@ func TestForbiddenByName(t *testing.T) {
 		`{"mcpServers": {"mcpschedd": {"url": "https://h.example/mcp"}}}`:                                                               "", // nothing is replaced
 		`{"mcpServers": {"mcpschedd": {"command": "theirs"}, "s": {"command": "x"}}}`:                                                   "",
 		`{"mcpServers": {"mcpschedd": {"url": "https://h.example/mcp"}, "s": {"command": "x"}, "ours": {"command": "/bin/mcpschedd"}}}`: "",
+		`{"mcp": {"allowed": {"type": "local", "command": ["x"]}}}`:                                                                     "", // a server of OpenCode, not a setting of Gemini CLI
 	} {
 		r := clients.NewReader(clients.Options{})
 		if err := r.Read("/a/mcp.json", []byte(text)); err != nil {
