@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,11 +17,11 @@ import (
 // attributed to a prefetch if the call is its first use (UseOf), otherwise to a repeat.
 type Tally struct {
 	mu        sync.Mutex
-	tools     map[toolKey]*Totals             // those of the zero key belong to no tool
-	dirs      *lru.Cache[string, string]      // process → working directory of its client, if known
-	processes int                             // so far
-	sessions  *lru.Cache[string, SessionInfo] // the last ones to have an event
-	begun     int                             // sessions so far
+	tools     map[toolKey]*Totals         // those of the zero key belong to no tool
+	dirs      *lru.Cache[string, string]  // process → working directory of its client, if known
+	processes int                         // so far
+	sessions  *lru.Cache[string, session] // the last ones to have an event
+	begun     int                         // sessions so far
 	config    Config
 	began     time.Time // start of the process that config belongs to
 	since     time.Time // earlier events count as if they came then
@@ -49,12 +50,17 @@ type SessionInfo struct {
 	Begin   time.Time `json:"begin,omitzero"`   // time of its first event
 }
 
+type session struct {
+	SessionInfo
+	counted bool // it has had an event that is not earlier than the tally's since
+}
+
 // NewTally returns an empty Tally.
 func NewTally() *Tally {
 	t := &Tally{tools: map[toolKey]*Totals{{}: new(Totals)}}
 	t.activity = activity{latest[Event]{limit: 400}, latest[Event]{limit: 50}, latest[Event]{limit: 50}, latest[string]{limit: 20}}
 	t.dirs, _ = lru.New[string, string](maxProcesses) // fails only for a size below 1
-	t.sessions, _ = lru.New[string, SessionInfo](maxSessions)
+	t.sessions, _ = lru.New[string, session](maxSessions)
 	return t
 }
 
@@ -119,12 +125,13 @@ func (t *Tally) observeSession(e *Event) {
 		return
 	}
 	if !known {
-		t.begun++
-		s = SessionInfo{Session: e.Session, Begin: e.At}
+		s.Session, s.Begin = e.Session, e.At
 		s.Dir, _ = t.dirs.Peek(e.Process)
 	}
-	if !known || s.Client == "" && e.Client != "" {
-		s.Client = e.Client
+	isNew := !s.counted && e.Kind != End && !e.At.Before(t.since)
+	t.begun += int(boolToInt(isNew))
+	if !known || isNew || s.Client == "" && e.Client != "" {
+		s.Client, s.counted = cmp.Or(s.Client, e.Client), s.counted || isNew
 		t.sessions.Add(s.Session, s)
 	}
 }
@@ -189,7 +196,7 @@ func (t *Tally) View(now time.Time) View {
 	for _, e := range slices.Concat(v.Timeline, v.Decisions, v.Levels) {
 		if s, known := t.sessions.Peek(e.Session); known && !shown[e.Session] {
 			shown[e.Session] = true
-			v.Sessions = append(v.Sessions, s)
+			v.Sessions = append(v.Sessions, s.SessionInfo)
 		}
 	}
 	return v

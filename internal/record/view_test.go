@@ -133,6 +133,9 @@ func TestTodayBeginsAtMidnight(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	l := record.Open(record.Options{Dir: dir, Begin: record.Event{At: now.Add(-50 * time.Hour)}, Status: func() record.Status { return record.Status{} }})
 	defer l.Close()
+	for _, session := range []string{"s", "over"} {
+		l.Add(record.Event{Kind: record.Session, Session: session, At: now.Add(-49 * time.Hour), Client: "claude 2"})
+	}
 	l.Add(record.Event{Kind: record.Call, Session: "s", Seq: 1, Upstream: "u", Tool: "t", At: now.Add(-49 * time.Hour), Disposition: record.Fetched})
 	l.Flush()
 	f := record.NewFollower(dir)
@@ -141,8 +144,8 @@ func TestTodayBeginsAtMidnight(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := v.Stats; s.Totals.Calls != calls || s.UptimeS < 0 || s.UptimeS > 24*3600+3600 {
-			t.Errorf("got %d calls in %d s, want %d in at most a day", s.Totals.Calls, s.UptimeS, calls)
+		if s := v.Stats; s.Totals.Calls != calls || s.Sessions != int(calls) || s.UptimeS < 0 || s.UptimeS > 24*3600+3600 {
+			t.Errorf("got %d calls of %d sessions in %d s, want %d of as many in at most a day", s.Totals.Calls, s.Sessions, s.UptimeS, calls)
 		}
 		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: 2, Upstream: "u", Tool: "t", At: now, Disposition: record.Fetched})
 		l.Flush()
