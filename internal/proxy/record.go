@@ -356,14 +356,16 @@ func (p *openPrefetch) complete() bool {
 	return true
 }
 
-// openPrefetches returns the tool, NAME/TOOL, of each prefetch of unknown fate.
-func (r *recorder) openPrefetches() (tools []string) {
+// openPrefetches returns what is known of each prefetch of unknown fate.
+func (r *recorder) openPrefetches() (all []record.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.open {
-		tools = append(tools, p.event.Upstream+"/"+p.event.Tool)
+		e := p.event
+		e.Sent = int(p.observed.requests.Load())
+		all = append(all, e)
 	}
-	return tools
+	return all
 }
 
 // recordChanges records prefetches, levels and harm since it was last called. If last is set, it

@@ -3,7 +3,6 @@ package record
 import (
 	"cmp"
 	"reflect"
-	"strings"
 )
 
 // add counts an event.
@@ -160,14 +159,13 @@ func (f *Figures) derive() {
 	}
 }
 
-// AddOpen adds a prefetch of each of the tools, NAME/TOOL, that has no event yet, as its fate is not known.
-func (s *Stats) AddOpen(tools ...string) {
-	one := Figures{UpstreamCalls: 1, Prefetch: PrefetchFigures{Issued: 1, Open: 1}}
-	for _, tool := range tools {
-		upstream, _, _ := strings.Cut(tool, "/")
+// AddOpen adds prefetches that are not recorded yet, as their fates are not known.
+func (s *Stats) AddOpen(prefetches ...Event) {
+	for _, e := range prefetches {
+		one := Figures{UpstreamCalls: int64(e.Sent), Prefetch: PrefetchFigures{Issued: 1, Dispatched: boolToInt(e.Sent > 0), Open: 1}}
 		sumUp(&s.Totals.Figures, &one)
-		addFigures(s.Upstreams, upstream, &one)
-		addFigures(s.Tools, tool, &one)
+		addFigures(s.Upstreams, e.Upstream, &one)
+		addFigures(s.Tools, toolKey{e.Upstream, e.Tool}.String(), &one)
 	}
 	s.derive()
 }

@@ -64,7 +64,7 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	view := func() record.View {
 		v := tally.View(time.Now())
 		if open.Load() {
-			v.Stats.AddOpen("files/read")
+			v.Stats.AddOpen(record.Event{Upstream: "files", Tool: "read", Sent: 1})
 		}
 		return v
 	}
