@@ -54,7 +54,15 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 func TestHook(t *testing.T) {
 	t.Setenv("CLAUDE_CODE_SESSION_ID", "s")
 	t.Setenv("CLAUDE_PID", "42")
-	t.Setenv("CLAUDE_PROJECT_DIR", "/project")
+	project, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(project, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CLAUDE_PROJECT_DIR", link)
 	p := place(t)
 	heard := receiveReports(t, p)
 	long := strings.Repeat("x", 1<<20)
@@ -108,7 +116,7 @@ func TestHook(t *testing.T) {
 		if c.want.Session == "" {
 			c.want.Session = "s"
 		}
-		c.want.Parent, c.want.Folder = 42, "/project"
+		c.want.Parent, c.want.Folder = 42, project
 		daemon.Hook(c.in, at(p))
 		select {
 		case got := <-heard:

@@ -98,7 +98,7 @@ type hookInput struct {
 // readReport reads a hook's input and environment. Input that cannot be read yields a report
 // with Unread set, since something may have changed all the same.
 func readReport(stdin io.Reader) *Report {
-	r := &Report{Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Folder: os.Getenv("CLAUDE_PROJECT_DIR"), Sent: time.Now().UnixMilli()}
+	r := &Report{Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Folder: realFolder(os.Getenv("CLAUDE_PROJECT_DIR")), Sent: time.Now().UnixMilli()}
 	r.Parent, _ = strconv.Atoi(os.Getenv("CLAUDE_PID")) // 0 if not set
 	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	var in hookInput
@@ -116,10 +116,7 @@ func readReport(stdin io.Reader) *Report {
 		return r
 	}
 	r.Event, r.Tool, r.Prompt = clip(in.Event, maxName), clip(in.Tool, maxName), clip(in.Prompt, maxPrompt)
-	r.Session, r.Folder = cmp.Or(clip(in.Session, maxName), r.Session), cmp.Or(r.Folder, in.Dir)
-	if real, err := filepath.EvalSymlinks(r.Folder); err == nil {
-		r.Folder = real
-	}
+	r.Session, r.Folder = cmp.Or(clip(in.Session, maxName), r.Session), cmp.Or(r.Folder, realFolder(in.Dir))
 	r.Why = clip(cmp.Or(in.Source, in.Reason), maxName)
 	if in.Background != nil {
 		r.Tasks = new(len(*in.Background))
@@ -128,6 +125,14 @@ func readReport(stdin io.Reader) *Report {
 		r.setUse(&in)
 	}
 	return r
+}
+
+// realFolder returns the path of a folder without symbolic links, as the daemon has those of clients.
+func realFolder(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil && path != "" {
+		return real
+	}
+	return path
 }
 
 // setUse sets the fields about the use of a tool.
