@@ -115,6 +115,7 @@ func TestLedger(t *testing.T) {
 		"it has ended":                   {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", true), shell(post("Bash", "1"), "make", true), stop, prompt}, true, 0},
 		"moved into the background":      {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", false), shell(post("Bash", "1"), "make", true)}, false, 0},
 		"it leaves something running":    {[]daemon.Report{prompt, shell(pre("Bash", "1"), "serve &", false), shell(post("Bash", "1"), "serve &", false), stop, prompt}, false, 0},
+		"it leaves that unannounced":     {[]daemon.Report{prompt, shell(post("Bash", "1"), "serve &", false), stop, prompt}, false, 0},
 		"an end without a beginning":     {[]daemon.Report{prompt, post("Edit", "1")}, false, 0},
 		"and in the next turn again":     {[]daemon.Report{prompt, post("Edit", "1"), prompt}, true, 0},
 		"another process took over":      {[]daemon.Report{pre("Edit", "1"), post("Edit", "1"), {Event: "PostToolUse", Tool: "Edit", Use: "0"}}, false, 0},
@@ -168,6 +169,12 @@ func TestLedgerOthers(t *testing.T) {
 	d.want(false, 0, "which goes on without its client")
 	d.hear(daemon.Report{Event: "SessionEnd", Session: "b", Why: "other"})
 	d.want(true, 0, "and has ended")
+	detached := shell(pre("Bash", "2"), "make watch &", false)
+	detached.Session, detached.Folder = "b", folder
+	d.hear(detached)
+	detached.Event = "PostToolUse"
+	d.hear(detached, daemon.Report{Event: "SessionEnd", Session: "b", Why: "other"})
+	d.want(false, 0, "beside a detached command, which no client ends")
 }
 
 // The reports of a process belong to its client, even under another session id. The same session

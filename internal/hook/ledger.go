@@ -155,7 +155,7 @@ func (l *Ledger) hearLocked(p *reporter, r *daemon.Report) {
 		}
 	case "PostToolUse", "PostToolUseFailure":
 		u := useOf(r)
-		p.background = p.background || u.background
+		p.background, p.detached = p.background || u.background, p.detached || u.detaches
 		if p.open[r.Use] != nil {
 			l.endLocked(p, r.Use)
 		} else if u.writes { // it was not reported before it began
@@ -185,7 +185,7 @@ func (l *Ledger) hearLocked(p *reporter, r *daemon.Report) {
 		}
 	case "SessionEnd":
 		p.active = false
-		if r.Why != "clear" && r.Why != "resume" { // otherwise the process continues with another session
+		if r.Why != "clear" && r.Why != "resume" && !p.detached { // otherwise the process, or its command, continues
 			l.reporters = slices.DeleteFunc(l.reporters, func(other *reporter) bool { return other == p })
 		}
 	}
