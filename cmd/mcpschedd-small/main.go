@@ -75,10 +75,7 @@ func connect(o daemon.Options) error {
 // hook is mcpschedd hook.
 func hook(args []string) {
 	daemon.Hook(os.Stdin, func() (dir, file string, err error) {
-		o, err := daemon.ParseArgs(args)
-		if err != nil {
-			return "", "", err
-		}
+		o, _ := daemon.ParseArgs(args) // flags of a later version, and those that follow them, are ignored
 		return paths.Locate(o.Config, os.Getenv)
 	})
 }

@@ -2,10 +2,14 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"mcpschedd/internal/daemon"
@@ -36,6 +40,32 @@ func TestSmallHelp(t *testing.T) {
 	out, err := exec.Command(program, daemon.Command, "--help").Output()
 	if want := "mcpschedd connect --help"; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("got %q and %v, want %q in it", out, err, want)
+	}
+}
+
+// A hook reports even if it has flags of a later version.
+func TestSmallHookOfALaterVersion(t *testing.T) {
+	program, state := filepath.Join(t.TempDir(), daemon.SmallProgram), t.TempDir()
+	copyProgram(t, program)
+	file := filepath.Join(state, "c.toml")
+	place, err := daemon.NewPlace(filepath.Join(state, daemon.Program), file)
+	if err := errors.Join(err, os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan string, 1)
+	l, err := daemon.Listen(place, daemon.ListenOptions{Log: slog.New(slog.DiscardHandler), OnReport: func(r *daemon.Report) { heard <- r.Event }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = l.Run(ctx, func() {}) })
+	defer running.Wait()
+	defer cancel()
+	cmd := exec.Command(program, daemon.HookCommand, "--config", file, "--later")
+	cmd.Env, cmd.Stdin = append(os.Environ(), "XDG_STATE_HOME="+state), strings.NewReader(`{"hook_event_name":"Stop"}`)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 || len(heard) != 1 {
+		t.Errorf("got %d reports, %q, %v; want one", len(heard), out, err)
 	}
 }
 
