@@ -307,10 +307,10 @@ func (r *relay) send(line []byte) *jsonrpc.Writer {
 		m, err := jsonrpc.Parse(raw)
 		switch {
 		case err != nil: // the daemon refuses it
-		case r.link != nil:
-			r.conversation.sent(&m)
-		case m.IsRequest():
+		case r.link == nil && m.IsRequest():
 			_ = r.client.Send(errorResponse(&m, notSent, cmp.Or(r.failure, errEnded))) // fails if the client has gone
+		default: // the next daemon may need it too
+			r.conversation.sent(&m)
 		}
 	}
 	if r.link == nil {

@@ -293,6 +293,28 @@ func TestAgainAfterABatch(t *testing.T) {
 	}
 }
 
+// A notification that the client sends while no daemon can be reached sets up the session with the
+// next one.
+func TestAgainAfterNone(t *testing.T) {
+	const hello, ready = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	s := listen(t, place(t))
+	c := connect(t, s.place)
+	d := s.next(t)
+	c.sends(hello)
+	d.expects(hello)
+	d.sends(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+	c.expects(`{"jsonrpc":"2.0","id":0,"result":{}}`)
+	s.stop()
+	for _, lines := range []string{"", ready + "\n"} {
+		c.sends(lines + `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":1,"error"`) {
+			t.Fatalf("got %q, %v; want an error", got, err)
+		}
+	}
+	d = listen(t, s.place).next(t)
+	d.expects(hello, ready)
+}
+
 // If a daemon does not answer pings while a request is open, its connection is closed and the request
 // is answered with an error; a slow or idle daemon keeps its connection. Requests after that are
 // answered as not sent. When the daemon continues, so does the client.
