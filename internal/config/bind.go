@@ -301,7 +301,7 @@ func show(v any, want reflect.Kind) string {
 		if want == reflect.Slice || want == reflect.Map || want == reflect.Struct {
 			return "a string"
 		}
-		return strconv.Quote(v[:min(len(v), 40)])
+		return fmt.Sprintf("%.40q", v)
 	case map[string]any:
 		return "a table"
 	case []any, []map[string]any:
