@@ -34,9 +34,9 @@ func Schema() []string {
 	return keys
 }
 
-// Follow is Watch with the test's own events.
-func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, changed func(*Config, error)) error {
-	r := &reloader{path: c.Path, last: c.Digest, changed: changed, rewatch: func() error { return nil }}
+// Follow is Watch with the test's own events and watches.
+func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, rewatch func() error, changed func(*Config, error)) error {
+	r := &reloader{path: c.Path, last: c.Digest, changed: changed, rewatch: rewatch}
 	return r.run(ctx, events, errs)
 }
 

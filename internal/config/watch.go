@@ -61,7 +61,9 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 			return nil
 		case <-due.C:
 			latest = time.Time{}
-			r.reload()
+			if err := r.reload(); err != nil {
+				return err
+			}
 			continue
 		case _, ok = <-events:
 		case _, ok = <-errs: // events were probably lost
@@ -76,11 +78,9 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 	}
 }
 
-// reload reads the file and reports new content.
-func (r *reloader) reload() {
-	// The watches are renewed first, so that a change after the reading causes an event.
-	// An error of rewatch is ignored, because the reading then fails too.
-	_ = r.rewatch()
+// reload reads the file and reports new content. It returns an error if later changes cause no event.
+func (r *reloader) reload() error {
+	unwatched := r.rewatch() // before the reading, so that a change after it causes an event
 	data, tuned, err := readBoth(r.path)
 	current := digest(data, tuned)
 	switch {
@@ -90,7 +90,7 @@ func (r *reloader) reload() {
 		current = digest(nil, []byte(err.Error()))
 	}
 	if current == r.last {
-		return
+		return unwatched
 	}
 	r.last = current
 	switch {
@@ -101,6 +101,7 @@ func (r *reloader) reload() {
 	default:
 		r.changed(parse(Default(), r.path, data, tuned))
 	}
+	return unwatched
 }
 
 // watchDirs watches the directory of the file and of tuned.toml, those of the files that either

@@ -222,6 +222,8 @@ type follower struct {
 	errs   chan error
 	calls  []report
 	ended  chan error
+
+	unwatched error // why the watches cannot be renewed
 }
 
 func follow(t *testing.T, ctx context.Context) *follower {
@@ -229,7 +231,7 @@ func follow(t *testing.T, ctx context.Context) *follower {
 	write(t, f.path, toml("info"))
 	c := load(t, f.path)
 	go func() {
-		f.ended <- config.Follow(ctx, c, f.events, f.errs, func(c *config.Config, err error) {
+		f.ended <- config.Follow(ctx, c, f.events, f.errs, func() error { return f.unwatched }, func(c *config.Config, err error) {
 			if err != nil {
 				f.calls = append(f.calls, report{err: err})
 				return
@@ -364,6 +366,26 @@ func TestWatchOfLostEvents(t *testing.T) {
 		f.errs <- fsnotify.ErrEventOverflow
 		if diff := cmp.Diff([]string{"warn"}, levels(f.settle())); diff != "" {
 			t.Errorf("lost events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestWatchEndsWithItsWatches: a readable file whose changes would not be noticed is an error.
+func TestWatchEndsWithItsWatches(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := follow(t, t.Context())
+		f.settle()
+		f.unwatched = errors.New("no space left on device")
+		if diff := cmp.Diff([]string{"warn"}, levels(f.write(t, toml("warn")))); diff != "" {
+			t.Errorf("the last change (-want +got):\n%s", diff)
+		}
+		select {
+		case err := <-f.ended:
+			if !errors.Is(err, f.unwatched) {
+				t.Errorf("got %v, want %v", err, f.unwatched)
+			}
+		default:
+			t.Fatal("it still waits for events")
 		}
 	})
 }
