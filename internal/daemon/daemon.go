@@ -6,7 +6,7 @@
 // environment, and then forwards lines in both directions:
 //
 //	place, err := daemon.NewPlace(stateDir, config)
-//	err = daemon.Connect(ctx, os.Stdin, os.Stdout, daemon.Options{Place: place, Start: command})
+//	err = daemon.Connect(ctx, os.Stdin, os.Stdout, daemon.Options{Place: place, Start: command, Log: log})
 //
 // The daemon's end is a [Listener]. The process that holds a lock file is the daemon; it may
 // remove a socket left behind by a crash. The protocol version is part of the names of socket
@@ -62,7 +62,7 @@ type Options struct {
 
 	Place     Place
 	Start     []string      // command line that starts a daemon; empty if none is to be started
-	Log       *slog.Logger  // for messages to the user
+	Log       *slog.Logger  // required; for messages to the user
 	PingEvery time.Duration // interval of pings while a request is open; zero means 2 s
 }
 

@@ -30,14 +30,15 @@ type Listener struct {
 	lost   error  // see whyLost
 }
 
-// socketCheck is how often the daemon looks whether its socket's file was deleted. A client that
-// finds no socket meanwhile waits longer than that for a daemon.
+// socketCheck is the interval at which the daemon checks that its socket's file was not deleted. It is
+// shorter than DefaultWait, so that a client that finds no socket is still dialling when there is one
+// again.
 const socketCheck = time.Second
 
 // ListenOptions configure a [Listener].
 type ListenOptions struct {
-	// EnvNames returns the names of the variables, beyond Base, that a client working in a
-	// folder must send.
+	// EnvNames returns the names of the variables that the configuration uses for a folder. A client
+	// that works there sends them if they are set, beyond those of Base.
 	EnvNames func(dir string) []string
 	// Has reports whether a client working in a folder may have the named upstream for its only one.
 	Has  func(only, dir string) bool
@@ -62,8 +63,8 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 	lock := flock.New(p.lock, flock.SetPermissions(0o600))
 	ctx, cancel := context.WithTimeout(context.Background(), max(o.Wait, 100*time.Millisecond))
 	defer cancel()
-	switch held, err := lock.TryLockContext(ctx, 10*time.Millisecond); {
-	case errors.Is(err, context.DeadlineExceeded) || err == nil && !held:
+	switch _, err := lock.TryLockContext(ctx, 10*time.Millisecond); {
+	case errors.Is(err, context.DeadlineExceeded):
 		return nil, ErrRunning
 	case err != nil:
 		return nil, fmt.Errorf("lock of the daemon: %w", err)
@@ -181,7 +182,7 @@ func (l *Listener) serve(ctx context.Context, conn conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	c, err := l.handshake(conn)
 	stop()
-	if errors.Is(err, io.EOF) { // Find only checks whether a daemon listens
+	if errors.Is(err, io.EOF) { // of Find, or of a client that ended during the handshake
 		return
 	}
 	if err != nil {

@@ -9,12 +9,13 @@ import (
 )
 
 // LogFile is a log that several processes append to. It is opened anew for each line, as lines are
-// few. A line that cannot be written is lost, because a log must not stop the process.
+// few. A line that cannot be written is lost, because a log must not stop the process. If two processes
+// rename it at the same moment, the lines of the larger file are lost.
 type LogFile struct {
 	Path string
 	Max  int64 // size (bytes) at which it is renamed to Path.1, replacing the previous one; 0 means never
 
-	mu sync.Mutex // held while writing a line, so that the file is renamed once
+	mu sync.Mutex // held while writing a line, so that this process renames the file once
 }
 
 // Names of logs in a state folder.

@@ -29,7 +29,7 @@ func NewPlace(stateDir, config string) (Place, error) {
 	return p, err
 }
 
-// Find returns the place, and whether a daemon listens there. It creates nothing.
+// Find returns the place if a daemon listens there. It creates nothing.
 func Find(stateDir, config string) (p Place, runs bool) {
 	p = placeOf(stateDir, config)
 	conn, err := dial(p)

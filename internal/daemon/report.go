@@ -30,8 +30,8 @@ type Report struct {
 	Prompt string `json:"prompt,omitempty"`
 	Why    string `json:"why,omitempty"` // why a session started or ended
 
-	Sent   int64  `json:"sent"`             // milliseconds since 1970
-	Unread string `json:"unread,omitempty"` // error of reading the event, of which then only the session is known
+	Sent   int64  `json:"sent"`             // when the hook began, before it read its input; milliseconds since 1970
+	Unread string `json:"unread,omitempty"` // error of reading the event: only Session, Parent and Folder are known then, from the environment
 }
 
 // HookTimeout is how long Hook waits for the daemon to acknowledge a report. A report that is
