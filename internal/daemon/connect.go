@@ -158,7 +158,7 @@ func (r *relay) run(ctx context.Context, l *link) {
 		} else {
 			retry.Reset()
 		}
-		for l = nil; l == nil; wait = retry.NextBackOff() {
+		for l = nil; l == nil; {
 			if !r.reconnects(wait) {
 				return
 			}
@@ -170,6 +170,7 @@ func (r *relay) run(ctx context.Context, l *link) {
 			var err error
 			if l, err = r.dial(ctx); err != nil {
 				r.fail(err)
+				wait = retry.NextBackOff()
 			}
 		}
 	}
@@ -288,7 +289,6 @@ func (r *relay) readClient(ctx context.Context, in io.Reader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inputEnded = true
-	r.changed.Broadcast()
 	if r.link != nil {
 		go r.link.endInput()
 	}
