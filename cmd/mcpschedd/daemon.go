@@ -146,7 +146,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		}
 	}()
 	r.srv.Prepare(c.Only)
-	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, Again: c.Reconnected}
+	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, ServedBefore: c.ServedBefore}
 	begun := func(prompted func(string)) {
 		reporting.Prompted = prompted
 		d.hooks.Enter(reporting)

@@ -88,7 +88,7 @@ type relay struct {
 	failure      error      // why the last attempt to reconnect failed; nil before that, and after success
 	inputEnded   bool       // the client has closed its input
 	done         bool       // close was called
-	reconnecting bool       // the first handshake has succeeded
+	servedBefore bool       // the first handshake has succeeded
 	conversation conversation
 }
 
@@ -125,7 +125,7 @@ func (r *relay) dial(ctx context.Context) (*link, error) {
 			h.Repeated = append(h.Repeated, string(k.ID))
 		}
 	}
-	h.Reconnected = r.reconnecting
+	h.ServedBefore = r.servedBefore
 	r.mu.Unlock()
 	var s stream
 	for range 2 { // the first daemon may be shutting down
@@ -159,7 +159,7 @@ func (r *relay) run(ctx context.Context, l *link) {
 			retry.Reset()
 		}
 		for l = nil; l == nil; {
-			if !r.reconnects(wait) {
+			if !r.lostDaemon(wait) {
 				return
 			}
 			select {
@@ -184,7 +184,7 @@ func (r *relay) resume(l *link) {
 	for _, line := range r.conversation.replay() {
 		_ = l.out.Send(line) // if this daemon ends too, reading from it fails
 	}
-	r.link, r.failure, r.reconnecting = l, nil, true
+	r.link, r.failure, r.servedBefore = l, nil, true
 	r.changed.Broadcast()
 	if r.inputEnded {
 		go l.endInput()
@@ -227,9 +227,9 @@ func (r *relay) received(l *link, line []byte) bool {
 	return !second
 }
 
-// reconnects records that there is no daemon, and reports whether to look for another one after
+// lostDaemon records that there is no daemon, and reports whether to look for another one after
 // the given time.
-func (r *relay) reconnects(wait time.Duration) bool {
+func (r *relay) lostDaemon(wait time.Duration) (retry bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.link = nil

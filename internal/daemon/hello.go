@@ -37,16 +37,16 @@ const (
 
 // Hello is what a client says of itself.
 type Hello struct {
-	Protocol    int      `json:"mcpschedd"`
-	Kind        string   `json:"kind"`
-	Dir         string   `json:"dir"`                // working directory; absolute
-	Env         []string `json:"env"`                // NAME=value
-	Only        string   `json:"only,omitempty"`     // the only upstream that the client sees; empty for all
-	Repeated    []string `json:"repeated,omitempty"` // raw ids of replayed requests, which a previous daemon may have sent on
-	Session     string   `json:"session,omitempty"`  // session id in the reports of the client's hook; empty if not known
-	Parent      int      `json:"parent,omitempty"`   // PID of the process that started connect, usually the client
-	Reconnected bool     `json:"again,omitempty"`    // another daemon served the client before
-	Report      *Report  `json:"report,omitempty"`   // for kindHook
+	Protocol     int      `json:"mcpschedd"`
+	Kind         string   `json:"kind"`
+	Dir          string   `json:"dir"`                // working directory; absolute
+	Env          []string `json:"env"`                // NAME=value
+	Only         string   `json:"only,omitempty"`     // the only upstream that the client sees; empty for all
+	Repeated     []string `json:"repeated,omitempty"` // raw ids of replayed requests, which a previous daemon may have sent on
+	Session      string   `json:"session,omitempty"`  // session id in the reports of the client's hook; empty if not known
+	Parent       int      `json:"parent,omitempty"`   // PID of the process that started connect, usually the client
+	ServedBefore bool     `json:"again,omitempty"`    // another daemon served the client before
+	Report       *Report  `json:"report,omitempty"`   // for kindHook
 }
 
 type welcome struct {

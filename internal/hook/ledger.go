@@ -1,14 +1,14 @@
 // Package hook tracks the file changes that clients' hooks report, and whether changes may go
 // unreported.
 //
-// Each client with a hook that reports has a [turn], a state that its reports advance. A reported
+// Each client with a hook that reports has a [activity], which its reports change. A reported
 // write is pending in the cache from its report on, as a call's is. A directory is exclusive, so
 // that reads of its files may be prefetched, while all clients in it report, at least one is in a
 // turn, and none may be changing anything unreported:
 //
 //	ledger := hook.New(effects)
 //	exclusive := ledger.Exclusive("/home/me/project") // may be called at any time
-//	ledger.Enter(&hook.Client{Folder: "/home/me/project", Session: id})
+//	ledger.Enter(&hook.Client{Folder: "/home/me/project", Session: id, Prompted: learn})
 //	ledger.Hear(report)
 //
 // Package daemon transports the reports. What is allowed in an exclusive directory is decided
@@ -36,11 +36,11 @@ type Write interface{ End() }
 
 // Client is a connected client, with the identifiers that its hook's reports may contain.
 type Client struct {
-	Folder   string             // working directory
-	Session  string             // its name for its session; "" if unknown
-	Parent   int                // process that started its connect; 0 if unknown
-	Again    bool               // whether another daemon served it before, so that its background commands are unknown
-	Prompted func(words string) // called with each prompt of its user; must not block
+	Folder       string             // working directory
+	Session      string             // its name for its session; "" if unknown
+	Parent       int                // process that started its connect; 0 if unknown
+	ServedBefore bool               // whether another daemon served it before, so that its background commands are unknown
+	Prompted     func(words string) // called with each prompt of its user; must not block
 }
 
 // Limits of the ledger.
@@ -62,21 +62,21 @@ type Ledger struct {
 
 // reporter is a client that has reported, connected or not.
 type reporter struct {
-	turn
+	activity
 	session string // latest session name
 	parent  int    // 0 if unknown
 	folder  string
 	open    map[string]*opened // tool use → its write
 }
 
-// turn is the state of a client. The zero value is a client between turns that may have been
+// activity is the state of a client. The zero value is a client between turns that may have been
 // active before.
-type turn struct {
-	known      bool // its background commands are known, since its start or the end of a turn was reported
-	active     bool // in a turn: from a prompt until its model stops
-	failed     bool // a change in this turn may have gone unreported
-	background bool // a background command may be running, and the client reports its end
-	detached   bool // a detached command may be running, and its end is not reported
+type activity struct {
+	knowsBackground bool // its background commands are known, since its start or the end of a turn was reported
+	active          bool // in a turn: from a prompt until its model stops
+	failed          bool // a change in this turn may have gone unreported
+	background      bool // a background command may be running, and the client reports its end
+	detached        bool // a detached command may be running, and its end is not reported
 }
 
 // changing reports whether files may be changing without a report.
@@ -145,7 +145,7 @@ func (l *Ledger) hearLocked(p *reporter, r *daemon.Report) {
 		return
 	}
 	late := time.Since(time.UnixMilli(r.Sent)).Abs() > daemon.HookTimeout
-	p.failed = p.failed || late && p.active // between turns no directory is exclusive because of this client
+	p.failed = p.failed || late && p.active // between turns this client makes no directory exclusive, and the next prompt clears failed
 	switch r.Event {
 	case "PreToolUse":
 		u := useOf(r)
@@ -173,14 +173,14 @@ func (l *Ledger) hearLocked(p *reporter, r *daemon.Report) {
 	case "Stop":
 		p.active, p.failed = false, false
 		if r.Tasks != nil {
-			p.known, p.background = true, *r.Tasks > 0
+			p.knowsBackground, p.background = true, *r.Tasks > 0
 			if *r.Tasks == 0 {
 				p.endAll()
 			}
 		}
 	case "SessionStart":
-		if r.Why == "startup" { // otherwise the process is already active
-			p.turn = turn{known: true}
+		if r.Why == "startup" { // otherwise the process was there before
+			p.activity = activity{knowsBackground: true}
 			p.endAll()
 		}
 	case "SessionEnd":
@@ -195,11 +195,11 @@ func (l *Ledger) hearLocked(p *reporter, r *daemon.Report) {
 func (l *Ledger) beginLocked(p *reporter, use string) {
 	write, o := l.effects.Begin(), p.open[use]
 	switch {
-	case o != nil: // two uses without an id, or a hook configured twice
+	case o != nil: // two equal uses without an id, or a hook configured twice
 		o.End()
 		o.Write = write
 		o.times++
-	case len(p.open) >= mostOpen:
+	case len(p.open) >= mostOpen: // the end of this write is not tracked; it ends by itself
 		p.failed = true
 	default:
 		p.open[use] = &opened{write, 1}
@@ -293,7 +293,7 @@ func (l *Ledger) isExclusiveLocked(folder string) bool {
 			continue
 		}
 		p := l.reporterOf(c)
-		if p == nil || !p.known || c.Again || p.changing() { // a client that does not report may change anything
+		if p == nil || !p.knowsBackground || c.ServedBefore || p.changing() { // a client that does not report may change anything
 			return false
 		}
 		active = active || p.active

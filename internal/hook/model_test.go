@@ -58,7 +58,7 @@ func (w *folderWorld) start() {
 		Changed: func() { store.Invalidate(local) },
 	})
 	w.exclusive = w.ledger.Exclusive(folder)
-	w.client = &hook.Client{Folder: folder, Session: "a", Again: w.client != nil, Prompted: func(string) {}}
+	w.client = &hook.Client{Folder: folder, Session: "a", ServedBefore: w.client != nil, Prompted: func(string) {}}
 	w.ledger.Enter(w.client)
 	if w.beside != nil {
 		w.ledger.Enter(w.beside)
