@@ -9,6 +9,9 @@
 //	err := record.Read(ctx, files, tally.Add, tally.Problem)
 //	s := tally.Stats(time.Time{}) // of recorded events, until the last one
 //
+// A process, in the names of files, in events and in figures, is one Log: a daemon has one for each
+// workplace.
+//
 // The way of an event, with the files in parentheses:
 //
 //	[Event]     one line of the log (event, candidates)

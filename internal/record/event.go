@@ -135,12 +135,6 @@ type Event struct {
 	ResultSum    uint64 `json:"-" span:"-"` // hash of the result's bytes, need not be keyed; 0 if there is no result
 }
 
-// callKey identifies a call.
-type callKey struct {
-	session string
-	seq     int64
-}
-
 // Candidate is one candidate of a decision.
 type Candidate struct {
 	Tool    string  `json:"tool"`

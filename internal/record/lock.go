@@ -14,7 +14,7 @@ import (
 // log itself would keep readers out. On file systems without locks every process counts as ended.
 type processLock struct {
 	dir, process string
-	lock         *flock.Flock // nil if it is not held
+	lock         *flock.Flock // nil before acquire and after release
 }
 
 func lockPath(dir, process string) string { return filepath.Join(dir, process+".lock") }

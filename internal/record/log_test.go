@@ -102,7 +102,7 @@ func TestLog(t *testing.T) {
 	}
 	unwritten := cmpopts.IgnoreFields(record.Event{}, "RawArguments", "ResultSum", "ArgsHash", "ResultHash")
 	if diff := cmp.Diff(told, got, unwritten, cmpopts.EquateApproxTime(time.Microsecond)); diff != "" {
-		t.Errorf("events read differ from those passed to Each (-passed +read):\n%s", diff)
+		t.Errorf("events read differ from those passed to OnEvent (-passed +read):\n%s", diff)
 	}
 	if b := got[0]; b.V != record.Version || b.PID != os.Getpid() || b.Program != "1.0" || b.Process != l.Process() || b.At.IsZero() {
 		t.Errorf("got %+v, want a first line that describes the process", b)

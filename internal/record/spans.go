@@ -18,6 +18,12 @@ import (
 // method is the name of a span for an unknown tool, and the first word of the other names.
 const method = "tools/call"
 
+// callKey identifies a call.
+type callKey struct {
+	session string
+	seq     int64
+}
+
 // Trace returns the function that traces calls, or nil if no traces are exported.
 func (t *OTLP) Trace() Trace {
 	if t == nil || t.tracer == nil {

@@ -13,12 +13,12 @@ import (
 // Tally adds up events, those of this process or those that [Read] passes on. It is
 // safe for concurrent use, and keeps no reference to an event other than its strings.
 //
-// Hidden time is the sum of HiddenMS over calls answered from the store or from a flight. It is
+// Hidden time is the sum of HiddenMS over calls answered from the store or by another fetch. It is
 // attributed to a prefetch if the call is its first use (UseOf), otherwise to a repeat.
 type Tally struct {
 	mu        sync.Mutex
 	tools     map[toolKey]*Totals         // those of the zero key belong to no tool
-	dirs      *lru.Cache[string, string]  // process → working directory of its client, if known
+	dirs      *lru.Cache[string, string]  // process → working directory of its client; "" if not known
 	processes int                         // so far
 	sessions  *lru.Cache[string, session] // the last ones to have an event
 	begun     int                         // sessions so far
@@ -33,7 +33,7 @@ type Tally struct {
 // Bounds of a tally: names come from clients, servers and files, which may send any number.
 const (
 	maxTools     = 4096
-	maxSessions  = 1024 // sessions with a known client
+	maxSessions  = 1024 // sessions that are kept; with more, one may be counted twice
 	maxProcesses = 1024 // processes with a known directory; with more, one may be counted twice
 )
 

@@ -172,7 +172,7 @@ func (w *writer) writeStatus() {
 	if w.log.o.Status == nil {
 		return
 	}
-	if w.next == 0 { // else they are removed with each new file
+	if w.next == 0 { // otherwise each new file removes old ones
 		defer w.removeOld()
 	}
 	s := w.log.o.Status()
