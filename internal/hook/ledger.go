@@ -1,7 +1,7 @@
 // Package hook tracks the file changes that clients' hooks report, and whether changes may go
 // unreported.
 //
-// Each client with a hook that reports has a [activity], which its reports change. A reported
+// Each client with a hook that reports has an [activity], which its reports change. A reported
 // write is pending in the cache from its report on, as a call's is. A directory is exclusive, so
 // that reads of its files may be prefetched, while all clients in it report, at least one is in a
 // turn, and none may be changing anything unreported:
