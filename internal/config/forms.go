@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/valuemodel"
@@ -18,7 +19,7 @@ type form struct {
 
 // forms returns the forms by the names that tags use: form for a string, the elements of an array or
 // the names of blocks, keys for the keys of a table.
-func forms() map[string]form {
+var forms = sync.OnceValue(func() map[string]form {
 	return map[string]form{
 		"upstream": {"a name of letters, digits and -, with single _ between them, so that NAME__TOOL is unambiguous", validName},
 		"plan":     {"a name of letters, digits, - and _", func(s string) bool { return s != "" && strings.Trim(s, nameLetters+"_") == "" }},
@@ -36,7 +37,7 @@ func forms() map[string]form {
 		}},
 		"path": {"a path without ~, which is not expanded: write ${HOME}", func(s string) bool { return s != "" && s[0] != '~' }},
 	}
-}
+})
 
 const wantHost = `a host such as "api.github.com" or "[::1]:8080", without port 80 or 443 and without a final dot`
 
