@@ -107,7 +107,7 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 	case unit != "":
 		unit, _ := time.ParseDuration(unit)
 		number, ok := toFloat(v)
-		dst.SetInt(int64(span(number, unit)))
+		dst.SetInt(int64(timeSpan(number, unit)))
 		return ok
 	case dst.Type() == reflect.TypeFor[time.Duration]():
 		s, _ := v.(string)

@@ -1,10 +1,11 @@
 // Package config loads pipeline_config.toml into a checked, immutable [Config], and watches the
 // file for changes.
 //
-// The struct Config is the schema: toml tags name the keys, default tags give their defaults, and
-// min, max, enum and form tags bound their values. A section that configures another package is
-// that package's own type. A file is decoded into plain tables, which are bound
-// onto the defaults key by key. Load reports every error with its line, not only the first one:
+// The struct Config is the schema, and the tags of its fields describe the file: toml names a key and
+// default gives its default; min, max, enum and form bound its value, and keys the keys of a table; unit
+// is that of a number; holds is the kind of value that a field keeps as JSON; see tagged for short and
+// block. A section that configures another package is that package's own type. A file is decoded into
+// plain tables, which are bound onto the defaults key by key. Load reports every error with its line, not only the first one:
 //
 //	c, err := config.Default().Load("/etc/mcpschedd/pipeline_config.toml")
 //	// pipeline_config.toml:12: upstreams.github.comand: unknown key; did you mean "command"?
@@ -34,7 +35,7 @@ import (
 // Config is a whole configuration: the defaults, overlaid by one file. It has a field for each
 // section of the file, and each section a field for each of its keys.
 type Config struct {
-	SchemaVersion int                   `toml:"schema_version" default:"1" min:"1"` // 1 is the newest; see convertEarlier
+	SchemaVersion int                   `toml:"schema_version" default:"1" min:"1"` // 2 to 4 are read as 1; see convertEarlier
 	Server        Server                `toml:"server"`
 	HTTP          HTTP                  `toml:"http"`
 	Daemon        Daemon                `toml:"daemon"`

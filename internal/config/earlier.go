@@ -18,9 +18,9 @@ func ignoredKeys() []string {
 	}
 }
 
-// convertEarlier rewrites the keys of the earlier format (schema_version 2 to 4) into current ones,
-// with warnings, and the earlier short form of a follow_up, which is no worse than the current one,
-// without. It returns false for an unknown version; other messages about such a file would mislead.
+// convertEarlier rewrites the keys of the earlier format (schema_version 2 to 4), in a file of any
+// version, into current ones with warnings, and the earlier short form of a follow_up without, as that
+// is no worse than the current one. It returns false for an unknown version; other messages about such a file would mislead.
 func (f *findings) convertEarlier(tree map[string]any) bool {
 	switch v, _ := tree["schema_version"].(int64); {
 	case v > paths.MaxEarlierVersion:
@@ -46,7 +46,7 @@ func (f *findings) convertEarlier(tree map[string]any) bool {
 	tools, _ := tree["tools"].(map[string]any)
 	for name, tool := range tools {
 		block, _ := tool.(map[string]any)
-		all := reflect.ValueOf(block["follow_up"]) // as in set
+		all := reflect.ValueOf(block["follow_up"]) // []any, or []map[string]any of [[x]] blocks
 		for i := 0; all.Kind() == reflect.Slice && i < all.Len(); i++ {
 			f.convertProjection(element(join("tools", name, "follow_up"), i), all.Index(i).Interface())
 		}

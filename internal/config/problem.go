@@ -9,7 +9,7 @@ import (
 
 // Problem is an error or a warning, with its position in the file.
 type Problem struct {
-	File    string // as passed to Load or Parse
+	File    string // as passed to Load or Parse, or the path of tuned.toml
 	Line    int    // from 1
 	Column  int    // from 1, in bytes; 0 except for syntax errors
 	Key     string // full key as in [Config.Positions]; "" for syntax errors
@@ -28,7 +28,7 @@ func (p Problem) String() string {
 	return at + " " + p.Message
 }
 
-// Error holds all problems of a file, at least one, sorted by line.
+// Error holds all problems of a file and the tuned.toml beside it, at least one, sorted by line.
 type Error struct {
 	Problems []Problem
 

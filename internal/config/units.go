@@ -49,7 +49,7 @@ func formatSize(size int64) string {
 // longest is ten years. A longer time span counts as this one, so that sums do not overflow.
 const longest = 10 * 365 * 24 * time.Hour
 
-// span returns n units of time.
-func span(n float64, unit time.Duration) time.Duration {
+// timeSpan returns n units of time.
+func timeSpan(n float64, unit time.Duration) time.Duration {
 	return time.Duration(min(n*float64(unit), float64(longest)))
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // Upstream is an [upstreams.*] block, with a field for each key: an MCP server that is either a
-// command, spoken to over its pipes, or a URL. [Upstream.Resolve] expands ${NAME} in its strings.
+// command, spoken to over its pipes, or a URL. [Upstream.Resolve] expands ${NAME} in command, args, cwd,
+// env, env_file, url and headers.
 type Upstream struct {
 	Name string `block:"upstream"`
 	Dir  string // directory of the file; relative paths are relative to it
