@@ -36,6 +36,7 @@ type Move struct {
 	Upstream string `json:"upstream"`
 }
 
+// move returns the move of a server, which has at most one folder.
 func (s Server) move() Move {
 	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), s.Name}
 }

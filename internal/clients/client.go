@@ -14,7 +14,8 @@ import (
 //go:embed clients.toml
 var clientsFile string
 
-// Client is one kind of MCP client, as clients.toml describes it.
+// Client is one kind of MCP client, as clients.toml describes it. The beginning of that file explains
+// the keys, which have the names of the fields.
 type Client struct {
 	Name    string
 	Title   string
@@ -37,7 +38,7 @@ var clients = sync.OnceValue(func() []*Client {
 	return file.Client
 })
 
-// All returns the supported clients.
+// All returns the supported clients. The first one in clients.toml stands for files of no client.
 func All() []*Client { return clients()[1:] }
 
 // Named returns the clients with the given name; nil if there are none. "claude" means

@@ -41,8 +41,8 @@ const hookTimeout = 5
 
 // hooksOf returns the hooks by which Claude Code reports changes made without
 // mcpschedd, by event. line is the command line of mcpschedd's hook: the absolute path
-// of the program, "hook", and the flags of "connect". The commands are for Unix, like
-// the daemon.
+// of the program, "hook", and the flags of "connect". The commands are for a POSIX
+// shell; import --hooks is refused on Windows.
 //
 // Their exit code is always 0: Claude Code would refuse an edit if the hook exits with
 // 2, as a version of mcpschedd without this command does.

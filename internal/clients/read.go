@@ -79,7 +79,7 @@ type table struct {
 	doc      *document
 	path     []string
 	client   *Client
-	scope    string                 // of Claude Code
+	scope    string                 // see [Origin]
 	base     string                 // folder of the project that it belongs to; "" if none
 	inputs   map[string]string      // that VS Code asks its user for: id → default
 	disabled []string               // names of servers that are switched off elsewhere than in their entries

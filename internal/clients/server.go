@@ -35,7 +35,7 @@ type Origin struct {
 	Client  string // as [Client.Name]
 	File    string
 	Pointer string // JSON pointer in File
-	Scope   string // of Claude Code: user, local, project
+	Scope   string // project in a file of a project; user or local in Claude Code's own; else ""
 
 	table []string // path of the table with the entry
 	entry string   // name in that table
@@ -47,11 +47,11 @@ type Block struct {
 	Command    string // "" for a url
 	Args       []string
 	Cwd        string // "" for the client's
-	Env        []Pair // with references to variables, in the order of the file
+	Env        []Pair // by name; those that Codex passes on are last
 	EnvFile    string // file of the client
 	URL        string
 	Transport  string        // "sse", or "" for streamable HTTP first
-	Headers    []Pair        // in the order of the file
+	Headers    []Pair        // by name within each key of the entry
 	Timeout    time.Duration // of a call
 	Disabled   bool
 	Folders    []string // only sessions in these folders have the server
@@ -60,9 +60,9 @@ type Block struct {
 	Trust      bool
 }
 
-// Pair is an environment variable or a header. In a block, its value has references to
-// variables and no literal parts. In a file of variables, its value is literal, and
-// never printed.
+// Pair is an environment variable, a header, or the entry of a server as text. In a block, its
+// value consists of references to variables, except for the scheme of credentials and punctuation.
+// In a file of variables, its value is literal, and never printed.
 type Pair struct{ Name, Value string }
 
 // Variables is the contents of a server's file of variables.

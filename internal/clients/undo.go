@@ -26,7 +26,8 @@ type receipt struct {
 
 const receipts = "import" // folder in the state directory
 
-// Locked runs work while holding the lock for imports, undos and edits of the configuration.
+// Locked runs work while holding the lock for imports, undos and edits of the configuration. The locked
+// file has the time of the last one, which is only for people.
 func Locked(dir state.Dir, work func() error) error {
 	return dir.Update(receipts+"/last", func([]byte) ([]byte, error) {
 		return []byte(time.Now().UTC().Format(time.RFC3339) + "\n"), work()
