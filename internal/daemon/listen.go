@@ -18,11 +18,11 @@ import (
 
 // Listener accepts the daemon's clients.
 type Listener struct {
-	o     ListenOptions
-	place Place
-	lock  *flock.Flock
-	held  os.FileInfo    // the lock's file
-	work  sync.WaitGroup // connections being served
+	o        ListenOptions
+	place    Place
+	lock     *flock.Flock
+	lockFile os.FileInfo
+	work     sync.WaitGroup // connections being served
 
 	mu     sync.Mutex
 	socket socket // replaced if its file was deleted
@@ -69,7 +69,7 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("lock of the daemon: %w", err)
 	}
-	held, err := os.Stat(p.lock)
+	lockFile, err := os.Stat(p.lock)
 	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("lock of the daemon: %w", err)
@@ -79,7 +79,7 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("socket of the daemon: %w", err)
 	}
-	return &Listener{o: o, place: p, lock: lock, held: held, socket: socket}, nil
+	return &Listener{o: o, place: p, lock: lock, lockFile: lockFile, socket: socket}, nil
 }
 
 // Run serves clients until ctx is done. It then waits for their goroutines, calls finish and
@@ -156,7 +156,7 @@ func (l *Listener) checkSocket(ctx context.Context) {
 	if ctx.Err() != nil || l.socket.isThere() { // the AfterFunc of Run closes the socket when ctx is done
 		return
 	}
-	if lock, err := os.Stat(l.place.lock); errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(lock, l.held) {
+	if lock, err := os.Stat(l.place.lock); errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(lock, l.lockFile) {
 		l.lost = fmt.Errorf("%s was deleted, so clients cannot find this daemon", l.place.lock)
 		l.o.Log.Warn("exiting when the present clients have left", "err", l.lost)
 		l.socket.Close()
