@@ -27,8 +27,8 @@ import (
 // and a stored answer twice as long (BenchmarkCall, BenchmarkStored).
 
 // upstreamCall is one request to an upstream, classified by the policy: which places it
-// may change, and whether the store may answer it. A client's call, a prefetch, a plan's step
-// and a notification all take the path above. It has 16 fields, as each step of the path is given the
+// may change, and whether the store may answer it. A client's call and a plan's step take the path above; a
+// prefetch begins at send, and a notification is only registered. It has 16 fields, as each step of the path is given the
 // call alone.
 type upstreamCall struct {
 	s       *session
@@ -36,7 +36,7 @@ type upstreamCall struct {
 	fetch   *speculate.Fetch // prefetch that the call makes; nil for a client's call
 
 	lease  *sessionLease
-	turn   *upstream.Turn // position in the order of sending; nil for a prefetch and a step of a plan
+	turn   *upstream.Turn // position in the order of sending; nil for a prefetch, a step of a plan and a notification
 	method string         // JSON-RPC method
 	tool   string         // tool name at the upstream; "" unless the method is tools/call
 	target []byte         // raw JSON name of the target at the upstream; nil if the client uses the same name
@@ -166,8 +166,8 @@ func (x *request) bind(c *upstreamCall) {
 	}
 }
 
-// register classifies the call by its policy and registers its write with the store. It
-// runs on the session's reader before the next message is read, and again each time the
+// register classifies the call by its policy and registers its write with the store. For a client's
+// request it runs on the session's reader before the next message is read; it runs again each time the
 // call is repeated. It then loads the policy a second time and starts over if the policy
 // has changed. As the write registers before that load, either the reload sees the pending
 // write or the call sees the reload.
@@ -338,7 +338,11 @@ func (f *lookup) finish(o dedup.Outcome) {
 // over the write and the turn.
 func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn *upstream.Turn, req *upstream.Request, done func(outcome)) {
 	req.Late = func() {
-		write.End()
+		if c.lease.mayHave("tasks") { // the answer may name a task that continues
+			write.Doubt()
+		} else {
+			write.End()
+		}
 		if c.observed != nil {
 			c.s.srv.prefetch.Scheduler.AnsweredLate(&c.observed.run, time.Now())
 		}

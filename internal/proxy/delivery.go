@@ -108,8 +108,8 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Re
 func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	how, body := string(o.How), o.Body
 	c.observed.source = o
-	// A note may replace an answer that the client has if the operator turned references on,
-	// the session serves one conversation, and the tool declares no output schema.
+	// A note may replace an answer that the client has if the operator turned references on, the tool declares
+	// no output schema, and the session serves one conversation: over stdio a client may have several.
 	asReference := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step() == nil && !c.lease.structured(c.tool)
 	if asReference {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
@@ -156,8 +156,8 @@ func reference(age time.Duration) []byte {
 // Everything that the proxy adds to a result is limited by the session's budget.Room. Without
 // a configured budget nothing is counted and results are not changed.
 
-// joinPool adds the session to the budget pool. It is called with the session's first result, so that
-// sessions without calls take no share.
+// joinPool adds the session to the budget pool. It is called with the session's first result or plan, so
+// that sessions without calls take no share.
 func (s *session) joinPool() *budget.Agent {
 	client := s.client.load()
 	name := jsonrpc.Text(client.Info, "name")

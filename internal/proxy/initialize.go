@@ -86,7 +86,7 @@ func joinValues(a, b []byte) []byte {
 
 // instructionsFor returns the instructions of the proxy and of all servers with a known offer,
 // each under its server's name if there are several, for the client with the given clientInfo.
-// What the client would cut off is divided evenly.
+// If the client would cut off some, each has at most its fair share of what it keeps.
 func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
 	type section struct{ from, text string }
 	sections := []section{{"mcpschedd", problems(s.srv, leases)}} // first, as clients cut off the end
@@ -96,25 +96,32 @@ func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
 		}
 	}
 	sections = slices.DeleteFunc(sections, func(part section) bool { return part.text == "" })
-	name := jsonrpc.Text(info, "name")
-	var parts []string
-	for _, part := range sections {
-		head := ""
-		if len(leases) > 1 || len(sections) > 1 {
-			head = "# " + part.from + "\n"
-		}
-		if limit := maxInstructions[name]; limit > 0 {
-			part.text = shortened(part.text, limit/len(sections)-len(head)-len("\n\n"))
-		}
-		if part.text != "" {
-			parts = append(parts, head+part.text)
+	const gap = "\n\n"
+	heads, order := make([]string, len(sections)), make([]int, len(sections))
+	for i, part := range sections {
+		if order[i] = i; len(leases) > 1 || len(sections) > 1 {
+			heads[i] = "# " + part.from + "\n"
 		}
 	}
-	return strings.Join(parts, "\n\n")
+	if left := maxInstructions[jsonrpc.Text(info, "name")]; left > 0 { // max-min fairness: what a short one leaves is for the longer ones
+		slices.SortStableFunc(order, func(i, k int) int { return cmp.Compare(len(sections[i].text), len(sections[k].text)) })
+		for n, i := range order {
+			share := left / (len(order) - n)
+			sections[i].text = shortened(sections[i].text, share-len(heads[i])-len(gap))
+			left -= len(heads[i]) + len(sections[i].text) + len(gap)
+		}
+	}
+	var parts []string
+	for i, part := range sections {
+		if part.text != "" {
+			parts = append(parts, heads[i]+part.text)
+		}
+	}
+	return strings.Join(parts, gap)
 }
 
-// maxInstructions is the number of characters of instructions that a client passes to its
-// model, by the name in clientInfo. Such clients silently cut off the rest.
+// maxInstructions is the number of bytes of instructions that a client passes to its model,
+// by the name in clientInfo. Such clients silently cut off the rest.
 var maxInstructions = map[string]int{
 	"claude-code": 4096, // 2.1.328
 }
@@ -161,13 +168,13 @@ const maxReason = 200
 // ellipsis marks the end of a shortened text.
 const ellipsis = " […]"
 
-// shortened returns text cut to limit bytes, after a whole word if it has spaces.
+// shortened returns text cut to limit bytes, after a whole word if there is a space in the second half.
 func shortened(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
 	text = strings.ToValidUTF8(text[:max(0, limit-len(ellipsis))], "") // a cut character is not valid
-	if end := strings.LastIndexFunc(text, unicode.IsSpace); end >= 0 {
+	if end := strings.LastIndexFunc(text, unicode.IsSpace); end >= len(text)/2 {
 		text = strings.TrimSpace(text[:end])
 	}
 	if text == "" {

@@ -107,7 +107,7 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 		},
 		Ask: func(method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			<-attached
-			return s.askerFor(l)
+			return s.askerFor(l, method)
 		},
 		Changed:     func(upstream.List) { s.lists.changes.trigger() },
 		Multiplexed: s.identity.Multiplexed,
@@ -138,7 +138,7 @@ func (l *sessionLease) has(tool string) bool {
 	return l.lists(upstream.Tools, tool) && l.member.allows(tool)
 }
 
-// lacks reports whether the upstream's tools are known and do not include tool.
+// lacks reports whether the upstream lists tools, but not this one.
 func (l *sessionLease) lacks(tool string) bool {
 	return len(l.Offer().Items(upstream.Tools)) > 0 && !l.lists(upstream.Tools, tool)
 }

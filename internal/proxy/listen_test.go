@@ -407,7 +407,7 @@ func instructed(name, text string) proxy.Upstream {
 	}
 }
 
-// Instructions that a client would cut off are divided evenly, and are never cut within a character.
+// Of instructions that a client would cut off, each server has a fair share, and none is cut within a character.
 func TestInstructionsShareTheAllowance(t *testing.T) {
 	for _, test := range []struct {
 		servers int
@@ -437,6 +437,19 @@ func TestInstructionsShareTheAllowance(t *testing.T) {
 				t.Errorf("%d servers: got %.200q, want %q", test.servers, got, head)
 			}
 		}
+	}
+}
+
+// Instructions that fit are not cut, and of a long text without spaces all but its end is left.
+func TestInstructionsThatFit(t *testing.T) {
+	long, short := strings.Repeat("Ask twice. ", 270), "Be kind."
+	s := start(t, options(instructed("long", long), instructed("short", short)))
+	if got := opening(attach(t, s, handshake), "claude-code", `{}`); !strings.Contains(got, long) || !strings.Contains(got, short) {
+		t.Errorf("got %.200q, want both in full", got)
+	}
+	s = start(t, options(instructed("long", "GitHub "+strings.Repeat("道", 3000))))
+	if got := opening(attach(t, s, handshake), "claude-code", `{}`); strings.Count(got, "道") < 1200 {
+		t.Errorf("got %.200q, want as much as there is space for", got)
 	}
 }
 

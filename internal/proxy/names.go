@@ -113,9 +113,11 @@ func (v view) resolve(list upstream.List, name string) (target, *sessionLease) {
 	if v.own() {
 		t, known = v.s.srv.names.targetOf(v.p, list, name)
 	}
-	if !known { // use the only upstream that lists it
+	if !known { // use the only upstream that lists it for clients
 		t = target{}
-		if listing := filterLeases(v.s.leases.current(), func(l *sessionLease) bool { return l.lists(list, name) }); len(listing) == 1 {
+		if listing := filterLeases(v.s.leases.current(), func(l *sessionLease) bool {
+			return l.lists(list, name) && (list != upstream.Tools || l.member.allows(name))
+		}); len(listing) == 1 {
 			t = target{listing[0].Name(), name}
 		}
 	}

@@ -61,6 +61,15 @@ func TestAllowAndDeny(t *testing.T) {
 	}
 }
 
+// A bare name stands for the tool of the only server that may serve it, whatever others list.
+func TestBareNameOfTheOnlyAllowed(t *testing.T) {
+	denied := child(t, mcptest.Options{Name: "a"})
+	denied.Allows = func(tool string) bool { return tool != "pid" }
+	c := connect(t, start(t, options(denied, child(t, mcptest.Options{Name: "b"}))), handshake)
+	c.tools()
+	c.call("pid", "")
+}
+
 // Every shown name stands for exactly one tool, and is never given to another one, whatever the
 // configuration becomes.
 func FuzzNames(f *testing.F) {

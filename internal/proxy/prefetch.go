@@ -296,7 +296,8 @@ func (s *session) onlyPrefetches(l *sessionLease, method string) bool {
 
 // serverAsked handles a question that the transport ties to no request. It may be about any
 // flight at the instance, so the answers of those flights are for one client only. If only
-// prefetches are running there, none of their tools is prefetched again.
+// prefetches are running there, none of their tools is prefetched again; beside calls, the session of one
+// prefetch loses a level.
 func (s *Server) serverAsked(instance uint64, method string) {
 	s.common.store.Taint(instance)
 	if method == "roots/list" {

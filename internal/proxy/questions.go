@@ -71,7 +71,9 @@ func (x *request) askClient(ctx context.Context, call *upstreamCall, method stri
 		q.call, q.lease = call, call.lease
 	}
 	if x.msg.Stateless() {
-		q.work = x.work
+		if q.work = x.work; q.work == nil { // it cannot be repeated with a reply
+			return nil, cannotBeAsked(method)
+		}
 	} else {
 		q.out = x.stream.out
 	}
@@ -99,20 +101,21 @@ func (q *question) request() []byte {
 // askerFor returns the asker of a server's question that the transport does not tie to a
 // request. A client of the handshake era is asked on the stream of its only open request to
 // that server, else on the session's stream; a stateless client with its next result from
-// that server. In a pool, a client is asked only if all open calls to the server belong to
-// one work, since no client may see another's question. askerFor must be called when the
+// that server. In a pool, a client is asked only if all works with a call to the server are
+// one, since no client may see another's question. askerFor must be called when the
 // question arrives: later calls may be another client's.
-func (s *session) askerFor(l *sessionLease) asker {
+func (s *session) askerFor(l *sessionLease, method string) asker {
 	s.questions.mu.Lock()
 	calling := s.questions.callingLocked(l.Lease)
 	s.questions.mu.Unlock()
+	x, onlyPrefetches := s.requests.only(l.Lease), s.onlyPrefetches(l, method)
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-		if s.onlyPrefetches(l, method) {
+		if onlyPrefetches {
 			return nil, cannotBeAsked("a prefetch")
 		}
 		q := newQuestion(method, params)
 		q.lease = l
-		switch x := s.requests.only(l.Lease); {
+		switch {
 		case s.client.load().Handshake():
 			if x != nil {
 				q.out = x.stream.out

@@ -90,7 +90,7 @@ type observation struct {
 	call     *speculate.Call // facts about its arrival
 	number   call.Number
 	run      speculate.Run       // at its upstream
-	requests atomic.Int32        // requests sent upstream
+	requests atomic.Int32        // times that it was admitted to be sent upstream
 	asked    atomic.Bool         // its client was asked meanwhile, so its latency says nothing about its tool
 	recorded bool                // its end has been recorded
 	trace    speculate.Trace     // trace context sent upstream; zero if there is none
@@ -120,7 +120,7 @@ func (o *observation) wantsResult() bool {
 	return !o.notified && (o.forWorker() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
 }
 
-// beginObservation numbers a tools/call. It runs on the session's reader.
+// beginObservation numbers a tools/call.
 func (c *upstreamCall) beginObservation() {
 	s, now := c.s.observed, time.Now()
 	n := s.next()
@@ -169,7 +169,7 @@ func (o *observation) withTrace(params *revision.Params) *revision.Params {
 	return parsedParams(jsonrpc.Set(params.Raw(), "_meta", meta))
 }
 
-// observeSent records that a tools/call is being sent to its upstream.
+// observeSent records that a tools/call may be sent to its upstream now.
 func (c *upstreamCall) observeSent() {
 	if o := c.observed; o != nil {
 		o.requests.Add(1)
@@ -188,7 +188,7 @@ func (c *upstreamCall) observeReturned(err error, limited bool) {
 	default:
 		scheduler.Abandoned(&o.run, err != nil && !unavailable(err), now)
 	}
-	if limited && o.forWorker() != nil && o.call.Claim == nil {
+	if limited && o.call.Claim == nil {
 		scheduler.Limited(c.class.host, false, now)
 	}
 }
@@ -238,8 +238,8 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 	}, reply)
 }
 
-// recorder writes to the event log: every tools/call once, when it has been answered or has
-// failed; every prefetch once, when its fate is known; and changes of prefetch levels and harm.
+// recorder writes to the event log: every call of a server's tool once, when it has been answered or has
+// failed, and every refused call; every prefetch once, when its fate is known; and changes of prefetch levels and harm.
 // All figures are sums over these events.
 type recorder struct {
 	srv     *Server

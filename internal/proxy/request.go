@@ -175,6 +175,7 @@ func (s *session) handleNotification(m *front.Message) {
 // forward sends a notification from l's upstream to the client, until the request has been
 // answered. The request may have a call at another upstream by now.
 func (x *request) forward(l *sessionLease, method string, params []byte) {
+	x.s.tasks.note(l, method, params)
 	to := x.carrier()
 	if to == nil {
 		return
@@ -194,8 +195,6 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 		if x.msg.Stateless() && level == "" || !upstream.LogLevelEnabled(level, params) {
 			return
 		}
-	case "notifications/tasks/status", "notifications/tasks":
-		x.s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	if to.ctx.Err() == nil {
 		to.stream.notify(x.s.srv.log, method, params)

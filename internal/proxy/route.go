@@ -70,10 +70,10 @@ func (x *request) routeName(l upstream.List) error {
 	}
 	t, lease := x.view.resolve(l, name)
 	switch {
-	case lease == nil && wrapper != "":
-		return unknownTool(name)
 	case lease == nil && x.msg.Repeated && l == upstream.Tools:
 		return errOutcomeUnknown
+	case lease == nil && wrapper != "":
+		return unknownTool(name)
 	case lease == nil:
 		return invalidParams(fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name))
 	}

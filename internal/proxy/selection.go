@@ -148,6 +148,12 @@ type serverOffer struct {
 	offer  *upstream.Offer
 }
 
+// sameTools reports whether two servers' tools have the same index. Each session may have an instance, and so an
+// offer, of its own.
+func (o serverOffer) sameTools(p serverOffer) bool {
+	return o.member == p.member && (o.offer == p.offer || o.offer != nil && p.offer != nil && o.offer.SameTools(p.offer))
+}
+
 // indexFor returns the index of the tools that a session sees.
 func (t *toolSearch) indexFor(s *session) *toolsearch.Index {
 	var offers []serverOffer
@@ -157,7 +163,7 @@ func (t *toolSearch) indexFor(s *session) *toolsearch.Index {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.index == nil || !slices.Equal(offers, t.offers) {
+	if t.index == nil || !slices.EqualFunc(offers, t.offers, serverOffer.sameTools) {
 		for _, l := range s.leases.current() {
 			for _, item := range l.items(upstream.Tools) {
 				tools = append(tools, searchDocument(l, item))

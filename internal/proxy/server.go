@@ -233,10 +233,10 @@ func (s *Server) Close() {
 	for _, m := range s.policy.Load().members {
 		ending.Go(m.up.Close)
 	}
+	ending.Wait()
 	if s.policy.Load().Common == nil {
 		s.common.Close()
 	}
-	ending.Wait()
 	s.prefetch.Close() // no more prefetches can begin
 	s.catalog.search.save(&s.policy.Load().Selection)
 	s.running.Wait()

@@ -106,7 +106,7 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	}
 	srv, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
 	_, two := remote(t, mcptest.Options{Name: "two", Answer: answer})
-	o := stored(t, []valuemodel.Rule{reading("two/echo", time.Hour)}, one, two)
+	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour), reading("two/echo", time.Hour)}, one, two)
 	o.Upstreams[0].Model.Domain, o.Upstreams[1].Model.Domain = "x", "y"
 	s := start(t, o)
 	c := connect(t, s, handshake)
@@ -121,6 +121,61 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	c.call("two__echo", `{}`)
 	if how := disposition(t, c.call("two__echo", `{}`)); how != "fetched" {
 		t.Errorf("while the task of two runs: got %s from its domain, want fetched", how)
+	}
+	c.call("one__echo", `{}`)
+	if how := disposition(t, c.call("one__echo", `{}`)); how == "fetched" {
+		t.Error("after the task of one: fetched again from its domain")
+	}
+}
+
+// A task of a server that is gone is not looked for at another server, which may have one of the same id.
+func TestTaskOfServerThatIsGone(t *testing.T) {
+	_, one := remote(t, mcptest.Options{Name: "one"})
+	_, two := remote(t, mcptest.Options{Name: "two", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
+		if tool(m) == "w" {
+			return []byte(`{"task":{"taskId":"one-0","status":"working"}}`)
+		}
+		return nil
+	}})
+	o := stored(t, nil, one, two)
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.request("tools/call", `{"name":"two__w","arguments":{},"task":{}}`)
+	c.request("tools/call", `{"name":"one__task","arguments":{},"task":{}}`)
+	c.request("tools/call", `{"name":"two__w","arguments":{},"task":{}}`)
+	o.Upstreams = o.Upstreams[1:]
+	s.Apply(o)
+	if _, text := c.refused("tasks/get", `{"taskId":"one-0"}`); !strings.Contains(text, "no such task") {
+		t.Errorf("got %s, want the server of the latest task asked", text)
+	}
+	o.Upstreams = []proxy.Upstream{one}
+	s.Apply(o)
+	if _, text := c.refused("tasks/get", `{"taskId":"one-0"}`); !strings.Contains(text, "replaced or removed") {
+		t.Errorf("got %s, want the task refused", text)
+	}
+}
+
+// A late answer may name a task that goes on, so the write of the call stays pending.
+func TestLateAnswerMayNameATask(t *testing.T) {
+	asked, answer := make(chan bool), make(chan bool)
+	_, up := remote(t, mcptest.Options{Name: "one", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+		if tool(m) != "w" {
+			return nil
+		}
+		asked <- true
+		<-answer
+		return []byte(`{"task":{"taskId":"1","status":"working"}}`)
+	}})
+	c := connect(t, start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, up)), handshake)
+	call := c.begin("w", `{}`)
+	<-asked
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + call.id + `}}`)
+	c.call("echo", `{}`)
+	answer <- true
+	for range 5 {
+		if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
+			t.Errorf("got %s, want fetched while the task may run", how)
+		}
 	}
 }
 

@@ -232,9 +232,8 @@ func (s *subscriptions) publish(method string, params []byte, wants func(*listen
 // relay forwards a server's notification that the transport does not tie to a request.
 func (s *session) relay(l *sessionLease, method string, params []byte) {
 	handshake := s.client.load().Handshake()
+	s.tasks.note(l, method, params)
 	switch method {
-	case "notifications/tasks/status", "notifications/tasks":
-		s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	case "notifications/message":
 		if calls, prefetches := s.requests.at(l.Lease); len(calls) == 0 && len(prefetches) > 0 { // may belong to a prefetch, which has no client
 			return

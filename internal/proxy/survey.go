@@ -41,8 +41,8 @@ type SurveyedTool struct {
 	Warning string // problem with the name; "" if there is none
 }
 
-// Survey starts all servers concurrently and returns the offer of each. It gives up on a
-// server that writes anything but MCP messages after Options.StartupWait.
+// Survey starts all servers concurrently and returns the offer of each. After
+// Options.StartupWait it gives up on a server that has a problem, such as one that writes anything but MCP messages.
 func (s *Server) Survey(ctx context.Context) []Surveyed {
 	n := s.newSession(front.Client{})
 	defer n.End(front.ErrEnded)
@@ -67,11 +67,15 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 				return
 			}
 			all[i].Offer = l.Offer()
-			all[i].Tools = surveyTools(n, l, all[i].Offer)
 			all[i].Status = newToolStatus(s.policy.Load(), l.member.Upstream, all[i].Offer)
 		})
 	}
 	wg.Wait()
+	for i, l := range leases { // in the order of the configuration, in which names are given to clients too
+		if all[i].Offer != nil {
+			all[i].Tools = surveyTools(n, l, all[i].Offer)
+		}
+	}
 	return all
 }
 

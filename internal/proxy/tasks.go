@@ -19,23 +19,30 @@ const maxTasks = 4096
 // It maps each task to the server that runs it, and to its write, which stays pending until
 // the task ends.
 type tasks struct {
-	mu   sync.Mutex
-	byID *simplelru.LRU[string, taskRun] // the latest task with each id: servers may assign equal ids
+	mu    sync.Mutex
+	added int // tasks so far
+	all   *simplelru.LRU[taskKey, taskRun]
+}
+
+// taskKey names a task: two servers may assign equal ids.
+type taskKey struct {
+	instance uint64 // upstream instance that runs it
+	id       string
 }
 
 // taskRun is one task.
 type taskRun struct {
-	instance uint64              // upstream instance that runs it
-	write    *dedup.PendingWrite // expires after write_settle without a status
-	ended    bool
+	number int                 // in the order in which the session's tasks began
+	write  *dedup.PendingWrite // expires after write_settle without a status
+	ended  bool
 }
 
 func newTasks() *tasks {
-	byID, err := simplelru.NewLRU[string, taskRun](maxTasks, nil)
+	all, err := simplelru.NewLRU[taskKey, taskRun](maxTasks, nil)
 	if err != nil {
 		panic(err) // only a size below 1 is refused
 	}
-	return &tasks{byID: byID}
+	return &tasks{all: all}
 }
 
 // add registers a task of the lease's server and keeps its write pending.
@@ -44,7 +51,8 @@ func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
 	write.Doubt()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.byID.Add(id, taskRun{instance: l.Instance(), write: write})
+	t.added++
+	t.all.Add(taskKey{l.Instance(), id}, taskRun{number: t.added, write: write})
 }
 
 // forwardTaskProgress sends the client the progress of the task that the call started. The call's
@@ -68,19 +76,29 @@ func (c *upstreamCall) forwardTaskProgress(id []byte) {
 func (t *tasks) running() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.byID.Values(), func(r taskRun) bool { return !r.ended && !r.write.Ended() })
+	return slices.ContainsFunc(t.all.Values(), func(r taskRun) bool { return !r.ended && !r.write.Ended() })
 }
 
 // holders returns the leases on servers that may have the task of a request: the server that
-// runs it, if known, else all servers with tasks. A request that changes an unknown task is
-// refused if several servers have tasks.
+// runs the session's latest task with that id, or, if there is none, all servers with tasks. A request that
+// changes an unknown task is refused if several servers have tasks, and so is one for a task of a server
+// that the session has no more: another server's task may have the same id.
 func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]*sessionLease, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
 	t.mu.Lock()
-	task, known := t.byID.Get(id)
-	t.mu.Unlock()
-	if l := findLease(leases, func(l *sessionLease) bool { return l.Instance() == task.instance }); known && l != nil {
-		return []*sessionLease{l}, nil
+	defer t.mu.Unlock()
+	var runs *sessionLease
+	latest := 0
+	for _, l := range leases {
+		if task, known := t.all.Peek(taskKey{l.Instance(), id}); known && task.number > latest {
+			runs, latest = l, task.number
+		}
+	}
+	switch {
+	case runs != nil:
+		return []*sessionLease{runs}, nil
+	case slices.ContainsFunc(t.all.Keys(), func(k taskKey) bool { return k.id == id }):
+		return nil, invalidParams("params.taskId: its server has been replaced or removed")
 	}
 	found := filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("tasks") })
 	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {
@@ -95,9 +113,10 @@ func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]
 func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 	id, _ := jsonrpc.String(rawID)
 	ended := slices.Contains([]string{`"completed"`, `"failed"`, `"cancelled"`}, string(status))
+	key := taskKey{l.Instance(), id}
 	t.mu.Lock()
-	task, known := t.byID.Get(id)
-	if !known || task.instance != l.Instance() || task.ended {
+	task, known := t.all.Get(key)
+	if !known || task.ended {
 		t.mu.Unlock()
 		return
 	}
@@ -105,7 +124,7 @@ func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 		task.write = task.write.Renew()
 	}
 	task.ended = ended
-	t.byID.Add(id, task)
+	t.all.Add(key, task)
 	t.mu.Unlock()
 	if ended {
 		task.write.End()
@@ -113,6 +132,13 @@ func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 	}
 	task.write.Doubt()
 	l.TaskStarted()
+}
+
+// note handles a notification of the lease's server, if it is the status of a task.
+func (t *tasks) note(l *sessionLease, method string, params []byte) {
+	if method == "notifications/tasks/status" || method == "notifications/tasks" {
+		t.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+	}
 }
 
 // updateTask handles the task's status in the answer to a request about the task.
