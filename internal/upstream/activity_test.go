@@ -77,6 +77,13 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 			l.TaskStarted()
 			l.Close()
 		}, settle},
+		{"cancelled, of the proxy itself", true, cancelledOwnRequest, 0},
+		{"cancelled, of the proxy itself, over streamable HTTP", false, cancelledOwnRequest, 0},
+		{"failed, of the proxy itself", false, func(p *mcptest.Puppet, l *Lease, _ func()) {
+			p.Answer((<-p.Calls).ID, []byte(`{}`))
+			_, _ = l.in.live().ownRequest(context.Background(), &Request{Method: "tools/call", Params: []byte(`{"name":"status","arguments":{"status":500}}`)})
+			l.Close()
+		}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -113,6 +120,18 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 			})
 		})
 	}
+}
+
+// cancelledOwnRequest ends a session after its call was answered and a request of the proxy itself
+// was cancelled, which is about no client.
+func cancelledOwnRequest(p *mcptest.Puppet, l *Lease, _ func()) {
+	p.Answer((<-p.Calls).ID, []byte(`{}`))
+	ctx, cancel := context.WithCancel(context.Background())
+	go l.in.live().ownRequest(ctx, &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)})
+	<-p.Calls
+	cancel()
+	synctest.Wait()
+	l.Close()
 }
 
 // The timeout of a request is suspended while its server waits for the client's reply, as a user

@@ -92,7 +92,7 @@ func (c *conn) setRevision(version string) { c.version.Store(version) }
 // failRequest fails a request that will not be answered.
 func (c *conn) failRequest(id int64, err error) {
 	if p := c.requests.remove(id); p != nil {
-		if c.http && !notRun(err) {
+		if c.http && p.lease != nil && !notRun(err) {
 			c.requests.noteUnfinished(c.in.up.writeSettle())
 		}
 		p.finish(jsonrpc.Message{}, err)

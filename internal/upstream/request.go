@@ -315,7 +315,7 @@ func (p *pending) giveUp(why error) {
 	if !p.wasSent() || !c.requests.abandon(p, !dropped) {
 		return
 	}
-	if !dropped {
+	if !dropped && p.lease != nil { // a request of the proxy itself concerns no client
 		c.requests.noteUnfinished(c.in.up.writeSettle())
 	}
 	if !dropped && p.req.Method != "initialize" && p.req.Method != "server/discover" { // older servers fail on this notification
