@@ -119,7 +119,7 @@ func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, 
 			l.c.gap()
 			return err
 		}
-		if body, err = l.resume(ctx, &at); err != nil {
+		if body, err = l.resume(ctx, &at, p.isolated); err != nil {
 			if ctx.Err() == nil {
 				l.c.gap()
 			}
@@ -128,8 +128,8 @@ func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, 
 	}
 }
 
-// resume reopens a request's stream after its last event.
-func (l *httpLink) resume(ctx context.Context, at *cursor) (io.ReadCloser, error) {
+// resume reopens a request's stream after its last event. isolated is that of the request.
+func (l *httpLink) resume(ctx context.Context, at *cursor, isolated bool) (io.ReadCloser, error) {
 	for at.failures = 0; ; {
 		if err := at.wait(ctx); err != nil {
 			return nil, err
@@ -139,7 +139,9 @@ func (l *httpLink) resume(ctx context.Context, at *cursor) (io.ReadCloser, error
 			return resp.Body, nil
 		}
 		if errors.Is(err, errSessionLost) {
-			l.end(err, answerGrace)
+			if !isolated {
+				l.end(err, answerGrace)
+			}
 			return nil, errors.New(err.Error()) // not errSessionLost itself: this request may have run
 		}
 		if at.failures++; permanent(err) || at.failures == maxResumes {

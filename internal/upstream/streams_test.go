@@ -95,6 +95,28 @@ func TestResumeHasAnEnd(t *testing.T) {
 	}
 }
 
+// The lost session of a prefetch's stream does not end the connection, on which calls may be in flight.
+func TestResumeOfAPrefetch(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, _ string) {
+			emit(w, "id: a\nretry: 1\ndata:\n\n")
+		}, other: func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Last-Event-ID") == "" {
+				w.WriteHeader(405)
+				return
+			}
+			w.WriteHeader(404)
+		}}, Spec{})
+		v.AwaitOffer(t.Context())
+		answer, err := v.Call(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Isolated: true})
+		if err == nil || !strings.Contains(err.Error(), "session lost") || !answer.Sent {
+			t.Errorf("got %+v, %v", answer, err)
+		}
+		time.Sleep(time.Minute)
+		v.heard.want(t, "gap")
+	})
+}
+
 func TestCancelEndsResuming(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, _ string) {
