@@ -98,9 +98,12 @@ func (in *instance) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		c := newConn(in)
 		lived, stderr, err := in.serve(ctx, c)
-		// Fall back to HTTP+SSE at once, and keep using it.
+		// Fall back to HTTP+SSE at once, and keep using it if the server speaks it.
 		if ctx.Err() != nil || statusOf(err).mayBeSSE && in.up.sse.CompareAndSwap(false, true) {
 			continue
+		}
+		if lived == 0 {
+			in.up.sse.Store(in.up.spec.SSE)
 		}
 		if lived == 0 && (statusOf(err).denied || in.up.spec.Unusable != nil) {
 			in.up.noteEnd(err)

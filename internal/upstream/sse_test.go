@@ -4,7 +4,9 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/bubble"
 )
@@ -139,6 +141,33 @@ func TestLimitedOverSSE(t *testing.T) {
 			t.Errorf("got %+v, %v", answer, err)
 		}
 	})
+}
+
+// A server that is away for a while, behind a proxy that answers 404 for it, is used over streamable
+// HTTP when it is back.
+func TestStreamableHTTPAfterStrayStatus(t *testing.T) {
+	for _, status := range []int{400, 404, 405} {
+		bubble.Test(t, func(t *testing.T) {
+			var away atomic.Bool
+			s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { replyJSON(w, result(id)) }}
+			v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if away.Load() {
+					w.WriteHeader(status)
+					return
+				}
+				s.ServeHTTP(w, r)
+			}), Spec{})
+			v.AwaitOffer(t.Context())
+			away.Store(true)
+			v.in.live().link.(*httpLink).end(errSessionLost, 0) // so it connects again
+			time.Sleep(time.Minute)
+			away.Store(false)
+			time.Sleep(2 * time.Minute)
+			if got := v.work(t.Context()); got != "{}" {
+				t.Errorf("%d: got %s", status, got)
+			}
+		})
+	}
 }
 
 func TestSSEFailures(t *testing.T) {

@@ -46,9 +46,10 @@ type Upstream struct {
 	// cancellations of requests. In a session it may be the response to a cancelled call, which
 	// lingers; that of a prefetch does not, as its limits count it as ended.
 	client, sideClient *http.Client
-	sse                atomic.Bool           // use only HTTP+SSE of 2024-11-05
+	sse                atomic.Bool           // connect by HTTP+SSE of 2024-11-05
 	known              atomic.Pointer[Offer] // the latest offer to any client, of this process or an earlier one; may be nil
 	saving             sync.Mutex            // held while an offer is stored
+	unsaved            bool                  // the latest offer could not be stored; guarded by saving
 	restarts           atomic.Int64
 	lastEnd            atomic.Pointer[string] // why the last connection ended or failed; nil if none has
 
