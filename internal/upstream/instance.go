@@ -226,7 +226,7 @@ type state struct {
 	since   time.Time     // start of this state; zero for the initial one, unless the program is missing
 	listed  bool          // the offer is a last-known one, or every list was requested
 	unread  error         // why the list of tools could not be read; nil if it was, or was not requested yet
-	garbled string        // beginning of what the server wrote that is no MCP message, of the last connection with such; "" if none
+	garbled string        // beginning of what the server wrote that is no MCP message, if any since a live connection last ended
 	changed chan struct{} // closed when the state is replaced
 }
 
@@ -274,6 +274,7 @@ func (in *instance) disconnected(c *conn) {
 	in.change(func(at *state) {
 		if at.live == c {
 			at.live, at.down, at.stderr, at.since = nil, nil, nil, time.Now()
+			at.garbled = "" // of a server that speaks MCP
 		}
 	})
 }

@@ -179,6 +179,38 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 	})
 }
 
+// A stray line of a connection that was live says nothing about the next start.
+func TestStrayLineBeforeARestart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var mute atomic.Bool
+		s := &site{t: t, other: func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				emit(w, "data: rubbish\n\n")
+				<-r.Context().Done()
+			}
+		}}
+		v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if mute.Load() && r.Method == http.MethodPost {
+				readMessage(t, r)
+				<-r.Context().Done()
+				return
+			}
+			s.ServeHTTP(w, r)
+		}), Spec{})
+		synctest.Wait()
+		v.heard.want(t, "garbage: "+why("rubbish"))
+		mute.Store(true)
+		v.in.live().link.(*httpLink).end(errSessionLost, 0)
+		synctest.Wait()
+		if err := v.Problem(); err != nil {
+			t.Errorf("got the problem %v", err)
+		}
+		if got, want := v.work(t.Context()), "still starting after 1m"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
 // Rejected credentials end the connection. Its listen request, which never gets an answer, must
 // not delay the next connection.
 func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
