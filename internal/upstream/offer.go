@@ -215,14 +215,14 @@ func (u *Upstream) LastOffer() *Offer { return u.known.Load() }
 func (u *Upstream) remember(offer *Offer) {
 	u.saving.Lock()
 	defer u.saving.Unlock()
-	if reflect.DeepEqual(u.known.Swap(offer), offer) || u.o.Store.Save == nil {
+	if same := reflect.DeepEqual(u.known.Swap(offer), offer); same && !u.unsaved || u.o.Store.Save == nil {
 		return
 	}
 	data, err := json.Marshal(storedOffer{offerFormat, offer})
 	if err == nil {
 		err = u.o.Store.Save(data)
 	}
-	if err != nil {
+	if u.unsaved = err != nil; u.unsaved {
 		u.log.Warn("last-known offer not stored", "err", err)
 	}
 }
