@@ -56,7 +56,6 @@ func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only
 		l.repeated[id] = true
 	}
 	defer l.serving.Wait()
-	defer l.End(ErrEnded)
 	ended := make(chan error, 1)
 	go func() { ended <- l.read(in) }()
 	select {
@@ -65,6 +64,7 @@ func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only
 			o.Log.Warn("calls cut off", "err", drainErr)
 		}
 		if ctx.Err() == nil {
+			l.End(ErrEnded) // which answers the calls that were cut off
 			flush, cancel := context.WithTimeout(ctx, o.DrainTimeout)
 			defer cancel()
 			return errors.Join(err, w.Drain(flush, 0))

@@ -36,6 +36,27 @@ func TestTruncatedInput(t *testing.T) {
 	}
 }
 
+// Calls that are cut off after the end of the input are still answered.
+func TestCutOffCallsAreAnswered(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		out, to := io.Pipe() // as slow as its reader
+		read := make(chan string)
+		go func() {
+			time.Sleep(2 * time.Second)
+			all, _ := io.ReadAll(out)
+			read <- string(all)
+		}()
+		input := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"wait"}` + "\n")
+		if err := front.ServeStdio(t.Context(), input, to, "", front.Options{NewSession: newServer().begin, DrainTimeout: time.Minute}); err != nil {
+			t.Error(err)
+		}
+		to.Close()
+		if got, want := <-read, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
 // A line of 200 MB is refused without being held in memory.
 func TestHugeLine(t *testing.T) {
 	chunk := bytes.Repeat([]byte("x"), 1<<20)
