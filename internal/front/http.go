@@ -80,6 +80,7 @@ func (h *HTTP) routes() http.Handler {
 		mux.Handle(p.Pattern, p.Handler)
 	}
 	mux.HandleFunc("GET /sse", h.openSSE)
+	mux.HandleFunc("HEAD /sse", func(w http.ResponseWriter, _ *http.Request) { finish(w, http.StatusMethodNotAllowed) }) // GET matches HEAD
 	mux.HandleFunc("POST /message", h.postSSE)
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) { h.endpoint(w, r, "") })
 	mux.HandleFunc("/mcp/{name}", func(w http.ResponseWriter, r *http.Request) {

@@ -10,6 +10,19 @@ import (
 	"mcpschedd/internal/front"
 )
 
+// HEAD opens no session: its response has no body that could name the endpoint.
+func TestHeadOfLegacySSE(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		defer stop()
+		r := c.do(c.request(http.MethodHead, "/sse", ""))
+		r.Body.Close()
+		if n := c.server.open.Load(); r.StatusCode != http.StatusMethodNotAllowed || n != 0 {
+			t.Errorf("got %s and %d sessions, want 405 and none", r.Status, n)
+		}
+	})
+}
+
 func TestLegacySSE(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
