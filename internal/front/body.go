@@ -14,9 +14,8 @@ import (
 
 // Limits of request bodies, in bytes.
 const (
-	minBodies   = 16 << 20 // of all bodies in memory, or four times MaxMessage if that is more
-	bodyCost    = 16 << 10 // that a body counts beside its bytes: its connection, buffers and goroutine
-	firstBuffer = 1 << 20  // the most that is allocated for a body before its bytes have arrived
+	minBodies = 16 << 20 // of all bodies in memory, or four times MaxMessage if that is more
+	bodyCost  = 16 << 10 // that a body counts beside its bytes: its connection, first buffer and goroutine
 )
 
 // bodies limits the memory of all request bodies, in bytes.
@@ -61,7 +60,7 @@ func (all *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
 	b := &body{all: all, in: http.MaxBytesReader(w, r.Body, all.maxSize), held: bodyCost}
 	all.held.Add(bodyCost)
 	var buffer bytes.Buffer
-	buffer.Grow(bytes.MinRead + int(min(max(r.ContentLength, 0), firstBuffer)))
+	buffer.Grow(bytes.MinRead + int(min(max(r.ContentLength, 0), bodyCost)))
 	_, err := buffer.ReadFrom(b)
 	b.data = buffer.Bytes()
 	if err == nil {

@@ -1,8 +1,10 @@
 package front_test
 
 import (
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -48,6 +50,27 @@ func TestIncompleteBodiesAreLimited(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A body is given no more memory for the length that its header claims than it counts.
+func TestBufferOfAStalledBody(t *testing.T) {
+	web := front.NewHTTP(front.Options{NewSession: newServer().begin})
+	body := &offered{}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", body)
+	r.Header.Set("Content-Type", "application/json")
+	r.ContentLength = 1 << 20
+	web.ServeHTTP(httptest.NewRecorder(), r)
+	if body.room == 0 || body.room > 32<<10 {
+		t.Errorf("got a buffer of %d bytes before the first has arrived, want at most 32 KiB", body.room)
+	}
+}
+
+// offered is a body without bytes that records the buffer of the first read.
+type offered struct{ room int }
+
+func (o *offered) Read(p []byte) (int, error) {
+	o.room = max(o.room, len(p))
+	return 0, io.ErrUnexpectedEOF
 }
 
 // The memory of a body is released however its request ends.
