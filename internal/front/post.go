@@ -21,8 +21,13 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 		return
 	}
 	defer b.release()
-	data := bytes.TrimSpace(b.data)
+	data, version := bytes.TrimSpace(b.data), r.Header.Get(headerVersion)
+	unknown := version != "" && !revision.Supported(version)
 	if bytes.HasPrefix(data, []byte("[")) && jsonrpc.Valid(data) {
+		if unknown {
+			refuse(w, http.StatusBadRequest, nil, unsupported(version))
+			return
+		}
 		h.batch(w, r, data, only)
 		return
 	}
@@ -32,9 +37,8 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 		return
 	}
 	jsonrpc.Flatten(data)
-	version := r.Header.Get(headerVersion)
 	switch {
-	case version != "" && !revision.Supported(version):
+	case unknown:
 		refuse(w, http.StatusBadRequest, m.ID, unsupported(version))
 	case m.Stateless() || revision.Stateless(version):
 		h.stateless(w, r, m, only)

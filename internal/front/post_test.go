@@ -14,7 +14,7 @@ import (
 
 func TestPostRefused(t *testing.T) {
 	c := serveTCP(t, front.Options{MaxMessage: 1 << 10})
-	session := c.open()
+	session, early := c.open(), c.openAs("2025-03-26")
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	tests := []struct {
 		name   string
@@ -36,6 +36,7 @@ func TestPostRefused(t *testing.T) {
 		{name: "unknown upstream", path: "/mcp/none", body: ping, want: 404, code: -32600},
 		{name: "unknown version", body: ping, header: []string{"Mcp-Session-Id", session, "Mcp-Protocol-Version", "1999-01-01"}, want: 400, code: -32022},
 		{name: "batch of another revision", body: "[" + ping + "]", header: []string{"Mcp-Session-Id", session}, want: 400, code: -32600},
+		{name: "batch of an unknown version", body: "[" + ping + "]", header: []string{"Mcp-Session-Id", early, "Mcp-Protocol-Version", "1999-01-01"}, want: 400, code: -32022},
 		{name: "session over SSE is not one over POST", path: "/message?sessionId=" + session, body: ping, want: 404, code: -32600},
 	}
 	for _, test := range tests {
