@@ -242,7 +242,11 @@ func (f *findings) bounds(key string, v any, dst reflect.Value, tag reflect.Stru
 		return
 	}
 	low, high := tag.Get("min"), tag.Get("max")
-	lowest, _ := strconv.ParseFloat(low, 64)
+	lowest, err := strconv.ParseFloat(low, 64)
+	if err != nil {
+		span, _ := time.ParseDuration(low)
+		lowest = float64(span)
+	}
 	if highest, err := strconv.ParseFloat(high, 64); err == nil && (n < lowest || n > highest) {
 		f.problem(key, "want %s to %s, have %v", low, high, v)
 	} else if low != "" && n < lowest {
