@@ -134,7 +134,7 @@ func (hs *Hosts) MayPrefetch(name string) error {
 	defer hs.mu.Unlock()
 	h := hs.byName[name]
 	if h == nil {
-		return nil
+		h = hs.newHost(name)
 	}
 	return h.refusal(time.Now())
 }
@@ -170,9 +170,14 @@ func (hs *Hosts) find(name string) *host {
 	if len(hs.byName) >= maxHosts {
 		hs.forget((*host).idle)
 	}
+	hs.byName[name] = hs.newHost(name)
+	return hs.byName[name]
+}
+
+// newHost returns a host under its rule, which is not kept.
+func (hs *Hosts) newHost(name string) *host {
 	h := &host{hosts: hs, stats: HostStats{Host: name}}
 	h.apply(hs.rule(name))
-	hs.byName[name] = h
 	return h
 }
 

@@ -282,6 +282,7 @@ func TestReplicasShareQuota(t *testing.T) {
 		wantRefused(t, all[0].Hosts, github, nil)
 		all[0].SetReplicas(3, true)
 		wantRefused(t, all[0].Hosts, github, limit.ErrQuota)
+		wantRefused(t, all[0].Hosts, "gitlab.com", limit.ErrQuota)
 		wantRefused(t, all[0].Hosts, "upstream:files", nil)
 	})
 }
