@@ -78,7 +78,8 @@ func unit(word string) string {
 		return "ms"
 	case word == "m", strings.HasPrefix(word, "min"):
 		return "m"
-	case strings.HasPrefix(word, "h"):
+	case strings.HasPrefix(word, "h"),
+		word == "d", strings.HasPrefix(word, "day"), strings.HasPrefix(word, "week"), strings.HasPrefix(word, "month"): // over the bound of an hour as well
 		return "h"
 	}
 	return "s"
