@@ -86,15 +86,15 @@ func unit(word string) string {
 }
 
 // RetryAfter parses an HTTP Retry-After header, in seconds or as a date. It returns the wait
-// from now, at most an hour; false if the header is empty or not valid.
-func RetryAfter(header string, now time.Time) (time.Duration, bool) {
+// from now, at most an hour; 0 if the header is empty or not valid.
+func RetryAfter(header string, now time.Time) time.Duration {
 	header = strings.Trim(header, " \t")
 	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(seconds, uint64(maxCoolDown/time.Second))) * time.Second, true
+		return time.Duration(min(seconds, uint64(maxCoolDown/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(header)
 	if err != nil {
-		return 0, false
+		return 0
 	}
-	return min(max(at.Sub(now), 0), maxCoolDown), true
+	return min(max(at.Sub(now), 0), maxCoolDown)
 }

@@ -277,7 +277,7 @@ func (o *outcome) hostOutcome() limit.Outcome {
 	switch answer := &o.answer; {
 	case answer.Limited:
 		v.Limited = true
-		v.RetryAfter, _ = limit.RetryAfter(answer.RetryAfter, time.Now())
+		v.RetryAfter = limit.RetryAfter(answer.RetryAfter, time.Now())
 	case o.err == nil && v.Failed && len(answer.Result) <= maxErrorAnswer:
 		v.RetryAfter, v.Limited = limit.Limited(errorText(answer))
 	}
