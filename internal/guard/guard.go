@@ -7,6 +7,6 @@ package guard
 // then call [Run] with its stdin before anything else.
 const Command = "guard"
 
-// Program is the name of the guard's executable, in the directory of the proxy's. If it is
-// missing, the proxy's executable is used with [Command].
+// Program is the name of the guard's executable, in the directory of the proxy's. If it
+// cannot be started, or has exited, the proxy's executable is used with [Command].
 const Program = "mcpschedd-guard"

@@ -27,7 +27,7 @@ type link interface {
 // outgoing is one message to a server.
 type outgoing struct {
 	line     []byte       // without a line end; not modified after send
-	done     func()       // called once after send succeeded, when the message was delivered or dropped; may be nil
+	done     func()       // called once if send succeeds: over stdio by send, over HTTP when the exchange has ended; may be nil
 	id       int64        // the request id; 0 for a notification or a response
 	isolated bool         // Request.Isolated
 	fence    func() error // Request.Fence

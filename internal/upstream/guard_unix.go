@@ -88,7 +88,7 @@ func (g *Guard) wait(cmd *exec.Cmd) {
 	}
 }
 
-// add guards a process group. The guard must have been started.
+// add guards a process group, also by a guard process that is started later.
 func (g *Guard) add(pgid int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +96,7 @@ func (g *Guard) add(pgid int) {
 	g.writeLocked("+%d\n", pgid)
 }
 
-// remove stops guarding a process group. It must be called before the id can be reused.
+// remove stops guarding a process group. It must be called as soon as the id may be reused.
 func (g *Guard) remove(pgid int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -149,7 +149,8 @@ type listenRequest struct {
 
 // listen opens the stream of change notifications: a subscriptions/listen request to a stateless
 // server, replaced whenever the subscriptions change, or the GET stream of an older server over
-// HTTP. It sends a new request before it cancels the old one, so that no change is missed.
+// HTTP. It sends a new request before it cancels the old one, so that no change is missed. Over HTTP
+// the server may receive the new one later; its acknowledgement invalidates cached answers.
 func (in *instance) listen(c *conn) {
 	if !c.stateless() {
 		if l, ok := c.link.(*httpLink); ok && !l.sse {

@@ -17,16 +17,16 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Listener receives a server's notifications and requests. Its functions are called on the
-// connection's reader and must not block. A nil function does nothing; a nil Ask refuses every
-// request.
+// Listener receives a server's notifications and requests. Its functions must not block. A nil
+// function does nothing; a nil Ask refuses every request.
 type Listener struct {
+	// Notify is called on the connection's reader with a notification.
 	Notify func(method string, params []byte)
 	// Ask is called on the reader when the server sends a request. It selects the client that
 	// will answer, and returns a func that sends the request to that client. The func is called
 	// on another goroutine and may block.
 	Ask func(method string) askFunc
-	// Changed is called when a list of the offer has changed.
+	// Changed is called when a list of the offer has changed, on the instance's goroutine.
 	Changed func(l List)
 	// Multiplexed means that the session's requests come from unrelated clients. After one of them has
 	// given up a request, messages that may be about it go to none of them for a while.

@@ -169,7 +169,7 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 	in.sendSettings(c) // before any waiting call is sent
 	in.setState(c, nil, nil)
 	in.sendSettings(c) // settings that changed meanwhile
-	in.listen(c)       // before the lists are read, so that no change is missed
+	in.listen(c)       // before the lists are read, so that over stdio no change is missed
 	in.serveLists(ctx, c)
 	in.disconnected(c)
 	return time.Since(began), nil, context.Cause(ctx)

@@ -85,7 +85,7 @@ func (l *Lease) Problem() error {
 // called before the next message of the session is read, and its result passed to Send.
 func (l *Lease) Turn() *Turn { return l.queue.take() }
 
-// Notify sends a notification to the server if there is a live connection.
+// Notify sends a notification to the server if there is a live connection of the handshake era.
 func (l *Lease) Notify(method string, params []byte) {
 	if c := l.in.live(); c != nil && !c.stateless() {
 		c.notify(method, params)
@@ -109,8 +109,8 @@ func (l *Lease) ForwardProgress(id []byte, notify func(params []byte)) {
 	}
 }
 
-// Close releases the lease. A private instance ends with it. A shared one is unsubscribed from
-// resources that no other session watches.
+// Close releases the lease. A private instance ends with it. A shared one that has other sessions is
+// unsubscribed from resources that none of them watches.
 func (l *Lease) Close() {
 	in := l.in
 	in.mu.Lock()
@@ -226,8 +226,9 @@ func (in *instance) sendWatches(c *conn, uris []string) (answers map[string]<-ch
 }
 
 // Watch subscribes the session to resources, also after restarts, or ends the subscriptions. It
-// returns for each URI a channel that receives nil or the server's error. There is none if nothing was
-// sent: there is no live connection, the server is stateless, or another session watches the resource too.
+// returns a channel that receives nil or the server's error for each URI that was sent. None is sent
+// without a live connection or to a stateless server, nor if this session or another watches the
+// resource already, or another still does.
 func (l *Lease) Watch(on bool, uris ...string) (answers map[string]<-chan error) {
 	differ := slices.DeleteFunc(slices.Clone(uris), func(uri string) bool { return !l.setWatched(uri, on) })
 	return l.in.sendWatches(l.in.live(), differ)

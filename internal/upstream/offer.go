@@ -61,7 +61,7 @@ type Item struct {
 // on disk and used at the next start until the server has answered.
 type Offer struct {
 	Version      string          `json:"version"`          // the negotiated revision
-	Legacy       bool            `json:"legacy,omitempty"` // the server is known to have no stateless revision
+	Legacy       bool            `json:"legacy,omitempty"` // the server is known to have no stateless revision, or has exited on server/discover
 	Server       json.RawMessage `json:"server,omitempty"` // serverInfo; nil if not sent
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	Instructions string          `json:"instructions"`

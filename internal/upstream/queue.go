@@ -18,7 +18,7 @@ type queue struct {
 type Turn struct {
 	queue    *queue
 	wake     chan struct{} // closed when the turn is the first; nil if nothing waits
-	held     bool          // released only when its request is sent
+	held     bool          // released only when its request was sent or has failed
 	released atomic.Bool   // the request was sent or dropped; written with the mutex held
 }
 
@@ -68,15 +68,16 @@ func (t *Turn) Reclaim() *Turn {
 // Turn.
 func (t *Turn) Release() { t.release(false) }
 
-// release releases the turn. A held turn is released only if sent is true.
-func (t *Turn) release(sent bool) {
+// release releases the turn. A held turn is released only if settled is true: its request was sent
+// or has failed.
+func (t *Turn) release(settled bool) {
 	if t == nil || t.released.Load() {
 		return
 	}
 	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t.released.Load() || t.held && !sent {
+	if t.released.Load() || t.held && !settled {
 		return
 	}
 	t.released.Store(true)

@@ -56,7 +56,7 @@ type Request struct {
 
 // Answer is a server's answer to a request. If the request failed, the message is empty.
 type Answer struct {
-	jsonrpc.Message        // unmodified, with a Result or an Error; the caller may release its Buffer
+	jsonrpc.Message        // with a Result or an Error, unmodified but for line ends and invalid UTF-8; the caller may release its Buffer
 	Stateless       bool   // the connection has a stateless revision
 	Sent            bool   // the server may have received the request
 	Limited         bool   // the HTTP status was 429, or 503 with Retry-After

@@ -42,9 +42,9 @@ type Upstream struct {
 	// For a server over HTTP: client sends requests; sideClient sends notifications, replies, GETs
 	// and DELETEs. net/http may reuse a connection before the previous response is finished if that
 	// had no body; a late cancellation then fails the next request. So messages that are
-	// answered without a body use sideClient. In HTTP+SSE that is every POST: httpLink.exchange prevents late
-	// cancellations of requests. In a session it may be the response to a cancelled call, which
-	// lingers; that of a prefetch does not, as its limits count it as ended.
+	// answered without a body use sideClient, except requests over HTTP+SSE: httpLink.exchange
+	// prevents late cancellations of those. In a session a cancelled call may be answered without a
+	// body too, so its exchange lingers; that of a prefetch does not, as its limits count it as ended.
 	client, sideClient *http.Client
 	sse                atomic.Bool           // connect by HTTP+SSE of 2024-11-05
 	known              atomic.Pointer[Offer] // the latest offer to any client, of this process or an earlier one; may be nil
@@ -213,7 +213,7 @@ type Spec struct {
 	SSE            bool          // use only HTTP+SSE of 2024-11-05
 	Shared         bool          // one instance serves all sessions
 	NoCapabilities bool          // declare no client capabilities, because sessions on the shared instance differ in theirs
-	StartTimeout   time.Duration // how long a call waits for a server that is starting
+	StartTimeout   time.Duration // how long a call waits for a starting server; also limits a list or a setting, and fourfold the handshake
 	MaxMessage     int           // bytes in one message from the server; zero means 64 MiB
 	Secrets        []string      // values to mask, in addition to Header and URL
 	Unusable       error         // why it can never be started (e.g. an unset variable), or nil
@@ -234,8 +234,8 @@ type Options struct {
 	// SIGKILL become short. Nil means never.
 	StopFast <-chan struct{}
 	// Invalidated is called when the server's answers may have changed for a reason other than a
-	// request sent through this package. It is called before any later message on the connection
-	// is handled and before a session can observe the change. The cause is "handshake", "exit",
+	// request sent through this package. Except for a gap, it is called before any later message on
+	// the connection is handled and before a session can observe the change. The cause is "handshake", "exit",
 	// "session" (an HTTP session was lost), "gap" (a stream was interrupted), "list_changed" or
 	// "resources/updated". A handshake, an exit and changed tools or prompts are not reported
 	// before the first request to the server. Invalidated is called from any goroutine and must
@@ -244,8 +244,8 @@ type Options struct {
 	// WriteSettle returns how long the server may still send messages about a request after the
 	// request was given up or its session ended. Nil or zero means one minute.
 	WriteSettle func() time.Duration
-	// Asked is called when a server sends its client a request, before the client receives it.
-	// The server does not say which call caused it. Asked must not block.
+	// Asked is called when a server sends a request other than a ping or one for a [Request.Ask],
+	// before a client receives it. The server does not say which call caused it. Asked must not block.
 	Asked func(instance uint64, method string)
 	// Changed is called when [Upstream.Health] or the server's lists may have changed. It must
 	// not block.
