@@ -51,7 +51,7 @@ func (o Options) withDefaults() Options {
 type Client struct {
 	Only        string // only upstream server in its view, under that server's own names; "" means all
 	ID          string // session id by which other connections find the session; "" if there is none
-	Multiplexed bool   // any number of stateless clients with the same capabilities; their request ids may collide
+	Multiplexed bool   // any number of stateless clients with the same name and capabilities; their request ids may collide
 	Anonymous   bool   // the clients of a pool may be different principals: no token is required
 	NonBlocking bool   // Out.Answer never blocks, so that a server's reader goroutine may call it
 	Out         Outlet // for messages that belong to no request; nil if the client cannot receive any

@@ -25,7 +25,7 @@ type HTTPOptions struct {
 	Hosts          []string      `toml:"allowed_hosts" form:"listener"`      // values of Host accepted besides loopback and the local address; "0.0.0.0" or "::" accepts every address
 	AllowedOrigins []string      `toml:"allowed_origins" form:"origin"`      // web origins allowed besides the server's own and, with a token, those on loopback
 	SessionIdle    time.Duration `toml:"session_idle" default:"30m"`         // idle time after which a session ends; zero means 30 minutes
-	MaxSessions    int           `toml:"max_sessions" default:"256" min:"4"` // limit of sessions, including those still ending; a quarter of it per principal; zero means 256
+	MaxSessions    int           `toml:"max_sessions" default:"256" min:"4"` // limit of sessions, including those still ending; a quarter of it may be open; zero means 256
 }
 
 const (

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// ioTimeout is the time limit of one read or write on a client's connection. A call may take
-	// longer, but an unresponsive peer may not.
+	// ioTimeout is the time limit of one write on a client's connection. A call may take longer, but
+	// an unresponsive peer may not.
 	ioTimeout = 30 * time.Second
 	chunk     = 1 << 20 // bytes written under one deadline
 	// maxUnread is the number of queued bytes above which a client without an open stream is

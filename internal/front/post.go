@@ -13,8 +13,8 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// post serves POST to an MCP endpoint. A message is stateless if its _meta or the
-// MCP-Protocol-Version header has a stateless revision.
+// post serves POST to an MCP endpoint. A message is stateless if its _meta has a protocol
+// version, or if the MCP-Protocol-Version header has a stateless one.
 func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 	b, ok := h.bodies.read(w, r)
 	if !ok {

@@ -22,14 +22,14 @@ type transport string
 const (
 	streamable transport = "streamable" // 2025-03-26 to 2025-11-25: Mcp-Session-Id
 	legacySSE  transport = "sse"        // 2024-11-05: /sse and /message
-	pooled     transport = "pool"       // stateless requests of clients with the same capabilities
+	pooled     transport = "pool"       // stateless requests of clients with the same name and capabilities
 )
 
 // sessionKey identifies a session.
 type sessionKey struct {
 	transport transport
 	only      string // see Client.Only
-	name      string // session id, or the capabilities of the clients of a pool
+	name      string // session id, or the name and capabilities of the clients of a pool
 }
 
 // httpSession is a session over HTTP. It is idle while no request or stream is
@@ -48,14 +48,14 @@ type httpSession struct {
 	timer     *time.Timer // calls expire
 }
 
-// sessions holds all sessions over HTTP. One token guards the whole server, so all
-// clients are the same principal, as they are without a token.
+// sessions holds all sessions over HTTP. All clients share one quota of them, with or
+// without a token.
 type sessions struct {
 	*Options
 
 	mu     sync.Mutex // may be held while Session.Pending is called
 	closed bool
-	byKey  map[sessionKey]*httpSession // sessions that requests may enter
+	byKey  map[sessionKey]*httpSession // sessions that have not ended
 	live   int                         // sessions, including those still ending
 	work   sync.WaitGroup              // ends of sessions
 }
@@ -119,8 +119,8 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 	return s, nil
 }
 
-// makeRoomLocked evicts the session that has been idle for longest if the principal
-// has reached its share of MaxSessions. It returns false if all are in use, or if there
+// makeRoomLocked evicts the session that has been idle for longest if a quarter of
+// MaxSessions is open. It returns false if all are in use, or if there
 // are MaxSessions with those still ending. A session with a running task is not evicted,
 // although it has no open request between two polls of the task.
 func (all *sessions) makeRoomLocked() bool {
