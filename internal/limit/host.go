@@ -19,7 +19,7 @@ type host struct {
 	resuming   []*waiter     // paused calls that wait for a slot, likewise
 	paused     int           // paused calls, which are not counted as in flight
 	stats      HostStats     // its name, and the counts of calls in flight and of 429s
-	harm       time.Duration // total wait of calls for a slot while a prefetch held one
+	harm       time.Duration // total wait of calls that found no free slot while a prefetch held one
 	harmRead   time.Duration // the part that ReadHarm has returned
 
 	timer *time.Timer // runs dispatch when the next token arrives; nil before the first wait

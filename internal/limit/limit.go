@@ -139,8 +139,8 @@ func (hs *Hosts) MayPrefetch(name string) error {
 	return h.refusal(time.Now())
 }
 
-// ReadHarm returns the total time that calls to the host have waited for a slot that a prefetch held,
-// and the part of it that no ReadHarm has returned before, so that several readers can count it once.
+// ReadHarm returns the total wait of the calls to the host that found no free slot while a prefetch
+// held one, and the part of it that no ReadHarm has returned before, so that several readers can count it once.
 func (hs *Hosts) ReadHarm(name string) (total, unread time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -198,8 +198,8 @@ type HostStats struct {
 	WaitingPrefetches int       // waiting prefetches
 	LastHour          int       // prefetches begun
 	Limited           int64     // 429s
-	HarmMS            int64     // total wait of calls for a slot while a prefetch held one
-	CoolingUntil      time.Time // if past, the host is half open
+	HarmMS            int64     // total wait of calls that found no free slot while a prefetch held one
+	CoolingUntil      time.Time // zero without a cool-down; if past, the host is half open
 	Tokens            *float64  // in the bucket; nil without a rate
 }
 

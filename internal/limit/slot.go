@@ -14,7 +14,7 @@ var (
 	ErrQuota       = errors.New("the hourly limit of prefetches is reached")
 )
 
-// Slot is a call in flight.
+// Slot is a call or a prefetch that has begun, in flight or paused.
 type Slot struct {
 	hosts    *Hosts
 	host     *host // nil after Leave
@@ -31,7 +31,8 @@ type Outcome struct {
 }
 
 // Leave ends the call. It must be called exactly once for each slot. It reports whether to publish
-// the outcome to other replicas: a 429 of a remote host, unless one was known when the call began.
+// the outcome to other replicas: a 429 of a remote host, unless another became known after the call
+// began.
 func (s *Slot) Leave(v Outcome) (publish bool) {
 	s.hosts.mu.Lock()
 	defer s.hosts.mu.Unlock()
