@@ -91,7 +91,7 @@ func (h *HTTP) routes() http.Handler {
 		}
 		h.endpoint(w, r, name)
 	})
-	return h.HTTP.guard(mux, func(r *http.Request) bool {
+	return h.HTTP.protect(mux, func(r *http.Request) bool {
 		_, pattern := mux.Handler(r)
 		return slices.ContainsFunc(h.Pages, func(p Page) bool { return p.OwnAuth && p.Pattern == pattern })
 	})

@@ -34,7 +34,7 @@ func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
 		in.takeOne(raw, out, run)
 	}
 	if empty {
-		in.refuse(&Message{}, refusal("empty batch"), out)
+		in.reject(&Message{}, refusal("empty batch"), out)
 	}
 }
 
@@ -42,7 +42,7 @@ func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
 func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 	m, rpcErr := parse(raw)
 	if rpcErr != nil {
-		in.refuse(m, rpcErr, out)
+		in.reject(m, rpcErr, out)
 		return
 	}
 	if m.IsRequest() && in.repeated[string(m.ID)] {
@@ -55,13 +55,13 @@ func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 			return
 		}
 	}
-	if serve := in.accept(context.Background(), m, out); serve != nil {
+	if serve := in.pass(context.Background(), m, out); serve != nil {
 		run(serve)
 	}
 }
 
-// accept passes a message to the session, unless it describes its client at too great a length.
-func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
+// pass passes a message to the session, unless it describes its client at too great a length.
+func (in *intake) pass(ctx context.Context, m *Message, out Outlet) func() {
 	if m.IsRequest() && m.Method == "initialize" {
 		requested, _ := jsonrpc.String(m.Index.Get("protocolVersion"))
 		in.batches.Store(revision.Negotiate(requested) == revision.Batches)
@@ -73,8 +73,8 @@ func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 	return in.Accept(ctx, m, out)
 }
 
-// refuse logs and answers a malformed message.
-func (in *intake) refuse(m *Message, rpcErr *jsonrpc.Error, out Outlet) {
+// reject logs and answers a malformed message.
+func (in *intake) reject(m *Message, rpcErr *jsonrpc.Error, out Outlet) {
 	in.log.Warn("client message refused", "err", rpcErr.Message)
 	in.Refuse(m, rpcErr, out)
 }
@@ -122,9 +122,6 @@ func (m *Message) checkClient() *jsonrpc.Error {
 }
 
 func unsupported(version string) *jsonrpc.Error {
-	data, err := json.Marshal(map[string]any{"supported": revision.SupportedVersions(), "requested": version})
-	if err != nil {
-		data = nil // unreachable: strings always marshal
-	}
+	data, _ := json.Marshal(map[string]any{"supported": revision.SupportedVersions(), "requested": version}) // strings always marshal
 	return &jsonrpc.Error{Code: revision.CodeUnsupportedVersion, Message: "Unsupported protocol version", Data: data}
 }

@@ -70,7 +70,7 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 		}
 		return
 	}
-	s.accept(context.Background(), m, nil)
+	s.pass(context.Background(), m, nil)
 	finish(w, http.StatusAccepted)
 }
 
@@ -93,7 +93,7 @@ func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, o
 func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) (accepted bool) {
 	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless()}
 	defer out.finish()
-	serve := s.accept(ctx, m, out)
+	serve := s.pass(ctx, m, out)
 	if serve != nil {
 		serve()
 	}

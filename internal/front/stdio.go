@@ -93,12 +93,12 @@ func (l *lines) read(r *jsonrpc.Reader) error {
 		line, err := r.Next()
 		switch long, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err); {
 		case tooLong:
-			l.refuse(unread(long.ID()), refusal(err.Error()), l.to)
+			l.reject(unread(long.ID()), refusal(err.Error()), l.to)
 			continue
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			l.refuse(unread(nil), &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "input ended inside a message"}, l.to)
+			l.reject(unread(nil), &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "input ended inside a message"}, l.to)
 			return nil
 		case err != nil:
 			return err

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// guard returns a handler that protects next against web pages which attack a local
+// protect returns a handler that protects next against web pages which attack a local
 // server, and against clients without the token. It passes a request to next if its Host
-// is one of ours, its Origin is allowed and it has the token. ownAuth reports whether the
-// request is for a page that checks the token itself.
-func (o *HTTPOptions) guard(next http.Handler, ownAuth func(*http.Request) bool) http.Handler {
+// is one of ours, its Origin is allowed and it has the token; /healthz needs none of these.
+// ownAuth reports whether the request is for a page that checks the token itself.
+func (o *HTTPOptions) protect(next http.Handler, ownAuth func(*http.Request) bool) http.Handler {
 	want := sha256.Sum256([]byte(o.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" {
