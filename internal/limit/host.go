@@ -221,8 +221,8 @@ func (h *host) idle() bool {
 	return h.stats.InFlight == 0 && h.paused == 0 && len(h.calls) == 0 && len(h.prefetches) == 0
 }
 
-// likeNew reports whether the host limits calls and prefetches no more than a new one does.
-func (h *host) likeNew(now time.Time) bool {
+// limitsNothing reports whether the host limits calls and prefetches no more than a new host does.
+func (h *host) limitsNothing(now time.Time) bool {
 	full := h.bucket == nil || h.bucket.TokensAt(now) >= float64(h.rule.Burst)
 	return full && !h.cooling.active() && len(h.lastHour(now)) == 0
 }

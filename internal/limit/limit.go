@@ -165,7 +165,7 @@ func (hs *Hosts) find(name string) *host {
 		return h
 	}
 	if now := time.Now(); len(hs.byName) >= maxHosts {
-		hs.forget(func(h *host) bool { return h.idle() && h.likeNew(now) })
+		hs.forget(func(h *host) bool { return h.idle() && h.limitsNothing(now) })
 	}
 	if len(hs.byName) >= maxHosts {
 		hs.forget((*host).idle)
