@@ -95,9 +95,9 @@ func (l *httpLink) read(body io.ReadCloser, at *cursor, handle func(kind string,
 	}
 }
 
-// readStream reads the stream that answers a request. With a session it resumes a broken stream
+// readStream reads the stream that answers a request. A broken stream that is resumable is resumed
 // as often as the server closes it: some servers close streams on purpose and expect polling.
-func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, inSession bool) error {
+func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, resumable bool) error {
 	at := cursor{retry: firstRetry}
 	for {
 		err := l.read(body, &at, func(kind string, data []byte) error {
@@ -112,7 +112,7 @@ func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, 
 		} else {
 			err = fmt.Errorf("stream broke before its answer: %w", err)
 		}
-		if p.answered || ctx.Err() != nil || !inSession {
+		if p.answered || ctx.Err() != nil || !resumable {
 			return err
 		}
 		if at.id == "" || tooLong {
