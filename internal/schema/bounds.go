@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -65,9 +66,13 @@ func decode(raw []byte, limit int) (value any, err error) {
 // the arguments at most once, so weight times the number of values bounds the validator's work. A
 // schema in which each part refers to the next one twice has weight 2^n, a recursive one no finite
 // weight.
+//
+// This holds only if the validator finds the same places for the references. The weigher therefore
+// follows them in the decoded document that the validator gets, and deletes "$id" and "$schema",
+// which would make a part a document of its own.
 type weigher struct {
-	raw    []byte
-	weight int
+	document any
+	weight   int
 }
 
 func (w *weigher) weigh(at any, path int) error {
@@ -89,12 +94,11 @@ func (w *weigher) weigh(at any, path int) error {
 				if name != "$ref" || !local || err != nil || !jsonrpc.ValidPointer(pointer) {
 					return fmt.Errorf("%s %.60q: only a JSON pointer into the document is supported", name, text)
 				}
-				target := jsonrpc.At(w.raw, pointer)
-				w.weight += len(target) / 64
-				if member, err = decode(target, maxSchema); err != nil {
+				w.weight += len(text) / 64
+				if member = target(w.document, pointer); member == nil {
 					return fmt.Errorf("$ref %.60q: not found", text)
 				}
-			case name == "$id" || name == "format": // it would change the meaning of references; an annotation
+			case name == "$id" || name == "$schema":
 				delete(at, name)
 			}
 			if err := w.weigh(member, path+len(name)+1); err != nil {
@@ -109,6 +113,26 @@ func (w *weigher) weigh(at any, path int) error {
 		}
 	}
 	return nil
+}
+
+// target returns the value that a valid pointer refers to in a decoded document, as the validator
+// finds it: nil if there is none.
+func target(at any, pointer string) any {
+	for token := range jsonrpc.PointerTokens(pointer) {
+		switch value := at.(type) {
+		case map[string]any:
+			at = value[token]
+		case []any:
+			index, err := strconv.Atoi(token)
+			if err != nil || index < 0 || index >= len(value) {
+				return nil
+			}
+			at = value[index]
+		default:
+			return nil
+		}
+	}
+	return at
 }
 
 // patterns compiles the regular expressions of one schema.

@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// For any schema and arguments the result is one line and reproducible, and the validator does
-// not panic.
+// For any schema and arguments the result is one line and reproducible, the validator does not
+// panic, and the weight of the schema bounds what the validator applies.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		issues, `{}`, `true`,
@@ -17,6 +17,7 @@ func FuzzCompile(f *testing.F) {
 		`{"$id":"http://x/y","properties":{"a":{"$id":"z","$anchor":"q","$ref":"#q"}},"unevaluatedProperties":{"$ref":"y#/properties/a"}}`,
 		`{"$schema":"http://json-schema.org/draft-06/schema#","dependencies":{"a":["b"],"c":{"not":{}}},"items":[{},{}],"additionalItems":false}`,
 		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,"if":true,"then":{"contains":{"minimum":1e3}},"minContains":2}`,
+		`{"$ref":"#/$defs/a","$defs":{"a":{}},"$defs":{"a":{"$schema":"http://json-schema.org/draft-04/schema#","id":"x","items":{"$ref":"#/definitions/b"},"definitions":{"b":{}}}},"definitions":{"b":{"$ref":"#/enum/0"}},"enum":[{"$id":"y"}]}`,
 		`{"patternProperties":{"^(a|b)+$":{"const":1.0}},"propertyNames":{"pattern":"x{3}"},"enum":[{"a":1},null,"\ud800"]}`,
 	} {
 		f.Add([]byte(s), []byte(`{"owner":"o","repo":"r","a":[1,"x",{"b":null}]}`))
@@ -26,6 +27,9 @@ func FuzzCompile(f *testing.F) {
 		oneLine(t, err)
 		if (s == nil) != (err != nil) {
 			t.Errorf("got schema %v, error %v", s, err)
+		}
+		if s != nil && !s.WithinWeight() {
+			t.Fatalf("%s: the validator applies more parts than were weighed", raw)
 		}
 		first := s.Check(arguments)
 		oneLine(t, first)

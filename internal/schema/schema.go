@@ -61,11 +61,10 @@ func (s *Schema) compile() (err error) {
 	if !ok {
 		return fmt.Errorf("want an object, have %s", typeName(value))
 	}
-	w := &weigher{raw: s.raw}
+	w := &weigher{document: document}
 	if err := w.weigh(document, 0); err != nil {
 		return err
 	}
-	delete(document, "$schema")
 	p := &patterns{}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)

@@ -25,6 +25,7 @@ func TestTypesAt(t *testing.T) {
 		{"any of some that are free", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}]}}}`, "a -", ""},
 		{"a reference", `{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, "a", "string"},
 		{"old definitions", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string"}}}`, "a", "string"},
+		{"a reference in a part with its own dialect", `{"$ref":"#/$defs/d","$defs":{"d":{"$schema":"http://json-schema.org/draft-04/schema#","id":"x","allOf":[{"$ref":"#/definitions/a"}],"definitions":{"a":{"$ref":"#/definitions/a"}}}},"definitions":{"a":{"properties":{"a":{"type":"string"}}}}}`, "a", "string"},
 		{"either", `{"properties":{"a":{"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, "a", "null integer"},
 		{"either, or anything", `{"properties":{"a":{"oneOf":[{"type":"integer"},{"minimum":3}]}}}`, "a", ""},
 		{"both", `{"properties":{"a":{"allOf":[{"type":["integer","null"]},{"type":["number","string"]}]}}}`, "a", "integer"},
