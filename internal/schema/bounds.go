@@ -75,7 +75,9 @@ type weigher struct {
 	weight   int
 }
 
-func (w *weigher) weigh(at any, path int) error {
+// weigh adds the weight of a value below a path of so many bytes. The elements of "enum" and
+// "examples" are plain values, in which nothing is a reference.
+func (w *weigher) weigh(at any, path int, plain bool) error {
 	if w.weight += 1 + path/64; w.weight > maxWeight {
 		return errors.New("recursive, or too large with its references expanded")
 	}
@@ -83,8 +85,9 @@ func (w *weigher) weigh(at any, path int) error {
 	case map[string]any:
 		for name, member := range at {
 			text, isText := member.(string)
-			list, _ := member.([]any)
+			list, isList := member.([]any)
 			switch {
+			case plain:
 			case name == "enum":
 				w.weight += enumWeight * len(list)
 			case !isText:
@@ -101,13 +104,13 @@ func (w *weigher) weigh(at any, path int) error {
 			case name == "$id" || name == "$schema":
 				delete(at, name)
 			}
-			if err := w.weigh(member, path+len(name)+1); err != nil {
+			if err := w.weigh(member, path+len(name)+1, plain || isList && (name == "enum" || name == "examples")); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, element := range at {
-			if err := w.weigh(element, path+4); err != nil {
+			if err := w.weigh(element, path+4, plain); err != nil {
 				return err
 			}
 		}

@@ -36,6 +36,8 @@ func TestCompileRefuses(t *testing.T) {
 		{"parts that refer to the next one twice", `{"$ref":"#/$defs/0","$defs":{` + list(40, `"%d":{"allOf":[{"$ref":"#/$defs/%d"},{"$ref":"#/$defs/%[2]d"}]}`) + `,"40":{}}}`, large},
 		{"itself, where a name is repeated", `{"$ref":"#/$defs/a","$defs":{"a":{}},"$defs":{"a":{"$ref":"#/$defs/a"}}}`, large},
 		{"the same twice, where a name is repeated", `{"$ref":"#/$defs/0","$defs":{"0":{}},"$defs":{` + list(40, `"%d":{"allOf":[{"$ref":"#/$defs/%d"},{"$ref":"#/$defs/%[2]d"}]}`) + `,"40":{}}}`, large},
+		{"itself, in a list of values", `{"$ref":"#/enum/0","enum":[{"$ref":"#/enum/0"}]}`, large},
+		{"itself, in a member that is called enum", `{"properties":{"enum":{"$ref":"#"}}}`, large},
 		{"many parts", `{"anyOf":[` + list(20_000, `{}`) + `]}`, large},
 		{"many long names", `{"properties":{"` + strings.Repeat("x", 50_000) + `":{"anyOf":[` + list(1000, `{}`) + `]}}}`, large},
 		{"many numbers to compare with", `{"enum":[` + list(1000, `%d`) + `]}`, large},
