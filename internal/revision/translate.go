@@ -106,10 +106,10 @@ func Result(result []byte, method string, fromStateless, toStateless bool) []byt
 // next hop the server is this proxy.
 func withoutServer(result []byte) []byte {
 	meta := jsonrpc.Get(result, "_meta")
-	if !bytes.Contains(meta, []byte(keyServerInfo)) {
+	kept := jsonrpc.Delete(meta, OfHop)
+	if len(kept) == len(meta) {
 		return result
 	}
-	kept := jsonrpc.Delete(meta, OfHop)
 	if index := jsonrpc.NewIndex(kept); index.Len() == 0 {
 		return jsonrpc.Delete(result, func(name []byte) bool { return string(name) == "_meta" })
 	}

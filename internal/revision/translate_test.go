@@ -56,6 +56,9 @@ func TestResult(t *testing.T) {
 		{"hints kept", "resources/read", `{"ttlMs":5,"cacheScope":"public","contents":[]}`, true, true, `{"resultType":"complete","ttlMs":5,"cacheScope":"public","contents":[]}`},
 		{"a request for input is not cacheable", "resources/read", `{"resultType":"input_required"}`, true, true, `{"resultType":"input_required"}`},
 		{"server of the last hop cut", "tools/call", `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s"},"v":1},"content":[]}`, true, true, `{"resultType":"complete","_meta":{"v":1},"content":[]}`},
+		{"server written with an escape", "tools/call", `{"resultType":"complete","_meta":{"io.modelcontextprotocol\/serverInfo":{"name":"s"},"v":1}}`, true, true, `{"resultType":"complete","_meta":{"v":1}}`},
+		{"another key of the last hop cut", "tools/call", `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":1}}`, true, true, `{"resultType":"complete"}`},
+		{"other keys kept as written", "tools/call", `{"resultType":"complete","_meta":{ "v" : "io.modelcontextprotocol/serverInfo" }}`, true, true, `{"resultType":"complete","_meta":{ "v" : "io.modelcontextprotocol/serverInfo" }}`},
 		{"stateless to handshake", "tools/call", `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s"}},"content":[]}`, true, false, `{"content":[]}`},
 		{"no object", "tools/call", `5`, false, true, `5`},
 	} {
