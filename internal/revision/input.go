@@ -57,7 +57,8 @@ func WithInput(params, result, responses []byte) []byte {
 // Accepts reports whether the client declares that it answers requests of a method.
 func (c *Client) Accepts(method string) bool {
 	needed := map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}[method]
-	return needed == "" || jsonrpc.Get(c.Capabilities, needed) != nil
+	declared := jsonrpc.Get(c.Capabilities, needed)
+	return needed == "" || declared != nil && string(declared) != "null"
 }
 
 // ElicitsByForm reports whether the client declares elicitation by form. An empty elicitation

@@ -136,6 +136,16 @@ func FuzzParams(f *testing.F) {
 	})
 }
 
+// null declares no capability: some clients write it for a member that they do not set.
+func TestAccepts(t *testing.T) {
+	for capabilities, want := range map[string]bool{`{"sampling":{}}`: true, `{"sampling":null}`: false, `{}`: false, ``: false} {
+		c := revision.Client{Capabilities: []byte(capabilities)}
+		if got := c.Accepts("sampling/createMessage"); got != want {
+			t.Errorf("%s: got %v, want %v", capabilities, got, want)
+		}
+	}
+}
+
 // An input_required result has the questions that it was built from. The repeated call has the
 // answers and the state.
 func TestInput(t *testing.T) {
