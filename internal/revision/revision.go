@@ -32,7 +32,8 @@ const (
 	Batches = mcp.ProtocolVersion20250326
 )
 
-// Stateless reports whether version belongs to the era without a handshake.
+// Stateless reports whether version belongs to the era without a handshake. A version that is not
+// [Supported] is one of them if its text sorts after the first stateless version.
 func Stateless(version string) bool { return mcp.IsModernProtocol(version) }
 
 // Supported reports whether the proxy supports version.

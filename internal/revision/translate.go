@@ -3,6 +3,7 @@ package revision
 import (
 	"bytes"
 	"slices"
+	"strconv"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -16,8 +17,8 @@ type Change struct {
 	Arguments bool    // replace absent or null "arguments" with {}
 }
 
-// Translate returns the params for the next hop. It returns the original bytes if nothing
-// changes.
+// Translate returns the params for the next hop. It returns the original bytes if c changes
+// nothing and there is no _meta.
 func (p *Params) Translate(c Change) []byte {
 	arguments := p.Get("arguments")
 	missing := c.Arguments && (arguments == nil || string(arguments) == "null")
@@ -153,8 +154,8 @@ func Complete(result []byte, method string) []byte {
 // Error translates a raw error object for the next hop: the stateless revision has no
 // code for a resource that was not found.
 func Error(object []byte, method string, toStateless bool) []byte {
-	if toStateless && method == "resources/read" && string(jsonrpc.Get(object, "code")) == "-32002" {
-		return jsonrpc.Set(object, "code", []byte("-32602"))
+	if toStateless && method == "resources/read" && string(jsonrpc.Get(object, "code")) == strconv.Itoa(CodeResourceNotFound) {
+		return jsonrpc.Set(object, "code", strconv.AppendInt(nil, jsonrpc.CodeInvalidParams, 10))
 	}
 	return object
 }
