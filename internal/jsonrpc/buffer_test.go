@@ -110,12 +110,13 @@ func TestBorrowedLinesStay(t *testing.T) {
 	}
 }
 
-// Released buffers are reused: reading lines does not allocate.
+// Released buffers are reused: reading lines does not allocate, except the last buffer of a line
+// that is too long for the pool.
 func TestBorrowAllocates(t *testing.T) {
 	if checking() {
 		t.Skip("under the race detector a sync.Pool drops items at random")
 	}
-	for _, size := range []int{10, 1000, 60_000, 100_000, 1 << 20} {
+	for size, most := range map[int]float64{10: 0, 1000: 0, 60_000: 0, 100_000: 0, 1 << 20: 0, 5 << 20: 2} {
 		r := jsonrpc.NewReader(&endless{line: append(bytes.Repeat([]byte("x"), size), '\n')}, 0)
 		n := testing.AllocsPerRun(50, func() {
 			b, err := r.Borrow()
@@ -124,8 +125,8 @@ func TestBorrowAllocates(t *testing.T) {
 			}
 			b.Release()
 		})
-		if n > 0 {
-			t.Errorf("%d bytes: got %v allocations a line, want none", size, n)
+		if n > most {
+			t.Errorf("%d bytes: got %v allocations a line, want at most %v", size, n, most)
 		}
 	}
 }
