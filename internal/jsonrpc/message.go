@@ -78,9 +78,9 @@ func (m *Message) IsResponse() bool {
 // An error is always a *[Error] to answer with: [CodeParse] if raw is not JSON (see [Fault]),
 // [CodeInvalidRequest] if it is not a JSON-RPC 2.0 message (an array is not one),
 // [CodeInvalidParams] if the params of a call are not an object. The Message then
-// holds the members found before the error, and the ID even if it stands after the
-// error, where it is unambiguous. The caller can then answer the ID, and can
-// distinguish a broken request from a broken response, which is never answered.
+// holds the members before the place where the JSON breaks off, if it does, and the ID
+// where it is unambiguous, even behind that place. The caller can then answer the ID, and
+// can distinguish a broken request from a broken response, which is never answered.
 func Parse(raw []byte) (Message, error) {
 	p := parser{raw: raw}
 	i := space(raw, 0)
@@ -98,8 +98,8 @@ func Parse(raw []byte) (Message, error) {
 	m := p.message()
 	switch {
 	case i < 0:
-		if m.ID == nil {
-			m.ID = salvageID(raw, last(raw))
+		if isObject && m.ID == nil && !p.repeatedID {
+			m.ID = salvageID(raw, whole(raw))
 		}
 		return m, &Error{Code: CodeParse, Message: "parse error: " + faultAt(raw, ^i)}
 	case !isObject:
@@ -232,13 +232,23 @@ func (p *parser) check(m *Message) error {
 func beginsID(c byte) bool { return c == '"' || c == '-' || '0' <= c && c <= '9' }
 
 // In a message that is malformed, truncated or too long, the id is found only where it cannot
-// belong to a nested object: as the first member, except for the version, or as the last one.
+// belong to a nested object: as the first member, except for the version, or as the last one of a
+// message that is not truncated.
 var (
 	firstID = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(` + anyID + `)\s*[,}]`)
 	lastID  = regexp.MustCompile(`[{,]\s*"id"\s*:\s*(` + anyID + `)\s*\}\s*$`)
 )
 
 const anyID = `"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+`
+
+// whole returns the end of raw, or nil if braces or brackets are missing: what ends raw may then be
+// a nested object.
+func whole(raw []byte) []byte {
+	if depthAt(raw, len(raw)) != 0 {
+		return nil
+	}
+	return last(raw)
+}
 
 // salvageID returns the id of a message with this beginning and this end, which may be nil; nil if
 // it is not found. Most malformed messages have invalid UTF-8, a raw tab or a bad escape in a

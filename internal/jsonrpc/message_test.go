@@ -55,7 +55,7 @@ var envelopes = []struct {
 	{"no colon", `{"id" 1}`, -32700, "-", ""},
 	{"key without quotes", `{id:1}`, -32700, "-", ""},
 	{"wrong end", `{"id":1]`, -32700, "-", ""},
-	{"id twice, then broken", `{"id":1,"id":2,"x"}`, -32700, "1", ""},
+	{"id twice, then broken", `{"id":1,"id":2,"x"}`, -32700, "-", ""},
 	{"null id, then broken", `{"id":null,"error":{},"x"}`, -32700, "-", ""},
 	{"array", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, -32600, "-", ""},
 	{"array of depth 10000", strings.Repeat("[", 10000) + strings.Repeat("]", 10000), -32600, "-", ""},

@@ -25,6 +25,9 @@ func TestSalvageID(t *testing.T) {
 		{"not a number", `{"id":-,"result":{}}`, ""},
 		{"broken behind", `{"id":1,"result":{"a":[1,2}}`, "1"},
 		{"null", `{"id":null,"error":{},"a`, ""},
+		{"repeated", `{"jsonrpc":"2.0","id":1,"id":2,"method":tru`, ""},
+		{"the last brace missing", `{"result":{"text":"x","id":7}`, ""},
+		{"an object behind other text", `DEBUG {"text":"x","id":7}`, ""},
 	} {
 		if m, err := jsonrpc.Parse([]byte(test.raw)); err == nil || string(m.ID) != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, m.ID, test.want)
