@@ -111,10 +111,17 @@ func Diff(name string, before, after []byte) []byte {
 	return diff.Diff(name, before, name+" (proposed)", after)
 }
 
-// Remove removes the file, unless it has changed since it was read.
+// Remove removes the file, and the link through which it was opened. It returns an error and changes
+// nothing if the file is not [File.Writable], or has changed since it was read.
 func (f *File) Remove() error {
-	if err := f.unchanged(); err != nil {
+	if err := errors.Join(f.Writable(), f.unchanged()); err != nil {
 		return err
 	}
-	return os.Remove(f.target)
+	if err := os.Remove(f.target); err != nil {
+		return err
+	}
+	if err := os.Remove(f.Path); !errors.Is(err, fs.ErrNotExist) { // a link, else it is gone already
+		return err
+	}
+	return nil
 }

@@ -92,6 +92,45 @@ func TestFileWriteFollowsALink(t *testing.T) {
 	}
 }
 
+func TestFileRemove(t *testing.T) {
+	dir := t.TempDir()
+	name := put(t, filepath.Join(dir, "c.toml"), "old", 0o444)
+	if err := open(t, name).Remove(); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("what is read-only: got %v", err)
+	}
+	holds(t, name, "old", 0o444)
+	if err := os.Chmod(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, name)
+	put(t, name, "mine", 0o600)
+	if err := f.Remove(); err == nil || !strings.Contains(err.Error(), "meanwhile") {
+		t.Errorf("what has been changed meanwhile: got %v", err)
+	}
+	holds(t, name, "mine", 0o600)
+	if err := open(t, name).Remove(); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, dir); got != "" {
+		t.Errorf("left behind: %s", got)
+	}
+}
+
+func TestFileRemoveFollowsALink(t *testing.T) {
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "target.toml"), "old", 0o600)
+	link := filepath.Join(dir, "c.toml")
+	if err := os.Symlink("target.toml", link); err != nil {
+		t.Skip(err)
+	}
+	if err := open(t, link).Remove(); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, dir); got != "" {
+		t.Errorf("left behind: %s", got)
+	}
+}
+
 func TestFileWriteMakesIt(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a", "b", "c.toml")
 	f := open(t, name)
