@@ -47,8 +47,9 @@ func OpenFile(path string) (*File, error) {
 	return f, err
 }
 
-// Write replaces the content atomically, and keeps the file's mode, owner and group. It returns an
-// error and changes nothing if the file is not [File.Writable], or has changed since it was read.
+// Write replaces the content atomically, syncs it, and keeps the file's mode, on Unix also its owner
+// and group. It returns an error and leaves the file as it is if it is not [File.Writable], or has
+// changed since it was read.
 func (f *File) Write(text []byte) error {
 	if err := f.Writable(); err != nil {
 		return err
@@ -76,8 +77,8 @@ func (f *File) Writable() error {
 }
 
 // replace replaces the file at path, which need not exist, by way of a new file beside it: after a
-// crash it has the old content or the new one. It replaces nothing if finish, which is given the
-// new file, returns an error.
+// crash of the process it has the old content or the new one. It replaces nothing if finish, which
+// is given the new file, returns an error.
 func replace(path string, text []byte, mode fs.FileMode, finish func(*os.File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

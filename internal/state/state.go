@@ -1,5 +1,5 @@
 // Package state owns the files in the state folder. Each file is replaced atomically, and
-// readable only by the user.
+// readable only by the user. [File] edits files of other programs and of the user, elsewhere.
 //
 //	dir, err := state.Open(path)
 //	err = dir.Write("offers/github.json", data)
@@ -47,8 +47,8 @@ func (d Dir) Read(name string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Write replaces a file (0600). After a crash it has the old content or the new one. If two
-// processes write at once, the later one wins.
+// Write replaces a file (0600). After a crash of the process it has the old content or the new one;
+// it is not synced to the disk. If two processes write at once, the later one wins.
 func (d Dir) Write(name string, data []byte) error {
 	if d.onlyRead {
 		return nil
