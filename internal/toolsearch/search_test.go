@@ -57,6 +57,7 @@ func TestSearch(t *testing.T) {
 		{"delte a direcotry", "files/delete_directory"},
 		{"open /srv/closed_issues/list.bib", "files/read_file"},
 		{"remove all in /srv/pull_request", "files/delete_directory"},
+		{"weibo.io.", "trends/weibo"},
 		{"read_file", "files/read_file"},
 		{"files/read_file", "files/read_file"},
 		{"Close the issue of the login page, and tell me nothing else", "tracker/close_issue"},

@@ -2,6 +2,7 @@ package toolsearch
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -58,18 +59,25 @@ var (
 	fileName = regexp.MustCompile(`^[^:]*[^:.]\.(\d{0,4}[a-zA-Z]\w{0,4})$`) // not a URL nor a version number
 )
 
-// withoutPaths replaces each path in a query with "file" and its extension, or "folder": the
-// name of a file does not describe the task.
+// domains are the endings of names that look like those of files, but are of a website.
+var domains = []string{"ai", "app", "com", "dev", "io", "net", "org", "so"}
+
+// withoutPaths replaces the path of a file in a query with "file" and its extension, and the absolute
+// path of a folder with "folder": their names do not describe the task. That of a website does, without
+// its ending.
 func withoutPaths(query string) string {
-	return word.ReplaceAllStringFunc(query[:min(len(query), maxText)], func(word string) string {
-		path := strings.TrimRight(word, ".:")
+	return word.ReplaceAllStringFunc(query[:min(len(query), maxText)], func(text string) string {
+		path := strings.TrimRight(text, ".:")
 		if m := fileName.FindStringSubmatch(path); m != nil && len(m[1]) <= 5 && !strings.HasPrefix(path, "www.") {
+			if name := strings.TrimSuffix(path, "."+m[1]); slices.Contains(domains, m[1]) && !strings.Contains(name, "/") {
+				return name
+			}
 			return "file " + m[1]
 		}
 		if len(path) > 1 && path[0] == '/' {
 			return "folder"
 		}
-		return word
+		return text
 	})
 }
 
