@@ -50,7 +50,7 @@ const (
 	maxRows   = 8192
 	halveAt   = 64      // sessions at which all counts are halved, so that recent ones weigh more
 	minCount  = 0.25    // below which a halved count is dropped
-	maxStored = 8 << 20 // bytes
+	maxStored = 8 << 20 // bytes at which all counts are halved too
 )
 
 // stored is the form of the state in a file. Another version is replaced.
@@ -79,6 +79,10 @@ func (l *Learned) Merge(state []byte) ([]byte, error) {
 	}
 	all.bound()
 	out, err := json.Marshal(stored{version, all})
+	for err == nil && len(out) >= maxStored {
+		all.halve()
+		out, err = json.Marshal(stored{version, all})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("state of tool searches: %w", err)
 	}

@@ -136,6 +136,30 @@ func TestLearnedForgets(t *testing.T) {
 	}
 }
 
+// A state is never stored that is too large to be read.
+func TestLearnedLarge(t *testing.T) {
+	x, l := toolsearch.New(tools()), toolsearch.NewLearned()
+	for i := range 25 {
+		use(x, l, "mumble", "files/read_file")
+		use(x, l, "harvest", "files/write_file")
+		s := l.Begin()
+		for n := range 64 {
+			s.Called(strings.Repeat("x", 100) + fmt.Sprint(i, n))
+		}
+	}
+	state, err := l.Merge(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := toolsearch.NewLearned()
+	if _, err := next.Merge(state); err != nil {
+		t.Fatal(err)
+	}
+	if got := first(x, "mumble", next.Begin()); got != "files/read_file" {
+		t.Errorf("loaded from %d bytes: got %q, want the tool that was called", len(state), got)
+	}
+}
+
 func TestPins(t *testing.T) {
 	x, l := toolsearch.New(tools()), toolsearch.NewLearned()
 	if pins := l.Pins(5); pins != nil {
