@@ -15,8 +15,8 @@ import (
 )
 
 // Learned counts what agents did after searches: which words led to which tools, and which
-// tools were used together. It contains no text: words are stored as hashes, and only words
-// without digits. It is safe for concurrent use.
+// tools were used together. It contains the keys of tools, but no text of queries: of their words
+// it has hashes, and none of a long word or one with digits. It is safe for concurrent use.
 type Learned struct {
 	mu    sync.Mutex
 	all   counts // loaded and added
@@ -65,7 +65,8 @@ const version = 2
 func NewLearned() *Learned { return &Learned{all: make(counts), added: make(counts)} }
 
 // Merge adds what was learned since the last call to the stored state, which another process
-// may have changed, and returns the new state to store. An unreadable state is replaced.
+// may have changed, and returns the new state to store. What it returns counts as stored. An
+// unreadable state is replaced.
 func (l *Learned) Merge(state []byte) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
