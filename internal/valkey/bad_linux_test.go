@@ -95,6 +95,9 @@ func TestBadServer(t *testing.T) {
 			if _, err := s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {}); err == nil {
 				t.Error("a write was announced on it")
 			}
+			if reply, _ := (&store{addr: tt.url}).try("DBSIZE"); strings.HasPrefix(reply, ":") && reply != ":0\r\n" {
+				t.Errorf("its keys: got %q, want none", reply)
+			}
 			if strings.Contains(log.String(), "wrong@") {
 				t.Errorf("the log has the password: %s", log)
 			}

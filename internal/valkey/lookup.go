@@ -48,13 +48,17 @@ var errHistory = errors.New("the replicas' store has just begun a new history")
 
 // roundTrip sends the commands and returns their results, after it has checked that they ran in
 // the history that their keys name: the server runs commands in order, and reports its history
-// after them. With errYoung the reply is valid too.
+// after them. With errYoung the reply is valid too. No command is sent before the first history is
+// known.
 func (s *Store) roundTrip(ctx context.Context, commands ...command) (out reply, err error) {
 	conn := s.conn.Load()
 	if conn == nil {
 		return out, errDown
 	}
 	c, history, asked := *conn, *s.history.Load(), time.Now()
+	if history == "" {
+		commands = nil // their keys would have no prefix
+	}
 	all := make([]rueidis.Completed, 0, len(commands)+4)
 	for _, command := range commands {
 		all = append(all, command(c, history))
