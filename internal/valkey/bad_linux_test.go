@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
@@ -100,6 +101,45 @@ func TestBadServer(t *testing.T) {
 			}
 			if strings.Contains(log.String(), "wrong@") {
 				t.Errorf("the log has the password: %s", log)
+			}
+		})
+	}
+}
+
+// TestServerTurnsBad: a server that was good and still replies is not used any more, and the log says
+// why, once.
+func TestServerTurnsBad(t *testing.T) {
+	t.Parallel()
+	for says, commands := range map[string][][]string{
+		"not a primary":                        {{"REPLICAOF", "127.0.0.1", "1"}},
+		"command not allowed when used memory": {{"CONFIG", "SET", "maxmemory", "1"}, {"FLUSHALL"}},
+		"open: ":                               {{"EVAL", "return redis.call('SET', redis.call('KEYS', '*:open')[1], 'x')", "0"}},
+	} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			at, log := startServer(t), new(buffer)
+			s, err := valkey.New(valkey.Options{
+				URL: "valkey://" + at.addr, Lease: shortLease, WriteSettle: shortSettle,
+				Log: slog.New(slog.NewTextHandler(log, nil)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			relied(t, s)
+			for _, words := range commands {
+				at.command(t, words...)
+			}
+			if _, err := s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {}); err == nil {
+				t.Error("a write was announced on it")
+			}
+			waitUntil(t, "the log says it", func() bool { return strings.Contains(log.String(), says) })
+			if _, err := s.Lookup(t.Context(), []call.Place{{Domain: "host"}}); err == nil {
+				t.Error("a lookup on it succeeded")
+			}
+			time.Sleep(3 * shortLease)
+			if n := strings.Count(log.String(), says); n > 1 {
+				t.Errorf("the log says it %d times: %s", n, log)
 			}
 		})
 	}

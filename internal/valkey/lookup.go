@@ -81,8 +81,11 @@ func (s *Store) roundTrip(ctx context.Context, commands ...command) (out reply, 
 	}
 	out.results, out.history = results[:len(commands)], history
 	out.now, err = s.checkHistory(bounded, c, history, results[len(commands):])
+	if err != nil && !errors.Is(err, errHistory) && ctx.Err() == nil {
+		s.down.Store(true) // stayConnected retries and logs the reason
+	}
 	switch {
-	case err != nil && !errors.Is(err, errYoung): // the commands ran in a history that has ended
+	case err != nil && !errors.Is(err, errYoung): // the commands may have run in a history that has ended
 		return reply{}, err
 	case !s.confirmed(history, asked):
 		return reply{}, errUnconfirmed
@@ -126,7 +129,6 @@ func (s *Store) checkHistory(ctx context.Context, c rueidis.Client, history stri
 	}
 	if current != history {
 		if err := s.checkServer(ctx, c); err != nil {
-			s.down.Store(true) // stayConnected retries and logs the reason
 			return 0, err
 		}
 		s.history.Store(&current)
@@ -147,8 +149,12 @@ func (s *Store) checkHistory(ctx context.Context, c rueidis.Client, history stri
 
 // openHistory records the start of a history. The replica that does so first cleans up.
 func (s *Store) openHistory(ctx context.Context, c rueidis.Client, history string, now int64) error {
-	if c.Do(ctx, c.B().Set().Key(history+"open").Value(strconv.FormatInt(now, 10)).Nx().Build()).Error() == nil {
+	err := c.Do(ctx, c.B().Set().Key(history+"open").Value(strconv.FormatInt(now, 10)).Nx().Build()).Error()
+	switch {
+	case err == nil:
 		go s.deleteOldHistories()
+	case !rueidis.IsRedisNil(err): // nil means that another replica has recorded it
+		return err
 	}
 	return errHistory
 }

@@ -68,7 +68,7 @@ type Store struct {
 
 	conn    atomic.Pointer[rueidis.Client] // nil before the first connection
 	history atomic.Pointer[string]         // key prefix; "" if not known
-	down    atomic.Bool                    // the server did not reply, and stayConnected is retrying
+	down    atomic.Bool                    // the server did not reply or cannot be used, and stayConnected is retrying
 	ctx     context.Context                // of background work
 	stop    context.CancelFunc
 	running sync.WaitGroup
