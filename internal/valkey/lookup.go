@@ -168,6 +168,14 @@ func (s *Store) deleteOldHistories() {
 		got, err := s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
 			return c.B().Scan().Cursor(cursor).Match(prefix + "*").Count(1000).Build()
 		})
+		if errors.Is(err, errUnconfirmed) { // as each new history is at first
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-time.After(retryDelay):
+			}
+			continue
+		}
 		if err != nil && !errors.Is(err, errYoung) {
 			return
 		}

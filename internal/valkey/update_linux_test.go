@@ -109,13 +109,27 @@ func TestRefusedAtOne(t *testing.T) {
 // TestOldHistories: the keys of earlier histories are deleted, and no others.
 func TestOldHistories(t *testing.T) {
 	t.Parallel()
-	at := startServer(t)
+	for name, start := range map[string]func() (at *store, url string){
+		"one server": func() (*store, string) { at := startServer(t); return at, "valkey://" + at.addr },
+		"three":      func() (*store, string) { g := startGroup(t); return g[0], "valkey://" + g[0].addr + "?servers=3" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at, url := start()
+			deletesOldHistories(t, at, url)
+		})
+	}
+}
+
+// deletesOldHistories checks that a new replica deletes the keys of earlier histories.
+func deletesOldHistories(t *testing.T, at *store, url string) {
+	t.Helper()
 	gone := []string{"mcpschedd:0123:p:host", "mcpschedd:0123:l:host", "mcpschedd:0123:h:host", "mcpschedd:0123-1-1:p:/1f", "mcpschedd:0123:open"}
 	stay := []string{"mcpschedd:0123:a:key", "mcpschedd:kept:p:host:x", "other:0123:p:host", "other:0123:open"}
 	for _, key := range append(gone, stay...) {
 		at.command(t, "SET", key, "x")
 	}
-	shared(t, "valkey://"+at.addr)
+	shared(t, url)
 	exists := func(pattern string) bool {
 		reply, err := at.try("EVAL", "return #redis.call('KEYS', ARGV[1])", "0", pattern)
 		if err != nil {
