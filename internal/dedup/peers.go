@@ -39,7 +39,7 @@ type Announcement interface {
 	// Fence returns an error if the request of the write must not be sent now. A process
 	// that was stopped, or slept, gets it before lost is called.
 	Fence() error
-	// End announces the end of the write. It does not block.
+	// End announces the end of the write. It is called once, and does not block.
 	End()
 }
 

@@ -34,7 +34,7 @@ type announcement struct {
 
 	mu        sync.Mutex
 	renewedAt age.Moment // last renewal, no later than the server processed it
-	ended     bool       // it has ended, or its request was given up
+	ended     bool       // it has ended, or its request was given up; only End removes its mark
 }
 
 // margin is the part of Lease, 1/margin, that is left when a request is given up.
@@ -163,7 +163,7 @@ func (s *Store) renew(ctx context.Context, open []*announcement) {
 	}
 }
 
-// hasEnded reports whether the write has ended.
+// hasEnded reports whether the write has ended, or its request was given up.
 func (a *announcement) hasEnded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,19 +199,19 @@ var errLate = errors.New("not sent: its announcement to the other replicas was n
 func (a *announcement) markEnded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended {
-		return false
-	}
+	before := a.ended
 	a.ended = true
-	a.expiry.Stop()
-	return true
+	return !before
 }
 
 // errLost is the cause with which a request is given up.
 var errLost = errors.New("given up, and may have run: the replicas' store was unreachable for too long, and its announcement may have expired")
 
-// giveUp gives up the request of a write that could not be renewed in time.
+// giveUp gives up the request of a write that could not be renewed in time, unless it has ended.
 func (s *Store) giveUp(a *announcement) {
+	if !a.markEnded() {
+		return
+	}
 	s.mu.Lock()
 	delete(s.openWrites, a)
 	s.mu.Unlock()
@@ -230,9 +230,8 @@ return 1`
 // marks expire by themselves.
 func (a *announcement) End() {
 	s := a.s
-	if !a.markEnded() {
-		return
-	}
+	a.markEnded()
+	a.expiry.Stop()
 	s.mu.Lock()
 	delete(s.openWrites, a)
 	s.mu.Unlock()

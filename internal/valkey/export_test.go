@@ -23,3 +23,9 @@ func RenewedAt(a dedup.Announcement) age.Moment {
 	defer w.mu.Unlock()
 	return w.renewedAt
 }
+
+// GiveUp gives up a write's request as its timer does.
+func GiveUp(a dedup.Announcement) {
+	w := a.(*announcement)
+	w.s.giveUp(w)
+}

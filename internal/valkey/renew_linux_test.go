@@ -15,7 +15,7 @@ import (
 func TestRenewInAnotherHistory(t *testing.T) {
 	t.Parallel()
 	at := startServer(t, "--enable-debug-command", "yes")
-	write := announced(t, slowStore(t, at), "host")
+	write := announced(t, slowStore(t, at), "host", func(error) {})
 	defer write.End()
 	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:open')) do redis.call('DEL', k) end return 1", "0")
 	at.command(t, "DEBUG", "CHANGE-REPL-ID")
@@ -40,11 +40,11 @@ func slowStore(t *testing.T, at *store) *valkey.Store {
 }
 
 // announced announces a write to a place.
-func announced(t *testing.T, s *valkey.Store, domain string) (write dedup.Announcement) {
+func announced(t *testing.T, s *valkey.Store, domain string, lost func(error)) (write dedup.Announcement) {
 	t.Helper()
 	waitUntil(t, "a write begins", func() (begun bool) {
 		var err error
-		write, err = s.Announce(t.Context(), []call.Place{{Domain: domain}}, func(error) {})
+		write, err = s.Announce(t.Context(), []call.Place{{Domain: domain}}, lost)
 		return err == nil
 	})
 	return write
@@ -64,7 +64,7 @@ func (s *store) marks(t *testing.T, domain string) string {
 func TestRenewOfAnEndedWrite(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)
-	write := announced(t, slowStore(t, at), "host")
+	write := announced(t, slowStore(t, at), "host", func(error) {})
 	write.End()
 	waitUntil(t, "its mark is removed", func() bool { return at.marks(t, "host") == ":1" })
 	valkey.Renew(write)
@@ -79,10 +79,39 @@ func TestRenewTogether(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)
 	s := slowStore(t, at)
-	lost, kept := announced(t, s, "lost"), announced(t, s, "kept")
+	lost, kept := announced(t, s, "lost", func(error) {}), announced(t, s, "kept", func(error) {})
 	at.command(t, "EVAL", "return redis.call('DEL', redis.call('KEYS', '*:p:lost')[1])", "0")
 	valkey.Renew(lost, kept)
 	if at.marks(t, "lost") != ":2" || valkey.RenewedAt(lost).Since(valkey.RenewedAt(kept)) <= 0 {
 		t.Errorf("got %v and %v, want that the lost mark was set again after the other was renewed", valkey.RenewedAt(lost), valkey.RenewedAt(kept))
 	}
+}
+
+// TestRenewOfAGivenUpWrite: a renewal whose reply comes after the request was given up does not count,
+// and the request is given up once. Its mark stays until the write has ended.
+func TestRenewOfAGivenUpWrite(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	lost := 0
+	write := announced(t, slowStore(t, at), "host", func(error) { lost++ })
+	valkey.GiveUp(write)
+	before := valkey.RenewedAt(write)
+	valkey.Renew(write)
+	if valkey.RenewedAt(write) != before || write.Fence() == nil {
+		t.Error("the request was renewed after it had been given up")
+	}
+	valkey.GiveUp(write)
+	if got := at.marks(t, "host"); got != ":2" || lost != 1 {
+		t.Errorf("got %s fields and %d calls of lost, want the mark beside the token, and one", got, lost)
+	}
+	write.End()
+	waitUntil(t, "its mark is removed", func() bool { return at.marks(t, "host") == ":1" })
+}
+
+// TestEndBeforeGivenUp: a request is not given up after its write has ended.
+func TestEndBeforeGivenUp(t *testing.T) {
+	t.Parallel()
+	write := announced(t, slowStore(t, startServer(t)), "host", func(error) { t.Error("it was given up") })
+	write.End()
+	valkey.GiveUp(write)
 }
