@@ -226,16 +226,19 @@ for _, place in ipairs(KEYS) do
 end
 return 1`
 
-// End announces the end of the write, in the background. If the server cannot be reached, the
-// marks expire by themselves.
+// End announces the end of the write, in the background. If the server cannot be reached, or the
+// store is closed, the marks expire by themselves.
 func (a *announcement) End() {
 	s := a.s
 	a.markEnded()
 	a.expiry.Stop()
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.openWrites, a)
-	s.mu.Unlock()
-	go func() {
+	if s.ctx.Err() != nil {
+		return
+	}
+	s.running.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.options.Lease)
 		defer cancel()
 		for {
@@ -244,10 +247,12 @@ func (a *announcement) End() {
 				return
 			}
 			select {
+			case <-s.ctx.Done():
+				return
 			case <-ctx.Done():
 				return
 			case <-time.After(retryDelay):
 			}
 		}
-	}()
+	})
 }

@@ -115,3 +115,22 @@ func TestEndBeforeGivenUp(t *testing.T) {
 	write.End()
 	valkey.GiveUp(write)
 }
+
+// TestCloseAfterEnd: a replica that stops just after its writes have ended leaves no mark, which would
+// cause misses at the others.
+func TestCloseAfterEnd(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	s := slowStore(t, at)
+	var all []dedup.Announcement
+	for range 2000 {
+		all = append(all, announced(t, s, "host", func(error) {}))
+	}
+	for _, write := range all {
+		write.End()
+	}
+	s.Close()
+	if got := at.marks(t, "host"); got != ":1" {
+		t.Errorf("got %s fields, want the token alone", got)
+	}
+}

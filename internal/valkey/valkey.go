@@ -127,9 +127,11 @@ func (s *Store) every(interval time.Duration, do func()) {
 	})
 }
 
-// Close stops the background work and closes the connections.
+// Close stops the background work and closes the connections. Ends of writes are still sent.
 func (s *Store) Close() {
-	s.stop()
+	s.mu.Lock()
+	s.stop() // locked, so that End starts no goroutine once running is waited for
+	s.mu.Unlock()
 	s.running.Wait()
 	if !s.down.Load() {
 		s.leave()
