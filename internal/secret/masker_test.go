@@ -14,7 +14,7 @@ import (
 )
 
 func TestMasker(t *testing.T) {
-	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x", "1234567", "longer than correct horse", "first line\n  second line\nthird", "a/b+c=d&e", `say "no&"yes`)
+	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x", "1234567", "longer than correct horse", "first line\n  second line\nthird", "a/b+c=d&e", `say "no&"yes`, "test1234test", "horse-radish9")
 	for name, test := range map[string]struct{ text, want string }{
 		"as it is":                 {"a correct horse b", "a [secret: configured] b"},
 		"one within the other":     {"longer than correct horse", "[secret: configured]"},
@@ -42,9 +42,11 @@ func TestMasker(t *testing.T) {
 		})
 	}
 	for text, want := range map[string]string{
-		"a correct hor": "a [secret: configured]",
-		"a cor":         "a cor",
-		"correct horse": "[secret: configured]",
+		"a correct hor":        "a [secret: configured]",
+		"a cor":                "a cor",
+		"correct horse":        "[secret: configured]",
+		"a test1234test":       "a [secret: configured]",
+		"a test1234test1234te": "a [secret: configured]",
 	} {
 		if got := m.Unfinished(text); got != want {
 			t.Errorf("unfinished %q: got %q, want %q", text, got, want)
