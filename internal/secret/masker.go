@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
-	"html"
 	"net/url"
 	"slices"
 	"strconv"
@@ -61,7 +60,20 @@ func knownForms(values []string) (known []string) {
 var (
 	percent = lazy(`%[0-9A-F]{2}`)
 	markup  = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`) // as Go writes them in JSON
+
+	// From the encoding of [url.QueryEscape] to that of JavaScript's encodeURIComponent and Python's quote.
+	component   = strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*")
+	pythonQuote = strings.NewReplacer("+", "%20", "%2F", "/")
+
+	inHTML = []*strings.Replacer{ // quotes differ
+		htmlEscape(`"`, "'"), htmlEscape("&quot;", "'"), htmlEscape("&#34;", "&#39;"), // browsers, Go
+		htmlEscape("&quot;", "&#39;"), htmlEscape("&quot;", "&#x27;"), htmlEscape("&quot;", "&#039;"), // JavaScript, Python, PHP
+	}
 )
+
+func htmlEscape(double, single string) *strings.Replacer {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, double, "'", single)
+}
 
 // encodings returns a value in all forms in which a Masker finds it.
 func encodings(v string) []string {
@@ -70,9 +82,12 @@ func encodings(v string) []string {
 	}
 	query, path, escaped := url.QueryEscape(v), url.PathEscape(v), jsonText(v)
 	ascii := strings.Trim(strconv.QuoteToASCII(v), `"`)
-	all := []string{v, html.EscapeString(v), query, path, url.QueryEscape(query), url.QueryEscape(path)}
+	all := []string{v, query, path, url.QueryEscape(query), url.QueryEscape(path), component.Replace(query), pythonQuote.Replace(query)}
 	for _, s := range []string{escaped, markup.Replace(escaped), ascii} {
-		all = append(all, s, jsonText(s))
+		all = append(all, s, jsonText(s), strings.ReplaceAll(s, "/", `\/`)) // the last as PHP writes them
+	}
+	for _, r := range inHTML {
+		all = append(all, r.Replace(v))
 	}
 	for _, s := range all {
 		all = append(all, percent().ReplaceAllStringFunc(s, strings.ToLower))

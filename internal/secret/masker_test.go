@@ -14,7 +14,7 @@ import (
 )
 
 func TestMasker(t *testing.T) {
-	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x", "1234567", "longer than correct horse", "first line\n  second line\nthird", "a/b+c=d&e", `say "no&"yes`, "test1234test", "horse-radish9")
+	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x", "1234567", "longer than correct horse", "first line\n  second line\nthird", "a/b+c=d&e", `say "no&"yes`, "test1234test", "o'clock/(7)", `it's "x/y"`, "horse-radish9")
 	for name, test := range map[string]struct{ text, want string }{
 		"as it is":                 {"a correct horse b", "a [secret: configured] b"},
 		"one within the other":     {"longer than correct horse", "[secret: configured]"},
@@ -30,6 +30,14 @@ func TestMasker(t *testing.T) {
 		"percent, twice":           {"?next=%2Fx%3Fkey%3Da%252Fb%252Bc%253Dd%2526e", "?next=%2Fx%3Fkey%3D[secret: configured]"},
 		"a page of HTML":           {"<p>token a/b+c=d&amp;e", "<p>token [secret: configured]"},
 		"ampersands":               {"a & b &; &nosuch; c&", "a & b &; &nosuch; c&"},
+		"encodeURIComponent":       {"k=o'clock%2F(7)", "k=[secret: configured]"},
+		"Python's quote":           {"k=o%27clock/%287%29", "k=[secret: configured]"},
+		"escaped by PHP":           {`"o'clock\/(7)"`, `"[secret: configured]"`},
+		"HTML by Go":               {"it&#39;s &#34;x/y&#34;", "[secret: configured]"},
+		"HTML by Python":           {"it&#x27;s &quot;x/y&quot;", "[secret: configured]"},
+		"HTML by PHP":              {"it&#039;s &quot;x/y&quot;", "[secret: configured]"},
+		"HTML by a browser":        {"it's &quot;x/y&quot;", "[secret: configured]"},
+		"HTML by JavaScript":       {"it&#39;s &quot;x/y&quot;", "[secret: configured]"},
 		"base64":                   {"Y29ycmVjdCBob3JzZQ==", "[secret: configured]Q=="},
 		"what looks like a secret": {"ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[secret: github-token]"},
 		"broken escapes":           {`%4 \u12 \x4 \`, `%4 \u12 \x4 \`},
