@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -88,7 +89,7 @@ func nameOf(m hujson.ObjectMember) string {
 
 // scrubArray replaces the secrets in an array, which may be a command: ["mysql",
 // "-phunter2"], ["--password", "hunter2"]. So its texts are also searched as one line,
-// in which each is a word.
+// in which each is a word. It may also be the lines of a private key.
 func scrubArray(list *hujson.Array, k kind) {
 	var line strings.Builder
 	starts := make([]int, len(list.Elements)) // offsets in line
@@ -98,17 +99,22 @@ func scrubArray(list *hujson.Array, k kind) {
 		line.WriteString(strings.Map(inWord, s) + " ")
 	}
 	found := shaped(line.String(), false)
+	var armor Armor
 	for i := range list.Elements {
 		e, own := &list.Elements[i], k
 		s, ok := literal(*e)
 		if i > 0 && !option().MatchString(s) {
 			if before, _ := literal(list.Elements[i-1]); isOption(before) {
-				own = classify(before)
+				own = cmp.Or(classify(before), k)
 			}
 		}
 		if !ok {
+			armor = Armor{}
 			scrub(e, own)
 			continue
+		}
+		if armor.Body([]byte(s)) {
+			own = kind{"private-key", "always"}
 		}
 		var inside []Span
 		for _, p := range found {
