@@ -40,24 +40,24 @@ func assigned(s string, strict bool) (found []Span) {
 		k := classify(name)
 		// aws configure set aws_secret_access_key …: such a word occurs in no sentence
 		if blank && name[0] != '-' {
-			if k.how != "always" || !strings.Contains(name, "_") {
+			if k.when != "always" || !strings.Contains(name, "_") {
 				continue
 			}
 			k = kind{"secret", "likely"}
 		}
-		if k.how == "" || k.how == "never" || k.how == "strict" && !strict {
+		if k.when == "" || k.when == "never" || k.when == "strict" && !strict {
 			continue
 		}
-		mark, value := valueOf(rest, sign, k)
+		opening, value := valueOf(rest, sign, k)
 		if strict && !blank && wholeArgument().MatchString(before) {
-			mark, value = "", rest
+			opening, value = "", rest
 		}
-		from += len(mark)
+		from += len(opening)
 		after, judged := s[from+len(value):], value[:min(len(value), maxJudged)]
 		place := place{
-			quoted: mark != "",
-			direct: blank || sign == "=" || sign == ">" && (k.how == "always" || strings.HasPrefix(after, "</")),
-			last:   lineEnd().MatchString(after) && (k.how == "always" || strings.Contains(sign, ":")),
+			quoted: opening != "",
+			direct: blank || sign == "=" || sign == ">" && (k.when == "always" || strings.HasPrefix(after, "</")),
+			last:   lineEnd().MatchString(after) && (k.when == "always" || strings.Contains(sign, ":")),
 		}
 		secret := k.isSecret(judged) && k.inText(judged, place) && (!blank || !option().MatchString(judged))
 		if secret || strict && !harmless(judged) {
@@ -84,15 +84,15 @@ func isAssignment(before, sign, rest string) bool {
 
 // valueOf returns the value at the beginning of a text, after a sign, and the quote
 // before it.
-func valueOf(rest, sign string, k kind) (mark, value string) {
-	mark = quote().FindString(rest)
+func valueOf(rest, sign string, k kind) (opening, value string) {
+	opening = quote().FindString(rest)
 	switch {
-	case mark != "":
-		value = rest[len(mark):]
-		return mark, value[:closing(value, mark)]
+	case opening != "":
+		value = rest[len(opening):]
+		return opening, value[:closing(value, opening)]
 	case sign == ">":
 		return "", element().FindString(rest)
-	case k.how == "header":
+	case k.when == "header":
 		return "", line().FindString(rest)
 	}
 	if value = plain().FindString(rest); !strings.Contains(value, "${") {
@@ -112,18 +112,18 @@ type place struct {
 // which may be a sentence or a program.
 func (k kind) inText(s string, at place) bool {
 	member := s[strings.LastIndexByte(s, '.')+1:]
-	isNamed := (member != s || k.how != "always") && classify(member).how != "" // token=token, secret=app.secret
+	isNamed := (member != s || k.when != "always") && classify(member).when != "" // token=token, secret=app.secret
 	switch {
-	case k.how == "header":
+	case k.when == "header":
 		return strings.ContainsAny(s, "0123456789=") || len(strings.Fields(s)) == 2
 	case at.quoted:
 		return true
 	case notValue().MatchString(s) && s[0] != '[' || rules().types.MatchString(s) || isNamed && !mixed(s):
 		return false
-	case at.direct || k.how == "likely" || k.how == "digits":
+	case at.direct || k.when == "likely" || k.when == "digits":
 		return true
 	}
-	return mixed(s) || at.last || k.how == "always" && hasDigits().MatchString(s)
+	return mixed(s) || at.last || k.when == "always" && hasDigits().MatchString(s)
 }
 
 // closing returns the offset of the closing quote, or the length of the text. A quote
@@ -148,7 +148,7 @@ func isOption(s string) bool { return strings.HasPrefix(s, "-") && !strings.Cont
 // [Text]: the caller only moves it to a place where it works as well. A character of the
 // plane 15, which is for private use, represents a part that is not secret.
 func Find(s, before string) []Span {
-	if k := classify(before).how; k != "" && k != "never" && isOption(before) && !option().MatchString(s) && !harmless(s) {
+	if k := classify(before).when; k != "" && k != "never" && isOption(before) && !option().MatchString(s) && !harmless(s) {
 		return []Span{{To: len(s), Name: before}}
 	}
 	return find(s, true)

@@ -42,7 +42,7 @@ func scrub(v *hujson.Value, k kind) {
 		case '"':
 			scrubText(v, k, nil)
 		case '0':
-			if k.how == "always" || k.how == "token" || k.how == "digits" && len(of) >= 3 {
+			if k.when == "always" || k.when == "token" || k.when == "digits" && len(of) >= 3 {
 				v.Value = hujson.Literal(jsonrpc.AppendString(nil, mark(k.rule)))
 			}
 		}
@@ -69,12 +69,12 @@ func scrubObject(o *hujson.Object, above kind) {
 		m := &o.Members[i]
 		k := classify(nameOf(*m))
 		scrubText(&m.Name, kind{}, nil)
-		if k.how == "" && above.isStrong() {
+		if k.when == "" && above.isStrong() {
 			k = kind{above.rule, "likely"}
 		}
 		switch strings.ToLower(nameOf(*m)) {
 		case "value", "text", "val", "content", "default":
-			if k.how == "" {
+			if k.when == "" {
 				k = beside
 			}
 		}

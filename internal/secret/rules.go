@@ -28,7 +28,7 @@ type finder struct {
 
 // kind is the classification of a name: the rule by which its value is a secret, and
 // when. rules.txt explains it. The zero kind means that the name says nothing.
-type kind struct{ rule, how string }
+type kind struct{ rule, when string }
 
 // named is an expression for names.
 type named struct {
@@ -112,7 +112,7 @@ func classify(name string) kind {
 }
 
 // isStrong reports whether all of a value under such a name may be secret.
-func (k kind) isStrong() bool { return k.how == "always" || k.how == "token" || k.how == "header" }
+func (k kind) isStrong() bool { return k.when == "always" || k.when == "token" || k.when == "header" }
 
 var (
 	// placeholder matches texts in place of a secret, or a reference to one: ****, ${TOKEN},
@@ -134,16 +134,16 @@ func (k kind) isSecret(s string) bool {
 	switch {
 	case placeholder().MatchString(s):
 		return false
-	case k.how == "token":
+	case k.when == "token":
 		return !notToken().MatchString(s) && !rules().types.MatchString(s)
-	case k.how == "likely":
+	case k.when == "likely":
 		return looksRandom(s) && (k.rule != "key" || mixed(s) && !anyKey().MatchString(s))
-	case k.how == "digits":
+	case k.when == "digits":
 		return fewDigits().MatchString(s)
 	case k.rule == "cookie":
 		return strings.Contains(s, "=") || looksRandom(s)
 	}
-	return k.how == "always" || k.how == "header"
+	return k.when == "always" || k.when == "header"
 }
 
 // looksRandom reports whether a text may be a token: one word that is long or contains
