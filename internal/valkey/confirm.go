@@ -107,11 +107,11 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 			return "", err
 		}
 	}
-	before, err := s.historyOf(results[0], results[1])
+	before, err := s.historyOf(results)
 	if err != nil {
 		return "", err
 	}
-	after, err := s.historyOf(results[4], results[5])
+	after, err := s.historyOf(results[4:])
 	if err != nil {
 		return "", err
 	}
@@ -127,11 +127,12 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 	return after, nil
 }
 
-// historyOf returns the key prefix of a server's history from its INFO. A promoted server, or one
-// that lost its memory, has another replication id. Where standbys may be promoted, a history
-// also ends when a standby connects or comes back from another primary.
-func (s *Store) historyOf(replication, stats rueidis.RedisResult) (string, error) {
-	text, err := replication.ToString()
+// historyOf returns the key prefix of a server's history from its INFO: the section replication and,
+// where standbys may be promoted, the section stats. A promoted server, or one that lost its memory,
+// has another replication id. Where standbys may be promoted, a history also ends when a standby
+// connects or comes back from another primary.
+func (s *Store) historyOf(info []rueidis.RedisResult) (string, error) {
+	text, err := info[0].ToString()
 	if err != nil {
 		return "", err
 	}
@@ -148,7 +149,7 @@ func (s *Store) historyOf(replication, stats rueidis.RedisResult) (string, error
 	if n, err := strconv.Atoi(infoField(text, "connected_slaves")); err != nil || n >= s.confirmation.servers {
 		return "", fmt.Errorf("%w: it has %d standbys: expected fewer than servers=%d", errDown, n, s.confirmation.servers)
 	}
-	if text, err = stats.ToString(); err != nil {
+	if text, err = info[1].ToString(); err != nil {
 		return "", err
 	}
 	full, partial := infoField(text, "sync_full"), infoField(text, "sync_partial_ok")

@@ -120,7 +120,7 @@ func (s *Store) markDown(err error) {
 // just begun may lack marks: a write that is still pending may have been announced only in the
 // one before.
 func (s *Store) checkHistory(ctx context.Context, c rueidis.Client, history string, tail []rueidis.RedisResult) (now int64, err error) {
-	current, err := s.historyOf(tail[1], tail[2])
+	current, err := s.historyOf(tail[1:])
 	if err != nil {
 		return 0, err
 	}
