@@ -36,7 +36,7 @@ func (s *Store) Published(ctx context.Context) []string {
 	got, _ := s.roundTrip(ctx, func(c rueidis.Client, _ string) rueidis.Completed {
 		return c.B().Eval().Script(publishedScript).Numkeys(1).Key(replicasKey).Arg(s.id, prefix+"figures:").Build()
 	})
-	if got.results == nil { // any history will do
+	if got.results == nil { // a young history will do
 		return nil
 	}
 	all, _ := got.results[0].AsStrSlice()

@@ -56,7 +56,7 @@ func (s *Store) countReplicas() (n int, ok bool) {
 		return c.B().Eval().Script(countScript).Numkeys(2).Key(replicasKey, returnedKey).
 			Arg(s.id, s.presenceTTL(), forgotten).Build()
 	})
-	if got.results == nil { // any history will do
+	if got.results == nil { // a young history will do
 		return 0, false
 	}
 	count, err := got.results[0].AsInt64()
@@ -66,7 +66,7 @@ func (s *Store) countReplicas() (n int, ok bool) {
 // presenceTTL is how long, in ms, a replica counts as present after it was counted.
 func (s *Store) presenceTTL() string { return strconv.FormatInt(s.options.Lease.Milliseconds(), 10) }
 
-// leave removes this replica from the count.
+// leave removes this replica from the count. ZREM would need a further right of the documented user.
 func (s *Store) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
@@ -132,7 +132,7 @@ func (s *Store) Take(a limit.TokenRequest) (g limit.Grant, err error) {
 			Arg(number(a.Rate), strconv.Itoa(a.Burst), strconv.Itoa(a.Calls), number(a.MinTokens), strconv.Itoa(a.MaxPerHour),
 				number(limit.MaxAhead.Seconds()), s.presenceTTL()).Build()
 	})
-	if got.results == nil { // any history will do
+	if got.results == nil { // a young history will do
 		return g, err
 	}
 	parts, err := got.results[0].ToArray()

@@ -17,9 +17,11 @@
 //	mcpschedd:replicas           replicas by the time they were last counted, ms
 //	mcpschedd:back               when a replica came back that had been absent, ms
 //	mcpschedd:figures:REPLICA    what a replica has published, with a TTL
-//	mcpschedd:kept:NAME          state that the replicas update together
+//	mcpschedd:kept:NAME          state that the replicas update together, with a TTL
+//	mcpschedd:probe:REPLICA      nothing: commands are tried on it
 //
-// The keys of earlier histories are deleted when a new one begins.
+// The keys of earlier histories that have no TTL are deleted when a new one begins. The channel
+// mcpschedd:notices announces ends of fetches, and mcpschedd:refusals hosts that answered 429.
 package valkey
 
 import (
