@@ -31,10 +31,10 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	}
 	o.Dedup.Peers = peers
 	common = proxy.NewCommon(o)
-	peers.Publish(common.Figures)
+	peers.PublishFigures(common.Figures)
 	peers.OnLimited(common.Limited)
 	common.ConnectReplicas(proxy.Replicas{
-		Figures: peers.Published, Limits: peers.Take, PublishLimited: peers.PublishLimited,
+		Figures: peers.Figures, Limits: peers.Take, PublishLimited: peers.PublishLimited,
 		Learned: func(key func() string, own speculate.Storage) speculate.Storage {
 			return sharedLearned(peers.Update, key, own)
 		},

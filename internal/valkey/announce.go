@@ -29,7 +29,7 @@ type announcement struct {
 	s      *Store
 	places []call.Place
 	write  string      // its field in the hash of a place
-	giveUp func(error) // cancels its request
+	lost   func(error) // cancels its request
 	expiry *time.Timer // calls giveUp in time
 
 	mu        sync.Mutex
@@ -47,7 +47,7 @@ func (s *Store) holdTime() time.Duration { return s.options.Lease - s.options.Le
 // reachable, for Lease at most.
 func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(error)) (announced dedup.Announcement, err error) {
 	a := &announcement{
-		s: s, places: places, giveUp: lost, write: s.id + "/" + strconv.FormatUint(s.writes.Add(1), 36),
+		s: s, places: places, lost: lost, write: s.id + "/" + strconv.FormatUint(s.writes.Add(1), 36),
 	}
 	for began := time.Now(); ; {
 		asked := time.Now()
@@ -215,7 +215,7 @@ func (s *Store) giveUp(a *announcement) {
 	s.mu.Lock()
 	delete(s.openWrites, a)
 	s.mu.Unlock()
-	a.giveUp(errLost)
+	a.lost(errLost)
 }
 
 // endScript removes the marks of a write. If a mark had expired, an answer may have been fetched

@@ -100,11 +100,11 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	}
 	o.Common = proxy.NewCommon(o)
 	t.Cleanup(o.Common.Close)
-	o.Common.ConnectReplicas(proxy.Replicas{Figures: peers.Published, Limits: peers.Take, PublishLimited: peers.PublishLimited})
+	o.Common.ConnectReplicas(proxy.Replicas{Figures: peers.Figures, Limits: peers.Take, PublishLimited: peers.PublishLimited})
 	peers.WatchCount(o.Common.SetReplicas)
 	peers.OnLimited(o.Common.Limited)
 	s := proxy.New(o, nil)
-	peers.Publish(o.Common.Figures)
+	peers.PublishFigures(o.Common.Figures)
 	web := httptest.NewServer(s.HTTP())
 	t.Cleanup(web.Close)
 	t.Cleanup(s.Close)

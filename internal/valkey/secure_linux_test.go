@@ -73,7 +73,7 @@ func use(t *testing.T, s *valkey.Store) {
 	if got, err := s.Take(limit.TokenRequest{Host: "host", Rate: 1, Burst: 2, MinTokens: 1, MaxPerHour: 3}); err != nil || got.QuotaWait != 0 {
 		t.Errorf("a prefetch: got %+v (%v), want that there is a quota", got, err)
 	}
-	s.Publish(func() []byte { return []byte("figures") })
+	s.PublishFigures(func() []byte { return []byte("figures") })
 }
 
 // TestDocumentedUser: the documented user may run all commands of replicas.
@@ -87,7 +87,7 @@ func TestDocumentedUser(t *testing.T) {
 	use(t, a)
 	b = shared(t, "valkey://"+name+":s3cret@"+at.addr)
 	b.WatchCount(func(int, bool) {})
-	waitUntil(t, "the figures of the other", func() bool { return len(b.Published(t.Context())) == 1 })
+	waitUntil(t, "the figures of the other", func() bool { return len(b.Figures(t.Context())) == 1 })
 	waitUntil(t, "what the other tells", func() bool {
 		b.PublishLimited("host", time.Second)
 		select {
