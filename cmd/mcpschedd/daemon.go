@@ -226,6 +226,7 @@ func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 	d.mu.Lock()
 	if err == nil {
 		d.base.config = next
+		d.common.Configure(proxy.Options{Dedup: next.Dedup.Options, Limits: next.Limits, Budgets: next.Budgets})
 	}
 	d.base.mistakes, _ = errors.AsType[*config.Error](err)
 	proxies := slices.Collect(maps.Values(d.proxies))

@@ -146,16 +146,11 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 
 // The first client in a directory is told of a mistake that was made in the file while the daemon ran.
 func TestReloadTellsNewWorkplaces(t *testing.T) {
-	dir, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
+	dir := t.TempDir()
 	_, err := config.Default().Parse(filepath.Join(dir, "c.toml"), []byte("[enrichment]\nmodus = 1\n"))
-	store := openState(t)
-	base := &servedProxy{config: config.Default(), dir: store, log: quiet}
-	o := options(base.config, store, quiet)
-	d := &daemonProcess{base: base, common: proxy.NewCommon(o), hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy)}
-	defer d.common.Close()
-	defer d.close()
+	d := newDaemonProcess(t)
 	for _, want := range []error{err, nil} {
-		d.applyConfig(base.config, want)
+		d.applyConfig(d.base.config, want)
 		r, err := d.enter(t.Context(), &daemon.Client{Hello: daemon.Hello{Dir: t.TempDir()}}, dir)
 		if err != nil {
 			t.Fatal(err)
@@ -164,6 +159,38 @@ func TestReloadTellsNewWorkplaces(t *testing.T) {
 			t.Errorf("after the error %v: got %q", want, got)
 		}
 	}
+}
+
+// A change that comes while the daemon serves no workplace binds the next one: here a new token budget,
+// whose window is shorter than the default.
+func TestReloadWithoutWorkplaces(t *testing.T) {
+	d := newDaemonProcess(t)
+	next, err := config.Default().Parse("c.toml", []byte("[budgets]\npool_tokens = 1000\nwindow = \"1h\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.applyConfig(next, nil)
+	r, err := d.enter(t.Context(), &daemon.Client{Hello: daemon.Hello{Dir: t.TempDir()}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pool := r.srv.View().Stats.Running[0].Pool; pool == nil || pool.Tokens != 1000 || pool.LeftS > 3600 {
+		t.Errorf("got %+v, want 1000 tokens for at most an hour", pool)
+	}
+}
+
+// newDaemonProcess returns a daemon that serves no workplace yet.
+func newDaemonProcess(t *testing.T) *daemonProcess {
+	t.Helper()
+	quiet, dir := slog.New(slog.DiscardHandler), openState(t)
+	base := &servedProxy{config: config.Default(), dir: dir, log: quiet}
+	common := proxy.NewCommon(options(base.config, dir, quiet))
+	d := &daemonProcess{base: base, common: common, hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy)}
+	t.Cleanup(func() {
+		d.close()
+		common.Close()
+	})
+	return d
 }
 
 // openState returns an empty state directory.

@@ -40,6 +40,14 @@ func NewCommon(o Options) *Common {
 	}
 }
 
+// Configure replaces the bounds and limits with those of o. [Server.Apply] does so too; a process
+// that has no server at the moment needs it.
+func (c *Common) Configure(o Options) {
+	c.store.Configure(o.Dedup)
+	c.limits.Configure(o.Limits)
+	c.budgets.Configure(o.Budgets)
+}
+
 // SetReplicas sets the number of replicas, this process included. partitioned means that this
 // process cannot reach their shared state.
 func (c *Common) SetReplicas(n int, partitioned bool) { c.limits.SetReplicas(n, partitioned) }

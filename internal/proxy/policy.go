@@ -109,9 +109,7 @@ func (s *Server) Apply(o Options) {
 		s.common.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
 	}
 	s.recorder.log.Reconfigure(next.Record.Full, next.Record.Off)
-	s.common.store.Configure(next.Dedup)
-	s.common.limits.Configure(next.Limits)
-	s.common.budgets.Configure(next.Budgets)
+	s.common.Configure(next.Options)
 	s.prefetch.Scheduler.Configure(next.Enrichment.Slots())
 	s.recorder.log.Changed()
 	var ending sync.WaitGroup
