@@ -10,7 +10,7 @@ import (
 )
 
 // watch calls applyConfig with each new content of the configuration file, or its error, until ctx
-// ends. Keys that need a restart keep their values, and are logged.
+// ends. Keys that need a restart keep the values of the start, and are logged while the file has others.
 func (s *servedProxy) watch(ctx context.Context, applyConfig func(*config.Config, error)) {
 	if s.config.Path == "" {
 		return
@@ -19,7 +19,7 @@ func (s *servedProxy) watch(ctx context.Context, applyConfig func(*config.Config
 	err := config.Watch(ctx, now, func(next *config.Config, err error) {
 		if err == nil && next.Log != now.Log {
 			if next.Log.File != now.Log.File {
-				s.log.Info("log moved", "path", cmp.Or(next.Log.File, "stderr"))
+				s.log.Info("log moved", "path", cmp.Or(next.Log.File, "stderr and the state directory"))
 			}
 			err = s.output.apply(next.Log)
 		}
@@ -31,12 +31,12 @@ func (s *servedProxy) watch(ctx context.Context, applyConfig func(*config.Config
 		for _, w := range next.Warnings {
 			s.log.Warn(w.String())
 		}
-		if keys := config.RestartKeys(now, next); len(keys) > 0 {
+		if keys := config.RestartKeys(start, next); len(keys) > 0 {
 			s.log.Warn("changed, but needs a restart", "keys", strings.Join(keys, ", "))
 		}
 		now = next
 		applied := *next
-		applied.Server, applied.HTTP = start.Server, start.HTTP
+		applied.Server, applied.HTTP, applied.Dedup.Store = start.Server, start.HTTP, start.Dedup.Store
 		applyConfig(&applied, nil)
 		saveLastGood(next, s.dir, s.log)
 		s.log.Info("configuration reloaded", "path", next.Path)
