@@ -39,6 +39,8 @@ func TestRemoveUpstream(t *testing.T) {
 		{"[upstreams.a]\nargs = [\n  # x\n]\n# tail\n\n# Of b.\n[upstreams.b]\n", "# tail\n\n# Of b.\n[upstreams.b]\n"},
 		{"[upstreams.a]\n\n# A part of its own.\n\n[upstreams.b]\n", "# A part of its own.\n\n[upstreams.b]\n"},
 		{"\ufeff[upstreams.a]\n[upstreams.b]\n", "\ufeff[upstreams.b]\n"},
+		{"[upstreams.a]\nargs = ['''x\n# y''']\n# tail\n", "# tail\n"},
+		{"[upstreams.a]\ncommand = '''x\n\n# y'''\n# tail\n[b]\n", "# tail\n[b]\n"},
 		{"# Top.\n\n[upstreams.a]\n[upstreams.a.env]\nX = '''\n# no comment\n'''\n\n\n# end\n", "# Top.\n\n# end\n"},
 	} {
 		if left, _, err := config.RemoveUpstream([]byte(c.before), "a"); err != nil || string(left) != c.after {

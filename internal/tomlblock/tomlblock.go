@@ -32,11 +32,18 @@ func Of(text []byte, table ...string) ([]Block, error) {
 	var all []Block
 	var under []string // the current header
 	open := -1         // the index of the current block; -1 in another table
+	value := 0         // the end of the last value below the current header
+	end := func(next int) {
+		if open >= 0 {
+			all[open].To = endOf(text, value, next)
+		}
+	}
 	for parser.NextExpression() {
 		e := parser.Expression()
 		key, first := keyOf(e)
 		switch isKey := e.Kind == unstable.KeyValue; {
 		case isKey && open >= 0:
+			value = valueEnd(e.Value())
 			if len(key) == 1 && e.Value().Kind == unstable.Bool {
 				all[open].bools[key[0]] = parser.Range(e.Value().Data)
 			}
@@ -44,17 +51,16 @@ func Of(text []byte, table ...string) ([]Block, error) {
 			return nil, fmt.Errorf("%q is not written as [%[1]s.NAME] blocks", strings.Join(table, "."))
 		case !isKey:
 			line := lineStart(text, first)
-			if open >= 0 {
-				all[open].To = endOf(text, line)
-			}
-			if under, open = key, -1; isWithin(key, table) && len(key) > len(table) {
+			end(line)
+			if under, open, value = key, -1, 0; isWithin(key, table) && len(key) > len(table) {
 				open, all = len(all), append(all, Block{
 					Name: key[len(table)], Own: len(key) == len(table)+1,
-					From: aboveComments(text, line), Body: lineAfter(text, line), To: endOf(text, len(text)), bools: make(map[string]unstable.Range),
+					From: aboveComments(text, line), Body: lineAfter(text, line), bools: make(map[string]unstable.Range),
 				})
 			}
 		}
 	}
+	end(len(text))
 	return all, parser.Error()
 }
 
@@ -130,13 +136,23 @@ func keyOf(n *unstable.Node) (key []string, first int) {
 	return key, first
 }
 
-// endOf returns the end of a block before the next header: after its last line that is neither blank
-// nor a comment, and the blank lines that follow.
-func endOf(text []byte, next int) int {
+// valueEnd returns the end of a string, or of the last string in an array or a table: only strings
+// can contain lines that look like comments.
+func valueEnd(n *unstable.Node) int {
+	end := int(n.Raw.Offset + n.Raw.Length)
+	for it := n.Children(); it.Next(); {
+		end = max(end, valueEnd(it.Node()))
+	}
+	return end
+}
+
+// endOf returns the end of a block before the next header: after its last line that belongs to a value
+// or is neither blank nor a comment, and the blank lines that follow.
+func endOf(text []byte, value, next int) int {
 	end := next
 	for {
 		above := lineStart(text, end-1)
-		if line := bytes.TrimSpace(text[above:end]); len(line) > 0 && line[0] != '#' {
+		if line := bytes.TrimSpace(text[above:end]); above < value || len(line) > 0 && line[0] != '#' {
 			break
 		}
 		end = above
