@@ -199,10 +199,20 @@ func (o *onceClient) request(ctx context.Context, method string, params any) (js
 type listedTool struct {
 	Name        string `json:"name"`
 	InputSchema struct {
-		Properties map[string]struct {
-			Type any `json:"type"`
-		} `json:"properties"`
+		Properties map[string]argumentSchema `json:"properties"`
 	} `json:"inputSchema"`
+}
+
+// argumentSchema is the schema of an argument.
+type argumentSchema struct {
+	Type  any              `json:"type"` // a name, or a list of them
+	AnyOf []argumentSchema `json:"anyOf"`
+}
+
+// takesString reports whether a string may be valid.
+func (s argumentSchema) takesString() bool {
+	types, _ := s.Type.([]any)
+	return s.Type == "string" || slices.Contains(types, any("string")) || slices.ContainsFunc(s.AnyOf, argumentSchema.takesString)
 }
 
 // arguments parses the arguments of the command line: one JSON object, or pairs.
@@ -223,8 +233,7 @@ func (t *listedTool) arguments(words []string) (any, error) {
 			return nil, usage("want each KEY once, have %q again", key)
 		}
 		arguments[key] = value
-		kind, known := t.InputSchema.Properties[key]
-		if takesString := !known || kind.Type == "string"; !takesString && json.Valid([]byte(value)) {
+		if s, known := t.InputSchema.Properties[key]; known && !s.takesString() && json.Valid([]byte(value)) {
 			arguments[key] = json.RawMessage(value)
 		}
 	}

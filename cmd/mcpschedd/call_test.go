@@ -2,12 +2,30 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"testing"
 
 	"mcpschedd/internal/bubble"
 )
+
+// A value stays text if the tool's schema allows a string, in any of the usual forms.
+func TestArguments(t *testing.T) {
+	var tool listedTool
+	err := json.Unmarshal([]byte(`{"inputSchema":{"properties":{
+		"text":{"type":"string"}, "list":{"type":["string","null"]}, "any":{"anyOf":[{"type":"string"},{"type":"null"}]},
+		"number":{"type":"integer"}, "perhaps":{"anyOf":[{"type":"integer"},{"type":"null"}]}, "untyped":{}
+	}}}`), &tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tool.arguments([]string{"text=1", "list=1", "any=1", "number=1", "perhaps=1", "untyped=1", "unknown=1"})
+	want := `{"any":"1","list":"1","number":1,"perhaps":1,"text":"1","unknown":"1","untyped":1}`
+	if text, _ := json.Marshal(got); err != nil || string(text) != want {
+		t.Errorf("got %s and %v, want %s", text, err, want)
+	}
+}
 
 // A call that the daemon does not serve fails with the daemon's reason.
 func TestCallNotServed(t *testing.T) {
