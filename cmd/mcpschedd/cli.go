@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -185,7 +186,7 @@ func usageHint(c *cobra.Command) string {
 // accepted describes the values that a flag accepts.
 func accepted(f *pflag.Flag) string {
 	switch f.Value.Type() {
-	case "bool":
+	case "bool", "boolfunc":
 		return "true or false"
 	case "int":
 		return "a whole number, such as 20"
@@ -210,6 +211,17 @@ func takes(least, most int, want string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// choice adds a flag that sets chosen to the flag's name.
+func choice(c *cobra.Command, chosen *string, name, short, help string) {
+	c.Flags().BoolFuncP(name, short, help, func(value string) error {
+		on, err := strconv.ParseBool(value)
+		if on {
+			*chosen = name
+		}
+		return err
+	})
 }
 
 func configFlag(c *cobra.Command, file *string) {

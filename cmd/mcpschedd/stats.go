@@ -33,9 +33,7 @@ it, - for standard input.`,
 	configFlag(c, &f.config)
 	c.Flags().StringVar(&f.http, "http", "", "show the figures of the mcpschedd that serves HTTP at `URL`,\nsuch as 127.0.0.1:7777; the token is $MCPSCHEDD_TOKEN or, on\nthis machine, the one in the state directory")
 	c.Flags().BoolVar(&f.watch, "watch", false, "print again when something has changed, until interrupted")
-	as := func(name, short, help string) {
-		c.Flags().BoolFuncP(name, short, help, func(string) error { f.as = name; return nil })
-	}
+	as := func(name, short, help string) { choice(c, &f.as, name, short, help) }
 	as("verbose", "v", "also print all figures")
 	as("json", "", "print the figures as JSON; with --watch, one object per line")
 	as("csv", "", "print one line per tool")

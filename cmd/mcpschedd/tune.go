@@ -53,9 +53,7 @@ results stay fresh, are never in it. They are printed as commented lines to past
 	}
 	configFlag(c, &f.config)
 	c.Flags().StringArrayVar(&f.logs, "claude-logs", nil, "also learn from Claude Code's session logs in `DIR`, such\nas ~/.claude/projects, as if their calls were live;\nrepeatable")
-	action := func(name, help string) {
-		c.Flags().BoolFunc(name, help, func(string) error { f.action = name; return nil })
-	}
+	action := func(name, help string) { choice(c, &f.action, name, "", help) }
 	action("diff", "print what would change in tuned.toml")
 	action("write", "write tuned.toml beside the configuration, and keep the\nprevious file as tuned.toml.bak")
 	action("undo", "undo the last --write")
