@@ -271,11 +271,12 @@ func (t *tuning) tool(tool string) proxy.SurveyedTool {
 	return proxy.SurveyedTool{Model: t.models.Resolve(u, name, hints), Hints: hints}
 }
 
-// missing reports whether no configured upstream has the tool, as far as is known.
+// missing reports whether no configured upstream has the tool, as far as is known. A tool of a trace
+// is never missing.
 func (t *tuning) missing(tool string) bool {
 	owner, name, ok := strings.Cut(tool, "/")
 	k, known := t.upstream(owner)
-	return ok && !known || known && len(k.tools()) > 0 && !k.has(name)
+	return ok && (!known || len(k.tools()) > 0 && !k.has(name))
 }
 
 // classes returns commented lines that classify unclassified tools. Until a tool is classified, it
