@@ -71,6 +71,9 @@ type tuneFlags struct {
 // runTune proposes settings, and prints, diffs, writes or reverts them.
 func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error {
 	c, err := loadBy(f.config, untuned)
+	if mistakes, ok := errors.AsType[*config.Error](err); ok && f.action == "undo" {
+		c, err = mistakes.Salvage(nil), nil // undo works despite mistakes in the configuration
+	}
 	if err != nil {
 		return err
 	}
@@ -327,16 +330,23 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 
 // undoTuned restores tuned.toml from its backup, or removes it if that is empty.
 func undoTuned(path string, stderr io.Writer) error {
-	before, err := os.Stat(path + backupEnding)
+	before, err := os.ReadFile(path + backupEnding)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: nothing to undo", path)
 	}
-	done := "restored"
-	if err == nil {
-		err = os.Rename(path+backupEnding, path)
+	if err != nil {
+		return err
 	}
-	if err == nil && before.Size() == 0 {
+	file, err := state.OpenFile(path)
+	if err == nil {
+		err = file.Write(before)
+	}
+	done := "restored"
+	if err == nil && len(before) == 0 {
 		done, err = "removed", os.Remove(path)
+	}
+	if err == nil {
+		err = os.Remove(path + backupEnding)
 	}
 	if err == nil {
 		say(stderr, "%s %s", done, path)
