@@ -91,6 +91,9 @@ func edit(command string, names []string, file string, stdout, stderr io.Writer)
 	if _, err := config.Default().Parse(c.Path, text); err != nil {
 		return fmt.Errorf("%s: nothing was written: the file would have a mistake: %w", c.Path, err)
 	}
+	if _, err := stdout.Write(removed); err != nil { // before it is gone
+		return err
+	}
 	if err := f.Write(text); err != nil {
 		return err
 	}
@@ -100,6 +103,5 @@ func edit(command string, names []string, file string, stdout, stderr io.Writer)
 			say(stderr, "note: its variables are still in %s, relative to the configuration", u.EnvFile)
 		}
 	}
-	_, err = stdout.Write(removed)
-	return err
+	return nil
 }
