@@ -61,10 +61,10 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if err := disabled(c, name); err != nil {
 		return err
 	}
-	o := options(c, dir.OnlyRead(), slog.New(slog.DiscardHandler))
-	if len(o.Upstreams) == 0 {
+	if len(c.Upstreams) == 0 {
 		return noUpstream(c)
 	}
+	o := options(c, dir.OnlyRead(), slog.New(slog.DiscardHandler))
 	at, tool, err := find(lastKnowns(o.Upstreams), name)
 	if err != nil {
 		return err
