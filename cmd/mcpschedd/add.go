@@ -126,6 +126,8 @@ func (p *importPlan) rejection(name string) error {
 		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.reader.Notes()[0].Text, "left out: "))}
 	case p.upstream(name) != nil:
 		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
+	case p.upstream(servers[0].Name) != nil:
+		return misused{fmt.Errorf("%s already has this server, as %s", p.have.Path, servers[0].Name)}
 	case servers[0].Name != name:
 		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, servers[0].Name)
 	case servers[0].Stays != "":
