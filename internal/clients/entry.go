@@ -297,7 +297,7 @@ func (e *entry) remote(b *Block, withoutToken bool) string {
 	u := variables.ReplaceAllString(b.URL, "1") // valid as a host, a port and a path
 	a, err := url.Parse(u)
 	if !startVariable.MatchString(b.URL) && (err != nil || !webURL.MatchString(u) || a.Host == "") {
-		return "its url is not supported: want http or https"
+		return "its url is not supported: want http://HOST or https://HOST"
 	}
 	if u == b.URL { // else a variable may follow the port
 		if port, err := strconv.ParseUint(cmp.Or(a.Port(), "1"), 10, 16); err != nil || port == 0 {

@@ -162,7 +162,7 @@ func TestLeftOut(t *testing.T) {
 		{"nothing to reach", `{"args": []}`, "/f.json: /mcpServers/s: left out: it has neither a command nor a url"},
 		{"another way to speak", `{"type": "ws", "url": "ws://h"}`, "/f.json: /mcpServers/s: left out: its type is not supported: want stdio, http or sse"},
 		{"a port that does not exist", `{"url": "http://h:99999/mcp"}`, "/f.json: /mcpServers/s: left out: its url is not supported: want a port of 1 to 65535"},
-		{"another scheme", `{"url": "unix:///s"}`, "/f.json: /mcpServers/s: left out: its url is not supported: want http or https"},
+		{"another scheme", `{"url": "unix:///s"}`, "/f.json: /mcpServers/s: left out: its url is not supported: want http://HOST or https://HOST"},
 		{"itself", `{"command": "/usr/bin/mcpschedd", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself already", `{"command": "/usr/bin/mcpschedd-small", "args": ["connect"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself in full", `{"command": "/usr/bin/mcpschedd-full", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
