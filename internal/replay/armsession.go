@@ -18,7 +18,8 @@ type armSession struct {
 	base       time.Duration   // time of the store's clock when the session began
 	ctx        context.Context // done when the session ends
 	leave      context.CancelFunc
-	unanswered int // calls of the turn without an answer
+	unanswered int             // calls of the turn without an answer
+	begun      map[callKey]int // number of calls begun
 
 	scope     string
 	delivered *dedup.Delivered
@@ -66,6 +67,7 @@ func (s *armSession) query(c *callClass) dedup.Query {
 
 // beginCall starts a call.
 func (s *armSession) beginCall(m *playedCall) {
+	s.begun[m.callKey]++
 	c, began := s.count.tool(m.tool), s.clock.now
 	c.Calls++
 	c.before += m.end - m.start

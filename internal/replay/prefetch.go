@@ -124,7 +124,10 @@ func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Eligibility) (r
 func (s *armSession) send(g *prefetch, cand *predict.Candidate) {
 	s.clock.tick++
 	g.sent = s.clock.tick
-	g.answer = s.t.s.next(callKey{cand.Key.Tool, cand.Key.Arguments}, s.t.turns-1)
+	c := callKey{cand.Key.Tool, cand.Key.Arguments}
+	if equal := s.t.s.byCall[c][s.begun[c]:]; len(equal) > 0 {
+		g.answer = equal[0] // only the simulated upstream may look ahead
+	}
 	takes := cmp.Or(cand.Latency.P50, cand.Model.Cost.Latency, defaultLatency)
 	if g.answer != nil {
 		takes = g.answer.end - g.answer.start

@@ -266,6 +266,18 @@ func TestSlotTakenAgain(t *testing.T) {
 	}
 }
 
+// A prefetch that is sent in the pause before a turn takes as long as the call of that turn. With one
+// slot, b is sent when a is answered.
+func TestSentInAPause(t *testing.T) {
+	o := replay.Options{Model: models(t, leads(t, 0.9))}
+	one := usual("one", replay.Forecast)
+	one.Rules.PerSession = 1
+	r := play(t, o, "list_items:ab@100\n@@5 get_item:b@6000\n", one)[0]
+	if r.Issued != 2 || r.Late != 1 || r.Hidden != 5000-450 {
+		t.Errorf("got %d issued, %d late, %d ms hidden, want 2, 1 and %d", r.Issued, r.Late, r.Hidden, 5000-450)
+	}
+}
+
 func TestAge(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	text := "list_items:a@100\n@@%d get_item:a@100\n"

@@ -73,17 +73,6 @@ func (s *Session) add(c *Call) {
 	s.turns[n-1].calls = append(s.turns[n-1].calls, m)
 }
 
-// next returns the first equal call of the session after a turn, or nil. Only the simulated
-// upstream may use it; code that chooses prefetches must not look ahead.
-func (s *Session) next(c callKey, turn int) *playedCall {
-	for _, m := range s.byCall[c] {
-		if m.turn > turn {
-			return m
-		}
-	}
-	return nil
-}
-
 // layOut assigns times to the calls, beginning with 0. It uses recorded durations of calls,
 // offsets within a turn and pauses between turns where they exist, and latency and think
 // otherwise. No turn starts before the previous turn has ended.
