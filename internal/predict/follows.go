@@ -83,7 +83,7 @@ func (s *valueSource) configured() (any, bool) {
 		}
 		return s.Value.Text, true
 	case s.From == fromConstant:
-		return json.RawMessage(s.Value.Text), true
+		return json.RawMessage(s.Value.Text), s.Value.Text != "null" // TOML has no null
 	case s.From == fromArgument:
 		path = "$args." + path
 	case s.From == fromResult && strings.HasPrefix(path, "$"):

@@ -327,6 +327,22 @@ func TestToolWithSlash(t *testing.T) {
 	}
 }
 
+// A follow-up with the constant null is not proposed: TOML has no null, and a call without the argument may
+// be another call.
+func TestNull(t *testing.T) {
+	var calls []replay.Call
+	for i := range 20 {
+		calls = append(calls,
+			replay.Call{Session: fmt.Sprint(i), Batch: 1, Tool: "hub/list", Arguments: fmt.Appendf(nil, `{"owner":"o%d"}`, i), Text: fmt.Sprintf(`{"n":%d}`, 1000+i)},
+			replay.Call{Session: fmt.Sprint(i), Batch: 2, Tool: "hub/get", Arguments: fmt.Appendf(nil, `{"number":%d,"page":null}`, 1000+i), Text: "x"})
+	}
+	tuner := tune.New(options(t, rule("hub/*", reads)))
+	tuner.AddCalls(calls)
+	if text := string(tuner.Propose().TOML()); strings.Contains(text, "follow_up") {
+		t.Errorf("got %s", text)
+	}
+}
+
 // The evidence names the days of all calls with a time, also if one in between has none.
 func TestPeriod(t *testing.T) {
 	var calls []replay.Call
