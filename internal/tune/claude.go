@@ -37,7 +37,8 @@ const (
 )
 
 // Read reads every .jsonl file below a folder in the order of their names. Calls to other servers
-// are left out. It fails only if the folder cannot be read or ctx is done.
+// are left out. The folder may be a link; links in it are not followed. Read fails only if the folder
+// cannot be read or ctx is done.
 //
 // The format of these files is undocumented and has changed before, so Read uses whatever parts
 // of a line it understands. Known facts: each line is one message; a response of the model is
@@ -49,7 +50,7 @@ func (l ClaudeLogs) Read(ctx context.Context, dir string) error {
 		return cmp.Or(err, fmt.Errorf("%s: want a folder", dir))
 	}
 	seen, _ := lru.New[string, bool](maxSeenCalls) // fails only for a size below 1
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(dir+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			l.Bad(record.Problem{File: path, Text: record.Cause(err)})
 		} else if filepath.Ext(path) == ".jsonl" && d.Type().IsRegular() {

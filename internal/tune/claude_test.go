@@ -264,6 +264,20 @@ func TestClaudeLongLine(t *testing.T) {
 	}
 }
 
+// The folder may be a link.
+func TestClaudeLinkedFolder(t *testing.T) {
+	call := use("s", "m", "1", "mcp__github__a", `{}`, "2026-03-01T10:00:00Z")
+	dir, l, calls, _ := logs(t, map[string]string{"s.jsonl": call + result("s", "1", `"x"`, "2026-03-01T10:00:01Z", false)})
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err) // Windows asks for a privilege
+	}
+	readLogs(t, link, l)
+	if len(*calls) != 1 {
+		t.Errorf("got %d calls, want 1", len(*calls))
+	}
+}
+
 func TestClaudeFolder(t *testing.T) {
 	dir, l, _, _ := logs(t, map[string]string{"s.jsonl": "", "link-target.txt": "x"})
 	for _, name := range []string{"missing", "s.jsonl"} {
