@@ -121,7 +121,9 @@ func (t *Tuner) AddEvent(e *record.Event) {
 		return
 	}
 	if !stats.model.Class.Reads() {
-		t.lastWrite[e.Upstream] = e.At
+		if e.At.After(t.lastWrite[e.Upstream]) { // logs of several processes overlap
+			t.lastWrite[e.Upstream] = e.At
+		}
 	} else if !e.IsError && e.ArgsHash != "" && e.ResultHash != "" {
 		t.compare(stats, [2]string{name, e.ArgsHash}, answer{e.At, e.ResultHash}, t.lastWrite[e.Upstream])
 	}

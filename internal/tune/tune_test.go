@@ -114,6 +114,17 @@ func TestFigures(t *testing.T) {
 			e.Tool, e.Class = "put", "mutates_external"
 			return e
 		}), []string{"typical_kb"}, "", "freshness"},
+		{"answers between writes, with an older log read in between", known, times(60, func(i int) record.Event {
+			e := read(60*i, 1, 1)
+			switch i % 3 {
+			case 1:
+				e.Tool = "put"
+			case 2:
+				e = read(-60, 1, 1)
+				e.Tool = "put"
+			}
+			return e
+		}), []string{"typical_kb"}, "", "freshness"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := proposed(options(t, test.rules...), test.events)
