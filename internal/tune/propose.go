@@ -53,6 +53,9 @@ func (t *Tuner) Propose() Proposal {
 	slices.Sort(names)
 	var p Proposal
 	for _, name := range slices.Compact(names) {
+		if strings.ContainsAny(name, `*?[\`) {
+			continue // its block would be a pattern, which other tools may match
+		}
 		if t.o.Missing(name) {
 			p.Missing = append(p.Missing, name)
 			continue

@@ -125,6 +125,11 @@ func TestFigures(t *testing.T) {
 			}
 			return e
 		}), []string{"typical_kb"}, "", "freshness"},
+		{"a name that would be a pattern", []valuemodel.Rule{rule("hub/*", reads)}, times(20, func(i int) record.Event {
+			e := read(i, i, i)
+			e.Tool = "g?t"
+			return e
+		}), nil, "", "g?t"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := proposed(options(t, test.rules...), test.events)
