@@ -54,8 +54,10 @@ func IsTrace(name string) bool {
 	if err != nil {
 		return false
 	}
-	head, _ := io.ReadAll(io.LimitReader(in, 4096))
-	return bytes.Contains(head, []byte(`"batch":`))
+	var first struct {
+		Batch json.RawMessage `json:"batch"`
+	}
+	return json.NewDecoder(in).Decode(&first) == nil && first.Batch != nil
 }
 
 // unzipped returns the content of a plain or gzipped file.

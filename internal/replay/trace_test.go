@@ -33,6 +33,25 @@ func TestReadTrace(t *testing.T) {
 	}
 }
 
+// An event log may have recorded an argument named batch.
+func TestIsTrace(t *testing.T) {
+	for text, want := range map[string]bool{
+		"\n" + `{"session":"s","batch":0,"tool":"get"}`:                       true,
+		`{"kind":"call","tool":"get","arguments":{"batch":0}}`:                false,
+		`{"kind":"begin"}` + "\n" + `{"kind":"call","arguments":{"batch":0}}`: false,
+		"nonsense": false,
+		"":         false,
+	} {
+		name := filepath.Join(t.TempDir(), "f.jsonl")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := replay.IsTrace(name); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
+}
+
 // An error names the bad line, and no calls are returned.
 func TestReadTraceErrors(t *testing.T) {
 	good := `{"session":"s","batch":3,"tool":"get","arguments":{}}`
