@@ -2,9 +2,7 @@
 
 $("tools-legend").append(...WAITS.map((w) => keyed(w)));
 
-let longest = 1; // ms, largest sum of hidden and waited time of a tool
-
-function bars({ part }) {
+function bars({ part, longest }) {
   const all = part.tool_ms_hidden + part.tool_ms_waited;
   return [el("div", { class: "bars", "aria-hidden": "true" }, waits(part).map((n, i) => {
     const bar = el("span", { class: WAITS[i][0], hidden: !(n > 0) });
@@ -33,8 +31,10 @@ const drawTools = table($("tools"), {
 });
 
 function showTools(s) {
-  const rows = Object.entries(s.tools || {}).map(([name, part]) => ({ name, part }));
+  const tools = Object.entries(s.tools || {});
+  // In ms. Each row has it, so that the rows are drawn again when the time of a tool not shown grows.
+  const longest = Math.max(1, ...tools.map(([, p]) => p.tool_ms_hidden + p.tool_ms_waited));
+  const rows = tools.map(([name, part]) => ({ name, part, longest }));
   $("tools-legend").hidden = rows.length === 0;
-  longest = Math.max(1, ...rows.map(({ part: p }) => p.tool_ms_hidden + p.tool_ms_waited));
   drawTools(rows, empty("No tool calls yet.", "Waiting times appear here after the first tool call through mcpschedd. If there were calls, check that the client starts mcpschedd and not the server itself."));
 }
