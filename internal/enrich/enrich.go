@@ -48,6 +48,7 @@ const (
 	Throttled   Reason = "throttled"    // by the outcomes of earlier prefetches, or because it may delay calls at its upstream
 	Stored      Reason = "stored"       // a fresh result is cached, or the client has it
 	InFlight    Reason = "in_flight"    // the call is in flight
+	Settling    Reason = "settling"     // a write to what it reads may not show yet
 	Schema      Reason = "schema"       // its arguments do not match the tool's schema
 	Origin      Reason = "origin"       // its arguments are derived from another upstream's data
 	Disclosure  Reason = "disclosure"   // it would disclose data of its source to third parties
@@ -70,7 +71,7 @@ type Candidate struct {
 	FileBytes int // size of the file that it reads; zero if it reads none
 
 	// Why it must not be chosen, if the caller knows already; set by Pick if it is not chosen. The
-	// gate comes before Shadow, Cap and Throttled.
+	// gate comes before Shadow, Cap, Throttled and Settling.
 	Reason Reason
 
 	// Set by Pick unless it refuses the candidate before the gate.

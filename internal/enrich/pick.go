@@ -56,8 +56,10 @@ func (c *Candidate) evaluate(o *Options, intent valuemodel.Intent) bool {
 }
 
 // afterGate reports whether a reason that the caller knows applies only to a candidate that passes
-// the gate: it is only observed, or it lacks only a slot.
-func (r Reason) afterGate() bool { return r == Shadow || r == Cap || r == Throttled }
+// the gate: it is only observed, or it may only not begin yet.
+func (r Reason) afterGate() bool {
+	return r == Shadow || r == Cap || r == Throttled || r == Settling
+}
 
 // refusal returns why a candidate must not be chosen, whatever its gain; "" if it may be.
 func (c *Candidate) refusal(o *Options) Reason {

@@ -129,7 +129,7 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 	case refused == "delivered":
 		v.Reason = enrich.Stored
 	case refused != "":
-		v.Reason = enrich.Reason(refused)
+		v.Reason, v.Settle = enrich.Reason(refused), p.Dedup.Settle
 	case srv.common.limits.MayPrefetch(class.host) != nil:
 		v.Reason = enrich.RateLimited
 	case class.query.Reuse.File != "":

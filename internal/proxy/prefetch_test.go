@@ -135,6 +135,41 @@ func TestPrefetchedDelivery(t *testing.T) {
 	}
 }
 
+// What is likely after a write to a remote service is prefetched once the write shows there, if the
+// client has not called it by then.
+func TestPrefetchedAfterWrite(t *testing.T) {
+	for _, test := range []struct {
+		think time.Duration
+		want  string
+	}{{time.Second, "fetched"}, {2500 * time.Millisecond, "hit"}} {
+		bubble.Test(t, func(t *testing.T) {
+			f := newFoe(func(v *visit) reply {
+				v.sleeps(300 * time.Millisecond)
+				return reply{result: v.told()}
+			})
+			g := beset(t, f, defaults(t, append(listing(t), valuemodel.Rule{
+				Pattern: "foe/write", Source: "test", Layer: valuemodel.Layer{
+					Class:     valuemodel.MutatesExternal,
+					FollowUps: []valuemodel.FollowUp{{Tool: "get", Probability: 0.9, Args: map[string]valuemodel.Binding{"n": bound(t, "$args.n")}}},
+				},
+			})...)).enter()
+			g.call("get", thing(1, 0)) // its latency is known from now on
+			g.call("write", thing(2, 0))
+			wrote := time.Now()
+			time.Sleep(test.think)
+			if how := disposition(t, string(g.call("get", thing(2, 0)).Result)); how != test.want {
+				t.Errorf("after %v: got %s, want %s", test.think, how, test.want)
+			}
+			time.Sleep(5 * time.Second)
+			for _, v := range early(f.ledger()) {
+				if after := v.came.Sub(wrote); after < 2*time.Second || test.want == "fetched" {
+					t.Errorf("a prefetch of %s %v after the write, with a call after %v", v.arguments, after, test.think)
+				}
+			}
+		})
+	}
+}
+
 // The next process uses what one process has learned.
 func TestPrefetchedLearned(t *testing.T) {
 	var kept speculate.State

@@ -131,17 +131,25 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 	}
 }
 
-// isDeferrable reports whether a candidate lacks only a slot.
-func isDeferrable(why enrich.Reason) bool { return why == enrich.Cap || why == enrich.Throttled }
+// isDeferrable reports whether a candidate may only not begin yet: it lacks a slot, or a write may not
+// show yet.
+func isDeferrable(why enrich.Reason) bool {
+	return why == enrich.Cap || why == enrich.Throttled || why == enrich.Settling
+}
 
 // input returns a candidate as input for enrich.Pick, with what is known about it now.
 func (c *Chooser) input(
 	now time.Time, g *predict.Candidate, v *Eligibility, rooms map[string]Room, o *enrich.Options, w Environment,
 ) enrich.Candidate {
+	settled := g.Reason == enrich.Settling
 	if isDeferrable(g.Reason) {
 		g.Reason = ""
 	}
 	out := g.Candidate
+	if settled { // little of its lead may be left; a lead of zero would mean that it is not known
+		lead := cmp.Or(g.Lead, enrich.Fixed(o.DefaultLead)).Minus(now.Sub(c.foundAt))
+		out.Lead = cmp.Or(lead, enrich.Fixed(1))
+	}
 	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 		return out
 	}

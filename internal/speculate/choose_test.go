@@ -110,6 +110,26 @@ func TestChooseGoesOn(t *testing.T) {
 	}
 }
 
+// TestChooseSettled: candidates wait for a write to show, and then begin if their calls are expected
+// later than that.
+func TestChooseSettled(t *testing.T) {
+	_, c, w := laid(speculate.Parallel)
+	settling := enrich.Settling
+	w.refusal = func(*predict.Candidate) enrich.Reason { return settling }
+	all := nth(t, 2)
+	all[0].Lead, all[1].Lead = enrich.Fixed(4*time.Second), enrich.Fixed(time.Second)
+	c.Replace(w.now, all, budget(1000), w)
+	c.Choose(w.now, usual, thinker, w)
+	if c.Waiting() != 2 {
+		t.Fatalf("%d wait, declined %v, want both", c.Waiting(), w.declined)
+	}
+	settling = ""
+	c.Choose(w.now.Add(2*time.Second), usual, thinker, w)
+	if !slices.Equal(w.begun, []string{`{"n":0}`}) || w.declined[`{"n":1}`] != enrich.Gate {
+		t.Errorf("begun %v, declined %v, want the one with time left", w.begun, w.declined)
+	}
+}
+
 // TestChooseFull: if other prefetches hold all slots, a candidate is declined with the reason cap.
 func TestChooseFull(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)

@@ -34,6 +34,7 @@ type pairState struct {
 	trace     Trace   // of the last answered call
 	decisions decisions
 	begun     []*Fetch // by the choice in progress
+	resuming  bool     // a timer will choose again
 }
 
 // session returns the state of a session, and creates it if needed; nil if the session is not
@@ -223,7 +224,8 @@ func (p *pairState) predictNext(now time.Time, c *Call) []*Fetch {
 }
 
 // decide chooses from the waiting candidates and begins them. Candidates that lack only a slot wait
-// until the session's next prefetch has returned.
+// until the session's next prefetch has returned, and those of which a write may not show yet until it has
+// settled.
 func (p *pairState) decide(now time.Time) []*Fetch {
 	w, rules := p.w, p.w.Rules()
 	if rules.Off() {
@@ -246,7 +248,25 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
 	}
 	v := p.lease.MayPrefetch(c)
 	p.w.reportWait(v.Host)
+	if v.Reason == enrich.Settling {
+		p.resumeAfter(v.Settle)
+	}
 	return v
+}
+
+// resumeAfter chooses again after a while, from the candidates that wait then.
+func (p *pairState) resumeAfter(wait time.Duration) {
+	if p.resuming {
+		return
+	}
+	p.resuming = true
+	w, up := p.w, p.lease
+	time.AfterFunc(wait, func() {
+		w.queue.add(task{required: true, do: func() {
+			p.resuming = false
+			w.resume(p.sessionState, up, nil, nil, 0)
+		}})
+	})
 }
 
 // reportWait reports how long calls to a host have waited for prefetches.
@@ -323,8 +343,8 @@ func (p *pairState) fetched(f *Fetch, r FetchResult) {
 	w.queue.add(task{bytes: len(body), do: func() { w.resume(p.sessionState, up, f.Candidate, body, size) }})
 }
 
-// resume continues after a prefetch has returned: with the candidates that wait for its slot, and
-// the follow-ups of its answer.
+// resume continues after a prefetch has returned, or a write has settled: with the candidates that wait
+// for that, and the follow-ups of the answer.
 func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, body []byte, size int) {
 	if w.sessions[s.session] != s { // the session has ended
 		return

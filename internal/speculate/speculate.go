@@ -177,6 +177,7 @@ type Eligibility struct {
 	Query     dedup.Query
 	Host      string        // its limits apply
 	Reason    enrich.Reason // why it must not be prefetched now; "" if it may
+	Settle    time.Duration // with enrich.Settling: after how long it is worth checking again
 	FileBytes int           // size of the file that it reads; 0 for none
 }
 
