@@ -46,7 +46,8 @@ const (
 
 	RateLimited Reason = "rate_limited" // by the rate limit of its host
 	Throttled   Reason = "throttled"    // by the outcomes of earlier prefetches, or because it may delay calls at its upstream
-	Stored      Reason = "stored"       // a fresh result is cached, or the client has it
+	Stored      Reason = "stored"       // a fresh result is cached
+	Delivered   Reason = "delivered"    // the client has the result, and may get it from a prefetch only once
 	InFlight    Reason = "in_flight"    // the call is in flight
 	Settling    Reason = "settling"     // a write to what it reads may not show yet
 	Schema      Reason = "schema"       // its arguments do not match the tool's schema

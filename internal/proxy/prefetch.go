@@ -126,8 +126,6 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 		return v
 	}
 	switch refused := srv.common.store.PrefetchRefusal(class.query); {
-	case refused == "delivered":
-		v.Reason = enrich.Stored
 	case refused != "":
 		v.Reason, v.Settle = enrich.Reason(refused), p.Dedup.Settle
 	case srv.common.limits.MayPrefetch(class.host) != nil:

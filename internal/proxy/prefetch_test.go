@@ -101,6 +101,10 @@ func TestPrefetched(t *testing.T) {
 	if totals.Amplification != 1 {
 		t.Errorf("got amplification %v, want 1, as every prefetch was used", totals.Amplification)
 	}
+	c.call("list", `{"again":true}`) // the same items
+	proxy.Decided(s)
+	c.hangUp()
+	until(t, s, "declined, as the client has both", func(st proxy.Stats) bool { return st.Prefetch.Declined["delivered"] > 0 })
 }
 
 func TestPrefetchedDelivery(t *testing.T) {

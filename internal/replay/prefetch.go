@@ -73,8 +73,8 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Eligibility {
 		return v
 	}
 	switch why := s.arm.store.PrefetchRefusal(v.Query); {
-	case why == "delivered", s.t.p.o.KeepTurns > 0 && s.t.called[c]:
-		v.Reason = enrich.Stored
+	case s.t.p.o.KeepTurns > 0 && s.t.called[c]:
+		v.Reason = enrich.Delivered
 	case why != "":
 		v.Reason = enrich.Reason(why)
 	}

@@ -46,7 +46,7 @@ func (d *decision) add(c *predict.Candidate, why enrich.Reason) {
 	} else {
 		d.event.Declined[string(why)]++
 	}
-	earlier := why == enrich.InFlight || why == enrich.Stored // an earlier decision has it
+	earlier := why == enrich.InFlight || why == enrich.Stored || why == enrich.Delivered // an earlier decision has it
 	if earlier || len(d.event.Top) >= maxCandidates {
 		return
 	}
