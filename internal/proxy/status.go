@@ -189,7 +189,7 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 			continue
 		}
 		if now.Why == "" && now.Prefetchable == 0 && then.reading == now.reading {
-			now.Why = "any program on this machine may change what it reads without being noticed"
+			now.Why = "any program on this machine may change what it reads, which is noticed only in turns that Claude Code's hooks report (mcpschedd import --hooks)"
 		}
 		// exclusive gains little for a known local server, which answers within milliseconds, and
 		// people edit the files that it reads.

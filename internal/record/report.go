@@ -88,6 +88,7 @@ func writeServers(b *strings.Builder, all []UpstreamStatus) {
 	w := columns(b)
 	fmt.Fprintln(w)
 	var notes []string
+	names := make(map[string][]string) // note → servers
 	for _, u := range all {
 		state, what := u.State, fmt.Sprintf("%d tools, %d cacheable, %d prefetchable%s", u.Tools, u.Cacheable, u.Prefetchable, memory(u.MemoryKB))
 		if u.Error != "" {
@@ -98,15 +99,23 @@ func writeServers(b *strings.Builder, all []UpstreamStatus) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", Printable(u.Name), Printable(state), Printable(what))
 		if u.Why != "" && u.Tools > 0 {
-			note := u.Name + ": " + u.Why
+			note := u.Why
 			if u.Change != "" {
 				note += "; to change that: " + u.Change
 			}
-			notes = append(notes, Printable(note)+"\n")
+			if names[note] == nil {
+				notes = append(notes, note)
+			}
+			if !slices.Contains(names[note], u.Name) {
+				names[note] = append(names[note], u.Name)
+			}
 		}
 	}
 	w.Flush()
-	b.WriteString(strings.Join(slices.Compact(notes), "") + "\n")
+	for _, note := range notes {
+		fmt.Fprintf(b, "%s: %s\n", Printable(strings.Join(names[note], ", ")), Printable(note))
+	}
+	b.WriteString("\n")
 }
 
 // writeProcesses writes each process with its clients, the tools that it lists because of their

@@ -64,9 +64,8 @@ c       ready  4 tools, 0 cacheable, 3 prefetchable
 d       ready  tools/list: more than 1000 pages
 github  ready  41 tools, 38 cacheable, 35 prefetchable, 100 MB
 pg      down   no ?[2Jsuch file
-a: ` + unknown + `
+a, c: ` + unknown + `
 b: ` + unknown + `; to change that: trust = true in [upstreams.b]
-c: ` + unknown + `
 
 process 1 since ` + begin + `, stdio in /a, configuration built in, 20 MB
     claude 2: 1 open

@@ -76,6 +76,9 @@ func (m *Model) setServer(u Upstream, o origin) {
 	m.setDomains(u, o, hostKnown)
 }
 
+// local is the domain of everything on this machine.
+const local = "local"
+
 // setDomains sets the domains. A local process is also in the domain "local", as it may
 // read files of this machine, unless a trusted provider or a domain that is a host name
 // says that it is a client of a remote service. A server that listens on this machine is
@@ -92,7 +95,7 @@ func (m *Model) setDomains(u Upstream, o origin, hostKnown bool) {
 	if u.Domain != "" {
 		in(u.Domain, u.URL != "" || o.Host != "" || m.Remote || hostName(u.Domain), u.source("domain"))
 		if u.URL == "" && !hostKnown && !hostName(u.Domain) {
-			in("local", false, m.Sources["domain"])
+			in(local, false, m.Sources["domain"])
 		}
 		return
 	}
@@ -106,7 +109,7 @@ func (m *Model) setDomains(u Upstream, o origin, hostKnown bool) {
 		in(o.Host, true, o.source)
 	}
 	if u.URL == "" && !hostKnown || loopback(web) {
-		in("local", false, sourceDefault)
+		in(local, false, sourceDefault)
 	}
 	isInferred := func(d Domain) bool { return d.Name == u.Inferred.Host }
 	if u.Inferred.Host != "" && !slices.ContainsFunc(m.Domains, isInferred) {

@@ -3,6 +3,7 @@ package valuemodel
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -30,7 +31,11 @@ type Verdict struct {
 // String returns the verdict on one line.
 func (v Verdict) String() string {
 	text := "cached: " + v.Cached + " · prefetched: " + v.Prefetched
-	if v.Change != "" {
+	switch {
+	case v.Change == "":
+	case v.Prefetchable:
+		text += " · to cache results: " + v.Change
+	default:
 		text += " · to change that: " + v.Change
 	}
 	return text
@@ -62,7 +67,8 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings)
 			v.Change = c.Text
 		}
 	}
-	if v.Change == "" && (use.Differed && now.Annotated() || !now.MayRead() && (now.Unclassified() || now.Sources["side_effect_class"] == sourceAnnotation)) {
+	unknown := !now.MayRead() && (now.Unclassified() || now.Sources["side_effect_class"] == sourceAnnotation)
+	if v.Change == "" && (use.Differed && now.Annotated() || unknown && Suggest(tool) != MutatesExternal) {
 		v.Change = fmt.Sprintf("side_effect_class = \"read_only\" in [%s], if it is read-only", block(u, tool))
 	}
 	return v
@@ -131,7 +137,7 @@ func (m *Model) verdict(use PrefetchSettings) Verdict {
 	age := "for up to " + seconds(cmp.Or(m.Cost.Freshness, use.MaxAge))
 	switch {
 	case m.Class == Pure:
-		v.Cached, age = "indefinitely", "indefinitely"
+		v.Cached, age = "until a write", "until a write"
 	case m.Cost.Freshness > 0:
 		v.Cached = seconds(m.Cost.Freshness)
 	}
@@ -166,7 +172,11 @@ func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
 	case use.Differed && m.Annotated():
 		return "it is barred: two equal calls gave different answers"
 	case !m.changesNoticed(use):
-		return "any program on this machine may change what it reads"
+		why := "any program on this machine may change what it reads"
+		if slices.ContainsFunc(m.Domains, func(d Domain) bool { return d.Name == local }) {
+			why = "except in turns that Claude Code's hooks report (mcpschedd import --hooks), as " + why
+		}
+		return why
 	case use.Prefetch != "on":
 		return "[enrichment] mode is " + strconv.Quote(use.Prefetch)
 	}
