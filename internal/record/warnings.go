@@ -42,7 +42,7 @@ func (s *Stats) Warnings() []Warning {
 		warn("", "%d lines of the event log could not be written; the figures of the running process include them.", n)
 	}
 	if why := s.whyNoPrefetch(); why != "" {
-		warn("", "Nothing was prefetched: %s.", why)
+		warn("", "%s.", why)
 	}
 	return all
 }
@@ -50,19 +50,29 @@ func (s *Stats) Warnings() []Warning {
 // minCallsToReport is the number of calls above which the absence of prefetches is reported.
 const minCallsToReport = 20
 
-// whyNoPrefetch returns the reason why nothing was prefetched, or "" if something was, if there
-// were few calls, or if prefetching is off.
+// whyNoPrefetch returns why no call was served a prefetched result, or "" if prefetches were made for
+// that, if there were few calls, or if prefetching is off.
 func (s *Stats) whyNoPrefetch() string {
 	f := &s.Totals
-	declined := largest(f.Declined)
+	const none = "Nothing was prefetched: "
 	isOff := slices.ContainsFunc(s.upstreams(), func(u UpstreamStatus) bool { return u.Why == PrefetchOff })
-	switch {
-	case isOff || f.Prefetch.Issued > 0 || max(f.Reads, f.Unclassified) <= minCallsToReport:
-		return ""
-	case f.Unclassified > f.Reads:
-		return fmt.Sprintf("%d calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste", f.Unclassified)
-	case len(declined) == 0:
-		return `no call was predicted; no follow-up has been seen, or [enrichment] mode is "off"`
+	declined, candidates, likely := largest(f.Declined), sumOf(f.Declined), "candidates"
+	if len(declined) > 0 && declined[0] == lowProbability { // as most are of any list
+		declined, candidates, likely = declined[1:], candidates-f.Declined[lowProbability], "likely candidates"
 	}
-	return fmt.Sprintf("of %d candidates most were left out because %s", sumOf(f.Declined), meaningOf(declined[0]))
+	switch compared := f.Prefetch.Compared; {
+	case isOff || f.Prefetch.Issued > compared || max(f.Reads, f.Unclassified) <= minCallsToReport:
+		return ""
+	case compared > 0:
+		return fmt.Sprintf("Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, %d so far", compared)
+	case f.Unclassified > f.Reads:
+		return fmt.Sprintf(none+"%d calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste", f.Unclassified)
+	case len(f.Declined) == 0:
+		return none + `no call was predicted; no follow-up has been seen, or [enrichment] mode is "off"`
+	case len(declined) == 0:
+		return fmt.Sprintf(none+"none of %d candidates was likely enough (min_probability)", f.Declined[lowProbability])
+	}
+	return fmt.Sprintf(none+"of %d %s most were left out because %s", candidates, likely, meaningOf(declined[0]))
 }
+
+const lowProbability = "low_probability" // enrich.LowProbability
