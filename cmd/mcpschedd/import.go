@@ -280,6 +280,9 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 		if why == "" && s.Name != s.Plain() {
 			say(stderr, "note: %s becomes upstreams.%s, as another server has the name", s.Called, s.Name)
 		}
+		if u := p.upstream(s.Name); why != "" && s.Block.Trust && u != nil && !u.Trust {
+			why += "; " + p.toTrust(u.Name)
+		}
 		if why != "" {
 			say(stderr, "note: %s %s", s.Called, why)
 		} else if !s.Block.Trust && providerOf(s) == "" && !slices.Contains(unknown, s.Called) {
@@ -287,7 +290,7 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 		}
 	}
 	if len(unknown) > 0 {
-		say(stderr, "note: calls of these unknown servers only pass through: %s; mcpschedd check --connect shows their tool annotations, and --trust NAME,... or trust = true trusts them", strings.Join(unknown, ", "))
+		say(stderr, "note: calls of these unknown servers only pass through: %s; mcpschedd check --connect -v shows their tool annotations, and trust = true in a server's block, or --trust NAME,... at its import, trusts them", strings.Join(unknown, ", "))
 	}
 	if !taken {
 		say(stderr, "nothing to import")

@@ -114,11 +114,20 @@ func (p *importPlan) decide(trust []string) error {
 		}
 	}
 	for _, name := range trust {
-		if !trusted[name] && name != "all" {
+		switch u := p.upstream(name); {
+		case trusted[name] || name == "all":
+		case u != nil:
+			return hinted{misused{fmt.Errorf("--trust: %s is already configured", name)}, p.toTrust(u.Name)}
+		default:
 			return usage("--trust: no server %q was read", name)
 		}
 	}
 	return nil
+}
+
+// toTrust says how to trust a server that is configured already.
+func (p *importPlan) toTrust(name string) string {
+	return fmt.Sprintf("to trust its tool annotations, set trust = true in [upstreams.%s] of %s", name, p.have.Path)
 }
 
 // chooseFile chooses the file of the server's variables: that of the upstream of the same name, else
