@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -67,7 +68,12 @@ func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only
 			l.End(ErrEnded) // which answers the calls that were cut off
 			flush, cancel := context.WithTimeout(ctx, o.DrainTimeout)
 			defer cancel()
-			return errors.Join(err, w.Drain(flush, 0))
+			lost := w.Drain(flush, 0)
+			if errors.Is(lost, syscall.EPIPE) { // the client has ended, and closed both its ends
+				o.Log.Debug("last answers not delivered", "err", lost)
+				lost = nil
+			}
+			return errors.Join(err, lost)
 		}
 	case <-ctx.Done(): // the reader ends with the stream
 	}

@@ -3,10 +3,12 @@ package front_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +58,22 @@ func TestCutOffCallsAreAnswered(t *testing.T) {
 		}
 	})
 }
+
+// A client that ends without reading its last answers is no error, but answers that cannot be written are.
+func TestStdioClientEnds(t *testing.T) {
+	for _, cause := range []error{syscall.EPIPE, syscall.ENOSPC} {
+		out := writerFunc(func([]byte) (int, error) { return 0, cause })
+		in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")
+		err := front.ServeStdio(t.Context(), in, out, "", front.Options{NewSession: newServer().begin, DrainTimeout: time.Minute})
+		if gone := cause == syscall.EPIPE; gone && err != nil || !gone && !errors.Is(err, cause) {
+			t.Errorf("%v: got %v", cause, err)
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // A line of 200 MB is refused without being held in memory.
 func TestHugeLine(t *testing.T) {
