@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// headRoom (bytes) is free space before a borrowed line. With the line's own response
-// head, it has room for another head with an id of up to 60 bytes.
+// headRoom (bytes) is free space before a borrowed line. With what precedes the result in the
+// line, it has room for the head of another response with an id of at least 42 bytes.
 const headRoom = 64
 
 // tailRoom (bytes) is free space after a borrowed line.

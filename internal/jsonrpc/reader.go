@@ -10,7 +10,7 @@ import (
 
 const (
 	firstSize = 32 << 10  // bytes per read until the first longer line
-	readSize  = 256 << 10 // bytes per read afterwards; also the size of pipes to our processes on Linux
+	readSize  = 256 << 10 // bytes per read afterwards, and per queued write; on Linux also the size that pipes get
 	headSize  = 4 << 10   // bytes kept of the beginning of a line that is too long
 	tailSize  = 256       // bytes kept of its end
 )

@@ -11,10 +11,10 @@ import (
 
 // OpenStream returns a standard stream as a stream that the runtime polls. A goroutine in a
 // blocking read can delay the garbage collector's stop-the-world by a minute (Go 1.26), and a
-// blocking write would delay its sender. The stream and file are closed separately. Other
-// processes may share file, so a pipe is reopened where the system can: they cannot then make it
-// block. A terminal or a file on disk is returned as it is: other processes share its flags, and
-// it is not a client.
+// blocking write would delay its sender. Other processes may share file. So Linux reopens a pipe:
+// they cannot then make it block. A socket, and a pipe that cannot be reopened, is duplicated and
+// made non-blocking, also for them. A terminal or a file on disk is returned as it is: it is not a
+// client. Any other stream and file are closed separately.
 func OpenStream(file *os.File) (io.ReadWriteCloser, error) {
 	if own := reopen(file); own != nil {
 		return own, nil
