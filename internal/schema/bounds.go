@@ -61,11 +61,11 @@ func decode(raw []byte, limit int) (value any, err error) {
 	return value, nil
 }
 
-// weigher adds up the weight of a document with each reference expanded: its values, and 64 bytes
-// of the path to each, which the compiler stores. Each part of a schema is applied to a value of
-// the arguments at most once, so weight times the number of values bounds the validator's work. A
-// schema in which each part refers to the next one twice has weight 2^n, a recursive one no finite
-// weight.
+// weigher adds up the weight of a document with each reference expanded: one for each value, one for
+// each 64 bytes of the path to it, which the compiler stores, and more for the values of an enum.
+// Each part of the expanded schema is applied to a value of the arguments at most once, so the
+// validator makes at most weight times the number of values such steps. A schema in which each part
+// refers to the next one twice has weight 2^n, a recursive one no finite weight.
 //
 // This holds only if the validator finds the same places for the references. The weigher therefore
 // follows them in the decoded document that the validator gets, and deletes "$id" and "$schema",

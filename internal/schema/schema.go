@@ -1,11 +1,12 @@
 // Package schema validates the arguments of a call against the input schema of its tool before a
 // prefetch or a step of a plan is sent.
 //
-// The validator is github.com/santhosh-tekuri/jsonschema. It cannot fetch references, and the
-// work that a server's schema can cause is bounded in advance: [Compile] rejects a document over
-// 64 KiB, a recursive one, one that becomes too large when its references are expanded, and one
-// with a pattern that Go's linear-time regexp does not support. The tool of such a schema is
-// neither prefetched nor checked in plans.
+// The validator is github.com/santhosh-tekuri/jsonschema. The work that a server's schema can cause
+// is bounded: [Compile] rejects a document over 64 KiB, a recursive one, one that becomes too large
+// when its references are expanded, one with a reference other than a JSON pointer into it, one with
+// a pattern that is too large or that Go's linear-time regexp does not support, and one with a
+// number of an extreme exponent; a check that would take too much effort is not made. A tool with a
+// rejected schema is neither prefetched nor checked in plans.
 //
 //	s, err := schema.Compile(tool["inputSchema"]) // err: do not prefetch this tool
 //	err = s.CheckWithin([]byte(`{"owner": "o", "issue_number": "7"}`), &effort)
