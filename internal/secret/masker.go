@@ -23,8 +23,8 @@ const (
 
 // Masker replaces known values in texts by marks, and then anything that looks like a secret.
 // It finds a value of 8 bytes or more as it is, percent-encoded (once, or twice as Go does it),
-// escaped as in JSON or HTML by common programs, and in base64. A nil Masker has no known values. A Masker is immutable and safe for
-// concurrent use.
+// escaped as in JSON or HTML by common programs, and in base64. A nil Masker has no known
+// values. A Masker is immutable and safe for concurrent use.
 //
 //	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x")
 //	m.Text(`correct%20horse, staple-3`) // [secret: configured], [secret: configured]
