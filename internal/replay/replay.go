@@ -3,8 +3,10 @@
 // prefetches.
 //
 // Learning depends only on the recorded calls and never on prefetches, so one learner serves any
-// number of arms, each with a store, slots and throttles of its own. An arm sees only events up
-// to the current time. Only the simulated upstream and the oracle look ahead:
+// number of arms, each with a store, slots and throttles of its own. Candidates come from the events
+// up to the current time. Only the simulated upstream, the oracle, and the rule that a call made
+// at once is not prefetched look ahead; and a candidate that waits in the pause before a turn is checked
+// again by a learner that knows that turn:
 //
 //	calls, err := replay.ReadFile("sessions.jsonl.gz")
 //	p := replay.New(replay.Options{Model: model, Learn: true, MaxAge: 10 * time.Second},
@@ -32,7 +34,7 @@ import (
 
 // Options are common to all arms of a replay.
 type Options struct {
-	Model        func(tool string) *valuemodel.Model // returns the model of a tool, not nil; called once for each tool
+	Model        func(tool string) *valuemodel.Model // returns the model of a tool, not nil; called once for each name, and for ""
 	Learn        bool                                // learn follow-ups, in addition to configured ones
 	ShadowLabels int                                 // labels before a learned follow-up is prefetched; default 5
 	MaxAge       time.Duration                       // how long the answer of a prefetch may be used; 0 means not at all

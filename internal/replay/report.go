@@ -16,8 +16,8 @@ type Figures struct {
 	Repeats       int    `json:"repeats"`         // of those: equal to an earlier call of the session
 	Issued        int    `json:"issued"`          // prefetches
 	Used          int    `json:"used"`            // prefetches that a call used
-	Late          int    `json:"late"`            // of those: still in flight when the call came
-	UsedByRepeats int    `json:"used_by_repeats"` // of those: first used by a repeat
+	Late          int    `json:"late"`            // of the used ones: still in flight when the call came
+	UsedByRepeats int    `json:"used_by_repeats"` // of the used ones: first used by a repeat
 	RepeatsServed int    `json:"repeats_served"`  // repeats that were not sent upstream
 	Stale         int    `json:"stale_served"`    // answers fetched before the end of a recorded write; must be 0
 
