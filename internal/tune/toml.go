@@ -63,13 +63,13 @@ func followUp(f *valuemodel.FollowUp) string {
 }
 
 // encode formats a value as TOML on one line. The array of arrays makes the encoder use the
-// inline form. Numbers keep their JSON text.
+// inline form. Numbers are decoded without loss, so that an integer stays one.
 func encode(v any) string {
 	text, _ := json.Marshal(v) // cannot fail, as v was read from JSON
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	_ = d.Decode(&v)
-	line, _ := toml.Marshal(map[string]any{"v": [][]any{{v}}}) // a configuration has only values that TOML can represent
+	line, _ := toml.Marshal(map[string]any{"v": [][]any{{v}}}) // a follow-up has no null, which TOML lacks
 	return strings.TrimSuffix(strings.TrimPrefix(string(line), "v = [["), "]]\n")
 }
 

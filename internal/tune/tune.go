@@ -116,7 +116,7 @@ func (t *Tuner) AddEvent(e *record.Event) {
 		stats.addPrefetch(e)
 	case e.Disposition == record.Fetched:
 		stats.addCall(e.At, e.IsError, e.UpstreamMS, float64(e.Bytes))
-	default: // answered without a fetch of its own
+	default: // not answered, or without a fetch of its own
 		stats.calls++
 		return
 	}
@@ -284,7 +284,8 @@ func (t *Tuner) secret(argument string, v any) bool {
 	return err != nil || t.o.Secret(object)
 }
 
-// minLabels is the number of labelled candidates that a follow-up needs, as in the proxy.
+// minLabels is the number of labelled candidates that a follow-up needs: the default of shadow_labels,
+// which the proxy requires.
 const minLabels = 5
 
 // likelyRanks returns how many of the first ranks are probable enough, and the sums of their
