@@ -32,7 +32,7 @@ $XDG_CONFIG_HOME/mcpschedd/pipeline_config.toml (or ~/.config). Without a file, 
 defaults apply. The working directory is never searched.
 
 Without a command, mcpschedd runs mcpschedd serve unless stdin is a terminal.`,
-		Example: `  mcpschedd demo                    see what it does, in half a minute
+		Example: `  mcpschedd demo                    see what it does, in 16 seconds
   mcpschedd import                  list your clients' servers, and preview the import
   mcpschedd import claude --write   move Claude's servers into mcpschedd
   mcpschedd import --undo           restore the clients' files

@@ -17,7 +17,7 @@ func demoCommand() *cobra.Command {
 		Short: "Play a short agent session, directly and through the proxy",
 		Long: `Plays one agent session against two built-in MCP servers, directly and through mcpschedd
 at the same time, and prints what was saved and both waiting times side by side. It takes
-about 17 seconds, and needs neither a network nor a configuration.`,
+about 16 seconds, and needs neither a network nor a configuration.`,
 		Example: `  mcpschedd demo
   mcpschedd demo --keep /tmp/demo   # then: mcpschedd dashboard /tmp/demo/events`,
 		Args: takes(0, 0, ""),

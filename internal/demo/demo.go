@@ -4,9 +4,9 @@
 //
 // Only the times are simulated. The servers are real MCP servers in processes of their own,
 // connected over stdio. The proxy is this binary with an ordinary configuration file,
-// config.toml. The agent takes every argument from an earlier answer. Think times and tool
-// latencies are invented; [Options.Speed] shortens them, together with the times of the
-// configuration.
+// config.toml. The agent takes every argument from an earlier answer. Think times are invented;
+// world.toml says where the tools' latencies come from. [Options.Speed] shortens both, together
+// with the times of the configuration.
 //
 //	err := demo.Run(ctx, demo.Options{Stdout: os.Stdout, Terminal: os.Stderr})
 //

@@ -42,7 +42,7 @@ type turn struct {
 
 // agent is the memory of the simulated model: answers by name. As a model would, the script
 // takes all arguments from these texts. If a text lacks the expected value, the argument is
-// empty and the call fails.
+// empty or 0, and most calls fail.
 type agent map[string]string
 
 // all returns the matches of a pattern's group in an answer.
