@@ -79,8 +79,8 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 	return printResult(stdout, result, f.json)
 }
 
-// callServed makes one call through the daemon or, if it is not running or has not read the latest
-// configuration yet, through a temporary proxy.
+// callServed makes one call through the daemon or, if it is not running or refuses the client, through
+// a temporary proxy. A daemon that has not read the latest configuration yet refuses a new server's client.
 func callServed(ctx context.Context, c *config.Config, name, tool string, words []string) (result json.RawMessage, err error) {
 	log := slog.New(slog.DiscardHandler)
 	if place, runs := daemonOf(c); runs {

@@ -220,8 +220,8 @@ func (d *daemonProcess) endUnused(r *servedProxy) {
 	}
 }
 
-// applyConfig applies a new configuration to all present and future proxies, or reports err to
-// them.
+// applyConfig applies a new configuration to all present and future proxies, or reports err to the
+// present ones and, if it is a mistake in the file, to the future ones.
 func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 	d.mu.Lock()
 	if err == nil {
