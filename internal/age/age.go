@@ -1,9 +1,10 @@
 // Package age measures how old something is on a machine that may sleep, and writes times for people.
 //
-// Neither clock of a machine can be trusted alone: the monotonic clock stops while a laptop
+// Neither clock of a machine can be trusted alone: the monotonic clock may stop while a laptop
 // sleeps, and the wall clock may be set forward or back. A Moment therefore holds a reading of
 // both, and an age is the larger of the two differences. After a night of sleep an answer from
-// the evening is a night old, and setting the clock back makes nothing younger.
+// the evening is a night old, and a clock that was set back makes nothing younger than the time that
+// the machine has been awake.
 //
 //	began := age.Now()
 //	...
@@ -31,7 +32,7 @@ func Now() Moment {
 	return Moment{t.Sub(start), time.Duration(t.UnixNano())}
 }
 
-// At returns a recorded moment. monotonic counts from any fixed origin, wall from 1970.
+// At returns a moment of simulated clocks, each of which counts from an origin of its own.
 func At(monotonic, wall time.Duration) Moment { return Moment{monotonic, wall} }
 
 // Since returns the age at m of something that happened at earlier: the larger difference of the
