@@ -36,10 +36,10 @@ func (n *Names) Has(name string) bool {
 }
 
 // To returns the known name that name most likely stands for, or "" if there is none. In order of
-// preference, that is the longest known name that follows a "__" in name, since clients prefix
-// their own name of the server; the name that differs least, ignoring case, by at most a third of
-// its length in edits, at least one and at most three; the only name that differs only in what
-// precedes the last "__"; or the only name with this prefix.
+// preference, that is the longest known name with which name ends behind a "__", since clients prefix
+// their own name of the server; the one that differs least, ignoring case, by at most one edit for
+// each three bytes of name, at least one and at most three; the only one that differs only in what
+// precedes the last "__"; or the only one that name is a prefix of, if that has at least three bytes.
 func (n *Names) To(name string) string {
 	if n == nil || name == "" {
 		return ""
