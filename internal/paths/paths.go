@@ -82,8 +82,8 @@ func Read(path string) ([]byte, error) {
 }
 
 // ConfiguredStateDir returns [server] state_dir of a configuration, absolute, or "" if it is not set
-// or the file is not valid TOML. Package config reads the same for the daemon, which starts despite
-// mistakes in the file.
+// or the file is too large, no valid TOML, or of a later version. Package config reads the same for
+// the daemon, which starts despite mistakes in the file.
 func ConfiguredStateDir(path string) (string, error) {
 	text, err := Read(path)
 	if err != nil || len(text) > MaxSize {
