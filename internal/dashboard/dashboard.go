@@ -1,7 +1,8 @@
 // Package dashboard serves a web page that shows what the proxy does.
 //
-// The page is one static document. It draws everything from one [record.View], which it fetches
-// once a second while a browser shows it. Names in the view (tools, hosts, sessions) come from
+// The page is one static document. It draws everything from one [record.View] and what package
+// record concludes from it, which it fetches once a second, or less often after failures, while a
+// browser shows it. Names in the view (tools, hosts, sessions) come from
 // servers and clients, so the page inserts them only as text, and its content security policy
 // forbids anything else.
 //
