@@ -26,15 +26,6 @@ func New(all []string) *Names {
 	return &Names{slices.Compact(slices.Sorted(slices.Values(all)))}
 }
 
-// Has reports whether name is a known name.
-func (n *Names) Has(name string) bool {
-	if n == nil {
-		return false
-	}
-	_, found := slices.BinarySearch(n.sorted, name)
-	return found
-}
-
 // To returns the known name that name most likely stands for, or "" if there is none. In order of
 // preference, that is the longest known name with which name ends behind a "__", since clients prefix
 // their own name of the server; the one that differs least, ignoring case, by at most one edit for
