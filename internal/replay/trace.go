@@ -13,7 +13,6 @@ import (
 
 // Call is one recorded call, a line of a trace.
 type Call struct {
-	Dataset   string          `json:"dataset"`
 	Session   string          `json:"session"`
 	Seq       int             `json:"seq"`
 	Batch     int             `json:"batch"`     // number of the turn: calls of one batch were made together
