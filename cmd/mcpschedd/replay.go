@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/replay"
+	"mcpschedd/internal/speculate"
 )
 
 func replayCommand() *cobra.Command {
@@ -38,7 +39,7 @@ or, if that is missing, as long as its model says.`,
 	c.Flags().StringArrayVar(&f.configs, "config", nil, "read the configuration from `FILE`; repeatable, later files\nwin")
 	c.Flags().StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE` of the configuration, over the files;\nrepeatable")
 	c.Flags().StringVar(&f.policy, "policy", "learned", "`NAME` is learned: as configured, with learned follow-ups;\nstatic: only configured follow-ups; off: no prefetches;\noracle: exactly the reads of the next turn")
-	c.Flags().DurationVar(&f.think, "think", 3*time.Second, "`TIME` between a result and the next call, if it is not\nrecorded")
+	c.Flags().DurationVar(&f.think, "think", speculate.DefaultThink, "`TIME` between a result and the next call, if it is not\nrecorded")
 	c.Flags().IntVar(&f.keepTurns, "keep-turns", 0, "measure time in turns: a prefetch can be used for `N` turns,\nearlier calls are not prefetched, the calls of a turn come\nat one instant, reads first; no slots, no throttling")
 	c.Flags().BoolVar(&f.json, "json", false, "print the figures as JSON")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print one line per session, and a total")

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/predict"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -51,10 +52,8 @@ type Options struct {
 	Learner func(session int) *predict.Model
 }
 
-const (
-	defaultThink   = 3 * time.Second
-	defaultLatency = 300 * time.Millisecond // of a call without a recorded duration or a duration in its model
-)
+// defaultLatency is the duration of a call without a recorded duration or a duration in its model.
+const defaultLatency = 300 * time.Millisecond
 
 // turnTime is the time from the start of a turn to the next if time is measured in turns.
 const turnTime = time.Hour
@@ -76,7 +75,7 @@ type Player struct {
 // New returns a player. Without arms it only learns.
 func New(o Options, arms ...Arm) *Player {
 	if o.Think <= 0 {
-		o.Think = defaultThink
+		o.Think = speculate.DefaultThink
 	}
 	if o.KeepTurns > 0 {
 		o.MaxAge = time.Duration(o.KeepTurns)*turnTime + turnTime/2

@@ -79,15 +79,15 @@ type Situation struct {
 	Think    time.Duration // usual time between calls where it is not known; default 3 s
 }
 
-// defaultThink is the assumed time between calls if it is not known.
-const defaultThink = 3 * time.Second
+// DefaultThink is the assumed time between calls if it is not known.
+const DefaultThink = 3 * time.Second
 
 // Choose picks from the waiting candidates and begins the picked ones. At level 0 nothing is
 // begun: what level 1 would begin becomes a shadow. In the mode "shadow" all that it picks does.
 func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environment) {
 	rooms := map[string]Room{at.Host: c.room(now, at.Host)}
 	o, shadow := rules.pickOptions(), rules.Mode == "shadow"
-	o.Slots, o.Budget, o.DefaultLead = rooms[at.Host].Slots, c.budget, cmp.Or(at.Think, defaultThink)
+	o.Slots, o.Budget, o.DefaultLead = rooms[at.Host].Slots, c.budget, cmp.Or(at.Think, DefaultThink)
 	o.Dollars, o.Keywords = rules.Dollars-at.Spent, at.Keywords
 	if shadow {
 		o.Slots = max(o.Slots, 1)
