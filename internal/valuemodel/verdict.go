@@ -152,6 +152,9 @@ func (m *Model) verdict(use PrefetchSettings) Verdict {
 		return v
 	}
 	v.Prefetchable, v.Prefetched = true, "yes, served "+age
+	if m.Annotated() {
+		v.Prefetched += ", once the server's first few have been compared with results of calls (shadow_labels)"
+	}
 	if m.Disclosure == ThirdParty {
 		v.Prefetched += ", but never with arguments from results, which it would disclose to third parties"
 	}

@@ -34,7 +34,7 @@ func TestVerdict(t *testing.T) {
 		{"its own word", valuemodel.Upstream{Name: "up", Inferred: tickets}, "x", valuemodel.Hints{ReadOnly: yes}, nil, on,
 			`cached: no · prefetched: no, it counts as a write because nothing declares it read-only · to change that: trust = true in [upstreams.up], if you trust the server's tool annotations (TICKETS_URL names tickets.example)`},
 		{"its own word, trusted", valuemodel.Upstream{Name: "up", Inferred: tickets, Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, nil, on,
-			`cached: only for identical calls in flight, as no freshness is set · prefetched: yes, served for up to 30 s · to cache results: freshness_ttl_s = 60 in [tools."up/x".cost_model], if a result stays valid that long`},
+			`cached: only for identical calls in flight, as no freshness is set · prefetched: yes, served for up to 30 s, once the server's first few have been compared with results of calls (shadow_labels) · to cache results: freshness_ttl_s = 60 in [tools."up/x".cost_model], if a result stays valid that long`},
 		{"reads on this machine", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
 			`cached: 60 s · prefetched: no, except in turns that Claude Code's hooks report (mcpschedd import --hooks), as any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if it reads from a remote service`},
 		{"reads in another domain", valuemodel.Upstream{Name: "up", Domain: "h.test", Remote: new(false)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
