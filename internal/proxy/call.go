@@ -337,12 +337,9 @@ func (f *lookup) finish(o dedup.Outcome) {
 // send sends the request to its upstream, in its turn and within the limits of its host. It takes
 // over the write and the turn.
 func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn *upstream.Turn, req *upstream.Request, done func(outcome)) {
-	req.Late = func() {
-		if c.lease.mayHave("tasks") { // the answer may name a task that continues
-			write.Doubt()
-		} else {
-			write.End()
-		}
+	req.Late = func(m jsonrpc.Message) {
+		answer := upstream.Answer{Message: m}
+		c.endWrite(write, &outcome{answer: answer, kind: kindOf(&answer)})
 		if c.observed != nil {
 			c.s.srv.prefetch.Scheduler.AnsweredLate(&c.observed.run, time.Now())
 		}

@@ -150,7 +150,7 @@ func TestTaskOfServerThatIsGone(t *testing.T) {
 	}
 	o.Upstreams = []proxy.Upstream{one}
 	s.Apply(o)
-	if _, text := c.refused("tasks/get", `{"taskId":"one-0"}`); !strings.Contains(text, "replaced or removed") {
+	if _, text := c.refused("tasks/get", `{"taskId":"one-0"}`); !strings.Contains(text, "has been removed") {
 		t.Errorf("got %s, want the task refused", text)
 	}
 }

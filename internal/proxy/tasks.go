@@ -33,6 +33,7 @@ type taskKey struct {
 // taskRun is one task.
 type taskRun struct {
 	number int                 // in the order in which the session's tasks began
+	server string              // name of its upstream
 	write  *dedup.PendingWrite // expires after write_settle without a status
 	ended  bool
 }
@@ -52,7 +53,7 @@ func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.added++
-	t.all.Add(taskKey{l.Instance(), id}, taskRun{number: t.added, write: write})
+	t.all.Add(taskKey{l.Instance(), id}, taskRun{number: t.added, server: l.Name(), write: write})
 }
 
 // forwardTaskProgress sends the client the progress of the task that the call started. The call's
@@ -79,26 +80,24 @@ func (t *tasks) running() bool {
 	return slices.ContainsFunc(t.all.Values(), func(r taskRun) bool { return !r.ended && !r.write.Ended() })
 }
 
-// holders returns the leases on servers that may have the task of a request: the server that
-// runs the session's latest task with that id, or, if there is none, all servers with tasks. A request that
-// changes an unknown task is refused if several servers have tasks, and so is one for a task of a server
-// that the session has no more: another server's task may have the same id.
+// holders returns the leases on servers that may have the task of a request: the server with the name of that
+// which began the session's latest task with that id, or, if there is no such task, all servers with tasks. A request that changes an unknown task is refused if several servers have
+// tasks, and so is one for a task of a server that is gone: another server's task may have the same id.
 func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]*sessionLease, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var runs *sessionLease
-	latest := 0
-	for _, l := range leases {
-		if task, known := t.all.Peek(taskKey{l.Instance(), id}); known && task.number > latest {
-			runs, latest = l, task.number
+	var latest taskRun
+	for _, key := range t.all.Keys() {
+		if task, _ := t.all.Peek(key); key.id == id && task.number > latest.number {
+			latest = task
 		}
 	}
-	switch {
-	case runs != nil:
-		return []*sessionLease{runs}, nil
-	case slices.ContainsFunc(t.all.Keys(), func(k taskKey) bool { return k.id == id }):
-		return nil, invalidParams("params.taskId: its server has been replaced or removed")
+	if latest.number > 0 {
+		if l := findLease(leases, func(l *sessionLease) bool { return l.Name() == latest.server }); l != nil {
+			return []*sessionLease{l}, nil
+		}
+		return nil, invalidParams("params.taskId: its server has been removed")
 	}
 	found := filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("tasks") })
 	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {

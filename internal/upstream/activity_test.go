@@ -162,11 +162,6 @@ func TestQuestionStopsTimeout(t *testing.T) {
 		if len(outcome) > 0 {
 			t.Fatalf("while the client is asked: got %v", <-outcome)
 		}
-		later := start() // the question came before it
-		time.Sleep(2 * time.Second)
-		if len(later) == 0 || <-later != ErrTimeout {
-			t.Error("a request that was sent after the question has no timeout")
-		}
 		close(answer)
 		synctest.Wait()
 		p.Answer((<-p.Calls).ID, []byte(`{}`))
@@ -181,60 +176,21 @@ func TestQuestionStopsTimeout(t *testing.T) {
 	})
 }
 
-// A question on the stream of one request suspends the timeout of that request alone.
-func TestQuestionStopsItsOwnTimeout(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		asks := true
-		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, _ string) {
-			if asks {
-				emit(w, `data: {"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`+"\n\n")
-			}
-			<-r.Context().Done()
-		}}, Spec{})
-		v.AwaitOffer(t.Context())
-		call := func() (outcome chan error) {
-			outcome = make(chan error, 1)
-			req := &Request{
-				Method: "tools/call", Params: []byte(`{"name":"work"}`), Timeout: time.Second,
-				Ask: func(ctx context.Context, _ string, _ []byte) ([]byte, *jsonrpc.Error) {
-					<-ctx.Done()
-					return nil, &jsonrpc.Error{}
-				},
-			}
-			v.Send(t.Context(), v.Turn(), req, func(_ Answer, err error) { outcome <- err })
-			synctest.Wait()
-			return outcome
-		}
-		asking := call()
-		asks = false
-		other := call()
-		time.Sleep(2 * time.Second)
-		select {
-		case err := <-other:
-			if err != ErrTimeout {
-				t.Errorf("got %v", err)
-			}
-		default:
-			t.Error("the other request has no timeout")
-		}
-		if len(asking) > 0 {
-			t.Errorf("the one that asks: got %v", <-asking)
-		}
-	})
-}
-
-// A question on the stream of a request that has failed or was cancelled is withdrawn.
+// A question on the stream of a request that has failed or was cancelled is withdrawn, and the server is told.
 func TestQuestionOfAFailedRequest(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
-			v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, _ string) {
+			told := make(chan struct{}, 2)
+			s := &replied{site: &site{t: t}, reply: func() { told <- struct{}{} }}
+			s.call = func(w http.ResponseWriter, r *http.Request, _ string) {
 				emit(w, `data: {"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`+"\n\n")
 				if cut {
 					time.Sleep(time.Second)
 					return
 				}
 				<-r.Context().Done()
-			}}, Spec{})
+			}
+			v := attach(t, s, Spec{})
 			v.AwaitOffer(t.Context())
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -252,6 +208,9 @@ func TestQuestionOfAFailedRequest(t *testing.T) {
 			case <-withdrawn:
 			default:
 				t.Errorf("after %v the question is still open", err)
+			}
+			if time.Sleep(time.Second); len(told) != 1 {
+				t.Errorf("after %v the server got %d replies, want one", err, len(told))
 			}
 		})
 	}

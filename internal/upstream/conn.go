@@ -61,7 +61,7 @@ type conn struct {
 func newConn(in *instance) *conn {
 	c := &conn{in: in, subscribed: make(map[string]bool)}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	c.requests.waiting, c.requests.late = make(map[int64]*pending), make(map[int64]func())
+	c.requests.waiting, c.requests.late = make(map[int64]*pending), make(map[int64]func(jsonrpc.Message))
 	c.requests.tasks = make(map[int64]func([]byte))
 	c.questions.c, c.questions.replies, c.questions.open = c, make(chan struct{}, maxReplies), make(map[string]question)
 	return c
@@ -97,7 +97,7 @@ func (c *conn) failRequest(id int64, err error) {
 		}
 		p.finish(jsonrpc.Message{}, err)
 	} else if !c.http {
-		c.requests.lateAnswer(id) // its answer arrived but cannot be parsed
+		c.requests.lateAnswer(id, jsonrpc.Message{}) // its answer arrived but cannot be parsed
 	}
 }
 
@@ -161,7 +161,7 @@ type requests struct {
 	closed       bool
 	newest       int64 // the highest id so far
 	waiting      map[int64]*pending
-	late         map[int64]func()              // id of a cancelled request → its Request.Late
+	late         map[int64]func(jsonrpc.Message) // id of a cancelled request → its Request.Late
 	tasks        map[int64]func(params []byte) // id of an answered request → receives the progress of its task
 	unclearUntil time.Time                     // until then a message may be about a request that was given up, or a task
 }
@@ -218,13 +218,6 @@ func (r *requests) add(p *pending) bool {
 	return true
 }
 
-// latest returns the highest id so far.
-func (r *requests) latest() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.newest
-}
-
 // find returns the pending request with this id, or nil.
 func (r *requests) find(id int64) *pending {
 	r.mu.Lock()
@@ -258,13 +251,13 @@ func (r *requests) abandon(p *pending, mayAnswer bool) bool {
 
 // lateAnswer handles the answer to a request that is not pending. It returns false if there was
 // no such request.
-func (r *requests) lateAnswer(id int64) (known bool) {
+func (r *requests) lateAnswer(id int64, m jsonrpc.Message) (known bool) {
 	r.mu.Lock()
 	late, known := r.late[id], id > 0 && id <= r.newest
 	delete(r.late, id)
 	r.mu.Unlock()
 	if late != nil {
-		late()
+		late(m)
 	}
 	return known
 }

@@ -172,6 +172,7 @@ type post struct {
 	release   func() bool // stops watching the sender's context
 	answered  bool
 	linger    *time.Timer // ends the exchange after the answer; nil before
+	cancelled atomic.Bool // its sender has given it up
 	maybeSent atomic.Bool // part of it may have been written to the connection
 }
 
@@ -194,6 +195,7 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 			})
 		}
 		p.release = context.AfterFunc(ctx, func() {
+			p.cancelled.Store(true)
 			if p.maybeSent.Load() && m.header == nil && !m.isolated { // a notification cancels the request, and the server may end its response
 				_ = sleep(life, streamLinger)
 			}
@@ -354,7 +356,7 @@ func (l *httpLink) handleErrorStatus(p *post, resp *http.Response, inSession boo
 	m := l.errorIn(body)
 	first, own := !l.confirmed.Load(), p.isAnswer(m.ID)
 	switch {
-	case status == http.StatusNotFound && inSession && (!own || aboutSession(m.Error)):
+	case status == http.StatusNotFound && inSession && !(own && aboutRequest(m.Error)):
 		return errSessionLost
 	case status == http.StatusUnauthorized, status == http.StatusForbidden && first && !own: // later, 403 concerns one request only
 		return l.denied(resp, body)
@@ -380,8 +382,18 @@ func (l *httpLink) errorIn(body []byte) jsonrpc.Message {
 	return jsonrpc.Message{}
 }
 
-// aboutSession recognizes the errors "Session not found" and "No valid session ID provided". The
-// reference servers send the latter with status 400 instead of 404 after a restart.
+// aboutRequest reports whether an error with status 404 is about its request: the method, a param or the
+// resource is unknown. Any other means that the session is.
+func aboutRequest(object []byte) bool {
+	switch jsonrpc.ReadError(object).Code {
+	case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, revision.CodeResourceNotFound:
+		return true
+	}
+	return false
+}
+
+// aboutSession recognizes the error "No valid session ID provided", which the reference servers
+// send with status 400 instead of 404 after a restart.
 func aboutSession(object []byte) bool {
 	return bytes.Contains(bytes.ToLower([]byte(jsonrpc.Text(object, "message"))), []byte("session"))
 }

@@ -126,15 +126,17 @@ func TestAnswers(t *testing.T) {
 			emit(w, `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"`+id+`"}}`+"\n\ndata: "+result(id+".0")+"\n\n")
 		}, "{}", []string{"heard notifications/progress"}},
 		{"error with status 400", func(w http.ResponseWriter, id string) { reply(w, 400, "application/json", rpcError(id)) }, failed, nil},
-		{"error with status 404, in its session", func(w http.ResponseWriter, id string) { reply(w, 404, "application/json", rpcError(id)) }, failed, nil},
+		{"error with status 404 about the request", func(w http.ResponseWriter, id string) {
+			reply(w, 404, "application/json", strings.Replace(rpcError(id), "-32022", "-32601", 1))
+		}, `{"code":-32601,"message":"x"}`, nil},
 		{"error with status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "application/json", rpcError(id)) }, failed, nil},
 
 		{"error without a message", func(w http.ResponseWriter, id string) {
 			replyJSON(w, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-1}}`)
-		}, `its error has no number as its code, or no text as its message: {"code":-1}`, nil},
+		}, `{"code":-32603,"message":"an error without a text: {\"code\":-1}"}`, nil},
 		{"error with a text as its code", func(w http.ResponseWriter, id string) {
 			replyJSON(w, `{"jsonrpc":"2.0","id":`+id+`,"error":{"code":"EFAIL","message":"x"}}`)
-		}, `its error has no number as its code, or no text as its message: {"code":"EFAIL","message":"x"}`, nil},
+		}, `{"code":-32603,"message":"x"}`, nil},
 		{"status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "text/plain", "out of\n  order") },
 			"status 500 Internal Server Error: out of order", nil},
 		{"status 500 without end", func(w http.ResponseWriter, id string) {

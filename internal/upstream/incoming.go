@@ -147,7 +147,7 @@ func (c *conn) response(m jsonrpc.Message) {
 	id := requestID(m.ID)
 	p := c.requests.remove(id)
 	if p == nil {
-		if !c.requests.lateAnswer(id) {
+		if !c.requests.lateAnswer(id, m) {
 			c.logInvalid(m.Raw, errors.New("answer to an unknown request"))
 		}
 		return
@@ -156,8 +156,9 @@ func (c *conn) response(m jsonrpc.Message) {
 	switch {
 	case m.Error == nil && m.Result[0] != '{':
 		err = errors.New("its result is not an object")
-	case m.Error != nil && p.lease != nil && !readable(m.Error):
-		err = fmt.Errorf("its error has no number as its code, or no text as its message: %s", c.in.up.mask.Head(m.Error, invalidShown))
+	case m.Error != nil && !readable(m.Error):
+		text := cmp.Or(jsonrpc.Text(m.Error, "message"), "an error without a text: "+c.in.up.mask.Head(m.Error, invalidShown))
+		m.Error = (&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: text}).Append(nil)
 	}
 	p.finish(m, err)
 }
@@ -305,10 +306,12 @@ type questions struct {
 
 // question is an unanswered request of the server.
 type question struct {
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	p      *pending // our request that it came with, on its response stream; nil if it may be about several
-	newest int64    // id of our newest request then; it cannot be about a later one
 }
+
+// errTakenBack is the cause of a question's end if the server has cancelled it, and wants no reply.
+var errTakenBack = errors.New("cancelled by the server")
 
 // accept answers a request of the server on a new goroutine. p is our request that it came
 // with, on its response stream, or nil. It drops the request if there are too many, or one with the same id:
@@ -323,13 +326,13 @@ func (q *questions) accept(m jsonrpc.Message, p *pending) {
 	default:
 		ask = q.c.in.asker(q.c, p, m.Method)
 	}
-	ctx, cancel := context.WithCancel(q.c.life)
+	ctx, cancel := context.WithCancelCause(q.c.life)
 	answer := func() {
-		defer cancel()
+		defer cancel(nil)
 		q.answer(ctx, m, ask)
 	}
-	if !q.add(string(m.ID), question{cancel, p, q.c.requests.latest()}) || !q.c.spawn(answer) {
-		cancel()
+	if !q.add(string(m.ID), question{cancel, p}) || !q.c.spawn(answer) {
+		cancel(nil)
 	}
 }
 
@@ -352,7 +355,7 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 		cancel()
 		<-q.replies
 	}
-	if ctx.Err() != nil || q.c.link.send(delivery, outgoing{line: line, done: done}) != nil {
+	if errors.Is(context.Cause(ctx), errTakenBack) || q.c.life.Err() != nil || q.c.link.send(delivery, outgoing{line: line, done: done}) != nil {
 		done()
 	}
 }
@@ -374,30 +377,27 @@ func (q *questions) cancel(id string) bool {
 	defer q.mu.Unlock()
 	asked, found := q.open[id]
 	if found {
-		asked.cancel()
+		asked.cancel(errTakenBack)
 	}
 	return found
 }
 
-// waiting reports whether the server is waiting for a reply that its answer to p may depend on.
-func (q *questions) waiting(p *pending) bool {
+// waiting reports whether the server is waiting for a reply. It may handle one request at a time, so any
+// answer may depend on that.
+func (q *questions) waiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, asked := range q.open {
-		if asked.p == p || asked.p == nil && p.id <= asked.newest {
-			return true
-		}
-	}
-	return false
+	return len(q.open) > 0
 }
 
-// withdraw cancels the server's requests that came with p, which has failed.
+// withdraw ends the questions that came with p, which has failed: no client waits for its answer. The server is
+// told that they are not answered.
 func (q *questions) withdraw(p *pending) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, asked := range q.open {
 		if asked.p == p {
-			asked.cancel()
+			asked.cancel(nil)
 		}
 	}
 }

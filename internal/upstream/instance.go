@@ -102,7 +102,7 @@ func (in *instance) run(ctx context.Context) {
 		if ctx.Err() != nil || statusOf(err).mayBeSSE && in.up.sse.CompareAndSwap(false, true) {
 			continue
 		}
-		if lived == 0 {
+		if l, ok := c.link.(*httpLink); ok && l.sse && lived == 0 {
 			in.up.sse.Store(in.up.spec.SSE)
 		}
 		if lived == 0 && (statusOf(err).denied || in.up.spec.Unusable != nil) {
@@ -274,7 +274,7 @@ func (in *instance) disconnected(c *conn) {
 	in.change(func(at *state) {
 		if at.live == c {
 			at.live, at.down, at.stderr, at.since = nil, nil, nil, time.Now()
-			at.garbled = "" // of a server that speaks MCP
+			at.garbled, at.unread = "", nil // of a server that speaks MCP, and of the connection that has ended
 		}
 	})
 }
@@ -302,13 +302,11 @@ func (u *Upstream) Health() Health {
 	defer u.mu.Unlock()
 	rank := map[string]int{"idle": 0, "down": 1, "starting": 2, "ready": 3}
 	for in := range u.instances {
-		at := *in.state.Load()
+		at := in.state.Load()
 		state := "starting"
 		if at.down != nil {
 			state = "down"
-		} else if at.live == nil {
-			at.unread = nil // by a connection that has ended
-		} else {
+		} else if at.live != nil {
 			state = "ready"
 			if p, ok := at.live.link.(*process); ok {
 				out.Processes = append(out.Processes, p.leader.Pid)

@@ -52,7 +52,7 @@ func TestLate(t *testing.T) {
 					l := u.Attach(revision.Client{}, Listener{})
 					defer l.Close()
 					var late atomic.Int32
-					req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func() { late.Add(1) }}
+					req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func(jsonrpc.Message) { late.Add(1) }}
 					l.AwaitOffer(t.Context())
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
@@ -88,7 +88,7 @@ func TestCancelledExchangeLingers(t *testing.T) {
 			}}, Spec{})
 			v.AwaitOffer(t.Context())
 			ctx, cancel := context.WithCancel(t.Context())
-			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Isolated: isolated, Late: func() { late.Store(true) }}
+			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Isolated: isolated, Late: func(jsonrpc.Message) { late.Store(true) }}
 			v.Send(ctx, v.Turn(), req, func(Answer, error) {})
 			synctest.Wait()
 			cancel()
@@ -126,6 +126,31 @@ func TestCancelledBeforeItsConnection(t *testing.T) {
 	})
 }
 
+// A cancelled call that its server ends without an answer says nothing about the session's other messages.
+func TestCancelledExchangeIsNoGap(t *testing.T) {
+	for _, id := range []string{"", "id: a\n"} { // with an id the stream could be resumed
+		bubble.Test(t, func(t *testing.T) {
+			v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, _ string) {
+				emit(w, id+"data: "+note+"\n\n")
+				time.Sleep(streamLinger / 2)
+			}, other: func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Last-Event-ID") != "" {
+					t.Error("the stream of a cancelled call was resumed")
+				}
+				w.WriteHeader(http.StatusMethodNotAllowed)
+			}}, Spec{})
+			v.AwaitOffer(t.Context())
+			synctest.Wait()
+			v.heard.turn()
+			ctx, cancel := context.WithTimeout(t.Context(), streamLinger/4)
+			defer cancel()
+			v.work(ctx)
+			time.Sleep(time.Minute)
+			v.heard.want(t, "heard notifications/message")
+		})
+	}
+}
+
 // An answer that arrives before the cancellation is not late, and no cancellation is sent.
 func TestAnswerInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -136,7 +161,7 @@ func TestAnswerInTime(t *testing.T) {
 		l.AwaitOffer(t.Context())
 		for range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
-			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func() { t.Error("late") }}
+			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func(jsonrpc.Message) { t.Error("late") }}
 			outcome := make(chan error, 2)
 			l.Send(ctx, l.Turn(), req, func(_ Answer, err error) { outcome <- err })
 			p.Answer((<-p.Calls).ID, []byte(`{}`))
@@ -159,13 +184,13 @@ func TestAbandonedRequestsAreBounded(t *testing.T) {
 	late := make(map[int64]bool)
 	for range maxLater + 1 {
 		p := new(pending)
-		p.req = &Request{Late: func() { late[p.id] = true }}
+		p.req = &Request{Late: func(jsonrpc.Message) { late[p.id] = true }}
 		if !r.add(p) || !r.abandon(p, true) {
 			t.Fatal("not abandoned")
 		}
 	}
 	for id := range int64(maxLater + 1) {
-		if r.lateAnswer(id + 1); late[id+1] == (id == 0) {
+		if r.lateAnswer(id+1, jsonrpc.Message{}); late[id+1] == (id == 0) {
 			t.Fatalf("of request %d: called late: %v, want only the oldest forgotten", id+1, late[id+1])
 		}
 	}

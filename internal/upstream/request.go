@@ -47,11 +47,11 @@ type Request struct {
 	// Timeout limits the wait for an answer and is restarted by progress; zero means none. It
 	// also limits, separately, the wait for a turn at a live server.
 	Timeout time.Duration
-	// Late is called once, on the reader, if an answer arrives after the request was cancelled or
+	// Late is called once, on the reader, with an answer that arrives after the request was cancelled or
 	// timed out. It may be called before the caller is notified of that. It is not called if no
 	// answer can arrive because the connection ended or the HTTP response was closed. It may be
 	// nil.
-	Late func()
+	Late func(jsonrpc.Message)
 }
 
 // Answer is a server's answer to a request. If the request failed, the message is empty.
@@ -331,7 +331,7 @@ func (p *pending) giveUp(why error) {
 func (p *pending) expired() {
 	switch {
 	case !p.wasSent():
-	case p.c.questions.waiting(p):
+	case p.c.questions.waiting():
 		p.timer.Reset(p.req.Timeout)
 	default:
 		p.giveUp(ErrTimeout)

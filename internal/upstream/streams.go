@@ -112,7 +112,7 @@ func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, 
 		} else {
 			err = fmt.Errorf("stream broke before its answer: %w", err)
 		}
-		if p.answered || ctx.Err() != nil || !resumable {
+		if p.answered || p.cancelled.Load() || ctx.Err() != nil || !resumable {
 			return err
 		}
 		if at.id == "" || tooLong {
