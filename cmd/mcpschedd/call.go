@@ -79,17 +79,14 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 	return printResult(stdout, result, f.json)
 }
 
-// callServed makes one call through the daemon or, if it is not running or refuses the client, through
-// a temporary proxy. A daemon that has not read the latest configuration yet refuses a new server's client.
+// callServed makes one call through the daemon or, if it is not running, through a temporary
+// proxy.
 func callServed(ctx context.Context, c *config.Config, name, tool string, words []string) (result json.RawMessage, err error) {
 	log := slog.New(slog.DiscardHandler)
 	if place, runs := daemonOf(c); runs {
-		result, err = callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
+		return callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
 			return daemon.Connect(ctx, in, out, daemon.Options{Place: place, Only: name, Log: log})
 		}, tool, words)
-		if !errors.Is(err, daemon.ErrNoDaemon) { // else nothing was sent
-			return result, err
-		}
 	}
 	o := options(c, state.Dir{}, log)
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })

@@ -61,8 +61,6 @@ func TestCommandsReachTheDaemon(t *testing.T) {
 			d.process(p, "new__pid")
 		}
 	}
-	run("add", "late", "--env", mcptest.Options{Name: "late"}.Env(), "--", serverProgram)
-	run("call", "late/pid") // also before the daemon has read the change
 }
 
 // isTold waits for the notification that the client's tools have changed, and checks the new ones.
