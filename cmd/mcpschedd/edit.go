@@ -91,6 +91,9 @@ func edit(command string, names []string, file string, stdout, stderr io.Writer)
 	if _, err := config.Default().Parse(c.Path, text); err != nil {
 		return fmt.Errorf("%s: nothing was written: the file would have a mistake: %w", c.Path, err)
 	}
+	if err := f.Writable(); err != nil {
+		return err
+	}
 	if _, err := stdout.Write(removed); err != nil { // before it is gone
 		return err
 	}

@@ -114,7 +114,7 @@ func (p *Pool) Configure(r Rules) {
 	}
 	p.divideLocked()
 	for a, share := range shares { // a reservation grows with its share; advanceLocked reduces it
-		a.reserved *= max(1, p.sharePerWeight*a.weight/share)
+		a.reserved += max(0, p.sharePerWeight*a.weight-share)
 	}
 	if old.Pool == 0 || old.Window != r.Window {
 		p.beginLocked(age.Now())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -83,9 +84,9 @@ func (e *entry) field(key string, value any) {
 		if name, ok := value.(string); ok {
 			block.Headers = append(block.Headers, Pair{"Authorization", "Bearer " + e.t.use(name, "")})
 		}
-	case "env_vars": // of Codex: names of variables to pass on, if they are set
+	case "env_vars": // of Codex: names of variables to pass on, if they are set; ours would pass on an unset one as ""
 		for _, name := range stringsAt(value) {
-			if validVariable(name) && !slices.ContainsFunc(block.Env, func(p Pair) bool { return p.Name == name }) {
+			if _, isSet := os.LookupEnv(name); isSet && validVariable(name) && !slices.ContainsFunc(block.Env, func(p Pair) bool { return p.Name == name }) {
 				block.Env = append(block.Env, Pair{name, e.t.use(name, ":-")})
 			}
 		}

@@ -123,7 +123,8 @@ func TestClients(t *testing.T) {
 
 func TestCodex(t *testing.T) {
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
-	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\nenv_vars = [\"A\", \"B\"]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
+	t.Setenv("B", "set") // and C is not
+	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\nenv_vars = [\"A\", \"B\", \"C\"]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,17 @@ func (e *epochs) settling(places []call.Place, elapsed time.Duration) bool {
 	return e.any(places, func(m *placeState) bool { return elapsed < m.settleUntil })
 }
 
+// SettlesIn returns how long remote writes to the places may still not show.
+func (s *Store) SettlesIn(places []call.Place) (wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epochs.any(places, func(m *placeState) bool {
+		wait = max(wait, m.settleUntil-s.monotonicLocked())
+		return false
+	})
+	return wait
+}
+
 // hasPending reports whether a write to one of the places is pending.
 func (e *epochs) hasPending(places []call.Place) bool {
 	return e.any(places, func(m *placeState) bool { return m.pending != 0 })

@@ -70,7 +70,7 @@ func TestReasons(t *testing.T) {
 			change: func(o offer) { get := o["get"]; get.Annotated = true; o["get"] = get }, want: enrich.Shadow,
 		},
 		{
-			name: "not what it takes, and only annotations only: what forbids it counts", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
+			name: "not what it takes, and known from annotations only: what forbids it counts", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
 			schema: `{"type":"object","properties":{"n":{"type":"boolean"}}}`,
 			change: func(o offer) { get := o["get"]; get.Annotated = true; o["get"] = get }, want: enrich.Schema,
 		},

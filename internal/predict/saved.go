@@ -114,8 +114,10 @@ func (m *state) loadValues(saved []byte) error {
 // addTemplates adds loaded templates, as far as they are sound and there is room.
 func (m *state) addTemplates(all []*template) {
 	for _, t := range all {
-		if t.sound() && m.hasRoom(m.templates[t.Trigger]) {
-			t.derive()
+		if !t.sound() || !m.hasRoom(m.templates[t.Trigger]) {
+			continue
+		}
+		if t.derive(); m.template(t.Trigger, t.id) == nil { // an earlier version may have stored it elsewhere too
 			m.add(t)
 		}
 	}

@@ -127,10 +127,15 @@ func (m *Model) Adopt(s *Snapshot) {
 			if old.persistent(t) {
 				continue
 			}
-			if k := next.template(t.Trigger, t.id); k != nil {
+			known := next.templates[t.Trigger]
+			weakest := slices.IndexFunc(known, func(o *template) bool { return o.Support < t.Support })
+			switch k := next.template(t.Trigger, t.id); {
+			case k != nil:
 				*k = *t
-			} else {
-				next.put(t)
+			case next.hasRoom(known):
+				next.add(t)
+			case weakest >= 0: // one of those that are weaker
+				*known[weakest] = *t
 			}
 		}
 	}

@@ -126,15 +126,10 @@ func (m *state) support(t template, rank int, session uint64) {
 		}
 	}
 	t.Support, t.Deepest = float32(sessions), rank
-	m.put(&t)
-}
-
-// put adds a template; without room it replaces the trigger's one with the least support.
-func (m *state) put(t *template) {
 	if known := m.templates[t.Trigger]; m.hasRoom(known) {
-		m.add(t)
+		m.add(&t)
 	} else if len(known) > 0 {
-		*slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.Support, b.Support) }) = *t
+		*slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.Support, b.Support) }) = t
 	}
 }
 

@@ -127,7 +127,7 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 	}
 	switch refused := srv.common.store.PrefetchRefusal(class.query); {
 	case refused != "":
-		v.Reason, v.Settle = enrich.Reason(refused), p.Dedup.Settle
+		v.Reason, v.Settle = enrich.Reason(refused), srv.common.store.SettlesIn(class.query.Places)
 	case srv.common.limits.MayPrefetch(class.host) != nil:
 		v.Reason = enrich.RateLimited
 	case class.query.Reuse.File != "":

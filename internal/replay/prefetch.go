@@ -76,7 +76,13 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Eligibility {
 	case s.t.p.o.KeepTurns > 0 && s.t.called[c]:
 		v.Reason = enrich.Delivered
 	case why != "":
-		v.Reason = enrich.Reason(why)
+		if v.Reason = enrich.Reason(why); v.Reason == enrich.Settling && !s.resuming {
+			s.resuming = true
+			s.clock.after(s.arm.store.SettlesIn(v.Query.Places), func() {
+				s.resuming = false
+				s.choose()
+			})
+		}
 	}
 	return v
 }

@@ -53,10 +53,12 @@ func IsTrace(name string) bool {
 	if err != nil {
 		return false
 	}
-	var first struct {
-		Batch json.RawMessage `json:"batch"`
-	}
-	return json.NewDecoder(in).Decode(&first) == nil && first.Batch != nil
+	head := make([]byte, 64<<10)
+	n, _ := io.ReadFull(in, head) // an error shows when the file is read
+	line, _, _ := bytes.Cut(bytes.TrimSpace(head[:n]), []byte("\n"))
+	var first struct{ Kind string }
+	isEvent := json.Unmarshal(line, &first) == nil && first.Kind != ""
+	return !isEvent && bytes.Contains(head[:n], []byte(`"batch":`))
 }
 
 // unzipped returns the content of a plain or gzipped file.

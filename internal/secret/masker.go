@@ -139,8 +139,9 @@ func (m *Masker) Unfinished(s string) string {
 	}
 	for i := 0; i < len(m.known()); i++ { // a value that the cut would divide begins it
 		value := m.known()[i]
-		if at := strings.LastIndex(s[:min(len(s), end+len(value)-1)], value); at >= 0 && at+len(value) > end {
-			end, i = at, -1 // which may divide one of those before
+		from := max(0, end-len(value)+1)
+		if at := strings.LastIndex(s[from:min(len(s), end+len(value)-1)], value); at >= 0 {
+			end, i = from+at, -1 // which may divide one of those before
 		}
 	}
 	return m.Text(s[:end]) + mark(configured)

@@ -121,8 +121,8 @@ func (f *File) Remove() error {
 	if err := os.Remove(f.target); err != nil {
 		return err
 	}
-	if err := os.Remove(f.Path); !errors.Is(err, fs.ErrNotExist) { // a link, else it is gone already
-		return err
+	if link, err := os.Lstat(f.Path); f.target == f.Path || err != nil || link.Mode()&fs.ModeSymlink == 0 {
+		return nil
 	}
-	return nil
+	return os.Remove(f.Path) // the link to it
 }

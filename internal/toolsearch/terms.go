@@ -60,7 +60,7 @@ var (
 )
 
 // domains are the endings of names that look like those of files, but are of a website.
-var domains = []string{"ai", "app", "com", "dev", "io", "net", "org", "so"}
+var domains = []string{"ai", "app", "com", "dev", "io", "net", "org"}
 
 // withoutPaths replaces the path of a file in a query with "file" and its extension, and the absolute
 // path of a folder with "folder": their names do not describe the task. That of a website does, without
@@ -69,7 +69,7 @@ func withoutPaths(query string) string {
 	return word.ReplaceAllStringFunc(query[:min(len(query), maxText)], func(text string) string {
 		path := strings.TrimRight(text, ".:")
 		if m := fileName.FindStringSubmatch(path); m != nil && len(m[1]) <= 5 && !strings.HasPrefix(path, "www.") {
-			if name := strings.TrimSuffix(path, "."+m[1]); slices.Contains(domains, m[1]) && !strings.Contains(name, "/") {
+			if name := strings.TrimSuffix(path, "."+m[1]); slices.Contains(domains, strings.ToLower(m[1])) && !strings.ContainsAny(name, `/\@`) {
 				return name
 			}
 			return "file " + m[1]

@@ -162,8 +162,8 @@ type requests struct {
 	newest       int64 // the highest id so far
 	waiting      map[int64]*pending
 	late         map[int64]func(jsonrpc.Message) // id of a cancelled request → its Request.Late
-	tasks        map[int64]func(params []byte) // id of an answered request → receives the progress of its task
-	unclearUntil time.Time                     // until then a message may be about a request that was given up, or a task
+	tasks        map[int64]func(params []byte)   // id of an answered request → receives the progress of its task
+	unclearUntil time.Time                       // until then a message may be about a request that was given up, or a task
 }
 
 // unclear reports whether a message that names no request may concern another client than that of

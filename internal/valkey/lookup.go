@@ -163,12 +163,13 @@ func (s *Store) openHistory(ctx context.Context, c rueidis.Client, history strin
 // were there before the round trip read the history, and a history that has ended never comes
 // back, so keys of any other history are of no use to any replica.
 func (s *Store) deleteOldHistories() {
+	unconfirmed := 0
 	for cursor := uint64(0); ; {
 		var old []string
 		got, err := s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
 			return c.B().Scan().Cursor(cursor).Match(prefix + "*").Count(1000).Build()
 		})
-		if errors.Is(err, errUnconfirmed) { // as each new history is at first
+		if unconfirmed++; errors.Is(err, errUnconfirmed) && unconfirmed < 100 { // as each new history is at first
 			select {
 			case <-s.ctx.Done():
 				return
