@@ -56,10 +56,8 @@ func (s *Stats) whyNoPrefetch() string {
 	f := &s.Totals
 	const none = "Nothing was prefetched: "
 	isOff := slices.ContainsFunc(s.upstreams(), func(u UpstreamStatus) bool { return u.Why == PrefetchOff })
-	declined, candidates, likely := largest(f.Declined), sumOf(f.Declined), "candidates"
-	if len(declined) > 0 && declined[0] == lowProbability { // as most are of any list
-		declined, candidates, likely = declined[1:], candidates-f.Declined[lowProbability], "likely candidates"
-	}
+	all, unlikely := sumOf(f.Declined), f.Declined[lowProbability]
+	declined := largest(f.Declined)
 	switch compared := f.Prefetch.Compared; {
 	case isOff || f.Prefetch.Issued > compared || max(f.Reads, f.Unclassified) <= minCallsToReport:
 		return ""
@@ -67,12 +65,14 @@ func (s *Stats) whyNoPrefetch() string {
 		return fmt.Sprintf("Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, %d so far", compared)
 	case f.Unclassified > f.Reads:
 		return fmt.Sprintf(none+"%d calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste", f.Unclassified)
-	case len(f.Declined) == 0:
+	case all == 0:
 		return none + `no call was predicted; no follow-up has been seen, or [enrichment] mode is "off"`
-	case len(declined) == 0:
-		return fmt.Sprintf(none+"none of %d candidates was likely enough (min_probability)", f.Declined[lowProbability])
+	case all == unlikely:
+		return fmt.Sprintf(none+"none of %d candidates was likely enough (min_probability)", all)
+	case declined[0] == lowProbability: // most candidates of a list are unlikely, and that says little
+		return fmt.Sprintf(none+"%d of %d candidates were likely enough, and most of those were left out because %s", all-unlikely, all, meaningOf(declined[1]))
 	}
-	return fmt.Sprintf(none+"of %d %s most were left out because %s", candidates, likely, meaningOf(declined[0]))
+	return fmt.Sprintf(none+"of %d candidates most were left out because %s", all, meaningOf(declined[0]))
 }
 
 const lowProbability = "low_probability" // enrich.LowProbability

@@ -112,7 +112,7 @@ func TestWhyNone(t *testing.T) {
 	compared := record.Event{Kind: record.Prefetch, Session: "a", Seq: 90, Fate: record.Compared, Sent: 1}
 	for _, tt := range []struct{ name, text, want string }{
 		{"reasons", calls("read_only", 21, declined), "Nothing was prefetched: of 9 candidates most were left out because the data that they read may change"},
-		{"likely ones", calls("read_only", 21, declined, unlikely), "Nothing was prefetched: of 9 likely candidates most were left out because the data that they read may change"},
+		{"likely ones", calls("read_only", 21, declined, unlikely), "Nothing was prefetched: 9 of 79 candidates were likely enough, and most of those were left out because the data that they read may change"},
 		{"no likely ones", calls("read_only", 21, unlikely), "Nothing was prefetched: none of 70 candidates was likely enough (min_probability).\n"},
 		{"only compared", calls("read_only", 21, declined, compared), "Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, 1 so far.\n"},
 		{"an unknown reason", calls("read_only", 21, record.Event{Kind: record.Decision, Session: "a", Declined: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: of 1 candidates most were left out because mood?.\n"},
