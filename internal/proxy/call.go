@@ -27,9 +27,9 @@ import (
 // and a stored answer twice as long (BenchmarkCall, BenchmarkStored).
 
 // upstreamCall is one request to an upstream, classified by the policy: which places it
-// may change, and whether the store may answer it. A client's call and a plan's step take the path above; a
-// prefetch begins at send, and a notification is only registered. It has 16 fields, as each step of the path is given the
-// call alone.
+// may change, and whether the store may answer it. A client's call and a plan's step take
+// the path above; a prefetch begins at send, and a notification is only registered. It has
+// 16 fields, as each step of the path is given the call alone.
 type upstreamCall struct {
 	s       *session
 	request *request         // that began the call; nil for a prefetch and a notification

@@ -108,7 +108,9 @@ func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
 		for n, i := range order {
 			share := left / (len(order) - n)
 			sections[i].text = shortened(sections[i].text, share-len(heads[i])-len(gap))
-			left -= len(heads[i]) + len(sections[i].text) + len(gap)
+			if sections[i].text != "" {
+				left -= len(heads[i]) + len(sections[i].text) + len(gap)
+			}
 		}
 	}
 	var parts []string

@@ -125,9 +125,11 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 	if v.Reason != "" {
 		return v
 	}
-	switch refused := srv.common.store.PrefetchRefusal(class.query); {
-	case refused != "":
-		v.Reason, v.Settle = enrich.Reason(refused), srv.common.store.SettlesIn(class.query.Places)
+	v.Reason = enrich.Reason(srv.common.store.PrefetchRefusal(class.query))
+	switch {
+	case v.Reason == enrich.Settling:
+		v.Settle = srv.common.store.SettlesIn(class.query.Places)
+	case v.Reason != "": // the store's reason stands
 	case srv.common.limits.MayPrefetch(class.host) != nil:
 		v.Reason = enrich.RateLimited
 	case class.query.Reuse.File != "":

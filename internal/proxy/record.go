@@ -238,8 +238,9 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 	}, reply)
 }
 
-// recorder writes to the event log: every call of a server's tool once, when it has been answered or has
-// failed, and every refused call; every prefetch once, when its fate is known; and changes of prefetch levels and harm.
+// recorder writes to the event log: every call of a server's tool once, when it has been
+// answered or has failed, and every refused call; every prefetch once, when its fate is
+// known; and changes of prefetch levels and harm.
 // All figures are sums over these events.
 type recorder struct {
 	srv     *Server

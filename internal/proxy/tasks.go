@@ -81,8 +81,10 @@ func (t *tasks) running() bool {
 }
 
 // holders returns the leases on servers that may have the task of a request: the server with the name of that
-// which began the session's latest task with that id, or, if there is no such task, all servers with tasks. A request that changes an unknown task is refused if several servers have
-// tasks, and so is one for a task of a server that is gone: another server's task may have the same id.
+// which began the session's latest task with that id, or, if there is no such task, all
+// servers with tasks. A request that changes an unknown task is refused if several servers
+// have tasks, and so is one for a task of a server that is gone: another server's task may
+// have the same id.
 func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]*sessionLease, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
 	t.mu.Lock()
