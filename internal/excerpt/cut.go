@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	minCut   = 20 // minimum characters of a part of a value; less is omitted
-	minShare = 32 // minimum characters per field; below it the first fields are complete instead
+	minCut   = 20  // minimum characters of a part of a value; less is omitted
+	minShare = 32  // minimum characters per field; below it the first fields are complete instead
+	maxName  = 256 // maximum bytes of an omitted field's name in a pointer; one with a longer name has only its index
 
 	// Each level of nesting is scanned again by the level around it. Values nested deeper are
 	// either complete or omitted.
@@ -64,7 +65,7 @@ func (c *cutter) container(value []byte, room int, at string, shift, depth int) 
 		switch {
 		case array:
 			l.What = "items"
-		case l.Count == 1 && next < len(children):
+		case l.Count == 1 && next < len(children) && len(children[next].name) <= maxName:
 			l = Omission{Pointer: children[next].at(at), What: "field", Count: 1, Bytes: len(children[next].value)}
 		}
 		c.left = append(c.left, l)

@@ -29,7 +29,7 @@ import (
 // it. (If an object has two fields of one name, a pointer refers to the first.)
 type Omission struct {
 	Pointer string `json:"pointer"`          // the containing array, object or string; for a "field" the field itself
-	What    string `json:"what"`             // "items", "fields" (consecutive), "field" or "text"
+	What    string `json:"what"`             // "items", "fields" (consecutive), "field" (one with a name of usual length) or "text"
 	From    int    `json:"offset,omitempty"` // index of the first omitted child; for a text the byte offset
 	Count   int    `json:"count,omitempty"`  // number of items, fields or characters
 	Bytes   int    `json:"bytes"`            // of the omitted JSON; for a text in UTF-8

@@ -46,6 +46,10 @@ func TestCut(t *testing.T) {
 			[]excerpt.Omission{{"/n~0~1", "field", 0, 1, 100}},
 		},
 		{
+			"one field with a long name", `{"` + word + `":1,"b":1}`, 60, `{"b":1}`,
+			[]excerpt.Omission{{"", "fields", 0, 1, 1004}},
+		},
+		{
 			"of a large item the beginning, if there is nothing else", `["` + word + `","` + word + `"]`, 120, `["` + word[:116] + `"]`,
 			[]excerpt.Omission{{"/0", "text", 116, 884, 884}, {"", "items", 1, 1, 1002}},
 		},
