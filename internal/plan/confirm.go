@@ -79,21 +79,21 @@ func outcomes(steps []*Step) string {
 const maxQuestion = 6000
 
 // question returns the question to the user. It shows everything that the plan says about the
-// risky steps, the steps from which disclosed data comes, and the defaults used in place of
-// results.
+// risky steps, the steps whose results they use or disclose, and what a failure changes.
 func (p *Plan) question(all risks) (text string, err error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(all), len(p.Steps))
 	if p.Params != nil {
 		fmt.Fprintf(&b, "with params %s\n", legible(p.Params))
 	}
-	shown, feeds := make(map[*Step]bool), make(map[*Step]bool) // feeds: steps with disclosed outcomes, and all that they refer to
+	shown, feeds := make(map[*Step]bool), make(map[*Step]bool) // feeds: all steps that these refer to or disclose
 	for _, one := range all {
 		one.step.describe(&b, "- ")
 		shown[one.step] = true
 		if one.disclosed != nil {
 			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.disclosed))
 		}
+		p.markInputs(one.step, feeds)
 		for _, s := range one.disclosed {
 			feeds[s] = true
 			p.markInputs(s, feeds)
@@ -105,8 +105,11 @@ func (p *Plan) question(all risks) (text string, err error) {
 		}
 	}
 	for _, s := range p.Steps {
-		if s.OnError == Default {
+		switch {
+		case s.OnError == Default:
 			fmt.Fprintf(&b, "if %s fails, in place of its result: %s\n", s.ID, legible(s.Default))
+		case s.OnError == Continue && (shown[s] || feeds[s]):
+			fmt.Fprintf(&b, "if %s fails, the steps after it run all the same, with null in place of its result\n", s.ID)
 		}
 	}
 	return bounded(b.String())

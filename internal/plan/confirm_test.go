@@ -75,6 +75,19 @@ func TestRisksOfTelling(t *testing.T) {
 	}
 }
 
+// The question shows the steps that a write refers to, and what runs although one of them failed.
+func TestQuestion(t *testing.T) {
+	p := parsed(t, `{"steps":[{"id":"a","tool":"find","arguments":{"q":"x"},"on_error":"continue"},{"id":"b","tool":"find","on_error":"continue"},
+		{"id":"w","tool":"write","arguments":{"x":{"$ref":"a#/t","default":""}}}]}`, plan.Options{Find: shop})
+	const want = "Run this plan? 1 of its 3 steps may change something or tell others:\n" +
+		`- w: write {"x":{"$ref":"a#/t","default":""}}` + "\n" +
+		`before that, a: find {"q":"x"}` + "\n" +
+		"if a fails, the steps after it run all the same, with null in place of its result\n"
+	if question, _ := asks(t, p, "confirm"); question != want {
+		t.Errorf("asked %q\nwant  %q", question, want)
+	}
+}
+
 // executor returns an executor whose calls succeed with the result "delete".
 func executor(settings func() *plan.Settings, ask func(question string) error) *plan.Executor {
 	return &plan.Executor{
