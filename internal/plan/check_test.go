@@ -119,6 +119,19 @@ func TestDefectsOfParams(t *testing.T) {
 	})
 }
 
+func TestArgumentsOfNamed(t *testing.T) {
+	n := &plan.Named{Parameters: []byte(`{"day":{"type":"string"}}`), Steps: []byte(`[{"id":"s","tool":"a","arguments":{"x":"$ref:params.day"}}]`)}
+	for arguments, want := range map[string]string{
+		`{"day":"mon"}`:       "<nil>",
+		`{"day":1}`:           "day: want string, have number",
+		`"{\"day\":\"mon\"}"`: "arguments: want an object with the plan's parameters, have string",
+	} {
+		if _, err := plan.Read([]byte(arguments), n, parsing(t)); fmt.Sprint(err) != want {
+			t.Errorf("%s: got %v, want %s", arguments, err, want)
+		}
+	}
+}
+
 func TestDefectsReadOnly(t *testing.T) {
 	o := parsing(t)
 	o.ReadOnly = true

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -52,6 +53,9 @@ func (n *Named) schema(required []string) []byte {
 
 // fill validates the arguments of a call and adds the defaults of missing ones.
 func (n *Named) fill(arguments []byte) ([]byte, error) {
+	if kind := kindOf(arguments); kind != "object" {
+		return nil, fmt.Errorf("arguments: want an object with the plan's parameters, have %s", kind)
+	}
 	s, err := schema.Compile(n.InputSchema())
 	if err != nil {
 		return nil, err
