@@ -49,7 +49,9 @@ func ReadView(ctx context.Context, names []string) (View, error) {
 	if ctx.Err() == nil && t.processes == 0 {
 		err = fmt.Errorf("%s: no events", strings.Join(names, ", "))
 	}
-	v.Period = fmt.Sprintf("from %s to %s", t.first.Local().Format(time.DateTime), t.last.Local().Format(time.DateTime))
+	if !t.first.IsZero() { // events of another program may have no time
+		v.Period = fmt.Sprintf("from %s to %s", t.first.Local().Format(time.DateTime), t.last.Local().Format(time.DateTime))
+	}
 	v.Recorded = true
 	return v, err
 }

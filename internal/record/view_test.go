@@ -3,6 +3,7 @@ package record_test
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -102,6 +103,14 @@ func TestShownFields(t *testing.T) {
 		if got := strings.Join(slices.Sorted(maps.Keys(shown)), " "); got != want[1] {
 			t.Errorf("%s: got %s, want %s", kind, got, want[1])
 		}
+	}
+}
+
+// Events of another program may have no time. The savings then name no period.
+func TestSavedWithoutTimes(t *testing.T) {
+	v, err := record.ReadView(t.Context(), []string{write(t, filepath.Join(t.TempDir(), "other.jsonl"), call(1))})
+	if want := "Saved 0 ms of 0 ms waiting."; err != nil || v.Saved() != want {
+		t.Errorf("got %q, %v, want %q", v.Saved(), err, want)
 	}
 }
 
