@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -197,16 +198,37 @@ func (s *Step) describe(b *strings.Builder, mark string) {
 	fmt.Fprintf(b, " %s\n", legible(s.written["arguments"]))
 }
 
-// legible returns JSON in canonical form on one line, without unnecessary escapes and with
-// invisible characters escaped, so that it cannot look like something else.
+// legible returns JSON on one line, without unnecessary escapes and with invisible characters
+// escaped, so that it cannot look like something else.
 func legible(written []byte) string {
 	if len(written) == 0 {
 		return "{}"
 	}
-	if canonical, ok := jsonrpc.AppendCanonical(nil, written); ok {
-		written = canonical
+	return escapeInvisible(string(appendPlain(nil, written)))
+}
+
+// appendPlain appends JSON without white space and unnecessary escapes. [jsonrpc.AppendCanonical]
+// would leave a value as it is that has a repeated name or half a surrogate pair.
+func appendPlain(dst, value []byte) []byte {
+	switch kindOf(value) {
+	case "string":
+		text, _ := jsonrpc.String(value)
+		return jsonrpc.AppendString(dst, text)
+	case "array":
+		dst = append(dst, '[')
+		for element := range jsonrpc.Elements(value) {
+			dst = append(appendPlain(dst, element), ',')
+		}
+		return append(bytes.TrimSuffix(dst, []byte(",")), ']')
+	case "object":
+		dst = append(dst, '{')
+		for m := range jsonrpc.Members(value) {
+			dst = append(jsonrpc.AppendString(dst, string(m.Name)), ':')
+			dst = append(appendPlain(dst, m.Value), ',')
+		}
+		return append(bytes.TrimSuffix(dst, []byte(",")), '}')
 	}
-	return escapeInvisible(string(written))
+	return append(dst, value...)
 }
 
 // escapeInvisible escapes invisible characters and all spaces but U+0020.

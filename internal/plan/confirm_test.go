@@ -88,6 +88,15 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
+// No step is shown with unnecessary escapes, also one with names or texts that servers may read differently.
+func TestQuestionWithoutEscapes(t *testing.T) {
+	p := parsed(t, `{"steps":[{"id":"w","tool":"write","arguments":{ "\u0070ath" : "\u002fetc\/passwd", "PATH": [ "\ud800", 1.0, [], {} ] }}]}`, plan.Options{Find: shop})
+	const want = `- w: write {"path":"/etc/passwd","PATH":["` + "\ufffd" + `",1.0,[],{}]}` + "\n"
+	if question, _ := asks(t, p, "confirm"); !strings.HasSuffix(question, want) {
+		t.Errorf("asked %q\nwant  %q at its end", question, want)
+	}
+}
+
 // executor returns an executor whose calls succeed with the result "delete".
 func executor(settings func() *plan.Settings, ask func(question string) error) *plan.Executor {
 	return &plan.Executor{
