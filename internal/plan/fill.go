@@ -137,19 +137,17 @@ const maxStar = 16 << 20
 func (r *Ref) find(value []byte, path []string) ([]byte, error) {
 	for i, name := range path {
 		if name == "*" && value[0] == '[' {
-			var all [][]byte
-			size := 0
+			all := []byte{'['}
 			for element := range jsonrpc.Elements(value) {
 				one, err := r.find(element, path[i+1:])
 				if err != nil {
 					return nil, err
 				}
-				all = append(all, one)
-				if size += len(one); size > maxStar {
+				if all = appendElement(all, one); len(all) > maxStar {
 					return nil, errTooLarge
 				}
 			}
-			return array(all), nil
+			return append(all, ']'), nil
 		}
 		next := jsonrpc.At(value, "/"+jsonrpc.PointerToken(name))
 		if next == nil {
@@ -207,11 +205,11 @@ func coerce(v Value, want *schema.Schema, path []string) []byte {
 	if kindOf(v.JSON) != "array" || !fits(v.JSON, wants) || of == nil {
 		return coerceValue(v.JSON, wants)
 	}
-	var all [][]byte
+	all := []byte{'['}
 	for e := range jsonrpc.Elements(v.JSON) {
-		all = append(all, coerceValue(e, of))
+		all = appendElement(all, coerceValue(e, of))
 	}
-	return array(all)
+	return append(all, ']')
 }
 
 func coerceValue(value []byte, wants []string) []byte {
@@ -247,6 +245,14 @@ func compact(raw []byte) []byte {
 		return raw
 	}
 	return out.Bytes()
+}
+
+// appendElement appends a value to an array without its closing bracket.
+func appendElement(array, value []byte) []byte {
+	if len(array) > 1 {
+		array = append(array, ',')
+	}
+	return append(array, value...)
 }
 
 // array returns a JSON array of the values that are not nil.

@@ -37,9 +37,12 @@ func (i *items) open(s *Step, array *Value) error {
 		if kind := kindOf(array.JSON); kind != "array" {
 			return fmt.Errorf("want an array, have %s", kind)
 		}
-		i.values = slices.Collect(jsonrpc.Elements(array.JSON))
-		i.length = len(i.values)
-		i.values = i.values[:min(i.length, s.MaxItems)]
+		i.values, i.length = nil, 0
+		for element := range jsonrpc.Elements(array.JSON) {
+			if i.length++; i.length <= s.MaxItems {
+				i.values = append(i.values, element)
+			}
+		}
 	}
 	i.results = make([]Result, len(i.values))
 	return nil
