@@ -5,6 +5,7 @@ package dashboard_test
 import (
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,5 +89,34 @@ func TestOpenedBeforeTheFirstFigures(t *testing.T) {
 	p.wrong = nil // the status in its console
 	p.mu.Unlock()
 	ask[bool](p, `new Promise((done) => { const f = document.querySelector("details.fold"); f.addEventListener("toggle", () => done(true)); f.open = true; })`)
+	p.quiet()
+}
+
+// A long name pushes no other column out of sight, and rows are not drawn again for what they do not show.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	long, now := strings.Repeat("name", 60), time.Now()
+	var views atomic.Int64
+	p := look(t, browser(t), serve(t, dashboard.Handler(func() record.View {
+		v := record.NewTally().View(now)
+		v.Stats.SetRunning([]record.Status{{
+			PID: 1, Since: now, Dir: "/home/" + long, Clients: []record.ClientStatus{{Client: "c", Sessions: 1}},
+			Upstreams: []record.UpstreamStatus{{Name: "u", State: "down", Error: long}},
+			Hosts:     map[string]record.Host{"h": {InFlight: int(views.Add(1))}},
+		}})
+		return v
+	}, "")), "/dashboard", 1280, 900, "light")
+	p.until(`document.querySelector("#clients td") !== null`)
+	for _, box := range []string{"servers", "clients"} {
+		if wide := ask[float64](p, `document.querySelector("#`+box+` .scroll").scrollWidth - document.querySelector("#`+box+` .scroll").clientWidth`); wide > 0 {
+			t.Errorf("the table of %s is %v pixels too wide", box, wide)
+		}
+	}
+	ask[bool](p, `Boolean(window.row = document.querySelector("#clients td"))`)
+	for seen := views.Load(); views.Load() < seen+2; time.Sleep(100 * time.Millisecond) {
+	}
+	if !ask[bool](p, `window.row.isConnected`) {
+		t.Error("the clients were drawn again")
+	}
 	p.quiet()
 }

@@ -7,7 +7,7 @@ const drawFigures = table($("figures"), {
   columns: [
     { title: "Name", text: true, cell: (m) => el("code", null, m.name) },
     { title: "Value", num: true, cell: (m) => figure(m, m.value) },
-    { title: "Meaning", text: true, cell: (m) => m.help },
+    { title: "Meaning", class: "text", cell: (m) => m.help },
   ],
 });
 

@@ -69,7 +69,7 @@ async function ask() {
   recorded = Boolean(view?.recorded);
   const wait = Math.min(SLOWEST, EVERY * 2 ** failures);
   if (!recorded) timer = setTimeout(ask, wait);
-  say($("retry"), view ? "" : `Retrying in ${wait / 1000} s. These are the last figures received.`);
+  say($("retry"), view ? "" : `Retrying in ${wait / 1000} s.${lastView ? " These are the last figures received." : ""}`);
   if (!view) return status("gone", trouble);
   goneSince = 0;
   for (const list of ["timeline", "decisions", "levels"]) view[list] = view[list].map(lately);

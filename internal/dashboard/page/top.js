@@ -124,7 +124,8 @@ function showServers(v) {
   drawServers(v.servers || [], empty("No servers.", running.length > 0
     ? "None is configured: mcpschedd import moves your client's servers here, mcpschedd add adds one."
     : "Servers are shown while mcpschedd is running; your client starts it."));
-  drawClients(running.flatMap((p) => (p.clients || []).map((c) => ({ ...p, ...c }))),
+  // Only what is shown, so that the rows are not drawn again when something else of the process changes.
+  drawClients(running.flatMap(({ pid, dir, transport, since, memory_kb, clients }) => (clients || []).map((c) => ({ pid, dir, transport, since, memory_kb, ...c }))),
     empty("No client is connected.", "A client is listed while it has an open session."));
 }
 
