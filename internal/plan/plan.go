@@ -19,8 +19,8 @@
 //	                them against their tools (check)
 //	Executor.Serve  asks the user to confirm the plan (confirm), runs it and answers (serve):
 //	  Runner.Run    selects the optional steps (forecast), schedules the steps (run, step), fills
-//	                in the references (fill), makes the calls (call, result) and stores results
-//	                while they are needed
+//	                in the references (fill), makes the calls (call, result) and stores the results
+//	                that a step or the client needs
 //	  Report.Answer cuts the results to the budget (report); Kept stores the complete ones (kept)
 //	Runner.Forecast is the answer of a dry run instead (forecast)
 //
@@ -113,7 +113,7 @@ type Limits struct {
 	Steps    int           `toml:"max_steps" default:"100" min:"1"`                          // maximum number of steps
 	Parallel int           `toml:"max_parallel" default:"8" min:"1"`                         // maximum concurrent calls
 	Depth    int           `toml:"max_depth" default:"32" min:"1"`                           // maximum length of a dependency chain
-	Bytes    int           `toml:"max_result_bytes" unit:"bytes" default:"16MiB" min:"1024"` // bytes of results stored at a time, and of the arguments of one call
+	Bytes    int           `toml:"max_result_bytes" unit:"bytes" default:"16MiB" min:"1024"` // bytes of all stored results together, and of the arguments of one call
 	Budget   int           `toml:"budget_tokens" default:"10000" min:"1"`                    // tokens of the outputs, including the reserve
 	Reserve  float64       `toml:"reserve" default:"0.25" min:"0" max:"1"`                   // share of the budget reserved for the model's answer
 	Timeout  time.Duration `toml:"timeout"`                                                  // duration of a plan

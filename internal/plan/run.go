@@ -68,7 +68,7 @@ type execution struct {
 	answers  chan answer
 	calls    sync.WaitGroup
 	inFlight int      // calls in flight
-	held     int      // bytes of stored results; responses in flight and arguments are not counted
+	held     int      // bytes of the results stored so far, also of steps that failed later; responses in flight and arguments are not counted
 	ended    int      // steps that have ended
 	told     struct { // the last report of progress
 		value float64
