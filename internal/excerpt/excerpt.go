@@ -126,8 +126,7 @@ const (
 // Fit searches for a long text within the limit. build returns a text that contains an excerpt of
 // at most chars characters; size is at least the characters of the whole value, such as its bytes. After a
 // text that is too long Fit asks for a shorter one than it should need, and after a short one once for one
-// that should stay below the limit. It returns nil if even
-// the text without any of the value is too long.
+// that should stay below the limit. It returns nil if even the text without any of the value is too long.
 func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 	chars := size
 	if l.Tokens > 0 {
