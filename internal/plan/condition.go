@@ -90,24 +90,40 @@ func (c *condition) holds(outcome func(id string) (*Value, error)) (bool, error)
 	if v == nil {
 		return c.op == "exists" && c.value == false, nil
 	}
-	have := normal(decoded(v.JSON))
 	switch c.op {
 	case "exists":
 		return c.value != false, nil
+	case "":
+		return !isEmpty(v.JSON), nil
+	}
+	have := normal(decoded(v.JSON))
+	switch c.op {
 	case "eq", "ne":
 		return reflect.DeepEqual(have, c.value) == (c.op == "eq"), nil
 	case "in":
 		return slices.ContainsFunc(c.value.([]any), func(one any) bool { return reflect.DeepEqual(have, one) }), nil
-	case "lt", "gt":
-		order, ok := compare(have, c.value)
-		if !ok {
-			return false, fmt.Errorf("%s: %s %s: have %s", c.ref.at.pointer, quoted(c.ref.String()), c.op, kindOf(v.JSON))
-		}
-		return order < 0 && c.op == "lt" || order > 0 && c.op == "gt", nil
 	}
-	return !slices.ContainsFunc([]any{nil, false, int64(0), "", []any{}, map[string]any{}}, func(empty any) bool {
-		return reflect.DeepEqual(have, empty)
-	}), nil
+	order, ok := compare(have, c.value) // lt and gt
+	if !ok {
+		return false, fmt.Errorf("%s: %s %s: have %s", c.ref.at.pointer, quoted(c.ref.String()), c.op, kindOf(v.JSON))
+	}
+	return order < 0 && c.op == "lt" || order > 0 && c.op == "gt", nil
+}
+
+// isEmpty reports whether a value is null, false, 0, "", or an array or object with nothing in it. It
+// decodes only single values, as lists may be large.
+func isEmpty(value []byte) bool {
+	switch kindOf(value) {
+	case "array", "object":
+		for range jsonrpc.Elements(value) {
+			return false
+		}
+		for range jsonrpc.Members(value) {
+			return false
+		}
+		return true
+	}
+	return slices.Contains([]any{nil, false, int64(0), ""}, normal(decoded(value)))
 }
 
 // decoded decodes JSON, with numbers as written.
