@@ -201,7 +201,8 @@ func (s *httpSession) endLocked(cause error) {
 	s.all.work.Go(func() { s.End(cause) })
 }
 
-// remove unregisters a session after its context is done, and waits for its end.
+// remove unregisters a session after its context is done, and waits for its end. The stream of the SSE
+// transport ends behind the answers to the requests that were cut off.
 func (s *httpSession) remove() {
 	s.all.mu.Lock()
 	s.ending = true
@@ -211,6 +212,7 @@ func (s *httpSession) remove() {
 	}
 	s.all.mu.Unlock()
 	if s.stream != nil {
+		s.serving.Wait()
 		s.stream.close()
 	}
 	s.End(ErrEnded)

@@ -1,7 +1,9 @@
 package front_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +21,39 @@ func TestHeadOfLegacySSE(t *testing.T) {
 		r.Body.Close()
 		if n := c.server.open.Load(); r.StatusCode != http.StatusMethodNotAllowed || n != 0 {
 			t.Errorf("got %s and %d sessions, want 405 and none", r.Status, n)
+		}
+	})
+}
+
+// A session that ends answers its open requests on the stream before the stream ends.
+func TestLegacySSEShutdown(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		defer stop()
+		stream := c.do(c.request(http.MethodGet, "/sse", ""))
+		next := eventReader(stream.Body)
+		endpoint, err := next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range 20 {
+			if status, _ := c.post(endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, id)); status != http.StatusAccepted {
+				t.Fatalf("got %d, want 202", status)
+			}
+			<-c.server.waiting
+		}
+		var answers []string
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for got, err := next(); err == nil; got, err = next() {
+				answers = append(answers, got)
+			}
+		}()
+		stop()
+		<-ended
+		if len(answers) != 20 || slices.ContainsFunc(answers, func(a string) bool { return !strings.HasSuffix(a, `"result":{}}`) }) {
+			t.Errorf("got %d answers, want 20: %q", len(answers), answers)
 		}
 	})
 }
