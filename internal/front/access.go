@@ -41,7 +41,7 @@ func (o *HTTPOptions) protect(next http.Handler, ownAuth func(*http.Request) boo
 		}
 		if o.Token != "" && !hasToken(r.Header.Get("Authorization"), want) && !ownAuth(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "a bearer token is required", http.StatusUnauthorized)
+			http.Error(w, "a bearer token is required (Authorization: Bearer TOKEN); the log at start-up names its file", http.StatusUnauthorized)
 			return
 		}
 		next.ServeHTTP(w, r)
