@@ -159,7 +159,7 @@ func (w *work) serve(x *request) outcome {
 			w.request.cancel(context.Cause(x.ctx))
 			cancelled = nil
 		case <-w.inputNeeded:
-			if x.ctx.Err() != nil {
+			if x.ctx.Err() != nil || len(w.result) > 0 {
 				continue
 			}
 			questions, err := c.suspend(w)

@@ -367,6 +367,36 @@ func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 	}
 }
 
+// A question that belongs to no call stays open when its client omits the reply. The client gets the results of
+// its calls all the same, as soon as they are there.
+func TestOpenQuestionHoldsNoResultBack(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		server := mcptest.NewPuppet()
+		f := newFoe(slowly)
+		f.rest = server.Handler()
+		o := planned(t)
+		o.Plans.Enabled = false // otherwise there are tools besides the puppet's
+		d := beset(t, f, o)
+		post := d.counted(d.plans(stateless).wired)
+		post(`{"name":"work","arguments":{}}`, 0)
+		server.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
+		synctest.Wait()
+		for n := range 20 {
+			params := fmt.Appendf(nil, `{"name":"work","arguments":{"n":%d}}`, n)
+			m, _ := post(string(params), 0)
+			if jsonrpc.Get(m.Result, "inputRequests") == nil {
+				t.Fatalf("got %s, want the question", m.Raw)
+			}
+			time.Sleep(time.Minute) // the server answers
+			m, _ = post(string(jsonrpc.Set(params, "requestState", jsonrpc.Get(m.Result, "requestState"))), 0)
+			if jsonrpc.Get(m.Result, "content") == nil {
+				t.Fatalf("got %s, want the result", m.Raw)
+			}
+		}
+	})
+}
+
 // strays is a client that gets the questions that belong to no call.
 type strays struct {
 	t       *testing.T
