@@ -52,6 +52,9 @@ func TestLearnedTogether(t *testing.T) {
 	if got := first(x, "now the rest", s); got != "files/write_file" {
 		t.Errorf("got %q, want files/write_file", got)
 	}
+	if got := first(x, "?!", s); got != "" {
+		t.Errorf("without words: got %q, want nothing", got)
+	}
 	if got := first(x, "now the rest", l.Begin()); got != "" {
 		t.Errorf("in another session: got %q, want nothing", got)
 	}

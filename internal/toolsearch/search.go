@@ -29,6 +29,9 @@ const (
 func (x *Index) Search(query string, limit int, s *Session) []Hit {
 	query = withoutPaths(query)
 	words := uniqueTerms(query)
+	if len(words) == 0 { // what the session has called is not what the query asks for
+		return nil
+	}
 	learned := s.evidence(x, words)
 	score := x.score(words, learned)
 	if parts := partsOf(query); len(parts) > 1 {
