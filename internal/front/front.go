@@ -61,7 +61,7 @@ type Client struct {
 // stream that the client keeps open.
 type Outlet interface {
 	// Send writes a message other than the response to the current request. It never
-	// blocks on the client.
+	// blocks on the client, and may retain line.
 	Send(line []byte) error
 	// Answer writes the response, which may end the outlet. It does not retain line.
 	Answer(line []byte) error
