@@ -191,9 +191,9 @@ func (c *questions) add(q *question) *jsonrpc.Error {
 }
 
 // pauseLocked pauses the call that waits for the reply to q, as the client may call the same host before
-// it replies. Of a question that may belong to several calls, it is any that is not paused: only their
-// number counts, but the latency of each may be its user's. A request for the roots is answered without a
-// call.
+// it replies. If q may belong to several calls, it pauses any one that is not paused, as slots are only
+// counted; but the latency of all of them may include the wait for a person, and is not learned. A request
+// for the roots is answered without a call.
 func (c *questions) pauseLocked(q *question) {
 	if q.lease == nil || q.Method == "roots/list" {
 		return

@@ -80,11 +80,11 @@ func (t *tasks) running() bool {
 	return slices.ContainsFunc(t.all.Values(), func(r taskRun) bool { return !r.ended && !r.write.Ended() })
 }
 
-// holders returns the leases on servers that may have the task of a request: the server with the name of that
-// which began the session's latest task with that id, or, if there is no such task, all
-// servers with tasks. A request that changes an unknown task is refused if several servers
-// have tasks, and so is one for a task of a server that is gone: another server's task may
-// have the same id.
+// holders returns the leases on servers that may have the task of a request. If the session has
+// started tasks with that id, that is the server of the latest one. If it has been removed, the
+// request is refused, as another server's task may have the same id. For an id that the session
+// does not know, it is every server with tasks, but a request that changes the task is refused if
+// there are several.
 func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]*sessionLease, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
 	t.mu.Lock()
