@@ -1,8 +1,8 @@
 // Package deliver adds to the result of a tool a line that names the calls being prefetched, or their
 // answers. Its [Meter] estimates the tokens of results.
 //
-// It only appends to the content array and leaves all other bytes of the result unchanged. A
-// reader that removes the added blocks has the server's original result.
+// It only appends to the content array: all other members of the result, and the blocks before, keep
+// their bytes. A reader that removes the added blocks has the server's original result.
 //
 //	if !deliver.Plain(result) { … }   // it must be neither extended nor added to another
 //	result = deliver.Hint(result, []string{deliver.Name("Read", args)})
