@@ -59,12 +59,12 @@ var (
 	fileName = regexp.MustCompile(`^[^:]*[^:.]\.(\d{0,4}[a-zA-Z]\w{0,4})$`) // not a URL nor a version number
 )
 
-// domains are the endings of names that look like those of files, but are of a website.
+// domains are top-level domains: a name that ends with one is a website's and not a file's.
 var domains = []string{"ai", "app", "com", "dev", "io", "net", "org"}
 
 // withoutPaths replaces the path of a file in a query with "file" and its extension, and the absolute
-// path of a folder with "folder": their names do not describe the task. That of a website does, without
-// its ending.
+// path of a folder with "folder": their names do not describe the task. The name of a website does, so
+// that loses only its top-level domain.
 func withoutPaths(query string) string {
 	return word.ReplaceAllStringFunc(query[:min(len(query), maxText)], func(text string) string {
 		path := strings.TrimRight(text, ".:")
