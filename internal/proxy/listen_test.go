@@ -105,6 +105,26 @@ func TestLastSubscriptionCounts(t *testing.T) {
 	}
 }
 
+// A subscription that its client has cancelled no longer waits for a server that does not answer it.
+func TestCancelledSubscription(t *testing.T) {
+	asked := make(chan struct{})
+	_, mute := remote(t, mcptest.Options{Name: "mute", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
+		if m.Method == "resources/subscribe" {
+			close(asked)
+			<-ctx.Done()
+		}
+		return nil
+	}})
+	mute.Spec.StartTimeout = time.Hour
+	s := start(t, options(mute))
+	c := connect(t, s, handshake)
+	c.tools()
+	p := c.start("resources/subscribe", `{"uri":"mute://a"}`)
+	<-asked
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + p.id + `}}`)
+	settles(t, "the request has ended", func() bool { return proxy.Kept(s)["requests"] == 0 })
+}
+
 // The subscriptions of a session are bounded by their bytes; hundreds of usual ones fit.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	s := start(t, options(child(t, mcptest.Options{Name: "n"})))

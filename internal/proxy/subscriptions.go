@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -191,9 +192,14 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 			if answer == nil { // nothing was sent
 				continue
 			}
-			if refused, ok := (<-answer).(*jsonrpc.Error); ok { // after any other error, the subscription is sent to the next connection
-				refusal = refused
-				refusing = append(refusing, at[i])
+			select {
+			case err := <-answer:
+				if refused, ok := err.(*jsonrpc.Error); ok { // after any other error, the subscription is sent to the next connection
+					refusal = refused
+					refusing = append(refusing, at[i])
+				}
+			case <-x.ctx.Done():
+				return outcome{err: context.Cause(x.ctx)}
 			}
 		}
 		s.mu.Lock()
