@@ -159,7 +159,7 @@ func (w *work) serve(x *request) outcome {
 			w.request.cancel(context.Cause(x.ctx))
 			cancelled = nil
 		case <-w.inputNeeded:
-			if x.ctx.Err() != nil || len(w.result) > 0 {
+			if x.ctx.Err() != nil || len(w.result) > 0 { // cancelled, or ended: there is nothing more to ask
 				continue
 			}
 			questions, err := c.suspend(w)
