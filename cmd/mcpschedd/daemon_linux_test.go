@@ -458,11 +458,15 @@ func TestDaemonFoundByAnySpelling(t *testing.T) {
 	}
 	file := filepath.Join(folder, "c.toml")
 	t.Setenv("MCPSCHEDD_CONFIG", folder+"//x/../c.toml")
-	for _, stateDir := range []string{folder + "/state/", folder + "//x/../state", "state/"} {
-		if err := os.WriteFile(file, fmt.Appendf(nil, "server.state_dir = %q\n", stateDir), 0o600); err != nil {
+	for _, spelling := range []string{folder + "/state/", folder + "//x/../state", "state/"} {
+		if err := os.WriteFile(file, fmt.Appendf(nil, "server.state_dir = %q\n", spelling), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c, dir, err := loadWithState("")
+		c, err := load("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, err := stateDir(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -476,10 +480,10 @@ func TestDaemonFoundByAnySpelling(t *testing.T) {
 		}
 		located, path, err := paths.Locate("", os.Getenv)
 		if _, runs := daemon.Find(located, path); err != nil || !runs {
-			t.Errorf("state_dir %q: connect looks in %q for %q, %v, want the daemon", stateDir, located, path, err)
+			t.Errorf("state_dir %q: connect looks in %q for %q, %v, want the daemon", spelling, located, path, err)
 		}
 		if _, runs := daemonOf(c); !runs {
-			t.Errorf("state_dir %q: call and stats do not find the daemon", stateDir)
+			t.Errorf("state_dir %q: call and stats do not find the daemon", spelling)
 		}
 		l.Close()
 	}

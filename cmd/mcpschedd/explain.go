@@ -54,7 +54,11 @@ NAME__TOOL, as clients see it, also works, and TOOL alone if no other server has
 // the tool's model with the layer of each field. It starts nothing: annotations are those of the
 // last connection.
 func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
-	c, dir, err := loadWithState(f.config)
+	c, err := load(f.config)
+	if err != nil {
+		return err
+	}
+	dir, err := stateToRead(c)
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if len(c.Upstreams) == 0 {
 		return noUpstream(c)
 	}
-	o := options(c, dir.OnlyRead(), slog.New(slog.DiscardHandler))
+	o := options(c, dir, slog.New(slog.DiscardHandler))
 	at, tool, err := find(lastKnowns(o.Upstreams), name)
 	if err != nil {
 		return err

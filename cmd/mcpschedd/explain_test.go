@@ -36,7 +36,14 @@ tools."notes/*".side_effect_class = "read_only"
 	if got := explained("ask"); !strings.Contains(got, "prefetched: yes") {
 		t.Errorf("before anything was learned: got %s", got)
 	}
-	c, dir, err := loadWithState(file)
+	if got, err := os.ReadDir(folder); err != nil || len(got) != 1 {
+		t.Errorf("got %v, %v, want only the configuration", got, err)
+	}
+	c, err := load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := stateDir(c)
 	if err != nil {
 		t.Fatal(err)
 	}

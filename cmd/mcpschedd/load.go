@@ -37,16 +37,25 @@ func loadBy(file string, read func(string) (*config.Config, error)) (*config.Con
 	return c, err
 }
 
+// stateDir returns the state directory, and creates it.
 func stateDir(c *config.Config) (state.Dir, error) {
-	path, err := paths.StateDir(c.Server.StateDir, os.Getenv)
+	dir, err := stateToRead(c)
 	if err != nil {
-		return state.Dir{}, hinted{misused{err}, "set [server] state_dir"}
+		return dir, err
 	}
-	dir, err := state.Open(path)
-	if err != nil {
+	if dir, err = state.Open(dir.Path("")); err != nil {
 		err = hinted{err, "[server] state_dir names another folder"}
 	}
 	return dir, err
+}
+
+// stateToRead returns the state directory for a command that only reads.
+func stateToRead(c *config.Config) (state.Dir, error) {
+	path, err := paths.StateDir(c.Server.StateDir, os.Getenv)
+	if err != nil {
+		return state.Dir{}, hinted{misused{err}, "set HOME, or [server] state_dir"}
+	}
+	return state.OnlyRead(path), nil
 }
 
 // daemonOf returns where the daemon of a configuration listens, and whether it is running. It
@@ -62,26 +71,16 @@ func daemonOf(c *config.Config) (daemon.Place, bool) {
 // orDefaults returns the path of a configuration for messages.
 func orDefaults(path string) string { return cmp.Or(path, "the built-in defaults") }
 
-// loadWithState returns the configuration and its state directory.
-func loadWithState(file string) (*config.Config, state.Dir, error) {
-	c, err := load(file)
-	if err != nil {
-		return nil, state.Dir{}, err
-	}
-	dir, err := stateDir(c)
-	return c, dir, err
-}
-
-// loadServed returns the configuration and its state directory for commands that run despite mistakes
-// in the file: see [config.Error.Salvage].
-func loadServed(file string) (c *config.Config, dir state.Dir, mistakes *config.Error, err error) {
+// loadServed returns the configuration and, by stateDir or stateToRead, its state directory for commands
+// that run despite mistakes in the file: see [config.Error.Salvage].
+func loadServed(file string, stateOf func(*config.Config) (state.Dir, error)) (c *config.Config, dir state.Dir, mistakes *config.Error, err error) {
 	c, err = load(file)
 	if mistakes, _ = errors.AsType[*config.Error](err); mistakes != nil {
 		c = mistakes.Salvage(nil)
 	} else if err != nil {
 		return nil, dir, nil, err
 	}
-	if dir, err = stateDir(c); err != nil || mistakes == nil {
+	if dir, err = stateOf(c); err != nil || mistakes == nil {
 		return c, dir, mistakes, err
 	}
 	var good *config.Config

@@ -49,7 +49,7 @@ are kept in the state directory, in logs.`,
 // printLog prints the end of an upstream's log, or of the proxy's if upstream is "", continuing into the
 // renamed one if needed.
 func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error {
-	c, dir, mistakes, err := loadServed(file)
+	c, dir, mistakes, err := loadServed(file, stateToRead)
 	if err != nil {
 		return err
 	}

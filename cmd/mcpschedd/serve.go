@@ -156,7 +156,7 @@ func (s *servedProxy) close(ctx context.Context) {
 
 // load reads the configuration, and opens the state directory and the log.
 func (s *servedProxy) load(stderr io.Writer) (err error) {
-	if s.config, s.dir, s.mistakes, err = loadServed(s.flags.config); err != nil {
+	if s.config, s.dir, s.mistakes, err = loadServed(s.flags.config, stateDir); err != nil {
 		return err
 	}
 	if s.log, s.output, err = openLog(s.config.Log, daemon.OpenLog(s.dir.Path(""), daemon.ProgramLog), stderr); err != nil {

@@ -74,6 +74,9 @@ func TestStatsToken(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file %s was created: %v", file, err)
 	}
+	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const eventsOff = `[telemetry] events is "off", so savings are not recorded. Eac
 
 // viewOfToday returns a function that reads today's events and the state of this user's processes.
 func viewOfToday(configFile string) (func() (record.View, error), error) {
-	c, dir, mistakes, err := loadServed(configFile)
+	c, dir, mistakes, err := loadServed(configFile, stateToRead)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func httpProxyAt(address, configFile string) (*httpProxy, error) {
 	if d.token != "" || !front.Loopback(u.Hostname()) { // this machine's token is sent only to this machine
 		return d, nil
 	}
-	_, dir, _, err := loadServed(configFile)
+	_, dir, _, err := loadServed(configFile, stateToRead)
 	if err != nil {
 		return nil, err
 	}

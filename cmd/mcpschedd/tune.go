@@ -132,11 +132,10 @@ type tuning struct {
 }
 
 func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
-	dir, err := stateDir(c)
+	dir, err := stateToRead(c)
 	if err != nil {
 		return nil, err
 	}
-	dir = dir.OnlyRead()
 	o := options(c, dir, slog.New(slog.DiscardHandler))
 	t := &tuning{stderr: stderr, config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
 	t.tuner = tune.New(tune.Options{

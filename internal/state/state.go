@@ -27,12 +27,9 @@ func Open(path string) (Dir, error) {
 	return Dir{path: path}, nil
 }
 
-// OnlyRead returns the folder for a command that only reads, also where it must not write: Write
-// and Update change nothing, and take no lock.
-func (d Dir) OnlyRead() Dir {
-	d.onlyRead = true
-	return d
-}
+// OnlyRead returns a folder for a command that only reads, also where it must not write. The folder
+// need not exist; Write and Update change nothing, and take no lock.
+func OnlyRead(path string) Dir { return Dir{path: path, onlyRead: true} }
 
 // Path returns the path of a file.
 func (d Dir) Path(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }

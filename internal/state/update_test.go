@@ -85,7 +85,7 @@ func TestOnlyRead(t *testing.T) {
 	if err := dir.Write("n", []byte("as it was")); err != nil {
 		t.Fatal(err)
 	}
-	reading := dir.OnlyRead()
+	reading := state.OnlyRead(dir.Path(""))
 	for name, want := range map[string]string{"n": "as it was", "sub/n": ""} {
 		var have []byte
 		err := reading.Update(name, func(old []byte) ([]byte, error) { have = old; return []byte("new"), nil })
