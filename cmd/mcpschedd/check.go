@@ -39,7 +39,8 @@ func checkCommand() *cobra.Command {
 With --connect it also starts every server and prints a row for each: its tools, how many
 of them are cacheable and prefetchable, and the line that would change most. It warns of
 names and tool counts that some clients do not accept, and of [tools.*] blocks, filters
-and plans that name tools that do not exist.`,
+and plans that name tools that do not exist. It waits for a server up to four times
+[server] start_timeout, since npx and the like install a package at its first start.`,
 		Example: `  mcpschedd check
   mcpschedd check --connect`,
 		Args: takes(0, 1, ""),
@@ -50,7 +51,7 @@ and plans that name tools that do not exist.`,
 				}
 				o.config = words[0]
 			}
-			return check(c.Context(), o, c.OutOrStdout())
+			return check(c.Context(), o, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	configFlag(c, &o.config)
@@ -60,7 +61,7 @@ and plans that name tools that do not exist.`,
 }
 
 // check validates the configuration and, with --connect, starts every upstream.
-func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
+func check(ctx context.Context, f checkOptions, stdout, stderr io.Writer) error {
 	c, err := load(f.config)
 	if err == nil && c.Positions == nil { // there is no file
 		at := " at " + c.Path
@@ -88,12 +89,13 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 	if !f.connect {
 		return nil
 	}
-	return survey(ctx, c, f.all, stdout)
+	return survey(ctx, c, f.all, stdout, stderr)
 }
 
 // survey starts every upstream, and prints what it offers and how its tools are treated; with
-// all also lines to paste.
-func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) error {
+// all also lines to paste. It waits for a server as long as serve does before it kills the server, which may
+// be installing a package. If interrupted, it prints what it knows.
+func survey(ctx context.Context, c *config.Config, all bool, stdout, stderr io.Writer) error {
 	dir, err := stateDir(c)
 	if err != nil {
 		return err
@@ -102,14 +104,15 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 	for i := range o.Upstreams { // the offers are saved, for explain
 		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
 	}
-	late := fmt.Errorf("it has not answered within start_timeout (%s)", age.Text(c.Server.StartTimeout))
-	bounded, cancel := context.WithTimeoutCause(ctx, c.Server.StartTimeout, late)
+	longest := upstream.HandshakeStarts * c.Server.StartTimeout
+	late := fmt.Errorf("it has not answered within %s (%d times start_timeout)", age.Text(longest), upstream.HandshakeStarts)
+	bounded, cancel := context.WithTimeoutCause(ctx, longest, late)
 	defer cancel()
-	var found []proxy.Surveyed
-	withProxy(o, func(srv *proxy.Server) { found = srv.Survey(bounded) })
-	if err := ctx.Err(); err != nil { // interrupted: the servers that have not answered may work
-		return err
+	waiting := func(name string) {
+		say(stderr, "waiting for %s, up to %s: npx and the like install a package at its first start; Ctrl-C prints the other servers", name, age.Text(longest))
 	}
+	var found []proxy.Surveyed
+	withProxy(o, func(srv *proxy.Server) { found = srv.Survey(bounded, waiting) })
 	var text strings.Builder
 	usable := writeRows(&text, c, found)
 	for _, f := range found {
@@ -119,6 +122,9 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 	}
 	text.WriteString(unmatched(c, o.Models, found))
 	io.WriteString(stdout, text.String())
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if usable < len(found) {
 		return fmt.Errorf("%d of %d servers cannot be used", len(found)-usable, len(found))
 	}
@@ -137,6 +143,8 @@ func writeRows(w io.Writer, c *config.Config, found []proxy.Surveyed) (usable in
 		switch {
 		case i < 0:
 			fmt.Fprintf(w, "– %s: enabled = false\n", u.Name)
+		case errors.Is(found[i].Problem, context.Canceled): // it may work
+			fmt.Fprintf(w, "– %s: it has not answered yet\n", u.Name)
 		case found[i].Offer == nil:
 			fmt.Fprintf(w, "✗ %s: %s\n", u.Name, sanitized(reason(found[i].Problem)))
 		default:

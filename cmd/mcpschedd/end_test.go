@@ -250,18 +250,20 @@ func request(method, url, session, body string) (*http.Response, error) {
 	return http.DefaultClient.Do(r)
 }
 
-// An interrupted check says of no server that it cannot be used.
+// An interrupted check prints what it knows, and of no server that did not answer that it cannot be used.
 func TestCheckInterrupted(t *testing.T) {
 	homely(t)
 	file := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(file, []byte(upstreamConfig(mcptest.Options{Name: "mute", Start: "mute"})), 0o600); err != nil {
+	config := upstreamConfig(mcptest.Options{Name: "mute", Start: "mute"}) + upstreamConfig(mcptest.Options{Name: "off"}) + "enabled = false\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var stdout bytes.Buffer
-	err := execute(ctx, []string{"check", "--connect", "--config", file}, &stdout, io.Discard)
-	if !errors.Is(err, context.Canceled) || strings.Contains(stdout.String(), "mute") {
-		t.Errorf("got %v\n%s", err, &stdout)
+	var stdout, stderr bytes.Buffer
+	err := execute(ctx, []string{"check", "--connect", "--config", file}, &stdout, &stderr)
+	if _, rows, _ := strings.Cut(stdout.String(), "\n"); !errors.Is(err, context.Canceled) || stderr.Len() > 0 ||
+		rows != "– mute: it has not answered yet\n– off: enabled = false\n0 of 1 usable\n" {
+		t.Errorf("got %v\n%s%s", err, &stdout, &stderr)
 	}
 }

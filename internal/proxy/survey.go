@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -42,8 +43,9 @@ type SurveyedTool struct {
 }
 
 // Survey starts all servers concurrently and returns the offer of each. After
-// Options.StartupWait it gives up on a server that has a problem, such as one that writes anything but MCP messages.
-func (s *Server) Survey(ctx context.Context) []Surveyed {
+// Options.StartupWait it gives up on a server that has a problem, such as one that writes anything but MCP messages,
+// and calls waiting with the name of each server that it still waits for, one at a time.
+func (s *Server) Survey(ctx context.Context, waiting func(name string)) []Surveyed {
 	n := s.newSession(front.Client{})
 	defer n.End(front.ErrEnded)
 	start := time.Now()
@@ -51,12 +53,18 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 	leases := n.leases.current()
 	all := make([]Surveyed, len(leases))
 	var wg sync.WaitGroup
+	var telling sync.Mutex
 	for i, l := range leases {
 		wg.Go(func() {
 			bounded, cancel := context.WithTimeout(ctx, s.policy.Load().StartupWait)
 			defer cancel()
 			l.AwaitOffer(bounded)
 			if all[i].Upstream, all[i].Problem = l.Name(), l.Problem(); all[i].Problem == nil {
+				if !l.Listed() && !errors.Is(ctx.Err(), context.Canceled) {
+					telling.Lock()
+					waiting(l.Name())
+					telling.Unlock()
+				}
 				l.AwaitOffer(ctx)
 				all[i].Problem = l.Problem()
 			}

@@ -17,9 +17,9 @@ const (
 	// stableAfter is how long a connection that answered no client must have lasted for its end
 	// to be followed by an immediate restart.
 	stableAfter = 10 * time.Second
-	// handshakeStarts is the handshake timeout in multiples of the start timeout: a first start
+	// HandshakeStarts is the handshake timeout in multiples of the start timeout: a first start
 	// may download packages. After it the process is killed and restarted.
-	handshakeStarts = 4
+	HandshakeStarts = 4
 )
 
 // errRemoved means that the upstream was closed or removed from the configuration.
@@ -178,7 +178,7 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 // handshake performs the handshake and sets the new offer. Lists keep their last-known items
 // until they have been read.
 func (in *instance) handshake(ctx context.Context, c *conn) error {
-	ctx, cancel := context.WithTimeout(ctx, handshakeStarts*in.up.spec.StartTimeout)
+	ctx, cancel := context.WithTimeout(ctx, HandshakeStarts*in.up.spec.StartTimeout)
 	defer cancel()
 	last := in.up.LastOffer()
 	legacy := in.endsOnDiscover || last != nil && last.Legacy
