@@ -39,9 +39,9 @@ with the servers that already run. Otherwise the server is started for the call,
 nothing is recorded or learned.
 
 NAME is a server in the configuration, TOOL one of its tools under the server's own name;
-NAME__TOOL, as clients see it, also works. Each KEY=VALUE is an argument; VALUE is text,
-or JSON if the tool's schema has another type for KEY. Or pass all arguments as one JSON
-object.`,
+NAME__TOOL and mcp__mcpschedd__NAME__TOOL, as clients see it, also work, and TOOL alone if
+there is no other server. Each KEY=VALUE is an argument; VALUE is text, or JSON if the
+tool's schema has another type for KEY. Or pass all arguments as one JSON object.`,
 		Example: `  mcpschedd call files/read_text_file path=README.md
   mcpschedd call github/list_issues owner=golang repo=go perPage=3`,
 		Args:              takes(1, -1, "NAME/TOOL"),
@@ -55,18 +55,22 @@ object.`,
 
 // call calls one tool of one upstream.
 func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) error {
-	name, tool, ok := strings.Cut(words[0], "/")
-	if !ok { // the name that clients see
-		name, tool, _ = strings.Cut(words[0], "__")
-	}
-	if name == "" || tool == "" {
-		return usage("want NAME/TOOL, have %q", words[0])
-	}
 	c, err := load(f.config)
 	if err != nil {
 		return err
 	}
-	if err := disabled(c, words[0]); err != nil {
+	word := withoutEntry(c, words[0])
+	name, tool, ok := strings.Cut(word, "/")
+	if !ok { // the name that clients see
+		name, tool, ok = strings.Cut(word, "__")
+	}
+	if only := enabledNames(c); !ok && len(only) == 1 {
+		name, tool = only[0], word
+	}
+	if name == "" || tool == "" {
+		return usage("want NAME/TOOL, have %q", words[0])
+	}
+	if err := disabled(c, word); err != nil {
 		return err
 	}
 	if _, err := upstreamNamed(c, name); err != nil {

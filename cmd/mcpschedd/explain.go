@@ -35,7 +35,8 @@ FILE:LINE of the configuration. It starts nothing: annotations are those of the 
 connection.
 
 NAME is a server in the configuration, TOOL one of its tools under the server's own name;
-NAME__TOOL, as clients see it, also works, and TOOL alone if no other server has it.`,
+NAME__TOOL and mcp__mcpschedd__NAME__TOOL, as clients see it, also work, and TOOL alone if
+no other server has it.`,
 		Example: `  mcpschedd explain github/list_issues
   mcpschedd explain -v github__list_issues`,
 		Args:              takes(1, 1, "NAME/TOOL"),
@@ -62,6 +63,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	name = withoutEntry(c, name)
 	if err := disabled(c, name); err != nil {
 		return err
 	}

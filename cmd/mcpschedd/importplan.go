@@ -258,12 +258,7 @@ func (p *importPlan) added() []byte {
 
 // prefixed reports whether tools will be listed as NAME__TOOL.
 func (p *importPlan) prefixed() bool {
-	enabled := 0
-	for _, u := range p.have.Upstreams {
-		if u.Enabled {
-			enabled++
-		}
-	}
+	enabled := len(enabledNames(p.have))
 	for _, s := range p.newServers() {
 		if !s.Block.Disabled {
 			enabled++

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"mcpschedd/internal/config"
@@ -132,6 +133,32 @@ func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
 		return config.Upstream{}, noUpstream(c)
 	}
 	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), "", name, names, "there are: "+strings.Join(names, ", "))
+}
+
+// enabledNames returns the names of the enabled upstreams.
+func enabledNames(c *config.Config) (names []string) {
+	for _, u := range c.Upstreams {
+		if u.Enabled {
+			names = append(names, u.Name)
+		}
+	}
+	return names
+}
+
+// withoutEntry returns the name of a tool without what Claude Code puts before it: mcp__, and the name
+// under which it has the proxy.
+func withoutEntry(c *config.Config, name string) string {
+	has := func(upstream string) bool {
+		return slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool { return u.Name == upstream })
+	}
+	rest, ok := strings.CutPrefix(name, "mcp__")
+	if !ok || has("mcp") {
+		return name
+	}
+	if entry, tool, ok := strings.Cut(rest, "__"); ok && !has(entry) {
+		return tool
+	}
+	return rest
 }
 
 // disabled returns an error if name begins with the name of a disabled upstream.
