@@ -251,7 +251,19 @@ type callClass struct {
 	effect call.Effect
 	query  dedup.Query      // an empty scope means that only the upstream may answer
 	host   string           // host of the limits that apply
-	kind   valuemodel.Class // class of this call, arguments included; "" unless it is a tools/call
+	kind   valuemodel.Class // class of this call, arguments included, or mayWrite; "" unless it is a tools/call
+}
+
+// mayWrite is the class of a call that counts as a write not for want of a classification of its tool, but
+// because of one, such as its server's annotations.
+const mayWrite valuemodel.Class = "may_write"
+
+// classOfCall returns a call's class by the class that the tool's model gives it.
+func classOfCall(m *valuemodel.Model, class valuemodel.Class) valuemodel.Class {
+	if class == valuemodel.Indeterminate && !m.Unclassified() {
+		return mayWrite
+	}
+	return class
 }
 
 // storable reports whether the answer may be stored or shared, and may come from the store or
@@ -275,7 +287,7 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 		}
 		return out
 	case !m.UsesArguments(): // a write, whatever its arguments
-		out.effect, out.kind = m.Writes(unknownArguments), m.Class
+		out.effect, out.kind = m.Writes(unknownArguments), classOfCall(m, m.Class)
 		return out
 	}
 	raw, plain := arguments(c.params)
@@ -284,7 +296,7 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 	if index.Unambiguous() { // else servers may disagree about the arguments
 		args, names = index.Get, jsonrpc.Names(raw)
 	}
-	out.host, out.kind = m.HostOf(args), m.ClassOf(args, names)
+	out.host, out.kind = m.HostOf(args), classOfCall(m, m.ClassOf(args, names))
 	if !out.kind.Reads() {
 		cmd := &l.member.Spec.Command
 		git := classify.Process{Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env}

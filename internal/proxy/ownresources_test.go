@@ -160,3 +160,19 @@ func TestStatsSubscription(t *testing.T) {
 		}
 	})
 }
+
+// A call that counts as a write because its server says so, or because of its arguments, is not one of an
+// unclassified tool.
+func TestUnclassifiedCalls(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "one", Tools: append(tools("unknown", "run"),
+		`{"name":"put","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}}`)})
+	p := start(t, stored(t, []valuemodel.Rule{{Pattern: "one/run", Layer: valuemodel.Layer{Classify: valuemodel.Shell}}}, up))
+	c := connect(t, p, handshake)
+	c.tools()
+	for _, tool := range []string{"unknown", "run", "put"} {
+		c.call(tool, `{"command":"no-such-program"}`)
+	}
+	if got := p.Report().Totals; got.Calls != 3 || got.Reads != 0 || got.Unclassified != 1 {
+		t.Errorf("got %d unclassified of %d calls, %d reads; want 1 of 3", got.Unclassified, got.Calls, got.Reads)
+	}
+}

@@ -63,7 +63,7 @@ type Event struct {
 	Tool       string          `json:"tool,omitempty" span:"-"`        // name of the tool at its upstream; of a decision, the tool of the answer that triggered it
 	ArgsHash   string          `json:"args_hash,omitempty" span:"-"`   // keyed hash of the canonical arguments, 16 hex digits; the key is per installation
 	Arguments  json.RawMessage `json:"arguments,omitempty" span:"-"`   // canonical JSON object without secrets; empty unless arguments are recorded in full
-	Class      string          `json:"class,omitempty"`                // side effect class of this call
+	Class      string          `json:"class,omitempty"`                // side effect class of this call; indeterminate if nothing classifies its tool, else may_write if it may be a write
 	ResultHash string          `json:"result_hash,omitempty" span:"-"` // keyed like ArgsHash
 	LatencyMS  float64         `json:"latency_ms,omitempty" span:"-"`  // duration of a call from arrival to answer, of a prefetch's fetch, or of a whole plan
 	UpstreamMS float64         `json:"upstream_ms,omitempty"`          // duration of the call's own fetch; zero if there was none, it was not answered, or the client was asked meanwhile

@@ -36,7 +36,7 @@ type Figures struct {
 	Fetched       int64   `json:"fetched" jsonschema:"Calls answered by a fetch of their own." prom:"counter"`
 	Failed        int64   `json:"failed" jsonschema:"Calls that were cancelled or not answered." prom:"counter"`
 	Errors        int64   `json:"errors" jsonschema:"Calls whose result is an error." prom:"counter"`
-	Unclassified  int64   `json:"unclassified" jsonschema:"Calls of tools that are not known to be read-only, which are never cached, joined or prefetched." prom:"counter"`
+	Unclassified  int64   `json:"unclassified" jsonschema:"Calls of tools that nothing classifies, which are never cached, joined or prefetched." prom:"counter"`
 	UpstreamCalls int64   `json:"upstream_calls" jsonschema:"Requests sent to servers, prefetches included." prom:"counter"`
 	Amplification float64 `json:"upstream_amplification" jsonschema:"Requests to servers per call."`
 
