@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -172,9 +173,19 @@ func addedServer(words []string, dash int) (name string, server map[string]any, 
 	case n > 2 && len(command) == 0 && strings.Contains(words[1], "://"):
 		return "", nil, usage("unexpected argument %q", words[2])
 	case n > 1 && len(command) == 0:
-		return "", nil, hinted{commandWithoutDash(words[1]), "mcpschedd add " + words[0] + " -- " + pasted(words[1:])}
+		hint := "mcpschedd add " + words[0] + " -- " + pasted(words[1:])
+		if n == 2 && looksLikeHost(words[1]) {
+			hint = "mcpschedd add " + words[0] + " " + pasted([]string{"https://" + words[1]}) + ", or " + hint
+		}
+		return "", nil, hinted{commandWithoutDash(words[1]), hint}
 	}
 	return "", nil, usage("want a name, and a command behind -- or a URL")
+}
+
+// looksLikeHost reports whether a word may be a URL without its scheme, such as wiki.example/mcp or localhost:80.
+func looksLikeHost(word string) bool {
+	u, err := url.Parse("//" + word)
+	return err == nil && strings.ContainsAny(strings.Trim(u.Host, "."), ".:")
 }
 
 // fromHere returns a program that is named by a relative path, such as ./server, by its absolute one: in
