@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -206,6 +207,8 @@ func takes(least, most int, want string) cobra.PositionalArgs {
 		switch {
 		case len(words) < least:
 			return usage("want %s", want)
+		case slices.Contains(words, ""): // else check "$UNSET" would mean the default
+			return usage("unexpected argument %q", "")
 		case most >= 0 && len(words) > most:
 			return usage("unexpected argument %q", words[most])
 		}
