@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// become replaces this process with another program.
+// become replaces this process with another program, or returns why it cannot.
 func become(program string, args []string) error {
-	return syscall.Exec(program, append([]string{program}, args...), os.Environ())
+	return &os.PathError{Op: "exec", Path: program, Err: syscall.Exec(program, append([]string{program}, args...), os.Environ())}
 }
