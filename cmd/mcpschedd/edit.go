@@ -89,7 +89,7 @@ func edit(command string, names []string, file string, stdout, stderr io.Writer)
 		return nil
 	}
 	if _, err := config.Default().Parse(c.Path, text); err != nil {
-		return fmt.Errorf("%s: nothing was written: the file would have a mistake: %w", c.Path, err)
+		return fmt.Errorf("%s: nothing was written: the file would have a mistake: %v", c.Path, err)
 	}
 	if err := f.Writable(); err != nil {
 		return err
