@@ -73,8 +73,10 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 	if err := disabled(c, word); err != nil {
 		return err
 	}
-	if _, err := upstreamNamed(c, name); err != nil {
+	if u, err := upstreamNamed(c, name); err != nil {
 		return err
+	} else if !u.In(ownWorkplace().dir()) { // the daemon would refuse it
+		return hinted{misused{fmt.Errorf("upstream %q is only for sessions in %s", name, strings.Join(u.Folders, ", "))}, "call it from there, or change its folders"}
 	}
 	result, err := callServed(ctx, c, name, tool, words[1:])
 	if err != nil {
