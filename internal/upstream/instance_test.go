@@ -49,6 +49,43 @@ func TestRestartsBackOff(t *testing.T) {
 	})
 }
 
+// After a failed start neither lists nor reports wait for the next one. A call does.
+func TestStartAfterAFailedOne(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const slow = 10 * time.Second
+		s := &site{t: t}
+		var starts atomic.Int64
+		v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if starts.Add(1) <= 2 {
+				time.Sleep(slow)
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			s.ServeHTTP(w, r)
+		}), Spec{})
+		s.call = func(w http.ResponseWriter, _ *http.Request, id string) { replyJSON(w, result(id)) }
+		began := time.Now()
+		v.AwaitOffer(t.Context())
+		if took := time.Since(began); took != 2*slow {
+			t.Errorf("the first two starts took %v, want %v", took, 2*slow)
+		}
+		starts.Store(1)
+		time.Sleep(5 * time.Second) // the next start has begun
+		began = time.Now()
+		v.AwaitOffer(t.Context())
+		if took, err := time.Since(began), v.Problem(); took > 0 || err == nil || !strings.Contains(err.Error(), "status 503") {
+			t.Errorf("got the problem %v after %v", err, took)
+		}
+		if got := v.work(t.Context()); !strings.Contains(got, "status 503") || time.Since(began) < time.Second {
+			t.Errorf("got %s after %v", got, time.Since(began))
+		}
+		time.Sleep(time.Minute)
+		if got, err := v.work(t.Context()), v.Problem(); got != "{}" || err != nil {
+			t.Errorf("got %s, and the problem %v", got, err)
+		}
+	})
+}
+
 // A server that keeps exiting is restarted at once if it has answered a client since its last
 // start, and with backoff if it has not, even if it answers internal requests.
 func TestRestartsAtOnceWhatAnswers(t *testing.T) {
