@@ -42,8 +42,8 @@ const (
 
 // negotiate agrees on a revision and returns the server's description without its lists. If the
 // server supports both eras, the client's era is used, so that messages need no translation.
-// legacy means that the server is known to have no stateless revision, or to exit on
-// server/discover.
+// legacy means that server/discover is not sent at first: the server is thought to have no stateless
+// revision, or to exit.
 func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
 	var probe error // why server/discover failed; nil if not tried
 	if revision.Stateless(c.in.client.Version) && !legacy {
@@ -57,7 +57,7 @@ func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
 	}
 	offer, err := initialize(ctx, c)
 	if err == nil {
-		offer.Legacy = legacy || errorResponse(probe) != nil
+		offer.Legacy = errorResponse(probe) != nil
 		return offer, nil
 	}
 	if errorResponse(err) == nil || errorResponse(probe) != nil {

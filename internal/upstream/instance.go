@@ -49,7 +49,7 @@ type instance struct {
 	mu     sync.Mutex // also guards the settings in the leases
 	leases []*Lease   // copy on write
 
-	endsOnDiscover bool // the server exited on server/discover; used by run only
+	exits int // consecutive starts of a process that exited in the handshake, while that may be due to server/discover; used by run only
 }
 
 // newInstance returns an instance and starts it.
@@ -181,14 +181,19 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, HandshakeStarts*in.up.spec.StartTimeout)
 	defer cancel()
 	last := in.up.LastOffer()
-	legacy := in.endsOnDiscover || last != nil && last.Legacy
-	offer, err := negotiate(ctx, c, legacy)
+	legacy := last != nil && last.Legacy
+	offer, err := negotiate(ctx, c, legacy || in.exits%2 == 1) // perhaps it exited on server/discover
 	if err != nil {
-		if c.life.Err() != nil { // perhaps because of server/discover
-			in.endsOnDiscover = !legacy && revision.Stateless(in.client.Version) && !c.http
+		if c.life.Err() != nil && !c.http && !legacy && revision.Stateless(in.client.Version) {
+			in.exits++
 		}
 		return err
 	}
+	// What exits more often does so for another reason, and another version may have a stateless revision.
+	if !revision.Stateless(offer.Version) && (in.exits == 1 || legacy && offer.serverVersion() == last.serverVersion()) {
+		offer.Legacy = true
+	}
+	in.exits = 0
 	if known := in.offer.Load(); known != nil {
 		offer.Lists = known.Lists
 	}

@@ -61,7 +61,7 @@ type Item struct {
 // on disk and used at the next start until the server has answered.
 type Offer struct {
 	Version      string          `json:"version"`          // the negotiated revision
-	Legacy       bool            `json:"legacy,omitempty"` // the server is known to have no stateless revision, or has exited on server/discover
+	Legacy       bool            `json:"legacy,omitempty"` // this version of the server is known to have no stateless revision, or to exit on server/discover
 	Server       json.RawMessage `json:"server,omitempty"` // serverInfo; nil if not sent
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	Instructions string          `json:"instructions"`
@@ -85,6 +85,8 @@ func (o *Offer) index() {
 func (o *Offer) Has(capability string) bool {
 	return o != nil && jsonrpc.Get(o.Capabilities, capability) != nil
 }
+
+func (o *Offer) serverVersion() string { return jsonrpc.Text(o.Server, "version") }
 
 // Items returns the items of a list.
 func (o *Offer) Items(l List) []Item {

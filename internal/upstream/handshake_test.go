@@ -1,0 +1,72 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
+)
+
+// starting is a process that exits at the first message, or answers initialize if it has a version.
+type starting struct {
+	c       *conn
+	version string
+	asked   string // the method of the first request
+}
+
+func (s *starting) send(_ context.Context, out outgoing) error {
+	m, err := jsonrpc.Parse(out.line)
+	if err != nil {
+		return err
+	}
+	if m.IsNotification() {
+		out.done()
+		return nil
+	}
+	s.asked = m.Method
+	answer, err := jsonrpc.Parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"x","version":%q}}}`, out.id, s.version))
+	if s.version == "" {
+		go s.c.closed(errStopped)
+	} else {
+		go s.c.message(answer, 0)
+	}
+	return err
+}
+
+func (s *starting) close() {}
+
+// A server is thought to exit on server/discover if it does so once and then answers initialize. That and the
+// lack of a stateless revision hold for one version of it.
+func TestServerThatExitsOnDiscover(t *testing.T) {
+	type start struct {
+		version string // "" means that it exits
+		want    string // the method that it is sent
+		legacy  bool   // afterwards
+	}
+	for name, starts := range map[string][]start{
+		"it always does":   {{"", "server/discover", false}, {"1", "initialize", true}, {"1", "initialize", true}, {"2", "initialize", false}, {"", "server/discover", false}, {"2", "initialize", true}},
+		"it was not ready": {{"", "server/discover", false}, {"", "initialize", false}, {"", "server/discover", false}, {"1", "initialize", false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := New(Spec{StartTimeout: time.Minute}, Options{})
+			in := &instance{up: up, wake: make(chan struct{}, 1), client: up.spec.forServer(revision.Client{Version: revision.Latest})}
+			for i, s := range starts {
+				c := newConn(in)
+				link := &starting{c: c, version: s.version}
+				c.link = link
+				if err := in.handshake(t.Context(), c); (err == nil) != (s.version != "") {
+					t.Fatalf("start %d: got %v", i, err)
+				} else if err == nil {
+					up.remember(in.offer.Load())
+				}
+				last := up.LastOffer()
+				if legacy := last != nil && last.Legacy; link.asked != s.want || legacy != s.legacy {
+					t.Errorf("start %d: got %s, then %t; want %s, then %t", i, link.asked, legacy, s.want, s.legacy)
+				}
+			}
+		})
+	}
+}
