@@ -224,7 +224,11 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 			}
 		}
 	case method == "notifications/subscriptions/acknowledged":
-		if p != nil { // over HTTP, changes before this acknowledgement may have been missed
+		switch { // over HTTP, changes before it may have been missed
+		case p == nil:
+		case c.listening.acknowledged.Swap(true):
+			c.gap()
+		default: // the lists are being read
 			in.noteInvalidated("gap")
 		}
 	case p != nil && p.req.Notify != nil:

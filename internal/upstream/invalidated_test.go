@@ -182,6 +182,32 @@ func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 	})
 }
 
+// Over HTTP a list may change after the end of a listen request that another replaces, and before the server
+// receives that one.
+func TestListChangesWhileTheListenRequestIsReplaced(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless", Tools: []string{`{"name":"one"}`}})
+		var requests atomic.Int64
+		u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Mcp-Method") == "subscriptions/listen" && requests.Add(1) > 1 {
+				time.Sleep(2 * time.Second)
+			}
+			server.Handler().ServeHTTP(w, r)
+		}), Spec{StartTimeout: time.Minute}, Options{})
+		l := u.Attach(revision.Client{Version: "2026-07-28"}, Listener{})
+		defer l.Close()
+		time.Sleep(time.Minute)
+		l.Watch(true, "web://a")
+		time.Sleep(time.Second)
+		server.SetTools(`{"name":"two"}`)
+		server.Announce(Tools.Changed(), "")
+		time.Sleep(time.Minute)
+		if _, ok := l.Offer().Find(Tools, "two"); !ok || requests.Load() != 2 {
+			t.Errorf("after %d listen requests, got the tools %s", requests.Load(), l.Offer().Items(Tools))
+		}
+	})
+}
+
 // Changes may be missed from the end of a listen request until the next one is acknowledged.
 func TestEndedListenRequestInvalidates(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
