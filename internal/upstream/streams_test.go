@@ -190,6 +190,33 @@ func TestListenWhereThereIsNoStream(t *testing.T) {
 	}
 }
 
+// A server that does not know that its stream broke refuses another one for a while.
+func TestListenWhileTheOldStreamCounts(t *testing.T) {
+	for _, status := range []int{400, 409} {
+		bubble.Test(t, func(t *testing.T) {
+			var gets int
+			v := attach(t, &site{t: t, other: func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet {
+					return
+				}
+				switch gets++; gets {
+				case 1:
+					emit(w, ": open\n\n")
+				default:
+					w.WriteHeader(status)
+				case 10:
+					emit(w, "data: "+changed+"\n\n")
+					<-r.Context().Done()
+				}
+			}}, Spec{})
+			time.Sleep(5 * time.Minute)
+			if got := v.heard.turn(); !slices.Contains(got, "list_changed") {
+				t.Errorf("%d: got %q after %d requests", status, got, gets)
+			}
+		})
+	}
+}
+
 // A server that closes its stream at once is not asked for it in a loop, whatever wait it sets.
 // Streams that do not advance are opened ever more rarely.
 func TestListenToAServerThatClosesAtOnce(t *testing.T) {
