@@ -51,7 +51,7 @@ func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
 		quick, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
 		offer, err := discover(quick, c)
-		if err == nil || fatal(err) || ctx.Err() != nil {
+		if err == nil || endsConnection(err) || ctx.Err() != nil { // no other error shows that there is no handshake
 			return offer, err
 		}
 		probe = err
@@ -68,15 +68,6 @@ func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
 		return offer, nil // it has no handshake, and the probe timed out
 	}
 	return nil, errors.Join(err, probe)
-}
-
-// fatal reports whether an error of the probe ends the handshake: the connection has ended, the
-// server rejects the credentials, or it is stateless but shares no revision with us.
-func fatal(err error) bool {
-	if answer := errorResponse(err); answer != nil {
-		return revision.Modern(answer.Code)
-	}
-	return endsConnection(err)
 }
 
 // discover sends server/discover, the handshake of the stateless era.
