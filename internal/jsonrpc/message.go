@@ -241,10 +241,10 @@ var (
 
 const anyID = `"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+`
 
-// whole returns the end of raw, or nil if braces or brackets are missing or raw is no object: what ends raw
-// may then be a nested object.
+// whole returns the end of raw, an object, or nil if braces or brackets are missing: what ends raw may
+// then be a nested object.
 func whole(raw []byte) []byte {
-	if depth := depthAt(raw, len(raw)); depth > 0 || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+	if depthAt(raw, len(raw)) > 0 {
 		return nil
 	}
 	return last(raw)

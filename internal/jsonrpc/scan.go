@@ -33,7 +33,8 @@ func faultAt(b []byte, at int) string {
 	return fmt.Sprintf("not JSON at byte %d", at)
 }
 
-// depthAt returns the number of containers that are open at an offset; b is valid up to there.
+// depthAt returns the number of containers that are open at an offset. If b is not valid up to there, that is
+// an estimate.
 func depthAt(b []byte, at int) (depth int) {
 	for i := 0; i < at; i++ {
 		switch b[i] {
