@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,8 +136,9 @@ func initialized(ctx context.Context, c *conn) {
 
 // listenRequest manages the subscriptions/listen request to a stateless server.
 type listenRequest struct {
-	mu   sync.Mutex         // held while the request is replaced, so that the latest change wins
-	stop context.CancelFunc // cancels the current request; nil if there is none
+	mu     sync.Mutex         // held while the request is replaced, so that the latest change wins
+	params []byte             // of the current request; nil if there is none
+	stop   context.CancelFunc // cancels the current request; nil if there is none
 
 	acknowledged atomic.Bool // a request of the connection was acknowledged
 }
@@ -156,9 +158,13 @@ func (in *instance) listen(c *conn) {
 	n := &c.listening
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	params := in.listenParams()
+	if bytes.Equal(params, n.params) { // another session watches the same resources
+		return
+	}
 	old := n.stop
-	n.stop = nil
-	if params := in.listenParams(); params != nil {
+	n.params, n.stop = params, nil
+	if params != nil {
 		ctx, stop := context.WithCancel(c.life)
 		sent := make(chan struct{})
 		if c.spawn(func() { keepListening(ctx, c, params, sync.OnceFunc(func() { close(sent) })) }) {

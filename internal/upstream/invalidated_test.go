@@ -183,7 +183,7 @@ func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 }
 
 // Over HTTP a list may change after the end of a listen request that another replaces, and before the server
-// receives that one.
+// receives that one. It is replaced only if something else is watched.
 func TestListChangesWhileTheListenRequestIsReplaced(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless", Tools: []string{`{"name":"one"}`}})
@@ -193,7 +193,7 @@ func TestListChangesWhileTheListenRequestIsReplaced(t *testing.T) {
 				time.Sleep(2 * time.Second)
 			}
 			server.Handler().ServeHTTP(w, r)
-		}), Spec{StartTimeout: time.Minute}, Options{})
+		}), Spec{StartTimeout: time.Minute, Shared: true}, Options{})
 		l := u.Attach(revision.Client{Version: "2026-07-28"}, Listener{})
 		defer l.Close()
 		time.Sleep(time.Minute)
@@ -204,6 +204,12 @@ func TestListChangesWhileTheListenRequestIsReplaced(t *testing.T) {
 		time.Sleep(time.Minute)
 		if _, ok := l.Offer().Find(Tools, "two"); !ok || requests.Load() != 2 {
 			t.Errorf("after %d listen requests, got the tools %s", requests.Load(), l.Offer().Items(Tools))
+		}
+		other := u.Attach(revision.Client{Version: "2026-07-28"}, Listener{})
+		other.Watch(true, "web://a")
+		other.Close()
+		if time.Sleep(time.Minute); requests.Load() != 2 {
+			t.Errorf("another session watches the same: got %d listen requests", requests.Load())
 		}
 	})
 }
