@@ -227,7 +227,7 @@ func (in *instance) close() {
 type state struct {
 	live    *conn         // nil if there is no live connection
 	down    error         // why the server is down; nil if live or starting
-	failed  error         // why the last start failed; nil if it succeeded, or has not ended yet and is the first
+	failed  error         // why the last start failed, also during the next one; nil if it succeeded or none has ended
 	stderr  []string      // last lines of the process's stderr
 	since   time.Time     // start of this state; zero for the initial one, unless the program is missing
 	listed  bool          // the offer is a last-known one, or every list was requested
