@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// starting is a process that exits at the first message, or answers initialize if it has a version.
+// starting is a process that exits at the first message, or answers the handshake of either era if it has a version.
 type starting struct {
 	c       *conn
 	version string
@@ -29,7 +29,7 @@ func (s *starting) send(_ context.Context, out outgoing) error {
 		return nil
 	}
 	s.asked = m.Method
-	answer, err := jsonrpc.Parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"x","version":%q}}}`, out.id, s.version))
+	answer, err := jsonrpc.Parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"protocolVersion":"2025-11-25","supportedVersions":["2026-07-28"],"serverInfo":{"name":"x","version":%q}}}`, out.id, s.version))
 	if s.version == "" {
 		go s.c.closed(errStopped)
 	} else {
@@ -49,8 +49,9 @@ func TestServerThatExitsOnDiscover(t *testing.T) {
 		legacy  bool   // afterwards
 	}
 	for name, starts := range map[string][]start{
-		"it always does":   {{"", "server/discover", false}, {"1", "initialize", true}, {"1", "initialize", true}, {"2", "initialize", false}, {"", "server/discover", false}, {"2", "initialize", true}},
-		"it was not ready": {{"", "server/discover", false}, {"", "initialize", false}, {"", "server/discover", false}, {"1", "initialize", false}},
+		"it always does":     {{"", "server/discover", false}, {"1", "initialize", true}, {"1", "initialize", true}, {"2", "initialize", false}, {"", "server/discover", false}, {"2", "initialize", true}},
+		"it had an accident": {{"1", "server/discover", false}, {"", "server/discover", false}, {"1", "initialize", false}, {"1", "server/discover", false}},
+		"it was not ready":   {{"", "server/discover", false}, {"", "initialize", false}, {"", "server/discover", false}, {"1", "initialize", false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := New(Spec{StartTimeout: time.Minute}, Options{})

@@ -189,8 +189,9 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 		}
 		return err
 	}
-	// What exits more often does so for another reason, and another version may have a stateless revision.
-	if !revision.Stateless(offer.Version) && (in.exits == 1 || legacy && offer.serverVersion() == last.serverVersion()) {
+	// What exits more often, or had a stateless revision, exits for another reason. Another version may have one.
+	onDiscover := in.exits == 1 && (last == nil || !revision.Stateless(last.Version))
+	if !revision.Stateless(offer.Version) && (onDiscover || legacy && offer.serverVersion() == last.serverVersion()) {
 		offer.Legacy = true
 	}
 	in.exits = 0
