@@ -55,7 +55,7 @@ type SharedAnswer struct {
 type replicas struct {
 	Peers
 	tokens    map[call.Place]string     // place → token at its last lookup
-	changedAt map[call.Place]age.Moment // place → its last invalidation that was not a call's
+	changedAt map[call.Place]age.Moment // place → its last invalidation, or end of a write, at this replica
 }
 
 func newReplicas(p Peers) *replicas {
@@ -86,10 +86,7 @@ func (s *Store) lookUpPeers(ctx context.Context, places []call.Place) peerView {
 // bumpChangedLocked bumps the places that the lookup found changed.
 func (s *Store) bumpChangedLocked(places []call.Place, seen *peerView) {
 	for i, token := range seen.tokens {
-		p := places[i]
-		if p.Domain == "" {
-			p.Slot %= slots // as in the store of the peers, so that edges with one token are one place here
-		}
+		p := asAtPeers(places[i])
 		if token == "" {
 			seen.valid = false
 		}
@@ -100,14 +97,24 @@ func (s *Store) bumpChangedLocked(places []call.Place, seen *peerView) {
 	}
 }
 
-// allPlaces is the key in changedAt that stands for every place.
+// asAtPeers returns the place as in the store of the peers: edges with one token are one place.
+func asAtPeers(p call.Place) call.Place {
+	if p.Domain == "" {
+		p.Slot %= slots
+	}
+	return p
+}
+
+// allPlaces is the key in changedAt that stands for every place. It is that of one slot of edges too, which
+// invalidates too much.
 var allPlaces call.Place
 
-// noteChangedLocked records an invalidation that is not a call's: answers that other
-// replicas fetched before it are not used.
+// noteChangedLocked records an invalidation, or the end of a write, at this replica: answers that other
+// replicas fetched before it are not used, even if the others are not told, or a call looked up their
+// tokens earlier.
 func (s *Store) noteChangedLocked(p call.Place) {
 	if s.peers != nil {
-		s.peers.changedAt[p] = s.clock()
+		s.peers.changedAt[asAtPeers(p)] = s.clock()
 	}
 }
 
@@ -132,17 +139,17 @@ func (f *Flight) throughPeers(seen peerView, onWait func(), fetch func(context.C
 }
 
 // adopt makes the flight one of another replica's answer. It returns false if the answer is
-// too old, or from before an invalidation that only this replica has seen.
+// too old, or from before a change at this replica that the others may not have seen.
 func (f *Flight) adopt(k *SharedAnswer) bool {
 	s := f.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	if !f.query.Reuse.admits(false, true, k.Age) || k.Age > now.Since(s.peers.changedAt[allPlaces]) {
+	if !f.query.Reuse.admits(false, true, k.Age) || s.epochs.hasPending(f.query.Places) || k.Age > now.Since(s.peers.changedAt[allPlaces]) {
 		return false
 	}
 	for _, p := range f.query.Places {
-		if k.Age > now.Since(s.peers.changedAt[p]) {
+		if k.Age > now.Since(s.peers.changedAt[asAtPeers(p)]) {
 			return false
 		}
 	}

@@ -78,11 +78,13 @@ func (p *PendingWrite) endLocked() {
 	}
 	if p.isReclassified() { // the last reclassification made it pending everywhere
 		s.epochs.endWrite(&s.epochs.global)
+		s.noteChangedLocked(allPlaces)
 		s.epochs.global.settleUntil = max(s.epochs.global.settleUntil, settleUntil)
 	}
 	for _, place := range p.effect.Places {
 		m := s.epochs.ensure(place)
 		s.epochs.endWrite(m)
+		s.noteChangedLocked(place)
 		m.settleUntil = max(m.settleUntil, settleUntil)
 	}
 	s.epochs.settleUntil = max(s.epochs.settleUntil, settleUntil)
