@@ -117,8 +117,6 @@ func TestRealCallsGoFirst(t *testing.T) {
 	}
 }
 
-// TestNoOvertaking: a token that arrives belongs to the waiting call, even before the timer has
-// fired.
 // A paused call gives its slot away. It takes the next free one before calls that have not begun, and
 // goes on without if it is given up or has ended. Of several pauses the last one counts.
 func TestPause(t *testing.T) {
@@ -175,6 +173,47 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// TestPauseAndPrefetches: a prefetch does not take the slot of a paused call.
+func TestPauseAndPrefetches(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{github: {Concurrency: 1}})
+		b := make(begun, 3)
+		paused := enter(t, h, github)
+		paused.Pause()
+		b.prefetch(t, h, "prefetch", nil, 0)
+		began := time.Now()
+		paused.Resume(t.Context())
+		if waited := time.Since(began); waited > 0 || len(b) > 0 {
+			t.Errorf("the call waited %v to go on, and %d prefetches have begun, want none", waited, len(b))
+		}
+		paused.Leave(good)
+		synctest.Wait()
+		if len(b) != 1 {
+			t.Error("the prefetch has not begun after the call")
+		}
+	})
+}
+
+// TestHarmAfterPause: a resumed call that waits while an earlier prefetch holds a slot is harmed by it.
+func TestHarmAfterPause(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{github: {Concurrency: 2}})
+		b := make(begun, 3)
+		b.prefetch(t, h, "prefetch", nil, 2*time.Second)
+		paused := enter(t, h, github)
+		paused.Pause()
+		b.real(t, h, "real", 3*time.Second)
+		paused.Resume(t.Context())
+		if total, _ := h.ReadHarm(github); total != 2*time.Second {
+			t.Errorf("got harm of %v, want 2 s", total)
+		}
+		paused.Leave(good)
+		time.Sleep(3 * time.Second)
+	})
+}
+
+// TestNoOvertaking: a token that arrives belongs to the waiting call, even before the timer has
+// fired.
 func TestNoOvertaking(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 1}})

@@ -23,6 +23,7 @@ type ledger struct {
 
 	mu         sync.Mutex
 	inFlight   int
+	paused     int
 	real       []span // calls that are not prefetches, or were promoted
 	prefetches []time.Duration
 }
@@ -61,12 +62,14 @@ func (l *ledger) workLocked() {
 func (l *ledger) pauses(slot *limit.Slot, pause time.Duration) {
 	l.mu.Lock()
 	l.inFlight--
+	l.paused++
 	l.mu.Unlock()
 	slot.Pause()
 	time.Sleep(pause)
 	slot.Resume(l.t.Context())
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.paused--
 	l.workLocked()
 }
 
@@ -160,9 +163,9 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 }
 
 // stuck returns a message if a call or prefetch waits although its limits would let it start.
-func stuck(s limit.HostStats, r limit.Rule) string {
+func stuck(s limit.HostStats, paused int, r limit.Rule) string {
 	slots, tokens := r.Concurrency == 0 || s.InFlight < r.Concurrency, s.Tokens == nil || *s.Tokens > 1.0001
-	half := r.Concurrency == 0 && s.Prefetches < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-1) >= 0.5*float64(r.Concurrency)
+	half := r.Concurrency == 0 && s.Prefetches < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-paused-1) >= 0.5*float64(r.Concurrency)
 	full := s.Tokens == nil || *s.Tokens > 1.0001+0.5*float64(r.Burst)
 	switch {
 	case s.Waiting > 0 && slots && tokens:
@@ -202,7 +205,7 @@ func TestRandomLoad(t *testing.T) {
 					pause := pauses[int(l.now()/(20*time.Second))%len(pauses)]
 					time.Sleep(1 + time.Duration(rnd.Int64N(int64(pause))))
 					synctest.Wait()
-					if what := stuck(h.Stats()[0], rule); what != "" {
+					if what := stuck(h.Stats()[0], l.paused, rule); what != "" {
 						t.Fatalf("%v: %s: %+v", l.now(), what, h.Stats()[0])
 					}
 				}

@@ -150,7 +150,7 @@ func (w *waiter) dequeue() {
 
 // end ends the wait with a result.
 func (w *waiter) end(slot *Slot, err error) {
-	if w.queue == &w.host.calls && w.harm {
+	if w.queue != &w.host.prefetches && w.harm {
 		w.host.harm += time.Since(w.since)
 	}
 	w.dequeue()
