@@ -119,7 +119,7 @@ type Refusal string
 const (
 	whyClosed       Refusal = "closed"        // the store, or the context, has ended
 	whyVolatile     Refusal = "volatile"      // what it reads changes at any time
-	whyMaxAge       Refusal = "max_age"       // its answer could serve no call, however young
+	whyMaxAge       Refusal = "max_age"       // its answer could serve no call, however young, or nothing is stored
 	whyFile         Refusal = "file"          // its file has just changed, or cannot be read
 	whyPendingWrite Refusal = "pending_write" // a write to what it reads is under way
 	whySettling     Refusal = "settling"      // a remote write to what it reads has just ended
@@ -144,7 +144,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) Refusal
 		return whyClosed
 	case q.Reuse.Volatile:
 		return whyVolatile
-	case !q.Reuse.admits(true, false, 0):
+	case s.options.MaxBytes == 0, !q.Reuse.admits(true, false, 0):
 		return whyMaxAge
 	case file != nil && !file.stable:
 		return whyFile

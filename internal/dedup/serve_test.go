@@ -114,6 +114,7 @@ func TestPrefetchRefused(t *testing.T) {
 		{"nothing known", never, nil, ""},
 		{"volatile", volatile, nil, "volatile"},
 		{"of no use", dedup.Reuse{}, nil, "max_age"},
+		{"nothing is stored", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Configure(dedup.Options{}) }, "max_age"},
 		{"closed", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Close() }, "closed"},
 		{"stored", fresh, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "stored"},
 		{"prefetched", never, func(t *testing.T, src *source, q dedup.Query) { src.prefetch(t, q) }, "stored"},
