@@ -21,7 +21,7 @@ type Flight struct {
 	query Query      // of the call that began it
 	file  fileState  // before the request was sent
 	epoch uint64     // counter when it began
-	began age.Moment // on the store's clock
+	began age.Moment // on the store's clock; if another replica fetched the answer, when it began
 
 	prefetch *Prefetch // nil if a call began it
 	cancel   context.CancelCauseFunc

@@ -8,10 +8,10 @@ import (
 )
 
 // Do answers q from the store, by a flight in progress, or by a new one, for which it calls
-// fetch before it returns. fetch must ensure that [Flight.Finish] is called once, on any
-// goroutine; its context ends when no call is waiting any more. If ctx ends first, only
-// this waiter is completed, with the cause. unsent reports that q joined a prefetch that
-// has not been sent yet.
+// fetch before it returns, unless another replica has shared the answer. fetch must ensure that
+// [Flight.Finish] is called once, on any goroutine; its context ends when no call is waiting any
+// more. If ctx ends first, only this waiter is completed, with the cause. unsent reports that q
+// joined a prefetch that has not been sent yet.
 func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx context.Context, f *Flight)) (unsent bool) {
 	file := q.fileState()                // before the request is sent, and before the store is read
 	seen := s.lookUpPeers(ctx, q.Places) // likewise
