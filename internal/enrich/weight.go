@@ -52,10 +52,9 @@ const (
 	maxTokens     = 1e9 // bounds the sum of any number of calls
 )
 
-// tokens returns the expected size of the call and its result; none for a result that costs the model's
-// context nothing. It uses the 90th percentile, as
-// large results overrun a budget, not typical ones; for a call that reads a file, the
-// file's size. A result is assumed to have at most the model's MaxKB.
+// tokens returns the expected size of the call and its result; 0 if the value class says that the result
+// costs no context. It uses the 90th percentile, as large results overrun a budget, not typical ones; for a
+// call that reads a file, the file's size. A result is assumed to have at most the model's MaxKB.
 func (c *Candidate) tokens(o *Options) int {
 	if c.Model.ValueClass == valuemodel.AuditOnly {
 		return 0
