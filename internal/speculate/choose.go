@@ -76,7 +76,7 @@ type Situation struct {
 	Host     string        // default host of the upstream's calls
 	Spent    float64       // US dollars that the session's prefetches have cost
 	Keywords []string      // of what the model is working on
-	Think    time.Duration // usual time between calls where it is not known; default 3 s
+	Think    time.Duration // assumed time between calls where it is not known; default 3 s
 }
 
 // DefaultThink is the assumed time between calls if it is not known.
