@@ -325,7 +325,7 @@ func TestUndoOfOneClient(t *testing.T) {
 	apply := func(client, text string) {
 		was := content(t, ours)
 		all := []clients.Change{
-			{Path: filepath.Join(home, "env", filepath.Base(client)), Text: []byte("A=b\n")},
+			{Path: filepath.Join(home, "env", filepath.Base(client)+".env"), Text: []byte("A=b\n")},
 			{Path: ours, Was: []byte(was), Text: []byte(was + text)},
 		}
 		now = now.Add(time.Second)
@@ -342,15 +342,65 @@ func TestUndoOfOneClient(t *testing.T) {
 	if content(t, first) != `{"mcpServers":{"s":{"command":"x"}}}` || !strings.Contains(content(t, second), "mcpschedd") {
 		t.Errorf("got %s and %s", content(t, first), content(t, second))
 	}
-	if got := content(t, ours); got != "a = 0\nb = 1\nc = 2\n" || content(t, filepath.Join(home, "env", "first.json")) != "A=b\n" {
+	if got := content(t, ours); got != "a = 0\nb = 1\nc = 2\n" || content(t, filepath.Join(home, "env", "first.json.env")) != "A=b\n" {
 		t.Errorf("got %q, want the changes and variables of the other import kept", got)
 	}
 	undo(t, dir)
 	if got := content(t, ours); got != "a = 0\nb = 1\n" {
 		t.Errorf("got %q", got)
 	}
-	if _, err := os.Stat(filepath.Join(home, "env", "second.json")); err == nil {
+	if _, err := os.Stat(filepath.Join(home, "env", "second.json.env")); err == nil {
 		t.Error("the variables of the second import were not removed")
+	}
+}
+
+// TestUndoOfChangedFilesOfOurs: undo leaves a file of ours that has changed since. The others are
+// restored, but the files of variables stay with the configuration that names them.
+func TestUndoOfChangedFilesOfOurs(t *testing.T) {
+	for changed, want := range map[string]string{
+		"env/b.env": "env/b.env", "ours.toml": "env/a.env env/b.env ours.toml", "settings.json": "",
+	} {
+		t.Run(changed, func(t *testing.T) {
+			home := t.TempDir()
+			dir, err := state.Open(filepath.Join(home, "state"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, settings := filepath.Join(home, "mcp.json"), filepath.Join(home, "settings.json")
+			for path, text := range map[string]string{client: `{"mcpServers":{"s":{"command":"x"}}}`, settings: "{}"} {
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var all []clients.Change
+			for _, name := range []string{"env/a.env", "env/b.env", "ours.toml"} {
+				all = append(all, clients.Change{Path: filepath.Join(home, name), Text: []byte("a = 1\n")})
+			}
+			all = append(all, changes(t, home, client)...)
+			all = append(all, clients.Change{Path: settings, Was: []byte("{}"), Text: []byte("{ }"), Hooks: true})
+			if _, err := clients.Apply(dir, []string{client}, all, noon); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(filepath.Join(home, changed)); err != nil {
+				t.Fatal(err)
+			}
+			if changed != "settings.json" {
+				if err := os.WriteFile(filepath.Join(home, changed), []byte("a = 2\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			undo(t, dir)
+			var left []string
+			for _, c := range all {
+				name, _ := filepath.Rel(home, c.Path)
+				if _, err := os.Stat(c.Path); err == nil && c.Path != client && c.Path != settings {
+					left = append(left, filepath.ToSlash(name))
+				}
+			}
+			if got := strings.Join(left, " "); got != want {
+				t.Errorf("left: %q, want %q", got, want)
+			}
+		})
 	}
 }
 

@@ -192,14 +192,14 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 	var left []*Change
 	remains := func(c *Change) bool { return c.Client && !only(c.Path) }
 	last := slices.ContainsFunc(r.Sources, only) && !slices.ContainsFunc(r.Files, remains)
-	changed := false // one of our files has changed since: the files that it names stay with it
+	changed := false // the configuration has changed since: the files of variables that it names stay with it
 	for _, c := range slices.Backward(r.Files) {
-		isOurs := !c.Client && !c.isSettings()
+		isVariables := filepath.Ext(c.Path) == ".env"
 		switch {
 		case remains(c), !c.Client && (!last || len(failed) > 0):
 			left = append(left, c)
 			continue
-		case isOurs && changed:
+		case isVariables && changed:
 			continue
 		}
 		what, err := c.restore(r.folder)
@@ -210,7 +210,7 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 		if what != "" {
 			all = append(all, c.Path+": "+what)
 		}
-		changed = changed || what == leftAlone
+		changed = changed || what == leftAlone && !isVariables && !c.isSettings()
 	}
 	slices.Reverse(left)
 	if r.Files = left; len(left) == 0 {
