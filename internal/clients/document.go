@@ -326,6 +326,9 @@ func (d *document) swap(table []string, take func(name string) bool, put []Pair)
 		all = slices.Insert(all, at+i, hujson.ObjectMember{Name: name, Value: value})
 	}
 	if n := len(all); n > 0 && !comma {
+		if extra := all[n-1].Value.AfterExtra; !extra.IsStandard() { // a comment before the comma
+			object.AfterExtra = slices.Concat(extra, object.AfterExtra)
+		}
 		all[n-1].Value.AfterExtra = nil
 	}
 	object.Members = all

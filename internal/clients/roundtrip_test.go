@@ -43,6 +43,7 @@ func oddFiles() map[string]string {
 		"stays first.json":                `{"keep":1,"mcpServers":{"web":{"url":"https://h.example/mcp"},` + one + `}}`,
 		"stays last.json":                 "{\"keep\":1,\"mcpServers\":{\n  " + one + ",\n  \"t\":{\"command\":\"y\"}, // t\n  \"web\":{\"url\":\"https://h.example/mcp\"} // web\n}}",
 		"stays between.json":              "{\"keep\":1,\"mcpServers\":{\n  " + one + ",\n  \"web\":{\"url\":\"https://h.example/mcp\"},\n  \"t\":{\"command\":\"y\"},\n}}",
+		"stays before a comma.json":       "{\"mcpServers\":{\n  " + one + ",\n  \"web\":{\"url\":\"https://h.example/mcp\"} // keep\n\n  , \"t\":{\"command\":\"y\"}\n}}",
 		"broken beside.json":              `{"keep":1,"mcpServers":{"b":{"command":1},` + one + `,"c":"text"}}`,
 		"ours already.json":               `{"keep":1,"mcpServers":{"mcpschedd":{"command":"/bin/mcpschedd","args":["serve"]},` + one + `}}`,
 		"ours is another.json":            `{"keep":1,"mcpServers":{"mcpschedd":{"command":"theirs"},` + one + `}}`,
