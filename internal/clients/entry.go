@@ -85,7 +85,12 @@ func (e *entry) field(key string, value any) {
 			block.Headers = append(block.Headers, Pair{"Authorization", "Bearer " + e.t.use(name, "")})
 		}
 	case "env_vars": // of Codex: names of variables to pass on, if they are set; ours would pass on an unset one as ""
-		for _, name := range stringsAt(value) {
+		list, _ := value.([]any)
+		for _, one := range list {
+			name, ok := one.(string)
+			if !ok { // {name = NAME, source = WHERE}
+				name, _ = at(one, "name").(string)
+			}
 			if _, isSet := os.LookupEnv(name); isSet && validVariable(name) && !slices.ContainsFunc(block.Env, func(p Pair) bool { return p.Name == name }) {
 				block.Env = append(block.Env, Pair{name, e.t.use(name, ":-")})
 			}
@@ -112,7 +117,7 @@ func (e *entry) field(key string, value any) {
 		e.timeout(value, time.Millisecond)
 	case "tool_timeout_sec":
 		e.timeout(value, time.Second)
-	case "oauth", "auth", "headersHelper", "oauth_resource", "scopes":
+	case "oauth", "auth", "authProviderType", "headersHelper", "oauth_resource", "scopes":
 		if value != false {
 			e.server.Stays = "the client signs in to it, which mcpschedd does not support"
 		}

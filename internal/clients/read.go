@@ -181,7 +181,7 @@ func (r *Reader) other(path string) *document {
 }
 
 // projectFile matches the files of projects; group 1 is the project's folder.
-var projectFile = regexp.MustCompile(`^(.*)[/\\](?:\.mcp\.json|\.(?:cursor|vscode|windsurf|gemini|roo|zed|codex)[/\\][^/\\]*)$`)
+var projectFile = regexp.MustCompile(`^(.*)[/\\](?:\.mcp\.json|opencode\.jsonc?|\.(?:cursor|vscode|windsurf|gemini|roo|zed|codex|qwen|amazonq|kiro[/\\]settings)[/\\][^/\\]*)$`)
 
 // project returns the folder of the project that a file belongs to, to which its
 // relative paths refer; "" for a file of the user, or if unknown.

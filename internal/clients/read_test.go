@@ -39,7 +39,7 @@ func TestTOML(t *testing.T) {
 		{"over SSE", `{"type": "sse", "url": "http://localhost:1/sse"}`, `url = "http://localhost:1/sse"|transport = "sse"`, ""},
 		{"switched off", `{"command": "x", "disabled": true}`, `command = "x"|enabled = false`, ""},
 		{"some tools", `{"command": "x", "includeTools": ["a"], "excludeTools": ["b*"]}`, `command = "x"|tools.allow = ["a"]|tools.deny = ["b\\*"]`, ""},
-		{"a time-out", `{"command": "x", "timeout": 90500}`, `command = "x"|timeout = "1m30.5s"`, ""},
+		{"a time-out in a unit of its own", `{"command": "x", "timeout": 60}`, `command = "x"`, ""},
 
 		{"every literal value", `{"command": "x", "env": {"PORT": 80, "DEBUG": true, "A": "", "Q": "a \"b\" "}}`, `command = "x"|env_file = "env/s.env"`, `A=""|DEBUG="true"|PORT="80"|Q="a "b" "`},
 		{"of many lines", `{"command": "x", "env": {"KEY": "-----BEGIN\nabc\n-----END\n"}}`, `command = "x"|env_file = "env/s.env"`, "KEY=\"-----BEGIN|abc|-----END|\""},
@@ -108,9 +108,12 @@ func wantServer(t *testing.T, s clients.Server, want, variables string) {
 func TestClients(t *testing.T) {
 	tests := []struct{ name, path, key, in, want, variables string }{
 		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m"`, `U_PART="a"`},
+		{"Claude Code's time-out", "/home/ann/.claude.json", "mcpServers", `{"command": "x", "timeout": 90500}`, `command = "x"|timeout = "1m30.5s"`, ""},
+		{"Cursor's variables", "/home/ann/.cursor/mcp.json", "mcpServers", `{"command": "x", "args": ["${userHome}${/}a${pathSeparator}b"]}`, `command = "x"|args = ["${HOME}/a/b"]`, ""},
 		{"VS Code", "/home/ann/.config/Code/User/mcp.json", "servers", `{"type": "stdio", "command": "x", "env": {"A": "${input:url}", "B": "${input:id}"}}`, `command = "x"|env.B = "${ID}"|env_file = "env/s.env"`, `A="http://localhost"|# ID=  (VS Code fills in input:id)`},
 		{"Windsurf", "/home/ann/.codeium/windsurf/mcp_config.json", "mcpServers", `{"serverUrl": "http://localhost/", "headers": {"K": "${env:K}"}, "disabledTools": ["rm"]}`, `url = "http://localhost/"|headers.K = "${K}"|tools.deny = ["rm"]`, ""},
 		{"OpenCode", "/home/ann/.config/opencode/opencode.json", "mcp", `{"type": "local", "command": ["npx", "-y", "x"], "environment": {"A": "{env:B}", "C": "d"}, "enabled": false, "timeout": 5000}`, `command = "npx"|args = ["-y", "x"]|env.A = "${B}"|env_file = "env/s.env"|enabled = false`, `C="d"`},
+		{"OpenCode's of a project", "/p/opencode.jsonc", "mcp", `{"command": ["x"]}`, `command = "x"|folders = ["/p"]`, ""},
 		{"a project's", "/p/.vscode/mcp.json", "servers", `{"command": "./x", "args": ["${workspaceFolder}/a"], "envFile": "${workspaceFolder}/.env"}`, `command = "/p/x"|args = ["/p/a"]|env_file = "/p/.env"|folders = ["/p"]`, ""},
 	}
 	for _, tt := range tests {
@@ -124,17 +127,18 @@ func TestClients(t *testing.T) {
 func TestCodex(t *testing.T) {
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	t.Setenv("B", "set") // and C is not
-	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\nenv_vars = [\"A\", \"B\", \"C\"]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
+	t.Setenv("D", "set")
+	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\nenv_vars = [\"A\", \"B\", \"C\", {name = \"D\", source = \"local\"}, {source = \"local\"}]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantServer(t, r.Servers()[0], `command = "x"|args = ["a"]|env.B = "${B:-}"|env_file = "env/s.env"|timeout = "1m30s"|tools.deny = ["rm"]`, `A="b"`)
+	wantServer(t, r.Servers()[0], `command = "x"|args = ["a"]|env.B = "${B:-}"|env.D = "${D:-}"|env_file = "env/s.env"|timeout = "1m30s"|tools.deny = ["rm"]`, `A="b"`)
 	wantServer(t, r.Servers()[1], `url = "https://h.example/mcp"|headers.Authorization = "Bearer ${T}"`, "")
 	pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `env_vars = ["B", "T"]`; !strings.Contains(string(pointed[0].Text), want) { // the variables that the servers need of it
+	if want := `env_vars = ["B", "D", "T"]`; !strings.Contains(string(pointed[0].Text), want) { // the variables that the servers need of it
 		t.Errorf("got %s\nwant it to have %s", pointed[0].Text, want)
 	}
 }
@@ -143,6 +147,7 @@ func TestCodex(t *testing.T) {
 func TestStays(t *testing.T) {
 	for _, in := range []string{
 		`{"url": "https://h.example/mcp"}`, `{"url": "https://h.example/mcp", "headers": {"A": "b"}, "oauth": {"clientId": "x"}}`,
+		`{"url": "https://h.example/mcp", "headers": {"A": "b"}, "authProviderType": "google_credentials"}`,
 		`{"command": "x", "env": {"A": "b"}, "envFile": "/none"}`, `{"command": "x", "env": {"A": "\n'\n\""}}`,
 	} {
 		if s, _ := entry(t, "/f.json", "mcpServers", in); s.Stays == "" {

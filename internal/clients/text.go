@@ -94,6 +94,11 @@ func (t *translator) variable(written string, relative bool) string {
 		return t.use(rest, "")
 	case kind == "userHome" && !named:
 		return t.use(t.home(), "")
+	case inner == "/" || inner == "pathSeparator":
+		if t.os == "windows" {
+			return `\`
+		}
+		return "/"
 	case folder && t.base != "":
 		return t.base
 	case folder && relative:
