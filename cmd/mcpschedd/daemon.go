@@ -69,6 +69,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: o.Common,
 		proxies: make(map[string]*servedProxy), idle: base.config.Daemon.Idle,
+		read: make(chan chan<- struct{}), watched: make(chan struct{}),
 	}
 	d.hooks = hook.New(hook.Effects{
 		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },
@@ -86,7 +87,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 		time.AfterFunc(d.idle, func() { d.endUnused(nil) })
 	}
 	var background sync.WaitGroup
-	background.Go(func() { base.watch(ctx, d.applyConfig) })
+	background.Go(func() { d.watch(ctx) })
 	background.Go(func() { keepBallast(ctx) })
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
@@ -110,6 +111,9 @@ type daemonProcess struct {
 	idle   time.Duration // time without clients after which the process ends; 0 means never
 	end    context.CancelFunc
 
+	read    chan chan<- struct{} // see [config.Watch]
+	watched chan struct{}        // closed when the configuration is no longer watched
+
 	mu      sync.Mutex
 	closed  bool                    // no proxy may be created any more
 	proxies map[string]*servedProxy // workplace key → proxy
@@ -123,8 +127,29 @@ func (d *daemonProcess) names(folder string) []string {
 	return d.base.config.Variables(folder)
 }
 
-// has reports whether the configuration has a server for sessions in a folder.
+// watch applies changes of the configuration until ctx ends.
+func (d *daemonProcess) watch(ctx context.Context) {
+	defer close(d.watched)
+	d.base.watch(ctx, d.read, d.applyConfig)
+}
+
+// has reports whether the configuration has a server for sessions in a folder. One that it lacks may have
+// been added just now, so the file is read again.
 func (d *daemonProcess) has(name, folder string) bool {
+	if d.configured(name, folder) {
+		return true
+	}
+	done := make(chan struct{})
+	select {
+	case d.read <- done:
+		<-done
+	case <-d.watched:
+	}
+	return d.configured(name, folder)
+}
+
+// configured is has for the configuration in force.
+func (d *daemonProcess) configured(name, folder string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.ContainsFunc(d.base.config.Upstreams, func(u config.Upstream) bool {

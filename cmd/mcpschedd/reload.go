@@ -11,12 +11,13 @@ import (
 
 // watch calls applyConfig with each new content of the configuration file, or its error, until ctx
 // ends. Keys that need a restart keep the values of the start, and are logged while the file has others.
-func (s *servedProxy) watch(ctx context.Context, applyConfig func(*config.Config, error)) {
+// For read see [config.Watch].
+func (s *servedProxy) watch(ctx context.Context, read <-chan chan<- struct{}, applyConfig func(*config.Config, error)) {
 	if s.config.Path == "" {
 		return
 	}
 	start, now := s.config, s.config
-	err := config.Watch(ctx, now, func(next *config.Config, err error) {
+	err := config.Watch(ctx, now, read, func(next *config.Config, err error) {
 		if err == nil && next.Log != now.Log {
 			if next.Log.File != now.Log.File {
 				s.log.Info("log moved", "path", cmp.Or(next.Log.File, "stderr and the state directory"))

@@ -55,7 +55,7 @@ func TestReloadOfTheLog(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	s := &servedProxy{config: c, dir: openState(t), log: log, output: output, srv: srv}
-	watching.Go(func() { s.watch(ctx, s.applyConfig) })
+	watching.Go(func() { s.watch(ctx, nil, s.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
 	wantOnStderr := func(want string) {
@@ -117,7 +117,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &servedProxy{config: c, dir: openState(t), log: logger, output: output, srv: srv}
-	watching.Go(func() { p.watch(ctx, p.applyConfig) })
+	watching.Go(func() { p.watch(ctx, nil, p.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
 	next := func() string {
@@ -181,13 +181,41 @@ func TestReloadWithoutWorkplaces(t *testing.T) {
 	}
 }
 
+// A client may have for its only server one that has just been added to the file.
+func TestReloadForAnAddedServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.toml")
+	d := newDaemonProcess(t)
+	d.base.config.Path = file
+	var watching sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	watching.Go(func() { d.watch(ctx) })
+	defer watching.Wait()
+	defer cancel()
+	for _, name := range []string{"a", "b"} {
+		if err := os.WriteFile(file, []byte("[upstreams."+name+"]\ncommand = \"no-such-command\"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !d.has(name, "/") {
+			t.Errorf("the daemon does not have %s, which the file has", name)
+		}
+	}
+	if d.has("a", "/") {
+		t.Error("the daemon has a server that the file no longer has")
+	}
+	cancel()
+	watching.Wait()
+	if d.has("c", "/") {
+		t.Error("the daemon has a server that the file never had")
+	}
+}
+
 // newDaemonProcess returns a daemon that serves no workplace yet.
 func newDaemonProcess(t *testing.T) *daemonProcess {
 	t.Helper()
 	quiet, dir := slog.New(slog.DiscardHandler), openState(t)
 	base := &servedProxy{config: config.Default(), dir: dir, log: quiet}
 	common := proxy.NewCommon(options(base.config, dir, quiet))
-	d := &daemonProcess{base: base, common: common, hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy)}
+	d := &daemonProcess{base: base, common: common, hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy), read: make(chan chan<- struct{}), watched: make(chan struct{})}
 	t.Cleanup(func() {
 		d.close()
 		common.Close()

@@ -37,7 +37,7 @@ func Schema() []string {
 // Follow is Watch with the test's own events and watches.
 func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, rewatch func() error, changed func(*Config, error)) error {
 	r := &reloader{path: c.Path, last: c.Digest, changed: changed, rewatch: rewatch}
-	return r.run(ctx, events, errs)
+	return r.run(ctx, events, errs, nil)
 }
 
 // Expand exports expand for tests.

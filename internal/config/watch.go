@@ -27,14 +27,16 @@ const (
 //
 // Watch first compares the file with c.Digest, so it also reports a change made since c was loaded.
 // The file c.Path need not exist yet.
-func Watch(ctx context.Context, c *Config, changed func(*Config, error)) error {
+//
+// Watch also reads the file at once for each channel received from read, and then closes that. read may be nil.
+func Watch(ctx context.Context, c *Config, read <-chan chan<- struct{}, changed func(*Config, error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer w.Close()
 	r := &reloader{path: c.Path, last: c.Digest, changed: changed, rewatch: func() error { return watchDirs(w, c.Path) }}
-	return r.run(ctx, w.Events, w.Errors)
+	return r.run(ctx, w.Events, w.Errors, read)
 }
 
 // reloader loads the configuration again after file system events.
@@ -47,7 +49,7 @@ type reloader struct {
 
 // run reads the file after every burst of events in the watched directories. It does not check
 // which events concern the file, because unchanged content is not reported.
-func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error) error {
+func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, read <-chan chan<- struct{}) error {
 	if err := r.rewatch(); err != nil {
 		return err
 	}
@@ -62,6 +64,13 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 		case <-due.C:
 			latest = time.Time{}
 			if err := r.reload(); err != nil {
+				return err
+			}
+			continue
+		case done := <-read:
+			err := r.reload()
+			close(done)
+			if err != nil {
 				return err
 			}
 			continue

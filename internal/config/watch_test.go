@@ -31,7 +31,7 @@ func watch(t *testing.T, c *config.Config) <-chan report {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		done <- config.Watch(ctx, c, func(c *config.Config, err error) {
+		done <- config.Watch(ctx, c, nil, func(c *config.Config, err error) {
 			if err != nil {
 				calls <- report{err: err}
 				return
