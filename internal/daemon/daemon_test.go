@@ -445,6 +445,14 @@ func TestParseArgs(t *testing.T) {
 	}
 }
 
+// TestDaemonEnv: a daemon gets the variables that it needs itself, and no secret of a server.
+func TestDaemonEnv(t *testing.T) {
+	want := []string{"HOME=/h", "LC_ALL=C", "GOGC=50", "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost", "VALKEY_PASSWORD=p", "REDIS_URL=redis://localhost"}
+	if got := daemon.DaemonEnv(append([]string{"GITHUB_TOKEN=t", "MY_VALKEY_PASSWORD=p"}, want...)); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Without a working daemon, Connect returns ErrNoDaemon and has read nothing.
 func TestNoDaemon(t *testing.T) {
 	for _, test := range []struct {

@@ -11,6 +11,9 @@ import (
 
 func init() { HookTimeout, hookDeadline = time.Hour, time.Hour }
 
+// DaemonEnv calls daemonEnv.
+func DaemonEnv(environ []string) []string { return daemonEnv(environ) }
+
 // SendStream calls sendStream.
 func SendStream(c net.Conn) (in io.ReadCloser, out io.WriteCloser, err error) {
 	s, err := sendStream(c.(conn))
