@@ -120,7 +120,7 @@ func (r *relay) dial(ctx context.Context) (*link, error) {
 	h := Hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: r.o.Only, Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Parent: os.Getppid()}
 	r.mu.Lock()
 	r.abandonLocked(maxTries, errEnded)
-	for k := range r.conversation.open() {
+	for k := range r.conversation.awaited() {
 		if k.setup == "" {
 			h.Repeated = append(h.Repeated, string(k.ID))
 		}
@@ -245,7 +245,7 @@ func (r *relay) lostDaemon(wait time.Duration) (retry bool) {
 	return true
 }
 
-// fail answers all open requests with an error, as no daemon is available.
+// fail answers all awaited requests with an error, as no daemon is available.
 func (r *relay) fail(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -255,10 +255,10 @@ func (r *relay) fail(why error) {
 	r.changed.Broadcast()
 }
 
-// abandonLocked answers the open requests that at least so many daemons have received with an
+// abandonLocked answers the awaited requests that at least so many daemons have received with an
 // error.
 func (r *relay) abandonLocked(tries int, why error) {
-	for k := range r.conversation.open() {
+	for k := range r.conversation.awaited() {
 		if k.tries >= tries {
 			_ = r.client.Send(errorResponse(&k.Message, outcomeUnknown, why)) // fails if the client has gone away
 			r.conversation.end(k)
@@ -327,12 +327,12 @@ func (r *relay) send(line []byte) *jsonrpc.Writer {
 // A daemon that hangs is detected within 2*(pingEvery+pingTimeout), 10 s, after a request. One ping
 // without an answer is not enough: this process may have been stopped, or the computer asleep.
 const (
-	pingEvery   = 2 * time.Second // while a request is open
+	pingEvery   = 2 * time.Second // while a request is awaited
 	pingTimeout = 3 * time.Second
 	maxSilent   = 2 // pings without an answer, in a row, after which the daemon hangs
 )
 
-// watch pings the daemon while a request is open. If the daemon hangs, it answers the open requests
+// watch pings the daemon while a request is awaited. If the daemon hangs, it answers these requests
 // with an error and closes the link, which discards unread messages.
 func (r *relay) watch(l *link) {
 	for silent := 0; silent < maxSilent; {

@@ -109,20 +109,24 @@ func (c *conversation) received(m *jsonrpc.Message) (second bool) {
 	return second
 }
 
-// open returns the requests without an answer.
-func (c *conversation) open() iter.Seq[*kept] {
+// awaited returns the open requests that the client expects to be answered soon: not subscriptions, which
+// stay open for the whole session, and which every daemon gets.
+func (c *conversation) awaited() iter.Seq[*kept] {
 	return func(yield func(*kept) bool) {
 		for _, k := range slices.Clone(*c) {
-			if k.open && !yield(k) {
+			if k.open && k.Method != "subscriptions/listen" && !yield(k) {
 				return
 			}
 		}
 	}
 }
 
-// idle reports whether no request is open.
+// idle reports whether the client awaits nothing.
 func (c *conversation) idle() bool {
-	return !slices.ContainsFunc(*c, func(k *kept) bool { return k.open })
+	for range c.awaited() {
+		return false
+	}
+	return true
 }
 
 // replay returns the lines for another daemon.

@@ -63,7 +63,7 @@ type Options struct {
 	Place     Place
 	Start     []string      // command line that starts a daemon; empty if none is to be started
 	Log       *slog.Logger  // required; for messages to the user
-	PingEvery time.Duration // interval of pings while a request is open; zero means 2 s
+	PingEvery time.Duration // interval of pings while a request is awaited; zero means 2 s
 }
 
 // WantTime describes what a flag with a duration accepts.

@@ -274,6 +274,27 @@ func TestAgain(t *testing.T) {
 	c.expects(`{"jsonrpc":"2.0","id":10,"result":{}}`)
 }
 
+// A subscription stays open for the whole session: every daemon gets it, and while nothing else is open no
+// daemon is pinged.
+func TestAgainWithASubscription(t *testing.T) {
+	const listens, ping = `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{}}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	if !daemon.Idle(listens) || daemon.Idle(listens, ping) {
+		t.Error("want only the other request to be awaited")
+	}
+	s := listen(t, place(t))
+	c := connect(t, s.place)
+	d := s.next(t)
+	c.sends(listens)
+	d.expects(listens)
+	for range 3 {
+		s = s.replace(t)
+		d = s.next(t)
+		d.expects(listens)
+	}
+	d.sends(`{"jsonrpc":"2.0","id":"l","result":{}}`) // the server has ended it
+	c.expects(`{"jsonrpc":"2.0","id":"l","result":{}}`)
+}
+
 // The next daemon gets the open requests of a batch, unless the revision has no batches and the
 // daemon has refused it.
 func TestAgainAfterABatch(t *testing.T) {

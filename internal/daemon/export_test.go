@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 func init() { HookTimeout, hookDeadline = time.Hour, time.Hour }
@@ -18,6 +20,16 @@ func DaemonEnv(environ []string) []string { return daemonEnv(environ) }
 func SendStream(c net.Conn) (in io.ReadCloser, out io.WriteCloser, err error) {
 	s, err := sendStream(c.(conn))
 	return s.In, s.Out, err
+}
+
+// Idle reports whether a client that has sent these messages awaits no answer.
+func Idle(lines ...string) bool {
+	var c conversation
+	for _, line := range lines {
+		m, _ := jsonrpc.Parse([]byte(line))
+		c.sent(&m)
+	}
+	return c.idle()
 }
 
 // Starting returns the path of the lock that is held while a daemon is started.
