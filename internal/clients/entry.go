@@ -78,12 +78,11 @@ func (e *entry) field(key string, value any) {
 		block.Headers = append(block.Headers, e.pairs(key, value, headerPair)...)
 	case "env_http_headers":
 		for _, p := range e.pairs(key, value, headerPair) {
-			block.Headers = append(block.Headers, Pair{p.Name, e.t.use(withoutVariables(p.Value), "")})
+			block.Headers = append(block.Headers, Pair{p.Name, e.named(key, withoutVariables(p.Value))})
 		}
 	case "bearer_token_env_var":
-		if name, ok := value.(string); ok {
-			block.Headers = append(block.Headers, Pair{"Authorization", "Bearer " + e.t.use(name, "")})
-		}
+		name, _ := value.(string)
+		block.Headers = append(block.Headers, Pair{"Authorization", "Bearer " + e.named(key, name)})
 	case "env_vars": // of Codex: names of variables to pass on, if they are set; ours would pass on an unset one as ""
 		list, _ := value.([]any)
 		for _, one := range list {
@@ -144,6 +143,14 @@ func (e *entry) string(key string, value any, relative bool) string {
 		return e.t.text(s, relative)
 	}
 	return ""
+}
+
+// named returns the character of a variable that is given by its name.
+func (e *entry) named(key, name string) string {
+	if !validVariable(name) {
+		e.problem(key, "want the name of an environment variable")
+	}
+	return e.t.use(name, "")
 }
 
 // program reads a command, which may have arguments, in one text or in a list.

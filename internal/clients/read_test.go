@@ -169,6 +169,8 @@ func TestLeftOut(t *testing.T) {
 		{"another way to speak", `{"type": "ws", "url": "ws://h"}`, "/f.json: /mcpServers/s: left out: its type is not supported: want stdio, http or sse"},
 		{"a port that does not exist", `{"url": "http://h:99999/mcp"}`, "/f.json: /mcpServers/s: left out: its url is not supported: want a port of 1 to 65535"},
 		{"another scheme", `{"url": "unix:///s"}`, "/f.json: /mcpServers/s: left out: its url is not supported: want http://HOST or https://HOST"},
+		{"no variable", `{"url": "https://h/mcp", "bearer_token_env_var": "MY-TOKEN"}`, "/f.json:1: left out: /mcpServers/s/bearer_token_env_var: want the name of an environment variable"},
+		{"no variable for a header", `{"url": "https://h/mcp", "env_http_headers": {"A": ""}}`, "/f.json:1: left out: /mcpServers/s/env_http_headers: want the name of an environment variable"},
 		{"itself", `{"command": "/usr/bin/mcpschedd", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself already", `{"command": "/usr/bin/mcpschedd-small", "args": ["connect"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself in full", `{"command": "/usr/bin/mcpschedd-full", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
