@@ -114,7 +114,7 @@ func add(file, name string, server map[string]any, trust bool, stderr io.Writer)
 	if changes[len(changes)-1].Was != nil {
 		return nil
 	}
-	line, err := clientLine(file, p.have)
+	line, err := clientLine(p.have)
 	say(stderr, "next: give your client one server, with the command %s", pasted(line))
 	return err
 }

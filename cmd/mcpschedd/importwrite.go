@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ func (o *importOptions) change(p *importPlan, stdout, stderr io.Writer) error {
 
 // changes returns the changes to all files.
 func (o *importOptions) changes(p *importPlan, dir state.Dir) (all []clients.Change, err error) {
-	line, err := clientLine(o.config, p.have)
+	line, err := clientLine(p.have)
 	if err != nil {
 		return nil, err
 	}
@@ -203,8 +202,9 @@ func printChanges(changes []clients.Change, configuration, copies string, next [
 
 // clientLine returns the command line with which a client starts mcpschedd: an absolute path, as
 // graphical programs have another PATH than a terminal. The small program, if present, connects
-// in an eighth of the time. file is the --config flag.
-func clientLine(file string, have *config.Config) ([]string, error) {
+// in an eighth of the time. It names the configuration if that is not where a client finds it that has
+// none of this command's variables, such as Codex, or a program that was not started from a terminal.
+func clientLine(have *config.Config) ([]string, error) {
 	self, err := installed()
 	if err != nil {
 		return nil, err
@@ -214,7 +214,13 @@ func clientLine(file string, have *config.Config) ([]string, error) {
 		self = small
 	}
 	line := []string{self, daemon.Command}
-	if cmp.Or(file, os.Getenv("MCPSCHEDD_CONFIG")) != "" {
+	env := func(name string) string {
+		if name == "MCPSCHEDD_CONFIG" || name == "XDG_CONFIG_HOME" {
+			return ""
+		}
+		return os.Getenv(name)
+	}
+	if found, _, _ := paths.Search("", env); found != have.Path {
 		line = append(line, "--config", have.Path)
 	}
 	return line, nil
