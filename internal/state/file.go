@@ -48,8 +48,8 @@ func OpenFile(path string) (*File, error) {
 }
 
 // Write replaces the content atomically, syncs it, and keeps the file's mode, on Unix also its owner
-// and group. It returns an error and leaves the file as it is if it is not [File.Writable], or has
-// changed since it was read.
+// and, if this user may give it, its group. It returns an error and leaves the file as it is if it is
+// not [File.Writable], or has changed since it was read.
 func (f *File) Write(text []byte) error {
 	if err := f.Writable(); err != nil {
 		return err

@@ -3,6 +3,7 @@
 package state
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -15,7 +16,8 @@ func ofAnother(file fs.FileInfo) bool {
 	return ok && user != 0 && user != int(s.Uid)
 }
 
-// keepOwner gives a new file the owner and group of the one that it will replace.
+// keepOwner gives a new file the owner and group of the one that it will replace. In place of a group
+// that this user is not in, another group gets the file, which may do no more than every user.
 func keepOwner(f *os.File, was fs.FileInfo) error {
 	now, err := f.Stat()
 	if err != nil {
@@ -26,5 +28,10 @@ func keepOwner(f *os.File, was fs.FileInfo) error {
 	if !isUnix || a.Uid == b.Uid && a.Gid == b.Gid {
 		return nil
 	}
-	return f.Chown(int(a.Uid), int(a.Gid))
+	err = f.Chown(int(a.Uid), int(a.Gid))
+	if a.Uid == b.Uid && errors.Is(err, fs.ErrPermission) {
+		mode := was.Mode().Perm()
+		return f.Chmod(mode &^ (^mode & 0o007 << 3))
+	}
+	return err
 }

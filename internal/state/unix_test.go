@@ -12,6 +12,38 @@ import (
 	"mcpschedd/internal/state"
 )
 
+// A file with a group that its user is not in, such as one that was moved from a folder of another group,
+// can be edited. Its next group may not do more than every user.
+func TestFileWriteWithAnotherGroup(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file such a group")
+	}
+	dir, err := os.MkdirTemp("", "s") // the parent of t.TempDir is closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	for mode, want := range map[os.FileMode]os.FileMode{0o600: 0o600, 0o640: 0o600, 0o664: 0o644} {
+		name := put(t, filepath.Join(dir, "c.toml"), "old", mode)
+		for path, group := range map[string]int{dir: 12347, name: 12346} {
+			if err := os.Chown(path, 12347, group); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := syscall.Seteuid(12347); err != nil {
+			t.Fatal(err)
+		}
+		err := open(t, name).Write([]byte("new"))
+		if err := syscall.Seteuid(0); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds(t, name, "new", want)
+	}
+}
+
 // A pipe in the place of a file is an error, and is not waited for.
 func TestReadPipe(t *testing.T) {
 	dir, err := state.Open(t.TempDir())
