@@ -92,6 +92,8 @@ func changingLines() []string {
 		"find . -delete", "find . -exec ls", `find . -exec rm {} \;`, "find . -execdir x", "find . -ok x", "find . -okdir x", "find . -fprint x", "find . -fprintf x y", "find . -fprint0 x", "find . -fls x", "find . -name -delete", "find . -newer -delete", "find -files0-from x", "find . '-delete'", "find . -name", `find . \! -delete`,
 		"sed p x", "sed -i 1p x", "sed -n 1p -i x", "sed -n 1p x -i", "sed -n -i 1p x", "sed -n '1w x' x", "sed -n '1e' x", "sed -n '1,5w x' x", "sed -n 's/a/b/w x' x", "sed -n '1p;w x' x", "sed -n '/a/p' x", "sed -ni 1p x", "sed -n -e 1p x", "sed -n 1p --in-place x", "sed -n 1pw x",
 		"go list", "go version", "go env -w A=b", "go test", "node --version", "npm ls", "python3 x", "python3 -c x", "python3 -V x", "jq -f x y", "jq --args . x", "yq -i . x",
+		// Options after operands.
+		"command rm -v x", "command rm -V x", "uniq a -c", "uniq a --", "git config a.b --list", "git config a.b --get", "git config a.b -l",
 		// git.
 
 		"git grep foo", "git grep --no-textconv --untracked foo",
