@@ -3,6 +3,7 @@ package classify
 import (
 	_ "embed"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -67,9 +68,10 @@ var sqlWords = sync.OnceValue(func() (w struct {
 })
 
 // callForm matches the functions with effects that PostgreSQL has built in and calls by the
-// name of a column: (7).pg_terminate_backend, or x.lo_import for FROM lower('a') x.
+// name of a column, quoted or not: (7).pg_terminate_backend, ('s'::regclass)."nextval", or
+// x.lo_import for FROM lower('a') x.
 var callForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:PG_|LO_(?:IMPORT|UNLINK|CREATE?)$|DBLINK|GIN_CLEAN|BRIN_|TS_STAT$)`)
+	return regexp.MustCompile(`^(?:PG_|LO_(?:IMPORT|UNLINK|CREATE?)$|DBLINK|GIN_CLEAN|BRIN_|(?:TS_STAT|NEXTVAL|SETSEED)$)`)
 })
 
 type tokenKind int
@@ -115,6 +117,11 @@ type tokens []token
 // tokensOf splits a statement into tokens; ok is false if databases would split it
 // differently.
 func tokensOf(s string) (all tokens, ok bool) {
+	// Clients of SQLite and Oracle end a statement at a line with only a slash, and execute
+	// commands after it.
+	if slices.ContainsFunc(strings.Split(s, "\n"), func(line string) bool { return strings.TrimSpace(line) == "/" }) {
+		return nil, false
+	}
 	// BigQuery has strings in triple quotes.
 	if len(s) > maxStatement || !utf8.ValidString(s) || strings.Contains(s, "'''") || strings.Contains(s, `"""`) {
 		return nil, false
@@ -179,8 +186,13 @@ func (t tokens) harmless(i int) bool {
 	switch before := t.at(i - 1); {
 	case name == "PRAGMA_OPTIMIZE": // SQLite writes statistics when it reads this table
 		return false
-	case t[i].kind == str: // DuckDB reads files and URLs named by such strings
-		return before != "FROM" && before != "JOIN"
+	case t[i].kind == str:
+		// DuckDB reads files and URLs named by strings in place of tables. It takes them in
+		// many more places, but a URL, or a file on another machine, always has two slashes.
+		remote := strings.Contains(name, "//") && before != "LIKE" && (i == 0 || t[i-1].kind != operator)
+		return before != "FROM" && before != "JOIN" && !remote
+	case t[i].kind == bare && i > 0 && t[i-1].text == "->>": // Snowflake executes a statement after it
+		return false
 	case name == "PG_CATALOG": // not an alias, of which columns may be calls
 		return t.at(i+1) == "."
 	case before == "." && t.at(i-2) != "PG_CATALOG" && callForm().MatchString(name):
