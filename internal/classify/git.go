@@ -17,8 +17,8 @@ var gitForms = sync.OnceValue(func() (f struct{ index, signature *regexp.Regexp 
 	// An entry of the index, such as :a.txt or :2:a.txt, alone or in a range, or
 	// attributes that may be read from the index.
 	f.index = regexp.MustCompile(`(?:^|\.\.|\^|=):`)
-	// A format that verifies signatures, for which gpg writes files.
-	f.signature = regexp.MustCompile(`%\(.*signature|%[-+ ]?G`)
+	// A format or an order that verifies signatures, for which gpg writes files.
+	f.signature = regexp.MustCompile(`%\(.*signature|%[-+ ]?G|(?:^|=)-?\*?signature(?::|$)`)
 	return f
 })
 

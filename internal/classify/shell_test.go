@@ -106,7 +106,7 @@ func changingLines() []string {
 		"git add x", "git commit -m x", "git checkout x", "git stash", "git stash pop", "git fetch", "git pull", "git push", "git gc", "git foo", "git branch x", "git branch -d x", "git branch -D x", "git branch -m x", "git branch -l x", "git branch -v x", "git branch -f x", "git branch -- --list", "git branch x -- --list", "git branch --format --list x",
 		"git branch --sort --list x", "git branch --edit-description", "git branch -u x", "git branch --unset-upstream", "git branch --lis x", "git branch --contains --list x", "git tag x", "git tag -d x", "git tag -a x", "git tag -n5 x", "git tag -v x", "git tag --format --list x", "git remote add a b", "git remote show origin", "git remote update", "git remote -v update", "git remote rm x", "git remote get-url *",
 		"git reflog expire", "git reflog delete x", "git config x y", "git config x", "git config --unset x", "git config --get x y", "git config --global x y", "git config -e", "git config --add a b", "git cat-file --batch", "git cat-file --textconv a", "git cat-file --filters a", "git grep -O x", "git grep -Ox x", "git grep --open-files-in-pager=x y", "git worktree add x", "git rev-list --stdin",
-		"git for-each-ref --format='%(signature:key)'", "git blame --contents=- x", "git help", "git bisect log", "git submodule status", "git ls-remote", "git archive HEAD", "git log *",
+		"git for-each-ref --format='%(signature:key)'", "git for-each-ref --sort=-signature:key", "git branch --sort '*signature'", "git blame --contents=- x", "git help", "git bisect log", "git submodule status", "git ls-remote", "git archive HEAD", "git log *",
 	}
 }
 
