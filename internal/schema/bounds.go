@@ -75,19 +75,44 @@ type weigher struct {
 	weight   int
 }
 
-// weigh adds the weight of a value below a path of so many bytes. The elements of "enum" and
-// "examples" are plain values, in which nothing is a reference.
-func (w *weigher) weigh(at any, path int, plain bool) error {
+// role is what a value in a schema document is.
+type role int
+
+const (
+	subschema role = iota
+	byName         // an object with members of any names, which are subschemas
+	plain          // a value in which nothing is a reference
+)
+
+// roleOf returns the role of a keyword's value.
+func roleOf(keyword string) role {
+	switch keyword {
+	case "properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions":
+		return byName
+	case "const", "default", "enum", "examples":
+		return plain
+	}
+	return subschema
+}
+
+// weigh adds the weight of a value below a path of so many bytes.
+func (w *weigher) weigh(at any, path int, is role) error {
 	if w.weight += 1 + path/64; w.weight > maxWeight {
 		return errors.New("recursive, or too large with its references expanded")
 	}
 	switch at := at.(type) {
 	case map[string]any:
 		for name, member := range at {
+			inner := is
+			if is == subschema {
+				inner = roleOf(name)
+			} else if is == byName {
+				inner = subschema
+			}
 			text, isText := member.(string)
-			list, isList := member.([]any)
+			list, _ := member.([]any)
 			switch {
-			case plain:
+			case is != subschema:
 			case name == "enum":
 				w.weight += enumWeight * len(list)
 			case !isText:
@@ -104,13 +129,13 @@ func (w *weigher) weigh(at any, path int, plain bool) error {
 			case name == "$id" || name == "$schema":
 				delete(at, name)
 			}
-			if err := w.weigh(member, path+len(name)+1, plain || isList && (name == "enum" || name == "examples")); err != nil {
+			if err := w.weigh(member, path+len(name)+1, inner); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, element := range at {
-			if err := w.weigh(element, path+4, plain); err != nil {
+			if err := w.weigh(element, path+4, is); err != nil {
 				return err
 			}
 		}

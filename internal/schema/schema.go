@@ -63,7 +63,7 @@ func (s *Schema) compile() (err error) {
 		return fmt.Errorf("want an object, have %s", typeName(value))
 	}
 	w := &weigher{document: document}
-	if err := w.weigh(document, 0, false); err != nil {
+	if err := w.weigh(document, 0, subschema); err != nil {
 		return err
 	}
 	p := &patterns{}
