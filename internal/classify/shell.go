@@ -128,9 +128,9 @@ var wordForms = sync.OnceValue(func() (f struct{ quoted, glob, escaping, device 
 	// path with .. may reach the root.
 	f.glob = regexp.MustCompile(`^(?:[^-+*?]|--[^*?]*=)`)
 	f.escaping = regexp.MustCompile(`\.\.|^(?:\.?/)*[^/]*[*?][^/]*/.|^(?:\./+)*/[^/]*[*?]`)
-	// A device, which reading may change, or a file on another machine. Some file systems
-	// ignore case.
-	f.device = regexp.MustCompile(`(?i)(?:^|\.\.)/*(?:\.{1,2}/+)*(?:dev|proc|sys)/|^(?://|\\\\)`)
+	// A device, which reading may change, a file on another machine, or one below the home
+	// of another user, such as sys, of which the home may be /dev. Some file systems ignore case.
+	f.device = regexp.MustCompile(`(?i)(?:^|\.\.)/*(?:\.{1,2}/+)*(?:dev|proc|sys)/|^(?://|\\\\|~[^/])`)
 	return f
 })
 

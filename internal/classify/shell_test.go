@@ -82,7 +82,7 @@ func changingLines() []string {
 		// File names that are options.
 		"ls *", "cat *", "sort *", "find *", "find . -name *", "find . -name a*", "cat -*", "cat +*", "cat -- *", "cat ?x", "cat ''*", "uniq a*", "xxd a*", "sort -t a* -- -ox", "sort -k a* x",
 		// Devices, and the server's own standard input.
-		"cat /dev/tty", "cat ../../dev/tty", "cat //host/x", `cat '\\host\x'`, "cat /proc/kmsg", "cat /x/../dev/tty", "grep x /dev/tty", "grep -f/dev/tty x y", "grep -nf/dev/stdin x", "grep -f - x", "grep -f- x", "grep --file=- x", "rg --file=- x", "grep --file=/dev/tty x", "cat dev/tty", "cat /sys/x",
+		"cat /dev/tty", "cat ../../dev/tty", "cat //host/x", `cat '\\host\x'`, "cat /proc/kmsg", "cat /x/../dev/tty", "grep x /dev/tty", "grep -f/dev/tty x y", "grep -nf/dev/stdin x", "grep -f - x", "grep -f- x", "grep --file=- x", "rg --file=- x", "grep --file=/dev/tty x", "cat dev/tty", "cat /sys/x", "cat ~sys/tty",
 		"cat /de?/stdin", "cat /d*/stdin", "cat /p*c/kmsg", "cat ../../../../de?/stdin", "cat d*/tty", "cat ./d*/tty", "cat /x/../d*/tty", "cat a*/../../tty", "grep x --file=/de?/tty y", "cat /*", "ls ~/../../de*/tty", "cat /DEV/tty",
 		"cat", "cat -", "jq -n input", "jq -n '[inputs]'", "jq --null-input .", "grep foo", "grep -r foo", "grep -R foo .", "wc -l", "sort", "head", "tr a b", "jq .", "rg foo", "sed -n 1p", "cat && ls", "git shortlog -sn HEAD", "ls | cat && cat",
 		// Options.

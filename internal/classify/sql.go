@@ -117,13 +117,13 @@ type tokens []token
 // tokensOf splits a statement into tokens; ok is false if databases would split it
 // differently.
 func tokensOf(s string) (all tokens, ok bool) {
-	// Clients of SQLite and Oracle end a statement at a line with only a slash, and execute
-	// commands after it.
-	if slices.ContainsFunc(strings.Split(s, "\n"), func(line string) bool { return strings.TrimSpace(line) == "/" }) {
-		return nil, false
-	}
 	// BigQuery has strings in triple quotes.
 	if len(s) > maxStatement || !utf8.ValidString(s) || strings.Contains(s, "'''") || strings.Contains(s, `"""`) {
+		return nil, false
+	}
+	// SQLite's command-line client ends a statement at a line with only a slash, and executes
+	// commands after it.
+	if slices.ContainsFunc(strings.Split(s, "\n"), func(line string) bool { return strings.TrimSpace(line) == "/" }) {
 		return nil, false
 	}
 	before := blank
