@@ -16,8 +16,10 @@ package classify
 import (
 	"encoding/json"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -55,17 +57,24 @@ var (
 		Shell: {"command", "cmd", "script", "commands", "code", "commandLine", "command_line"},
 		SQL:   {"sql", "query", "statement", "statements", "queries"},
 	}
-	// harmlessNames are arguments, in lower case, that only limit or describe a call, of
-	// any kind or of one. An unlisted one may name a command to run before or after, an
+	// harmlessNames are arguments, in lower case, that only limit a call or say where it runs,
+	// of any kind or of one. An unlisted one may name a command to run before or after, an
 	// output file or a user.
 	harmlessNames = map[Kind][]string{
-		"":    {"timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation"},
+		"":    {"timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s"},
 		Shell: {"max_output", "max_output_length", "max_output_bytes"},
 		SQL:   {"limit", "max_rows", "maxrows", "row_limit", "database", "db", "schema", "format", "project_id"},
 	}
+	remarkNames = []string{"description", "explanation"}
 	switchNames = []string{"run_in_background", "background", "analyze"} // no effect if false
 	folderNames = []string{"cwd", "workdir", "working_dir", "workingdir", "working_directory", "workingdirectory"}
 )
+
+// plainValue matches a value that cannot contain code, as a server may insert a limit or the
+// name of a database into the code.
+var plainValue = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:null|true|false|-?[0-9.]+|"[A-Za-z0-9_./-]*")$`)
+})
 
 // Of classifies a call. Exactly one argument must contain the code, and all others must
 // be known not to change its meaning. names are the names of all arguments; value
@@ -79,8 +88,8 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 			code = name
 		case k == Shell && slices.Contains(folderNames, lower) && folder == "":
 			folder = name
-		case slices.Contains(harmlessNames[""], lower), slices.Contains(harmlessNames[k], lower),
-			slices.Contains(switchNames, name) && string(value(name)) == "false":
+		case slices.Contains(remarkNames, lower), slices.Contains(switchNames, name) && string(value(name)) == "false":
+		case (slices.Contains(harmlessNames[""], lower) || slices.Contains(harmlessNames[k], lower)) && plainValue().Match(value(name)):
 		default:
 			return Effect{}
 		}

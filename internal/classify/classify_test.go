@@ -36,6 +36,8 @@ func TestOfInAFolder(t *testing.T) {
 		{`{"command":"git status","cwd":"/x","workdir":"/y"}`, classify.Effect{}},
 		{`{"command":"git status","env":{"GIT_DIR":"x"}}`, classify.Effect{}},
 		{`{"command":"git status","timeout":9}`, quiet("")},
+		{`{"command":"ls","description":"what is here; now"}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"ls","timeout":"9; rm x"}`, classify.Effect{}},
 	}
 	for _, tt := range tests {
 		var args map[string]json.RawMessage
@@ -55,6 +57,9 @@ func TestOfAStatement(t *testing.T) {
 		`{"sql":"SELECT 1"}`:                              classify.Reads,
 		`{"query":"SELECT 1","project_id":"abc"}`:         classify.Reads,
 		`{"query":"SELECT 1","limit":5,"database":"d"}`:   classify.Reads,
+		`{"query":"SELECT 1","schema":"my-db.a_b"}`:       classify.Reads,
+		`{"query":"SELECT 1","limit":"5; DROP TABLE t"}`:  classify.Unknown,
+		`{"query":"SELECT 1","schema":"a;DROP/**/TABLE"}`: classify.Unknown,
 		`{"query":"DELETE FROM t","project_id":"abc"}`:    classify.Unknown,
 		`{"query":"SELECT 1","statement":"DROP TABLE t"}`: classify.Unknown,
 		`{"query":"SELECT 1","before":"DROP TABLE t"}`:    classify.Unknown,
