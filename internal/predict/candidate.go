@@ -7,8 +7,9 @@ import (
 
 // Candidate is an exact call that may come next. Its key has only the tool and the canonical
 // arguments, which are "" for a configured call of another upstream or of no tool; the caller
-// adds the upstream and the scope. P is the probability that exactly this call is made while a prefetched result may be
-// served. Reason is why it must not be prefetched, as far as this package can tell.
+// adds the upstream and the scope. P is the probability that exactly this call is made while a
+// prefetched result may be served. Reason is why it must not be prefetched, as far as this
+// package can tell.
 type Candidate struct {
 	enrich.Candidate
 	Why   Why

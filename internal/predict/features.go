@@ -179,9 +179,10 @@ func (s *Session) recentPlaces() (all []place) {
 }
 
 // nearness returns how close a path is to other values of recent calls: 4 if one has the same
-// stem, as client.go and client_test.go have, and all paths that end in a slash; 3 if one of
-// the newest call is in the same directory, 2 if an older one is, and 1 if none is. It returns
-// 0 for a value without a directory.
+// stem, as client.go and client_test.go have; 3 if one of the newest call is in the same
+// directory, 2 if an older one is, and 1 if none is. It returns 0 for a value without a
+// directory. Paths that end in a slash have the same, empty stem: to tell them apart predicted
+// no better on recorded sessions.
 func (f *scorer) nearness(value string) int {
 	dir, stem := pathParts(value)
 	if dir == "" {
