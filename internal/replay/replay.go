@@ -20,9 +20,10 @@
 // that follows earlier. Calls are answered from the recording, and so are prefetches of calls
 // that the session makes later; the answer of any other prefetch is empty and never used.
 //
-// Not simulated are rate limits of hosts (limit); deadlines of prefetches; calls slowed down by prefetches, which a
-// recording cannot show; candidates that follow a prefetch's own answer; choices after each but the last answer of a
-// turn; intents stated by the model; and inlined answers (deliver).
+// Not simulated are rate limits of hosts (limit); deadlines of prefetches; calls slowed down by
+// prefetches, which a recording cannot show; candidates that follow a prefetch's own answer;
+// choices after each but the last answer of a turn; intents stated by the model; and inlined
+// answers (deliver).
 package replay
 
 import (
