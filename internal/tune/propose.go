@@ -167,5 +167,5 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // isOperator reports whether a layer is the operator's, which is any layer that is not built in.
 func isOperator(source string) bool {
 	builtIn := func(name string) bool { return strings.HasPrefix(source, name) }
-	return source != "" && !slices.ContainsFunc([]string{"default", "annotation", "provider ", "learned", "tuned"}, builtIn)
+	return source != "" && !slices.ContainsFunc([]string{"default", "annotation", "provider ", "tuned"}, builtIn)
 }
