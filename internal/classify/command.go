@@ -11,8 +11,8 @@ import (
 )
 
 // command is an entry of commands.toml, which documents the fields: a command that only
-// reads as long as it has no options other than these. It has more than 15 fields because each is a
-// rule that an entry may state.
+// reads as long as it has no options other than these. It has more than 15 fields because
+// each is a rule that an entry may state.
 type command struct {
 	Names    []string
 	Flags    string
