@@ -205,7 +205,10 @@ func TestRandomLoad(t *testing.T) {
 					pause := pauses[int(l.now()/(20*time.Second))%len(pauses)]
 					time.Sleep(1 + time.Duration(rnd.Int64N(int64(pause))))
 					synctest.Wait()
-					if what := stuck(h.Stats()[0], l.paused, rule); what != "" {
+					l.mu.Lock()
+					paused := l.paused
+					l.mu.Unlock()
+					if what := stuck(h.Stats()[0], paused, rule); what != "" {
 						t.Fatalf("%v: %s: %+v", l.now(), what, h.Stats()[0])
 					}
 				}
