@@ -106,15 +106,15 @@ func (h *host) takeSpare(now time.Time) bool {
 }
 
 // hasSpareSlot reports whether a prefetch may take a slot: SpeculativeShare of all slots stays
-// free, and one for each paused call, which will need it again. An idle host takes one prefetch in any
-// case, else a host with one slot would get none.
+// free, and at least one for each paused call, which will need it again. A host without calls takes one
+// prefetch in any case, else a host with one slot would get none.
 func (h *host) hasSpareSlot() bool {
 	slots := h.rule.Concurrency
 	if slots <= 0 {
 		return h.stats.Prefetches < defaultPrefetches
 	}
 	reserved := min(math.Ceil(h.rule.SpeculativeShare*float64(slots)), float64(slots-1))
-	return float64(slots-h.stats.InFlight-h.paused-1) >= reserved
+	return float64(slots-h.stats.InFlight-1) >= max(reserved, float64(h.paused))
 }
 
 // spareTokens is the number of tokens at which a prefetch may take one: its own and the share

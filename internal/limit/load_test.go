@@ -165,7 +165,7 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 // stuck returns a message if a call or prefetch waits although its limits would let it start.
 func stuck(s limit.HostStats, paused int, r limit.Rule) string {
 	slots, tokens := r.Concurrency == 0 || s.InFlight < r.Concurrency, s.Tokens == nil || *s.Tokens > 1.0001
-	half := r.Concurrency == 0 && s.Prefetches < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-paused-1) >= 0.5*float64(r.Concurrency)
+	half := r.Concurrency == 0 && s.Prefetches < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-1) >= max(0.5*float64(r.Concurrency), float64(paused))
 	full := s.Tokens == nil || *s.Tokens > 1.0001+0.5*float64(r.Burst)
 	switch {
 	case s.Waiting > 0 && slots && tokens:
