@@ -58,13 +58,16 @@ func (s *Stats) whyNoPrefetch() string {
 	isOff := slices.ContainsFunc(s.upstreams(), func(u UpstreamStatus) bool { return u.Why == PrefetchOff })
 	all, unlikely := sumOf(f.Declined), f.Declined[lowProbability]
 	declined := largest(f.Declined)
+	others := f.Calls - f.Reads - f.Unclassified // may write
 	switch compared := f.Prefetch.Compared; {
-	case isOff || f.Prefetch.Issued > compared || max(f.Reads, f.Unclassified) <= minCallsToReport:
+	case isOff || f.Prefetch.Issued > compared || max(f.Reads, f.Unclassified, others) <= minCallsToReport:
 		return ""
 	case compared > 0:
 		return fmt.Sprintf("Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, %d so far", compared)
 	case f.Unclassified > f.Reads:
 		return fmt.Sprintf(none+"%d calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste", f.Unclassified)
+	case others > f.Reads:
+		return fmt.Sprintf(none+"%d calls may write, by their tools' classes or their arguments; mcpschedd explain NAME/TOOL says why", others)
 	case all == 0:
 		return none + `no call was predicted; no follow-up has been seen, or [enrichment] mode is "off"`
 	case all == unlikely:

@@ -118,6 +118,7 @@ func TestWhyNone(t *testing.T) {
 		{"an unknown reason", calls("read_only", 21, record.Event{Kind: record.Decision, Session: "a", Declined: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: of 1 candidates most were left out because mood?.\n"},
 		{"no candidates", calls("read_only", 21), "Nothing was prefetched: no call was predicted; no follow-up has been seen, or [enrichment] mode is \"off\".\n"},
 		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: 48 calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste.\n"},
+		{"an upstream whose calls may write", calls("may_write", 48), "Nothing was prefetched: 48 calls may write, by their tools' classes or their arguments; mcpschedd explain NAME/TOOL says why.\n"},
 		{"too few reads to say", calls("read_only", 20, declined), ""},
 	} {
 		if !strings.HasPrefix(tt.text, tt.want) || tt.want == "" && tt.text != "" {
