@@ -80,40 +80,55 @@ func outcomes(steps []*Step) string {
 const maxQuestion = 6000
 
 // question returns the question to the user. It shows everything that the plan says about the
-// risky steps, the steps whose results they use or disclose, and what a failure changes.
+// risky steps and the steps whose results they disclose, and what takes the place of the result of a
+// failed step. Of the other steps that they refer to it shows all, or, if that would be too long, the tools.
 func (p *Plan) question(all risks) (text string, err error) {
+	if text, err = bounded(p.questionWith(all, true)); err != nil {
+		text, err = bounded(p.questionWith(all, false))
+	}
+	return text, err
+}
+
+// questionWith returns the question; without inputs, the steps that only a write refers to are shown
+// without their arguments.
+func (p *Plan) questionWith(all risks, inputs bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(all), len(p.Steps))
 	if p.Params != nil {
 		fmt.Fprintf(&b, "with params %s\n", legible(p.Params))
 	}
-	shown, feeds := make(map[*Step]bool), make(map[*Step]bool) // feeds: all steps that these refer to or disclose
+	// The steps before these: disclosed ones with all that they refer to, and what writes refer to.
+	shown, told, used := make(map[*Step]bool), make(map[*Step]bool), make(map[*Step]bool)
 	for _, one := range all {
 		one.step.describe(&b, "- ")
 		shown[one.step] = true
 		if one.disclosed != nil {
 			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.disclosed))
 		}
-		p.markInputs(one.step, feeds)
+		p.markInputs(one.step, used)
 		for _, s := range one.disclosed {
-			feeds[s] = true
-			p.markInputs(s, feeds)
+			told[s] = true
+			p.markInputs(s, told)
 		}
 	}
 	for _, s := range p.Steps {
-		if feeds[s] && !shown[s] {
+		switch {
+		case shown[s]:
+		case told[s], used[s] && inputs:
 			s.describe(&b, "before that, ")
+		case used[s]:
+			fmt.Fprintf(&b, "before that, %s: %s\n", s.ID, escapeInvisible(s.Tool.Name))
 		}
 	}
 	for _, s := range p.Steps {
 		switch {
 		case s.OnError == Default:
 			fmt.Fprintf(&b, "if %s fails, in place of its result: %s\n", s.ID, legible(s.Default))
-		case s.OnError == Continue && (shown[s] || feeds[s]):
-			fmt.Fprintf(&b, "if %s fails, the steps after it run all the same, with null in place of its result\n", s.ID)
+		case s.OnError == Continue && (shown[s] || told[s] || used[s]):
+			fmt.Fprintf(&b, "if %s fails, the steps that use its result are not skipped: it is null in arguments, or the reference's default, and missing in conditions\n", s.ID)
 		}
 	}
-	return bounded(b.String())
+	return b.String()
 }
 
 // markInputs marks the steps that a step refers to, directly or indirectly.
@@ -199,21 +214,27 @@ func (s *Step) describe(b *strings.Builder, mark string) {
 }
 
 // legible returns JSON on one line, without unnecessary escapes and with invisible characters
-// escaped, so that it cannot look like something else.
+// escaped, so that it cannot look like something else. JSON that is too long to be shown is returned as it
+// is, as each level of nesting is scanned again by the level around it.
 func legible(written []byte) string {
-	if len(written) == 0 {
+	switch {
+	case len(written) == 0:
 		return "{}"
+	case len(written) > len(`\ud83d\ude00`)*maxQuestion:
+		return string(written)
 	}
 	return escapeInvisible(string(appendPlain(nil, written)))
 }
 
-// appendPlain appends JSON without white space and unnecessary escapes. [jsonrpc.AppendCanonical]
-// would leave a value as it is that has a repeated name or half a surrogate pair.
+// appendPlain appends JSON without white space and unnecessary escapes, but a string that may have half
+// a surrogate pair as it is. [jsonrpc.AppendCanonical] would leave a whole value as it is that has a
+// repeated name or half a pair.
 func appendPlain(dst, value []byte) []byte {
 	switch kindOf(value) {
 	case "string":
-		text, _ := jsonrpc.String(value)
-		return jsonrpc.AppendString(dst, text)
+		if text, _ := jsonrpc.String(value); !strings.ContainsRune(text, utf8.RuneError) {
+			return jsonrpc.AppendString(dst, text)
+		}
 	case "array":
 		dst = append(dst, '[')
 		for element := range jsonrpc.Elements(value) {

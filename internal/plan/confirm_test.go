@@ -82,16 +82,45 @@ func TestQuestion(t *testing.T) {
 	const want = "Run this plan? 1 of its 3 steps may change something or tell others:\n" +
 		`- w: write {"x":{"$ref":"a#/t","default":""}}` + "\n" +
 		`before that, a: find {"q":"x"}` + "\n" +
-		"if a fails, the steps after it run all the same, with null in place of its result\n"
+		"if a fails, the steps that use its result are not skipped: it is null in arguments, or the reference's default, and missing in conditions\n"
 	if question, _ := asks(t, p, "confirm"); question != want {
 		t.Errorf("asked %q\nwant  %q", question, want)
 	}
 }
 
-// No step is shown with unnecessary escapes, also one with names or texts that servers may read differently.
+// If all that a write refers to is too long to be shown, the steps are named, but what it discloses is shown.
+func TestQuestionOfManyInputs(t *testing.T) {
+	var steps, refs []string
+	for i := range 40 {
+		steps = append(steps, fmt.Sprintf(`{"id":"a%d","tool":"find","arguments":{"q":%q}}`, i, strings.Repeat("long ", 40)))
+		refs = append(refs, fmt.Sprintf(`{"$ref":"a%d#/t"}`, i))
+	}
+	write := func(tool string) *plan.Plan {
+		return parsed(t, `{"steps":[`+strings.Join(steps, ",")+`,{"id":"w","tool":"`+tool+`","arguments":{"x":[`+strings.Join(refs, ",")+`]}}]}`, plan.Options{Find: shop})
+	}
+	if question, _ := asks(t, write("write"), "confirm"); strings.Count(question, "\nbefore that, a") != 40 || strings.Contains(question, "long") {
+		t.Errorf("asked %q, want a question that names 40 steps", question)
+	}
+	ask := func(string) error { t.Error("asked, although what is disclosed is too long to be shown"); return nil }
+	if _, err := executor(func() *plan.Settings { return &plan.Settings{Enabled: true} }, ask).Serve(t.Context(), write("fetch")); err == nil {
+		t.Error("got no error")
+	}
+}
+
+// A call whose arguments are nested deeply is refused soon.
+func TestConfirmCallDeep(t *testing.T) {
+	const deep = 9000
+	arguments := strings.Repeat("[", deep) + strings.Repeat("1,", 8<<20) + "1" + strings.Repeat("]", deep)
+	if text, err := plan.ConfirmCall("write", []byte(arguments)); err == nil {
+		t.Errorf("got a question of %d bytes", len(text))
+	}
+}
+
+// No step is shown with unnecessary escapes, also one with names that servers may read differently, but a
+// text with half a surrogate pair is shown as it is.
 func TestQuestionWithoutEscapes(t *testing.T) {
-	p := parsed(t, `{"steps":[{"id":"w","tool":"write","arguments":{ "\u0070ath" : "\u002fetc\/passwd", "PATH": [ "\ud800", 1.0, [], {} ] }}]}`, plan.Options{Find: shop})
-	const want = `- w: write {"path":"/etc/passwd","PATH":["` + "\ufffd" + `",1.0,[],{}]}` + "\n"
+	p := parsed(t, `{"steps":[{"id":"w","tool":"write","arguments":{ "\u0070ath" : "\u002fetc\/passwd", "PATH": [ "\ud800\u002f", 1.0, [], {} ] }}]}`, plan.Options{Find: shop})
+	const want = `- w: write {"path":"/etc/passwd","PATH":["\ud800\u002f",1.0,[],{}]}` + "\n"
 	if question, _ := asks(t, p, "confirm"); !strings.HasSuffix(question, want) {
 		t.Errorf("asked %q\nwant  %q at its end", question, want)
 	}

@@ -38,7 +38,7 @@ func consent(t *testing.T, p *proxy.Server, tool, arguments, action string) (mes
 	return message, answer
 }
 
-// The question shows everything that a plan may change, in canonical form, however the client
+// The question shows everything that a plan may change, on one line, however the client
 // writes it.
 func TestPlanConfirmationShowsAll(t *testing.T) {
 	put := func(arguments string) string { return `{"id":"w","tool":"put","arguments":` + arguments + `}` }
