@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -139,10 +138,10 @@ func TestServerTurnsBad(t *testing.T) {
 				t.Error("a lookup on it succeeded")
 			}
 			time.Sleep(3 * shortLease)
-			repeated := func(a, b string) bool { return strings.Contains(a, says) && strings.Contains(b, says) }
-			all := strings.Split(log.String(), "\n") // under load a timeout may come between two
-			if once := slices.CompactFunc(slices.Clone(all), repeated); len(once) < len(all) {
-				t.Errorf("the log repeats it: %s", log)
+			// Under load a timeout is another reason, after which the log says it again.
+			timeouts := strings.Count(log.String(), context.DeadlineExceeded.Error())
+			if n := strings.Count(log.String(), says); n > 1+timeouts {
+				t.Errorf("the log says it %d times, and %d timeouts: %s", n, timeouts, log)
 			}
 		})
 	}
