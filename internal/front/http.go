@@ -149,7 +149,7 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.serving.Wait()
-	defer s.End(ErrEnded)
+	defer s.end(ErrEnded)
 	defer s.leave()
 	s.listen(w, r, "/message?sessionId="+s.key.name)
 }
@@ -166,11 +166,19 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var serving sync.WaitGroup // requests in the body
-	defer s.serving.Go(func() {
-		serving.Wait()
+	if !s.beginServing() {
 		b.release()
-	})
+		refuse(w, http.StatusNotFound, nil, noSession)
+		return
+	}
+	var serving sync.WaitGroup // requests in the body
+	defer func() {
+		go func() {
+			defer s.serving.Done()
+			serving.Wait()
+			b.release()
+		}()
+	}()
 	data := bytes.TrimSpace(b.data)
 	if fault := jsonrpc.Fault(data); fault != "" {
 		refuse(w, http.StatusBadRequest, nil, refusal(fault))

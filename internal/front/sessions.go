@@ -194,6 +194,27 @@ func (s *httpSession) expire() {
 	}
 }
 
+// beginServing reports whether the session still serves requests of the SSE transport. If so, serving.Done must be
+// called when they have been answered.
+func (s *httpSession) beginServing() bool {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	if s.ending { // serving may be waited for
+		return false
+	}
+	s.serving.Add(1)
+	return true
+}
+
+// end ends the session in the background.
+func (s *httpSession) end(cause error) {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	if !s.ending {
+		s.endLocked(cause)
+	}
+}
+
 // endLocked ends the session in the background.
 func (s *httpSession) endLocked(cause error) {
 	s.ending = true

@@ -1,6 +1,7 @@
 package front_test
 
 import (
+	"bufio"
 	"fmt"
 	"net/http"
 	"slices"
@@ -54,6 +55,30 @@ func TestLegacySSEShutdown(t *testing.T) {
 		<-ended
 		if len(answers) != 20 || slices.ContainsFunc(answers, func(a string) bool { return !strings.HasSuffix(a, `"result":{}}`) }) {
 			t.Errorf("got %d answers, want 20: %q", len(answers), answers)
+		}
+	})
+}
+
+// A request of which the body arrives after its session has ended is refused.
+func TestLegacySSELateBody(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, ln, stop := servePipes(t, front.Options{})
+		defer stop()
+		stream := c.do(c.request(http.MethodGet, "/sse", ""))
+		endpoint, err := eventReader(stream.Body)()
+		if err != nil {
+			t.Fatal(err)
+		}
+		const body = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+		conn := ln.write(t, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", endpoint, len(body), body[:10])
+		defer conn.Close()
+		synctest.Wait()
+		stream.Body.Close()
+		synctest.Wait()
+		go fmt.Fprint(conn, body[10:])
+		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || r.StatusCode != http.StatusNotFound {
+			t.Errorf("got %v (%v), want 404", r, err)
 		}
 	})
 }
