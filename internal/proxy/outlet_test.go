@@ -294,6 +294,43 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	}
 }
 
+// A client that has cancelled a subscription is not subscribed once the server has refused that.
+func TestCancelledSubscriptionIsRefused(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f, reply := newFoe(nil), make(chan struct{})
+		served := mcptest.New(mcptest.Options{Name: "foe"}).Handler()
+		f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if m, err := jsonrpc.Parse(body); err == nil && m.Method == "resources/subscribe" {
+				<-reply
+				w.Header().Set("Content-Type", "application/json")
+				w.Write(jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32002,"message":"no such resource"}`)))
+				return
+			}
+			served.ServeHTTP(w, r)
+		})
+		d, to := beset(t, f, withoutPrefetch(defaults(t))), newOutlet()
+		n := proxy.Begin(d.proxy, front.Client{Out: to})
+		defer n.End(front.ErrEnded)
+		accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
+		to.next()
+		accept(t, n, `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`, to) // answered when the server has started
+		to.next()
+		const subscribe = `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"foe://a"}}`
+		accept(t, n, subscribe, to)
+		synctest.Wait()
+		accept(t, n, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, to)
+		synctest.Wait()
+		close(reply)
+		synctest.Wait()
+		accept(t, n, subscribe, to)
+		if m := to.next(); jsonrpc.Text(m.Error, "message") != "no such resource" {
+			t.Errorf("subscribed again: got %s, want the refusal", m.Raw)
+		}
+	})
+}
+
 // A client is told why a server refuses a subscription, and is then not subscribed.
 func TestRefusedSubscription(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

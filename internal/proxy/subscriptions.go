@@ -185,7 +185,7 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 	for i, l := range at {
 		answers[i] = l.Watch(wanted, uri)[uri]
 	}
-	x.handler = func(x *request) outcome {
+	collect := func() outcome {
 		refusal := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
 		var refusing []*sessionLease
 		for i, answer := range answers {
@@ -198,8 +198,8 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 					refusal = refused
 					refusing = append(refusing, at[i])
 				}
-			case <-x.ctx.Done():
-				return outcome{err: context.Cause(x.ctx)}
+			case <-in.ctx.Done():
+				return outcome{err: context.Cause(in.ctx)}
 			}
 		}
 		s.mu.Lock()
@@ -214,6 +214,16 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 			s.client.uris = slices.DeleteFunc(s.client.uris, isURI)
 		}
 		return outcome{err: refusal}
+	}
+	x.handler = func(x *request) outcome {
+		done := make(chan outcome, 1)
+		in.running.Go(func() { done <- collect() }) // also if the request is cancelled, as a server may refuse later
+		select {
+		case o := <-done:
+			return o
+		case <-x.ctx.Done():
+			return outcome{err: context.Cause(x.ctx)}
+		}
 	}
 	return nil
 }
