@@ -62,7 +62,7 @@ func newInstance(up *Upstream) *instance {
 	first := &state{changed: make(chan struct{})}
 	if up.spec.Command.Path != "" { // a missing program is reported at once, so that the first session does not wait for it
 		if _, err := up.spec.Command.resolve(); err != nil {
-			first.down, first.failed, first.since = err, err, time.Now()
+			first.down, first.since = err, time.Now()
 		}
 	}
 	in.state.Store(first)
@@ -228,7 +228,6 @@ func (in *instance) close() {
 type state struct {
 	live    *conn         // nil if there is no live connection
 	down    error         // why the server is down; nil if live or starting
-	failed  error         // why the last start failed, also during the next one; nil if it succeeded or none has ended
 	stderr  []string      // last lines of the process's stderr
 	since   time.Time     // start of this state; zero for the initial one, unless the program is missing
 	listed  bool          // the offer is a last-known one, or every list was requested
@@ -240,12 +239,12 @@ type state struct {
 // errGarbled means that a starting server does not speak MCP.
 var errGarbled = errors.New("it does not answer, and writes something that is not an MCP message")
 
-// problem returns the reason why the last start failed, why the server does not get ready, or why none of
-// its tools is known. It returns nil if the server is live or starting normally. known is its offer.
+// problem returns the reason why the server is down, why it does not get ready, or why none of its tools
+// is known. It returns nil if the server is live or starting normally. known is its offer.
 func (at *state) problem(known *Offer) error {
 	switch {
-	case at.failed != nil:
-		return at.failed
+	case at.down != nil:
+		return at.down
 	case at.garbled != "" && at.live == nil:
 		return errGarbled
 	case at.unread != nil && len(known.Items(Tools)) == 0:
@@ -273,12 +272,7 @@ func (in *instance) change(f func(*state)) {
 // setState sets the live connection, or else why the server is down. If both are nil, the server
 // is starting.
 func (in *instance) setState(live *conn, down error, stderr []string) {
-	in.change(func(at *state) {
-		at.live, at.down, at.stderr, at.since = live, down, stderr, time.Now()
-		if live != nil || down != nil {
-			at.failed = down
-		}
-	})
+	in.change(func(at *state) { at.live, at.down, at.stderr, at.since = live, down, stderr, time.Now() })
 }
 
 // disconnected records that c is no longer live, so the instance is starting again.

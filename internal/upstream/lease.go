@@ -29,12 +29,12 @@ func (l *Lease) Name() string { return l.in.up.spec.Name }
 // Offer returns the last-known offer of the server, or nil if there is none.
 func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
 
-// AwaitOffer blocks until lists are available, either last-known or current, or a start of the server
-// has failed, or ctx ends. The next start may fail as well, after a long time.
+// AwaitOffer blocks until lists are available, either last-known or current, or the server is
+// down, or ctx ends.
 func (l *Lease) AwaitOffer(ctx context.Context) {
 	for {
 		at := l.in.state.Load()
-		if at.failed != nil || at.listed {
+		if at.down != nil || at.listed {
 			return
 		}
 		select {
@@ -71,12 +71,12 @@ func (l *Lease) Stateless() bool {
 	return offer != nil && revision.Stateless(offer.Version)
 }
 
-// Problem returns the reason why the server's last start failed, why it does not get ready, or why none
-// of its tools is known. It returns nil if the server is live or starting normally.
+// Problem returns the reason why the server is down, why it does not get ready, or why none of its
+// tools is known. It returns nil if the server is live or starting normally.
 func (l *Lease) Problem() error {
 	at := l.in.state.Load()
-	if at.failed != nil {
-		return l.in.up.unavailable(at.failed, at.stderr)
+	if at.down != nil {
+		return l.in.up.unavailable(at.down, at.stderr)
 	}
 	return l.in.up.mask.Error(at.problem(l.Offer()))
 }
