@@ -163,10 +163,13 @@ func (l *httpLink) listen() {
 		}
 		for {
 			resp, err := l.get(ctx, at.id)
+			status, resuming := statusOf(err).status, at.id != ""
 			if err != nil && permanent(err) {
 				at.id = "" // the server may not know this id
 			}
-			gap()
+			if err == nil || resuming {
+				gap()
+			}
 			switch at.failures++; {
 			case err == nil:
 				opened = true
@@ -176,9 +179,9 @@ func (l *httpLink) listen() {
 			case opened && endsConnection(err):
 				l.end(err, answerGrace)
 				return
-			case !opened:
-				// The failure may only mean that there is no such stream, whatever the status,
-				// 404 and 401 included. The next POST will show.
+			case !opened || !resuming && status != http.StatusBadRequest && status != http.StatusConflict:
+				// The first failure may only mean that there is no such stream, whatever the
+				// status, 404 and 401 included. The next POST will show.
 				return
 			}
 			if at.wait(ctx) != nil {

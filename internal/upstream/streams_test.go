@@ -59,6 +59,7 @@ func TestResumeHasAnEnd(t *testing.T) {
 		ends  bool // whether the connection ends
 	}{
 		{"unknown event", func(w http.ResponseWriter) { w.WriteHeader(400) }, "was not resumed: status 400", 1, false},
+		{"conflict", func(w http.ResponseWriter) { w.WriteHeader(409) }, "was not resumed: status 409", 1, false},
 		{"no stream", func(w http.ResponseWriter) { replyJSON(w, "{}") }, "was not resumed: status 200", 1, false},
 		{"out of order", func(w http.ResponseWriter) { w.WriteHeader(502) }, "was not resumed: status 502", maxResumes, false},
 		{"session lost", func(w http.ResponseWriter) { w.WriteHeader(404) }, "session lost", 1, true},
@@ -173,7 +174,7 @@ func TestListen(t *testing.T) {
 
 // A server need not have a stream of its own. No response to the GET ends the connection.
 func TestListenWhereThereIsNoStream(t *testing.T) {
-	for _, status := range []int{200, 400, 401, 403, 404, 405, 406, 501} {
+	for _, status := range []int{200, 400, 401, 403, 404, 405, 406, 409, 501} {
 		bubble.Test(t, func(t *testing.T) {
 			s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { replyJSON(w, result(id)) },
 				other: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }}
@@ -190,16 +191,18 @@ func TestListenWhereThereIsNoStream(t *testing.T) {
 	}
 }
 
-// A server that does not know that its stream broke refuses another one for a while.
+// A server that does not know that its stream broke refuses another one for a while. Other refusals are final.
+// The break is a gap, and so is the next stream, but not a refusal.
 func TestListenWhileTheOldStreamCounts(t *testing.T) {
-	for _, status := range []int{400, 409} {
+	again := []string{"gap", "gap", "list_changed"}
+	for status, want := range map[int][]string{400: again, 409: again, 405: {"gap"}, 501: {"gap"}, 200: {"gap"}} {
 		bubble.Test(t, func(t *testing.T) {
-			var gets int
+			var gets atomic.Int32
 			v := attach(t, &site{t: t, other: func(w http.ResponseWriter, r *http.Request) {
 				if r.Method != http.MethodGet {
 					return
 				}
-				switch gets++; gets {
+				switch gets.Add(1) {
 				case 1:
 					emit(w, ": open\n\n")
 				default:
@@ -209,9 +212,9 @@ func TestListenWhileTheOldStreamCounts(t *testing.T) {
 					<-r.Context().Done()
 				}
 			}}, Spec{})
-			time.Sleep(5 * time.Minute)
-			if got := v.heard.turn(); !slices.Contains(got, "list_changed") {
-				t.Errorf("%d: got %q after %d requests", status, got, gets)
+			time.Sleep(time.Hour)
+			if got, final := v.heard.turn(), len(want) == 1; !slices.Equal(got, want) || final && gets.Load() != 2 {
+				t.Errorf("%d: got %q after %d requests", status, got, gets.Load())
 			}
 		})
 	}
