@@ -224,12 +224,11 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 			}
 		}
 	case method == "notifications/subscriptions/acknowledged":
-		switch { // over HTTP, changes before it may have been missed
-		case p == nil:
-		case c.listening.acknowledged.Swap(true):
-			c.gap()
-		default: // the lists are being read
+		if p != nil { // over HTTP, changes before it may have been missed, also while the lists were read
 			in.noteInvalidated("gap")
+			for l := range Lists {
+				in.markStale(l)
+			}
 		}
 	case p != nil && p.req.Notify != nil:
 		p.req.Notify(method, params)

@@ -182,29 +182,35 @@ func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// Over HTTP a list may change after the end of a listen request that another replaces, and before the server
-// receives that one. It is replaced only if something else is watched.
-func TestListChangesWhileTheListenRequestIsReplaced(t *testing.T) {
+// Over HTTP a list may change before the server receives the listen request: after the lists were read at the
+// start, or after the end of the request that it replaces. It is replaced only if something else is watched.
+func TestListChangesBeforeTheListenRequestArrives(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
+		var heard diary
 		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless", Tools: []string{`{"name":"one"}`}})
 		var requests atomic.Int64
 		u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Mcp-Method") == "subscriptions/listen" && requests.Add(1) > 1 {
+			if r.Header.Get("Mcp-Method") == "subscriptions/listen" {
+				requests.Add(1)
 				time.Sleep(2 * time.Second)
 			}
 			server.Handler().ServeHTTP(w, r)
-		}), Spec{StartTimeout: time.Minute, Shared: true}, Options{})
+		}), Spec{StartTimeout: time.Minute, Shared: true}, Options{Invalidated: heard.write})
 		l := u.Attach(revision.Client{Version: "2026-07-28"}, Listener{})
 		defer l.Close()
-		time.Sleep(time.Minute)
-		l.Watch(true, "web://a")
-		time.Sleep(time.Second)
-		server.SetTools(`{"name":"two"}`)
-		server.Announce(Tools.Changed(), "")
-		time.Sleep(time.Minute)
-		if _, ok := l.Offer().Find(Tools, "two"); !ok || requests.Load() != 2 {
-			t.Errorf("after %d listen requests, got the tools %s", requests.Load(), l.Offer().Items(Tools))
+		for i, name := range []string{"two", "three"} {
+			if i == 1 {
+				l.Watch(true, "web://a")
+			}
+			time.Sleep(time.Second)
+			server.SetTools(`{"name":"` + name + `"}`)
+			server.Announce(Tools.Changed(), "")
+			time.Sleep(time.Minute)
+			if _, ok := l.Offer().Find(Tools, name); !ok || requests.Load() != int64(i+1) {
+				t.Errorf("after %d listen requests, got the tools %s", requests.Load(), l.Offer().Items(Tools))
+			}
 		}
+		heard.want(t) // before the first request
 		other := u.Attach(revision.Client{Version: "2026-07-28"}, Listener{})
 		other.Watch(true, "web://a")
 		other.Close()
