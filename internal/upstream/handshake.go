@@ -58,7 +58,9 @@ func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
 	}
 	offer, err := initialize(ctx, c)
 	if err == nil {
-		offer.Legacy = errorResponse(probe) != nil
+		if answer := errorResponse(probe); answer != nil { // with another error of the stateless era it has a stateless revision
+			offer.Legacy = answer.Code == revision.CodeUnsupportedVersion || !revision.Modern(answer.Code)
+		}
 		return offer, nil
 	}
 	if errorResponse(err) == nil || errorResponse(probe) != nil {

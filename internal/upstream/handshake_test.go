@@ -75,26 +75,28 @@ func TestServerThatExitsOnDiscover(t *testing.T) {
 }
 
 // A server that is restricted to revisions of the handshake era, as mcp-go can be, refuses server/discover with
-// an error of the stateless era.
-func TestServerWithoutTheStatelessRevision(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { replyJSON(w, result(id)) }}
-		u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Mcp-Method") == "server/discover" {
-				id := readMessage(t, r).ID
-				reply(w, 400, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32022,"message":"unsupported","data":{"supported":["2025-11-25"]}}}`, id))
-				return
+// an error of the stateless era. So does one that wants a capability that this client lacks, and others may have.
+func TestServerThatRefusesDiscover(t *testing.T) {
+	for code, legacy := range map[int]bool{-32601: true, -32022: true, -32021: false, -32020: false} {
+		bubble.Test(t, func(t *testing.T) {
+			s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { replyJSON(w, result(id)) }}
+			u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Mcp-Method") == "server/discover" {
+					id := readMessage(t, r).ID
+					reply(w, 400, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"unsupported","data":{"supported":["2025-11-25"]}}}`, id, code))
+					return
+				}
+				s.ServeHTTP(w, r)
+			}), Spec{StartTimeout: time.Minute}, Options{})
+			l := u.Attach(revision.Client{Version: revision.Latest}, Listener{})
+			defer l.Close()
+			if _, err := callEcho(t.Context(), l); err != nil {
+				t.Errorf("%d: %v", code, err)
 			}
-			s.ServeHTTP(w, r)
-		}), Spec{StartTimeout: time.Minute}, Options{})
-		l := u.Attach(revision.Client{Version: revision.Latest}, Listener{})
-		defer l.Close()
-		if _, err := callEcho(t.Context(), l); err != nil {
-			t.Error(err)
-		}
-		time.Sleep(time.Second)
-		if last := u.LastOffer(); last == nil || !last.Legacy {
-			t.Errorf("got the offer %v", last)
-		}
-	})
+			time.Sleep(time.Second)
+			if last := u.LastOffer(); last == nil || last.Legacy != legacy {
+				t.Errorf("%d: got the offer %v", code, last)
+			}
+		})
+	}
 }
