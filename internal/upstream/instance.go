@@ -180,7 +180,7 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 func (in *instance) handshake(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, HandshakeStarts*in.up.spec.StartTimeout)
 	defer cancel()
-	last := in.up.LastOffer()
+	last := in.offer.Load() // perhaps made to another client
 	legacy := last != nil && last.Legacy
 	offer, err := negotiate(ctx, c, legacy || in.exits%2 == 1) // perhaps it exited on server/discover
 	if err != nil {
@@ -189,7 +189,7 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 		}
 		return err
 	}
-	// What exits more often, or had a stateless revision, exits for another reason. Another version may have one.
+	// What exits more often, or last spoke a stateless revision, exits for another reason. Another version may have one.
 	onDiscover := in.exits == 1 && (last == nil || !revision.Stateless(last.Version))
 	if !revision.Stateless(offer.Version) && (onDiscover || legacy && offer.serverVersion() == last.serverVersion()) {
 		offer.Legacy = true
