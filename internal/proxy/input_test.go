@@ -36,7 +36,7 @@ func TestBadInput(t *testing.T) {
 		{"params an array", `{"jsonrpc":"2.0","id":"x","method":"ping","params":[]}`, `"x"`, -32602},
 		{"too long", `{"jsonrpc":"2.0","id":"x","method":"ping","params":{"x":"` + large(5000) + `"}}`, `"x"`, -32600},
 	}
-	for _, test := range tests {
+	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			before, lines := log.count("level=WARN"), len(c.transcript())
 			expect := make(chan jsonrpc.Message, 1)
@@ -52,8 +52,12 @@ func TestBadInput(t *testing.T) {
 			if got := len(c.transcript()) - lines; got != 2 {
 				t.Errorf("got %d messages, want the error and the next answer", got)
 			}
-			if got := log.count("level=WARN") - before; got != 1 {
-				t.Errorf("logged %d times, want once:\n%s", got, log)
+			want := 1
+			if i >= 5 { // so many warnings a client causes
+				want = 0
+			}
+			if got := log.count("level=WARN") - before; got != want {
+				t.Errorf("logged %d times, want %d:\n%s", got, want, log)
 			}
 		})
 	}
