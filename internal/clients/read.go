@@ -181,14 +181,15 @@ func (r *Reader) other(path string) *document {
 }
 
 // projectFile matches the files of projects; group 1 is the project's folder.
-var projectFile = regexp.MustCompile(`^(.*)[/\\](?:\.mcp\.json|opencode\.jsonc?|\.(?:cursor|vscode|windsurf|gemini|roo|zed|codex|qwen|amazonq|kiro[/\\]settings)[/\\][^/\\]*)$`)
+var projectFile = regexp.MustCompile(`^(.*?)[/\\](?:\.mcp\.json|opencode\.jsonc?|\.(?:cursor|vscode|windsurf|gemini|roo|zed|codex|qwen|amazonq|opencode|kiro[/\\]settings)[/\\][^/\\]*)$`)
 
 // project returns the folder of the project that a file belongs to, to which its
-// relative paths refer; "" for a file of the user, or if unknown.
+// relative paths refer; "" for a file of the user or of the machine, or if unknown.
 func (r *Reader) project(path string) string {
 	isUsers := func(c *Client) bool { return slices.Contains(c.Places(r.options.Machine), path) }
 	m := projectFile.FindStringSubmatch(path)
-	if m == nil || m[1] == filepath.Clean(r.options.Home) || slices.ContainsFunc(All(), isUsers) {
+	if m == nil || m[1] == filepath.Clean(r.options.Home) || slices.ContainsFunc(All(), isUsers) ||
+		m[1] == "/etc/opencode" || path == filepath.Clean(r.options.env("OPENCODE_CONFIG")) {
 		return ""
 	}
 	return m[1]

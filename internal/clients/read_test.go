@@ -16,7 +16,9 @@ import (
 // entry returns the server "s" in a client's own file.
 func entry(t *testing.T, path, key, text string) (clients.Server, []string) {
 	t.Helper()
-	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
+	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann", Env: func(name string) string {
+		return map[string]string{"OPENCODE_CONFIG": "/home/ann/dotfiles/opencode.json"}[name]
+	}}})
 	if err := r.Read(path, []byte(`{"inputs": [{"id": "url", "default": "http://localhost"}], "`+key+`": {"s": `+text+`}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +116,10 @@ func TestClients(t *testing.T) {
 		{"Windsurf", "/home/ann/.codeium/windsurf/mcp_config.json", "mcpServers", `{"serverUrl": "http://localhost/", "headers": {"K": "${env:K}"}, "disabledTools": ["rm"]}`, `url = "http://localhost/"|headers.K = "${K}"|tools.deny = ["rm"]`, ""},
 		{"OpenCode", "/home/ann/.config/opencode/opencode.json", "mcp", `{"type": "local", "command": ["npx", "-y", "x"], "environment": {"A": "{env:B}", "C": "d"}, "enabled": false, "timeout": 5000}`, `command = "npx"|args = ["-y", "x"]|env.A = "${B}"|env_file = "env/s.env"|enabled = false`, `C="d"`},
 		{"OpenCode's of a project", "/p/opencode.jsonc", "mcp", `{"command": ["x"]}`, `command = "x"|folders = ["/p"]`, ""},
+		{"OpenCode's in a folder of its own", "/p/.opencode/opencode.json", "mcp", `{"command": ["x"]}`, `command = "x"|folders = ["/p"]`, ""},
+		{"OpenCode's of the home", "/home/ann/.opencode/opencode.json", "mcp", `{"command": ["x"]}`, `command = "x"`, ""},
+		{"OpenCode's of the machine", "/etc/opencode/opencode.json", "mcp", `{"command": ["x"]}`, `command = "x"`, ""},
+		{"OpenCode's in a variable", "/home/ann/dotfiles/opencode.json", "mcp", `{"command": ["x"]}`, `command = "x"`, ""},
 		{"a project's", "/p/.vscode/mcp.json", "servers", `{"command": "./x", "args": ["${workspaceFolder}/a"], "envFile": "${workspaceFolder}/.env"}`, `command = "/p/x"|args = ["/p/a"]|env_file = "/p/.env"|folders = ["/p"]`, ""},
 	}
 	for _, tt := range tests {
