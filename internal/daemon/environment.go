@@ -24,13 +24,11 @@ func Base(environ []string) []string {
 // goVariables are the variables that the Go runtime reads.
 var goVariables = []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GORACE"}
 
-// ownPrefixes begin the names of variables of the OpenTelemetry SDK, and of those for dedup.store.
-var ownPrefixes = []string{"OTEL_", "VALKEY_", "REDIS_"}
-
-// daemonEnv returns the environment of the daemon itself. Servers receive only the Base part.
+// daemonEnv returns the environment of the daemon itself, without variables that clients may have with
+// different values, since it serves all of them. Servers receive only the Base part.
 func daemonEnv(environ []string) []string {
 	return append(Base(environ), filter(environ, func(name string) bool {
-		return slices.Contains(goVariables, name) || slices.ContainsFunc(ownPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+		return slices.Contains(goVariables, name) || strings.HasPrefix(name, "OTEL_")
 	})...)
 }
 
