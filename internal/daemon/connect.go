@@ -17,12 +17,15 @@ import (
 )
 
 const (
-	maxBacklog    = 8 << 20          // bytes queued for one side before reading from the other side pauses
-	drainTimeout  = 2 * time.Second  // for the client to read the last messages
-	stableAfter   = 10 * time.Second // minimum connection time after which reconnecting is immediate
+	maxBacklog    = 8 << 20         // bytes queued for one side before reading from the other side pauses
+	drainTimeout  = 2 * time.Second // for the client to read the last messages
 	minRetryDelay = 250 * time.Millisecond
 	maxRetryDelay = 10 * time.Second
 )
+
+// stableAfter is the connection time after which a daemon has lasted, and reconnecting is immediate. It is
+// a variable for tests.
+var stableAfter = 10 * time.Second
 
 // Reasons for which a request is not replayed.
 var (
@@ -119,8 +122,8 @@ func (r *relay) dial(ctx context.Context) (*link, error) {
 	}
 	h := Hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: r.o.Only, Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Parent: os.Getppid()}
 	r.mu.Lock()
-	r.abandonLocked(maxTries, errEnded)
-	for k := range r.conversation.awaited() {
+	r.abandonLocked(r.conversation.open(), maxTries, errEnded)
+	for _, k := range r.conversation.awaited() {
 		if k.setup == "" {
 			h.Repeated = append(h.Repeated, string(k.ID))
 		}
@@ -157,6 +160,9 @@ func (r *relay) run(ctx context.Context, l *link) {
 			wait = retry.NextBackOff()
 		} else {
 			retry.Reset()
+			r.mu.Lock()
+			r.conversation.lasted()
+			r.mu.Unlock()
 		}
 		for l = nil; l == nil; {
 			if !r.lostDaemon(wait) {
@@ -234,7 +240,7 @@ func (r *relay) lostDaemon(wait time.Duration) (retry bool) {
 	defer r.mu.Unlock()
 	r.link = nil
 	if r.inputEnded {
-		r.abandonLocked(0, errEnded)
+		r.abandonLocked(r.conversation.open(), 0, errEnded)
 	}
 	if r.inputEnded || r.done {
 		return false
@@ -245,20 +251,20 @@ func (r *relay) lostDaemon(wait time.Duration) (retry bool) {
 	return true
 }
 
-// fail answers all awaited requests with an error, as no daemon is available.
+// fail answers all open requests with an error, as no daemon is available.
 func (r *relay) fail(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failure = why
 	r.o.Log.Error("no daemon is available", "err", why)
-	r.abandonLocked(0, fmt.Errorf("%w: %w", errEnded, why))
+	r.abandonLocked(r.conversation.open(), 0, fmt.Errorf("%w: %w", errEnded, why))
 	r.changed.Broadcast()
 }
 
-// abandonLocked answers the awaited requests that at least so many daemons have received with an
+// abandonLocked answers those of some requests that at least so many daemons have received with an
 // error.
-func (r *relay) abandonLocked(tries int, why error) {
-	for k := range r.conversation.awaited() {
+func (r *relay) abandonLocked(requests []*kept, tries int, why error) {
+	for _, k := range requests {
 		if k.tries >= tries {
 			_ = r.client.Send(errorResponse(&k.Message, outcomeUnknown, why)) // fails if the client has gone away
 			r.conversation.end(k)
@@ -316,7 +322,7 @@ func (r *relay) send(line []byte) *jsonrpc.Writer {
 	if r.link == nil {
 		return nil
 	}
-	if !r.conversation.idle() && !r.link.watched {
+	if !r.link.watched && len(r.conversation.awaited()) > 0 {
 		r.link.watched = true
 		go r.watch(r.link)
 	}
@@ -338,7 +344,7 @@ func (r *relay) watch(l *link) {
 	for silent := 0; silent < maxSilent; {
 		time.Sleep(r.o.PingEvery)
 		r.mu.Lock()
-		l.watched = r.link == l && !r.conversation.idle()
+		l.watched = r.link == l && len(r.conversation.awaited()) > 0
 		watched := l.watched
 		r.mu.Unlock()
 		if !watched {
@@ -353,7 +359,7 @@ func (r *relay) watch(l *link) {
 	if r.link == l {
 		r.o.Log.Error("the daemon does not answer; closing the connection")
 		r.link = nil
-		r.abandonLocked(0, errHung)
+		r.abandonLocked(r.conversation.awaited(), 0, errHung)
 		l.close()
 	}
 }

@@ -15,10 +15,11 @@ type kept struct {
 	setup    string // a later message with the same value replaces this one; "" if it sets up nothing
 	open     bool   // the client waits for an answer
 	answered bool   // the client has an answer, but the present daemon will send another one
-	tries    int    // daemons that have received it
+	tries    int    // daemons that have received it; of a subscription, since one has lasted
 }
 
-// maxTries is how many daemons may receive a request, since the request may be what crashes them.
+// maxTries is how many daemons may receive a request, since the request may be what crashes them. As a
+// subscription stays open, only daemons that end soon count for it, in a row.
 const maxTries = 2
 
 // conversation holds the kept messages of a client in the order in which it sent them.
@@ -109,24 +110,31 @@ func (c *conversation) received(m *jsonrpc.Message) (second bool) {
 	return second
 }
 
-// awaited returns the open requests that the client expects to be answered soon: not subscriptions, which
-// stay open for the whole session, and which every daemon gets.
-func (c *conversation) awaited() iter.Seq[*kept] {
-	return func(yield func(*kept) bool) {
-		for _, k := range slices.Clone(*c) {
-			if k.open && k.Method != "subscriptions/listen" && !yield(k) {
-				return
-			}
+// open returns the requests without an answer.
+func (c conversation) open() (all []*kept) {
+	for _, k := range c {
+		if k.open {
+			all = append(all, k)
 		}
 	}
+	return all
 }
 
-// idle reports whether the client awaits nothing.
-func (c *conversation) idle() bool {
-	for range c.awaited() {
-		return false
+// awaited returns the open requests that the client expects to be answered soon: not subscriptions, which
+// stay open for the whole session.
+func (c conversation) awaited() []*kept {
+	return slices.DeleteFunc(c.open(), (*kept).subscribes)
+}
+
+func (k *kept) subscribes() bool { return k.Method == "subscriptions/listen" }
+
+// lasted records that a daemon has not ended soon: the subscriptions that it had are not what crashes daemons.
+func (c conversation) lasted() {
+	for _, k := range c {
+		if k.subscribes() {
+			k.tries = 0
+		}
 	}
-	return true
 }
 
 // replay returns the lines for another daemon.

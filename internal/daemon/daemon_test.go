@@ -274,25 +274,58 @@ func TestAgain(t *testing.T) {
 	c.expects(`{"jsonrpc":"2.0","id":10,"result":{}}`)
 }
 
-// A subscription stays open for the whole session: every daemon gets it, and while nothing else is open no
-// daemon is pinged.
+// A subscription stays open for the whole session: every daemon gets it after one that has lasted, and while
+// nothing else is open no daemon is pinged. But if daemons end soon, it may be the reason, and is answered as
+// other requests are.
 func TestAgainWithASubscription(t *testing.T) {
 	const listens, ping = `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{}}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	const ended = `{"jsonrpc":"2.0","id":"l","result":{}}` // by the server
+	const gone = `{"jsonrpc":"2.0","id":"l","error":{"code":-32603,"message":"mcpschedd: outcome unknown: the daemon that had the request has ended"}}`
 	if !daemon.Idle(listens) || daemon.Idle(listens, ping) {
 		t.Error("want only the other request to be awaited")
 	}
+	for _, test := range []struct {
+		name        string
+		stableAfter time.Duration
+		daemons     int // that get it
+		answer      string
+	}{{"lasting", 0, 4, ended}, {"crashing", time.Hour, 2, gone}} {
+		t.Run(test.name, func(t *testing.T) {
+			daemon.SetStableAfter(test.stableAfter)
+			t.Cleanup(func() { daemon.SetStableAfter(time.Hour) })
+			s := listen(t, place(t))
+			c := connect(t, s.place)
+			d := s.next(t)
+			c.sends(listens)
+			d.expects(listens)
+			for range test.daemons - 1 {
+				s = s.replace(t)
+				d = s.next(t)
+				d.expects(listens)
+			}
+			if test.answer == gone {
+				s = s.replace(t)
+				d = s.next(t)
+			}
+			d.sends(ended)
+			c.expects(test.answer)
+		})
+	}
+}
+
+// A subscription that no daemon can have is answered as other requests are.
+func TestSubscriptionWithoutADaemon(t *testing.T) {
+	const listens = `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{}}`
 	s := listen(t, place(t))
 	c := connect(t, s.place)
 	d := s.next(t)
 	c.sends(listens)
 	d.expects(listens)
-	for range 3 {
-		s = s.replace(t)
-		d = s.next(t)
-		d.expects(listens)
+	s.stop()
+	c.sends(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":"l","error"`) {
+		t.Errorf("got %q, %v; want an error", got, err)
 	}
-	d.sends(`{"jsonrpc":"2.0","id":"l","result":{}}`) // the server has ended it
-	c.expects(`{"jsonrpc":"2.0","id":"l","result":{}}`)
 }
 
 // The next daemon gets the open requests of a batch, unless the revision has no batches and the

@@ -11,7 +11,10 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-func init() { HookTimeout, hookDeadline = time.Hour, time.Hour }
+func init() { HookTimeout, hookDeadline, stableAfter = time.Hour, time.Hour, time.Hour }
+
+// SetStableAfter sets stableAfter.
+func SetStableAfter(d time.Duration) { stableAfter = d }
 
 // DaemonEnv calls daemonEnv.
 func DaemonEnv(environ []string) []string { return daemonEnv(environ) }
@@ -29,7 +32,7 @@ func Idle(lines ...string) bool {
 		m, _ := jsonrpc.Parse([]byte(line))
 		c.sent(&m)
 	}
-	return c.idle()
+	return len(c.awaited()) == 0
 }
 
 // Starting returns the path of the lock that is held while a daemon is started.
