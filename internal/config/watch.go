@@ -28,7 +28,8 @@ const (
 // Watch first compares the file with c.Digest, so it also reports a change made since c was loaded.
 // The file c.Path need not exist yet.
 //
-// Watch also reads the file at once for each channel received from read, and then closes that. read may be nil.
+// A channel received from read is an event too, since a writer may not be done yet: Watch closes it after the
+// next reading. read may be nil.
 func Watch(ctx context.Context, c *Config, read <-chan chan<- struct{}, changed func(*Config, error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -55,6 +56,14 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 	}
 	due := time.NewTimer(0)
 	defer due.Stop()
+	var waiting []chan<- struct{} // received from read
+	answer := func() {
+		for _, done := range waiting {
+			close(done)
+		}
+		waiting = nil
+	}
+	defer answer()
 	var latest time.Time // when the file is read though events keep coming
 	for {
 		ok := true
@@ -66,14 +75,10 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 			if err := r.reload(); err != nil {
 				return err
 			}
+			answer()
 			continue
 		case done := <-read:
-			err := r.reload()
-			close(done)
-			if err != nil {
-				return err
-			}
-			continue
+			waiting = append(waiting, done)
 		case _, ok = <-events:
 		case _, ok = <-errs: // events were probably lost
 		}

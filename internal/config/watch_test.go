@@ -220,6 +220,7 @@ type follower struct {
 	path   string
 	events chan fsnotify.Event
 	errs   chan error
+	read   chan chan<- struct{}
 	calls  []report
 	ended  chan error
 
@@ -227,11 +228,11 @@ type follower struct {
 }
 
 func follow(t *testing.T, ctx context.Context) *follower {
-	f := &follower{path: filepath.Join(t.TempDir(), "c.toml"), events: make(chan fsnotify.Event), errs: make(chan error), ended: make(chan error, 1)}
+	f := &follower{path: filepath.Join(t.TempDir(), "c.toml"), events: make(chan fsnotify.Event), errs: make(chan error), read: make(chan chan<- struct{}), ended: make(chan error, 1)}
 	write(t, f.path, toml("info"))
 	c := load(t, f.path)
 	go func() {
-		f.ended <- config.Follow(ctx, c, f.events, f.errs, func() error { return f.unwatched }, func(c *config.Config, err error) {
+		f.ended <- config.Follow(ctx, c, f.events, f.errs, f.read, func() error { return f.unwatched }, func(c *config.Config, err error) {
 			if err != nil {
 				f.calls = append(f.calls, report{err: err})
 				return
@@ -354,6 +355,45 @@ func TestWatchWaitsForQuiet(t *testing.T) {
 		if diff := cmp.Diff([]string{"warn"}, levels(f.calls)); diff != "" {
 			t.Errorf("with changes for 1.08 s (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// TestWatchAsked: a requested reading is not of half a file, and is confirmed once all of it is applied.
+func TestWatchAsked(t *testing.T) {
+	for name, touches := range map[string]bool{"after the event of the first half": true, "before it": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				f := follow(t, ctx)
+				f.settle()
+				write(t, f.path, "[log]\n")
+				if touches {
+					f.touch()
+				}
+				done := make(chan struct{})
+				f.read <- done
+				time.Sleep(90 * time.Millisecond)
+				write(t, f.path, toml("warn"))
+				f.touch()
+				<-done
+				if diff := cmp.Diff([]string{"warn"}, levels(f.calls)); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestWatchAskedAtItsEnd: a watch that ends confirms the requested readings.
+func TestWatchAskedAtItsEnd(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := follow(t, ctx)
+		done := make(chan struct{})
+		f.read <- done
+		cancel()
+		<-done
 	})
 }
 
