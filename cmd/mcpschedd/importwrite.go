@@ -203,7 +203,7 @@ func printChanges(changes []clients.Change, configuration, copies string, next [
 // clientLine returns the command line with which a client starts mcpschedd: an absolute path, as
 // graphical programs have another PATH than a terminal. The small program, if present, connects
 // in an eighth of the time. It names the configuration if that is not where a client finds it that has
-// none of this command's variables, such as Codex, or a program that was not started from a terminal.
+// this command's variables, or none of them, such as Codex, or a program that was not started from a terminal.
 func clientLine(have *config.Config) ([]string, error) {
 	self, err := installed()
 	if err != nil {
@@ -214,13 +214,14 @@ func clientLine(have *config.Config) ([]string, error) {
 		self = small
 	}
 	line := []string{self, daemon.Command}
-	env := func(name string) string {
+	without := func(name string) string {
 		if name == "MCPSCHEDD_CONFIG" || name == "XDG_CONFIG_HOME" {
 			return ""
 		}
 		return os.Getenv(name)
 	}
-	if found, _, _ := paths.Search("", env); found != have.Path {
+	with, _, _ := paths.Search("", os.Getenv)
+	if found, _, _ := paths.Search("", without); found != have.Path || with != have.Path {
 		line = append(line, "--config", have.Path)
 	}
 	return line, nil
