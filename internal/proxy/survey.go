@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -60,7 +59,7 @@ func (s *Server) Survey(ctx context.Context, waiting func(name string)) []Survey
 			defer cancel()
 			l.AwaitOffer(bounded)
 			if all[i].Upstream, all[i].Problem = l.Name(), l.Problem(); all[i].Problem == nil {
-				if !l.Listed() && !errors.Is(ctx.Err(), context.Canceled) {
+				if !l.Listed() && ctx.Err() == nil {
 					telling.Lock()
 					waiting(l.Name())
 					telling.Unlock()
