@@ -182,10 +182,12 @@ func addedServer(words []string, dash int) (name string, server map[string]any, 
 	return "", nil, usage("want a name, and a command behind -- or a URL")
 }
 
-// looksLikeHost reports whether a word may be a URL without its scheme, such as wiki.example/mcp or localhost:80.
+// looksLikeHost reports whether a word may be a URL without its scheme, such as wiki.example/mcp or localhost:80,
+// and not a file or a package, such as server.js or pkg@1.2.3.
 func looksLikeHost(word string) bool {
 	u, err := url.Parse("//" + word)
-	return err == nil && strings.ContainsAny(strings.Trim(u.Host, "."), ".:")
+	return err == nil && !strings.Contains(word, "@") &&
+		(u.Port() != "" || u.Path != "" && strings.Contains(strings.Trim(u.Host, "."), "."))
 }
 
 // fromHere returns a program that is named by a relative path, such as ./server, by its absolute one: in
