@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -45,16 +46,26 @@ func stateDir(c *config.Config) (state.Dir, error) {
 		return dir, err
 	}
 	if dir, err = state.Open(dir.Path("")); err != nil {
-		err = hinted{err, "[server] state_dir names another folder"}
+		err = hinted{err, otherFolder}
 	}
 	return dir, err
 }
 
-// stateToRead returns the state directory for a command that only reads.
+// otherFolder is the hint if the state directory cannot be used.
+const otherFolder = "[server] state_dir names another folder"
+
+// stateToRead returns the state directory, which need not exist, for a command that only reads.
 func stateToRead(c *config.Config) (state.Dir, error) {
 	path, err := paths.StateDir(c.Server.StateDir, os.Getenv)
 	if err != nil {
 		return state.Dir{}, hinted{misused{err}, "set HOME, or [server] state_dir"}
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s: not a directory", path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return state.Dir{}, hinted{fmt.Errorf("state folder: %w", err), otherFolder}
 	}
 	return state.OnlyRead(path), nil
 }
