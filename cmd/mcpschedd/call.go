@@ -40,8 +40,9 @@ nothing is recorded or learned.
 
 NAME is a server in the configuration, TOOL one of its tools under the server's own name;
 NAME__TOOL and mcp__mcpschedd__NAME__TOOL, as clients see it, also work, and TOOL alone if
-there is no other server. Each KEY=VALUE is an argument; VALUE is text, or JSON if the
-tool's schema has another type for KEY. Or pass all arguments as one JSON object.`,
+there is only one server, with another name. Each KEY=VALUE is an argument; VALUE is
+text, or JSON if the tool's schema has another type for KEY. Or pass all arguments as one
+JSON object.`,
 		Example: `  mcpschedd call files/read_text_file path=README.md
   mcpschedd call github/list_issues owner=golang repo=go perPage=3`,
 		Args:              takes(1, -1, "NAME/TOOL"),
@@ -62,10 +63,10 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 	word := withoutEntry(c, words[0])
 	name, tool, ok := strings.Cut(word, "/")
 	if !ok { // the name that clients see
-		name, tool, ok = strings.Cut(word, "__")
-	}
-	if only := enabledNames(c); !ok && len(only) == 1 {
-		name, tool = only[0], word
+		name, tool, _ = strings.Cut(word, "__")
+		if only := enabledNames(c); len(only) == 1 && !hasUpstream(c, name) {
+			name, tool = only[0], word
+		}
 	}
 	if name == "" || tool == "" {
 		return usage("want NAME/TOOL, have %q", words[0])

@@ -146,6 +146,11 @@ func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
 	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), "", name, names, "there are: "+strings.Join(names, ", "))
 }
 
+// hasUpstream reports whether an upstream of that name is configured.
+func hasUpstream(c *config.Config, name string) bool {
+	return slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool { return u.Name == name })
+}
+
 // enabledNames returns the names of the enabled upstreams.
 func enabledNames(c *config.Config) (names []string) {
 	for _, u := range c.Upstreams {
@@ -159,14 +164,11 @@ func enabledNames(c *config.Config) (names []string) {
 // withoutEntry returns the name of a tool without what Claude Code puts before it: mcp__, and the name
 // under which it has the proxy.
 func withoutEntry(c *config.Config, name string) string {
-	has := func(upstream string) bool {
-		return slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool { return u.Name == upstream })
-	}
 	rest, ok := strings.CutPrefix(name, "mcp__")
-	if !ok || has("mcp") {
+	if !ok || hasUpstream(c, "mcp") {
 		return name
 	}
-	if entry, tool, ok := strings.Cut(rest, "__"); ok && !has(entry) {
+	if entry, tool, ok := strings.Cut(rest, "__"); ok && !hasUpstream(c, entry) {
 		return tool
 	}
 	return rest
