@@ -18,7 +18,7 @@ var gitForms = sync.OnceValue(func() (f struct{ index, signature *regexp.Regexp 
 	// attributes that may be read from the index.
 	f.index = regexp.MustCompile(`(?:^|\.\.|\^|=):`)
 	// A format or an order that verifies signatures, for which gpg writes files.
-	f.signature = regexp.MustCompile(`%\(.*signature|%[-+ ]?G|(?:^|=)-?\*?signature(?::|$)`)
+	f.signature = regexp.MustCompile(`%\(.*signature|%[-+ ]?G|(?:^|=)-?(?:v(?:ersion)?:)?\*?signature(?::|$)`)
 	return f
 })
 
