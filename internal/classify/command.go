@@ -23,6 +23,7 @@ type command struct {
 	Words    bool
 	Literal  bool
 	Operands *int
+	Ordered  bool
 	Files    int
 	First    *regexp.Regexp
 	Needs    []string
@@ -91,14 +92,13 @@ func (c command) reads(words []word, fed bool) (given options, ok bool) {
 
 // parse separates options from operands; ok is false if an option is not listed. Like GNU
 // commands, it accepts options after operands; other commands would open them as files.
-// Where operands are limited or an option is needed, it does not: `uniq a -c` may write to
-// -c, `git config a.b --list` sets a.b, and `command rm -v x` removes x.
+// Where that may write, it does not: `uniq a -c` may write to -c, `git config a.b --list`
+// sets a.b, and `command rm -v x` removes x.
 func (c command) parse(words []word) (given options, operands []word, ok bool) {
-	optionsFirst := c.Operands != nil || len(c.Needs) > 0
 	for i := 0; i < len(words); i++ {
 		w := words[i]
 		switch {
-		case optionsFirst && len(operands) > 0 && !w.operand() && w.text != "-":
+		case c.Ordered && len(operands) > 0 && !w.operand() && w.text != "-" && !given.has(c.Needs...):
 			return nil, nil, false
 		case w.text == "--":
 			// Some versions of sort accept -o even after "--".
