@@ -3,7 +3,6 @@ package classify
 import (
 	_ "embed"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -106,6 +105,12 @@ var tokenForms = sync.OnceValue(func() *regexp.Regexp {
 	}, "|") + `)`)
 })
 
+// terminator matches a line with only a slash and comments. SQLite's command-line client ends
+// a statement there, and executes commands after it. A line with GO has a word that writes.
+var terminator = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^[ \t]*/(?:[ \t\r]|--.*|/\*.*\*/)*$`)
+})
+
 type token struct {
 	kind tokenKind
 	text string // upper case
@@ -118,12 +123,7 @@ type tokens []token
 // differently.
 func tokensOf(s string) (all tokens, ok bool) {
 	// BigQuery has strings in triple quotes.
-	if len(s) > maxStatement || !utf8.ValidString(s) || strings.Contains(s, "'''") || strings.Contains(s, `"""`) {
-		return nil, false
-	}
-	// SQLite's command-line client ends a statement at a line with only a slash, and executes
-	// commands after it.
-	if slices.ContainsFunc(strings.Split(s, "\n"), func(line string) bool { return strings.TrimSpace(line) == "/" }) {
+	if len(s) > maxStatement || !utf8.ValidString(s) || strings.Contains(s, "'''") || strings.Contains(s, `"""`) || terminator().MatchString(s) {
 		return nil, false
 	}
 	before := blank
