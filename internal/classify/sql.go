@@ -163,25 +163,32 @@ func (t tokens) at(i int) string {
 // a WITH clause is checked token by token like the rest, so isQuery only has to find the
 // main SELECT, which is outside all parentheses.
 func (t tokens) isQuery(i int) bool {
-	depth, selects := 0, false
+	selects, tables := false, []bool{true} // tables: per open parenthesis, whether its list may name tables
 	for j := range t {
+		depth := len(tables) - 1
 		switch text := t.at(j); {
 		case text == "(":
-			depth++
+			tables = append(tables, t.at(j-1) != "IN" && !sqlWords().functions[t.at(j-1)])
+		case text == ")" && depth == 0:
+			return false
 		case text == ")":
-			depth--
-		case j >= i && depth == 0 && text == "SELECT" && (j == i || t.at(i) == "WITH"):
-			selects = j+1 < len(t)
+			tables = tables[:depth]
+		case text == "FROM", text == "SELECT":
+			tables[depth] = text == "FROM" || t.at(j-1) == "." // a column may be called select
+			if j >= i && depth == 0 && text == "SELECT" && (j == i || t.at(i) == "WITH") {
+				selects = j+1 < len(t)
+			}
 		}
-		if depth < 0 || !t.harmless(j) {
+		if !t.harmless(j, tables[len(tables)-1]) {
 			return false
 		}
 	}
-	return selects && depth == 0
+	return selects && len(tables) == 1
 }
 
-// harmless reports whether the i-th token may appear in a read-only query.
-func (t tokens) harmless(i int) bool {
+// harmless reports whether the i-th token may appear in a read-only query; tables means that it
+// is in a list that may name tables.
+func (t tokens) harmless(i int, tables bool) bool {
 	name := strings.Trim(t[i].text, "\"'`")
 	switch before := t.at(i - 1); {
 	case name == "PRAGMA_OPTIMIZE": // SQLite writes statistics when it reads this table
@@ -189,8 +196,9 @@ func (t tokens) harmless(i int) bool {
 	case t[i].kind == str:
 		// DuckDB reads files and URLs named by strings in place of tables. It takes them in
 		// many more places, but a URL, or a file on another machine, always has two slashes.
-		remote := strings.Contains(name, "//") && before != "LIKE" && (i == 0 || t[i-1].kind != operator)
-		return before != "FROM" && before != "JOIN" && !remote
+		isValue := sqlWords().groups[before] || before == "REGEXP" || before == "RLIKE" || before == "GLOB" ||
+			!tables && (before == "," || before == "(") || i > 0 && t[i-1].kind == operator
+		return before != "FROM" && before != "JOIN" && (isValue || !strings.Contains(name, "//"))
 	case t[i].kind == bare && i > 0 && t[i-1].text == "->>": // Snowflake executes a statement after it
 		return false
 	case name == "PG_CATALOG": // not an alias, of which columns may be calls
