@@ -38,6 +38,8 @@ func TestOfInAFolder(t *testing.T) {
 		{`{"command":"git status","timeout":9}`, quiet("")},
 		{`{"command":"ls","description":"what is here; now"}`, classify.Effect{Level: classify.Reads}},
 		{`{"command":"ls","timeout":"9; rm x"}`, classify.Effect{}},
+		{`{"command":"ls","timeout":"3 s"}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"ls","timeout":"3 rm x"}`, classify.Effect{}},
 	}
 	for _, tt := range tests {
 		var args map[string]json.RawMessage
@@ -54,16 +56,36 @@ func TestOfInAFolder(t *testing.T) {
 // With a statement, only known arguments may be given: limits, and where it runs.
 func TestOfAStatement(t *testing.T) {
 	tests := map[string]classify.Level{
-		`{"sql":"SELECT 1"}`:                              classify.Reads,
-		`{"query":"SELECT 1","project_id":"abc"}`:         classify.Reads,
-		`{"query":"SELECT 1","limit":5,"database":"d"}`:   classify.Reads,
-		`{"query":"SELECT 1","schema":"my-db.a_b"}`:       classify.Reads,
-		`{"query":"SELECT 1","limit":"5; DROP TABLE t"}`:  classify.Unknown,
-		`{"query":"SELECT 1","schema":"a;DROP/**/TABLE"}`: classify.Unknown,
-		`{"query":"DELETE FROM t","project_id":"abc"}`:    classify.Unknown,
-		`{"query":"SELECT 1","statement":"DROP TABLE t"}`: classify.Unknown,
-		`{"query":"SELECT 1","before":"DROP TABLE t"}`:    classify.Unknown,
-		`{"project_id":"abc"}`:                            classify.Unknown,
+		`{"sql":"SELECT 1"}`:                                classify.Reads,
+		`{"query":"SELECT 1","project_id":"abc"}`:           classify.Reads,
+		`{"query":"SELECT 1","limit":5,"database":"d"}`:     classify.Reads,
+		`{"query":"SELECT 1","schema":"my-db.a_b"}`:         classify.Reads,
+		`{"query":"SELECT 1","limit":"5; DROP TABLE t"}`:    classify.Unknown,
+		`{"query":"SELECT 1","schema":"a;DROP/**/TABLE"}`:   classify.Unknown,
+		`{"query":"SELECT 1","db":"C:\\data\\x.db"}`:        classify.Reads,
+		`{"query":"SELECT 1","db":"\\o /x"}`:                classify.Unknown,
+		`{"query":"SELECT 1","schema":"x\\gexec"}`:          classify.Unknown,
+		`{"query":"SELECT 1","db":":memory:"}`:              classify.Reads,
+		`{"query":"SELECT 1","db":"Adventure Works"}`:       classify.Reads,
+		`{"query":"SELECT 1","db":"x DROP TABLE t"}`:        classify.Unknown,
+		`{"query":"SELECT 1","limit":"5 FOR UPDATE"}`:       classify.Unknown,
+		`{"query":"SELECT 1","db":"größe_データ"}`:             classify.Reads,
+		`{"query":"SELECT 1","schema":"aʼb"}`:               classify.Unknown,
+		`{"query":"SELECT 1","project_id":"example.com:p"}`: classify.Reads,
+		`{"query":"SELECT 1","schema":"a,b"}`:               classify.Reads,
+		`{"query":"SELECT 1","schema":"a, b"}`:              classify.Reads,
+		`{"query":"SELECT 1","schema":"a--b"}`:              classify.Unknown,
+		`{"query":"SELECT 1","schema":"a --b"}`:             classify.Unknown,
+		`{"query":"SELECT 1","db":"-ox"}`:                   classify.Unknown,
+		`{"query":"SELECT 1","schema":"f(1)"}`:              classify.Unknown,
+		`{"query":"SELECT 1","schema":"a*b"}`:               classify.Unknown,
+		`{"query":"SELECT 1","db":"a\"b"}`:                  classify.Unknown,
+		`{"query":"SELECT 1","db":"a\u0027b"}`:              classify.Unknown,
+		`{"query":"SELECT 1","db":"a\nb"}`:                  classify.Unknown,
+		`{"query":"DELETE FROM t","project_id":"abc"}`:      classify.Unknown,
+		`{"query":"SELECT 1","statement":"DROP TABLE t"}`:   classify.Unknown,
+		`{"query":"SELECT 1","before":"DROP TABLE t"}`:      classify.Unknown,
+		`{"project_id":"abc"}`:                              classify.Unknown,
 	}
 	for text, want := range tests {
 		var args map[string]json.RawMessage
