@@ -192,7 +192,7 @@ var configForms = sync.OnceValue(func() (f struct{ otherMachine, program *regexp
 	// Commands that run a server with a different view of the file system.
 	f.otherMachine = regexp.MustCompile(`\b(?:docker|podman|nerdctl|kubectl|ssh|wsl|sudo|chroot|bwrap|nsenter)\b`)
 	// Settings that name programs or other configuration files.
-	f.program = regexp.MustCompile(`(?i)fsmonitor|textconv|external|filter|hook|program|command|showsignature|` +
+	f.program = regexp.MustCompile(`(?i)fsmonitor|textconv|external|filter|hook|program|command|signature|` +
 		`include|promisor|partialclone|trace2|` + gitForms().signature.String())
 	return f
 })

@@ -13,8 +13,8 @@ import (
 // there may name a program.
 func TestPlainGitBehindLink(t *testing.T) {
 	dir := t.TempDir()
-	plain, other := filepath.Join(dir, "plain"), filepath.Join(dir, "other")
-	for path, config := range map[string]string{plain: "", other: "[core]\n\tfsmonitor = x\n"} {
+	plain, other, sorted := filepath.Join(dir, "plain"), filepath.Join(dir, "other"), filepath.Join(dir, "sorted")
+	for path, config := range map[string]string{plain: "", other: "[core]\n\tfsmonitor = x\n", sorted: "[branch]\n\tsort = -signature\n"} {
 		git := filepath.Join(path, ".git")
 		err := cmp.Or(os.MkdirAll(git, 0o700), os.MkdirAll(filepath.Join(path, "src"), 0o700),
 			os.WriteFile(filepath.Join(git, "config"), []byte(config), 0o600))
@@ -29,6 +29,7 @@ func TestPlainGitBehindLink(t *testing.T) {
 	for command, want := range map[string]bool{
 		"git status": true, "git -C src status": true, "git -C src -C .. status": true, "git -C link/../src/.. status": false,
 		"git -C link status": false, "git -C link/.. status": false, "git -C link -C .. status": false,
+		"git -C ../sorted branch": false, // an order by signatures runs gpg
 	} {
 		e := classify.ShellLine(command)
 		if e.Level != classify.Quiet || classify.PlainGit(server, e.Folders) != want {
