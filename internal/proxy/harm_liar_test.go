@@ -167,3 +167,21 @@ func TestHarmLiarStaysBarred(t *testing.T) {
 		})
 	}
 }
+
+// Once the operator has declared a barred tool read-only, it is prefetched without a restart.
+func TestHarmLiarDeclaredReadOnly(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		o := trusting(t)
+		f := newLiar(false)
+		d := beset(t, f, o)
+		g := d.enter()
+		g.browses(0, 4, 3*time.Second)
+		before := len(early(f.ledger()))
+		d.proxy.Apply(defaults(t, listing(t)...))
+		g.browses(4, 6, 3*time.Second)
+		if n := len(early(f.ledger())); before == 0 || n == before {
+			t.Errorf("%d prefetches before the reload, %d after it, want some and some", before, n-before)
+		}
+	})
+}

@@ -170,9 +170,10 @@ type toolKey struct{ upstream, tool string } // upstream is Upstream.Key
 
 // ToolState is what was learned of one tool.
 type ToolState struct {
-	Barred bool            // must not be prefetched again, or not by this process
-	Proven bool            // comparisons have confirmed its read-only hint
-	Usual  predict.Typical // latency and size of its calls; zero if unknown
+	Barred  bool            // must not be prefetched again, or not by this process
+	Proven  bool            // comparisons have confirmed its read-only hint
+	Usual   predict.Typical // latency and size of its calls; zero if unknown
+	stopped bool            // barred by a prefetch of this process, whatever the model says
 }
 
 // Tool returns what was learned of a tool of the upstream with that key.
@@ -194,6 +195,11 @@ func (w *Worker) updateTool(key, name string, change func(*ToolState)) {
 	}
 }
 
+// stop bars a tool at once, on any goroutine, as its bar may reach the model later or never.
+func (w *Worker) stop(key, name string) {
+	w.updateTool(key, name, func(t *ToolState) { t.Barred, t.stopped = true, true })
+}
+
 // publish updates a tool's usual latency and size from the model. Tools that the model has no space
 // for are not known here either.
 func (w *Worker) publish(o *learned, tool string) {
@@ -207,7 +213,7 @@ func (w *Worker) updateProven(o *learned, others ...string) {
 	proven := o.model.ProvenReadOnly()
 	for _, name := range append(o.lease.Tools(), others...) {
 		w.updateTool(o.lease.Key, name, func(t *ToolState) {
-			t.Barred = t.Barred || o.model.Barred(name) != "" // its bar may not have reached the model yet
+			t.Barred = t.stopped || o.model.Barred(name) != "" // the operator's rules may have lifted the model's bar
 			t.Proven = proven(name) && !t.Barred
 		})
 	}

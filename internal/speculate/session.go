@@ -336,7 +336,7 @@ func (p *pairState) fetched(f *Fetch, r FetchResult) {
 	case r.Bar != "":
 		p.bar(up, tool, r.Bar)
 	case r.Crashed:
-		w.updateTool(up.Key, tool, func(t *ToolState) { t.Barred = true }) // by this process
+		w.stop(up.Key, tool)
 		w.Log.Warn("server ended during a prefetch; the tool is not prefetched any more",
 			"upstream", up.Name, "tool", tool)
 	}
@@ -381,7 +381,7 @@ func (p *pairState) clientRequested(up *Upstream, tool string, certain bool) {
 // may be sent at any moment.
 func (p *pairState) bar(up *Upstream, tool, why string) {
 	w := p.w
-	w.updateTool(up.Key, tool, func(t *ToolState) { t.Barred = true })
+	w.stop(up.Key, tool)
 	w.queue.add(task{required: true, do: func() {
 		o := w.learnedOf(up)
 		o.model.Bar(tool, why)
