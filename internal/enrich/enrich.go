@@ -45,6 +45,7 @@ const (
 	Cap             Reason = "cap"              // no slot is free, or others hide more in the same slots
 
 	RateLimited Reason = "rate_limited" // by the rate limit of its host
+	Quota       Reason = "quota"        // by the hourly limit of prefetches of its host
 	Throttled   Reason = "throttled"    // by the outcomes of earlier prefetches, or because it may delay calls at its upstream
 	Stored      Reason = "stored"       // a fresh result is cached
 	Delivered   Reason = "delivered"    // the client has the result, and may get it from a prefetch only once

@@ -136,7 +136,11 @@ func (hs *Hosts) MayPrefetch(name string) error {
 	if h == nil {
 		h = hs.newHost(name)
 	}
-	return h.refusal(time.Now())
+	err := h.refusal(time.Now())
+	if err == ErrQuota {
+		h.stats.OverQuota++
+	}
+	return err
 }
 
 // ReadHarm returns the total wait of the calls to the host that found no free slot while a prefetch
@@ -197,6 +201,7 @@ type HostStats struct {
 	Waiting           int       // waiting calls, including promoted prefetches and paused calls that go on
 	WaitingPrefetches int       // waiting prefetches
 	LastHour          int       // prefetches begun
+	OverQuota         int64     // times that MayPrefetch returned ErrQuota
 	Limited           int64     // 429s
 	HarmMS            int64     // total wait of calls that found no free slot while a prefetch held one
 	CoolingUntil      time.Time // zero without a cool-down; if past, the host is half open

@@ -12,6 +12,7 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
@@ -125,19 +126,30 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 	if v.Reason != "" {
 		return v
 	}
-	v.Reason = enrich.Reason(srv.common.store.PrefetchRefusal(class.query))
+	if v.Reason = enrich.Reason(srv.common.store.PrefetchRefusal(class.query)); v.Reason == "" {
+		v.Reason = srv.hostRefusal(class.host)
+	}
 	switch {
 	case v.Reason == enrich.Settling:
 		v.Settle = srv.common.store.SettlesIn(class.query.Places)
-	case v.Reason != "": // the store's reason stands
-	case srv.common.limits.MayPrefetch(class.host) != nil:
-		v.Reason = enrich.RateLimited
+	case v.Reason != "":
 	case class.query.Reuse.File != "":
 		if info, err := os.Stat(class.query.Reuse.File); err == nil {
 			v.FileBytes = int(info.Size())
 		}
 	}
 	return v
+}
+
+// hostRefusal returns the reason why the limits of a host refuse prefetches now, or "".
+func (s *Server) hostRefusal(host string) enrich.Reason {
+	switch s.common.limits.MayPrefetch(host) {
+	case nil:
+		return ""
+	case limit.ErrQuota:
+		return enrich.Quota
+	}
+	return enrich.RateLimited
 }
 
 // refusal returns the reason why a candidate must not be prefetched, however valuable it is, or
@@ -189,8 +201,8 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 			c.release()
 		}
 	}()
-	if srv.common.limits.MayPrefetch(c.class.host) != nil {
-		return nil, enrich.RateLimited
+	if why := srv.hostRefusal(c.class.host); why != "" {
+		return nil, why
 	}
 	if p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &c.class) != "" {
 		return nil, enrich.NotSpeculatable

@@ -67,7 +67,7 @@ func (s *Server) hosts() map[string]record.Host {
 	for _, h := range s.common.limits.Stats() {
 		rule := p.rule(h.Host)
 		shown := record.Host{
-			Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,
+			Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited, OverQuota: h.OverQuota,
 			Rate: rule.Rate, Burst: rule.Burst, Concurrency: rule.Concurrency, Prefetches: h.LastHour, HarmMS: float64(h.HarmMS),
 		}
 		if level, changed := levels[h.Host]; changed {

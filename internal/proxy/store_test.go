@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
@@ -93,6 +94,29 @@ func TestTooManyRequests(t *testing.T) {
 				t.Errorf("prefetches wait for %v, want at most 7 s", cooling)
 			}
 		})
+	}
+}
+
+// The hourly limit of prefetches is a reason of its own, which is counted for the host.
+func TestHourlyLimit(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "one"})
+	up.Exclusive = true
+	o := stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, up)
+	o.Enrichment.Mode = "on"
+	o.Limits = map[string]limit.Rule{"*": {SpeculativePerHour: 1}}
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{"n":1}`); !begun {
+		t.Fatalf("the first: %s", why)
+	}
+	c.call("echo", `{"n":1}`) // waits for it
+	if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{"n":2}`); begun || why != "quota" {
+		t.Errorf("the second: begun %v, %q; want quota", begun, why)
+	}
+	for name, h := range s.Report().Hosts {
+		if h.OverQuota != 1 {
+			t.Errorf("%s: %d prefetches over the limit, want one", name, h.OverQuota)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -37,6 +38,15 @@ func (s *Stats) Warnings() []Warning {
 	}
 	if len(passed) > 0 {
 		warn("mcpschedd check --connect", "Nothing is cached or prefetched of: %s.", strings.Join(passed, ", "))
+	}
+	if s.Totals.Declined[quota] > 0 {
+		for _, p := range s.Running {
+			for _, host := range slices.Sorted(maps.Keys(p.Hosts)) {
+				if p.Hosts[host].OverQuota > 0 {
+					warn("", "Prefetches were left out because their host has an hourly limit of them: speculative_per_hour in [limits.%q] sets it.", host)
+				}
+			}
+		}
 	}
 	if n := s.Totals.EventsLost; n > 0 {
 		warn("", "%d lines of the event log could not be written; the figures of the running process include them.", n)
@@ -78,4 +88,7 @@ func (s *Stats) whyNoPrefetch() string {
 	return fmt.Sprintf(none+"of %d candidates most were left out because %s", all, meaningOf(declined[0]))
 }
 
-const lowProbability = "low_probability" // enrich.LowProbability
+const (
+	lowProbability = "low_probability" // enrich.LowProbability
+	quota          = "quota"           // enrich.Quota
+)

@@ -127,6 +127,21 @@ func TestWhyNone(t *testing.T) {
 	}
 }
 
+// Prefetches that were left out because of the hourly limit of their host are a warning, which names the host
+// and the key.
+func TestWarnsOfQuota(t *testing.T) {
+	s := record.Stats{Running: []record.Status{{Hosts: map[string]record.Host{"api.github.com": {OverQuota: 3}, "x.example": {Prefetches: 9}}}}}
+	s.Totals.Prefetch.Issued = 200
+	if got := s.Warnings(); len(got) > 0 {
+		t.Errorf("not today: got %v", got)
+	}
+	s.Totals.Declined = map[string]int64{"quota": 3}
+	want := []record.Warning{{Message: `Prefetches were left out because their host has an hourly limit of them: speculative_per_hour in [limits."api.github.com"] sets it.`}}
+	if diff := gocmp.Diff(want, s.Warnings()); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+}
+
 // Prefetches are counted before their fate is known, in the totals as for their tools.
 func TestOpenPrefetches(t *testing.T) {
 	s := tallied(record.Event{Kind: record.Prefetch, Session: "a", Seq: 3, Fate: record.Used, UsedBy: 2, Sent: 1}).Stats(time.Time{})

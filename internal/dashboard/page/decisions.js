@@ -4,7 +4,7 @@ for (const [key, { word, meaning }] of Object.entries(WORDS.reasons)) {
   if (key !== "(other)") $("reasons").append(el("dt", null, word + " ", el("code", null, key)), el("dd", null, meaning));
 }
 
-const TONES = { low_probability: "", gate: "", unsteady: "warn", stored: "good", in_flight: "good", rate_limited: "warn", throttled: "warn", disclosure: "bad", origin: "bad" };
+const TONES = { low_probability: "", gate: "", unsteady: "warn", stored: "good", in_flight: "good", rate_limited: "warn", quota: "warn", throttled: "warn", disclosure: "bad", origin: "bad" };
 const MOST_DECISIONS = 5;
 let allDecisions = false;
 
