@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -116,6 +117,11 @@ func (m *Model) outlivesCall() bool {
 	return m.Class == Pure || m.Cost.Freshness > 0
 }
 
+// In reports whether the tool is in a domain.
+func (m *Model) In(domain string) bool {
+	return slices.ContainsFunc(m.Domains, func(d Domain) bool { return d.Name == domain })
+}
+
 // changesNoticed reports whether every change of what the tool reads is detected, or
 // max_age bounds the age of results instead.
 func (m *Model) changesNoticed(use PrefetchSettings) bool {
@@ -165,7 +171,11 @@ func (m *Model) verdict(use PrefetchSettings) Verdict {
 func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
 	switch {
 	case isFalse(m.Speculate):
-		return "speculate = false is set by " + m.Sources["speculate"]
+		why := "speculate = false is set by " + m.Sources["speculate"]
+		if strings.HasPrefix(m.Sources["speculate"], "provider ") {
+			why += ", as a call that was not asked for could do harm"
+		}
+		return why
 	case isTrue(m.Volatile):
 		return "it is marked volatile by " + m.Sources["volatile"]
 	case m.Cost.Dollars > use.Dollars:
@@ -176,7 +186,7 @@ func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
 		return "it is barred: two equal calls gave different answers"
 	case !m.changesNoticed(use):
 		why := "any program on this machine may change what it reads"
-		if slices.ContainsFunc(m.Domains, func(d Domain) bool { return d.Name == local }) {
+		if m.In(local) {
 			why = "except in turns that Claude Code's hooks report (mcpschedd import --hooks), as " + why
 		}
 		return why

@@ -62,7 +62,7 @@ func TestVerdict(t *testing.T) {
 		{"writes", valuemodel.Upstream{Name: "up", Recognised: files}, "write_file", valuemodel.Hints{}, nil, on,
 			`cached: no · prefetched: no, it counts as a write because it is declared mutates_local by provider filesystem (npm package @modelcontextprotocol/server-filesystem)`},
 		{"not to be run early", valuemodel.Upstream{Name: "up", Provider: "github"}, "search_code", valuemodel.Hints{}, nil, on,
-			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, speculate = false is set by provider github`},
+			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, speculate = false is set by provider github, as a call that was not asked for could do harm`},
 		{"barred", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Prefetch: "on", Barred: "its prefetch started a task"},
 			`cached: 60 s · prefetched: no, it is barred for good: its prefetch started a task`},
 		{"barred while only its own word counts", valuemodel.Upstream{Name: "up", Remote: new(true), Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, nil, differed,
