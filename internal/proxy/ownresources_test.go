@@ -161,6 +161,34 @@ func TestStatsSubscription(t *testing.T) {
 	})
 }
 
+// The reason and the line that changes it are about the same tools.
+func TestStatusWhyOfChange(t *testing.T) {
+	read := func(name string, speculate *bool) valuemodel.Rule {
+		r := reading(name, time.Hour)
+		r.Layer.Speculate = speculate
+		return r
+	}
+	up := child(t, mcptest.Options{Name: "one", Tools: tools("a", "b", "c", "x", "y")})
+	for _, tt := range []struct {
+		rules []valuemodel.Rule
+		why   string
+		fix   string
+	}{
+		{[]valuemodel.Rule{read("one/a", nil), read("one/b", new(false)), read("one/c", nil)}, "what 2 of its 5 tools read", "remote = true"},
+		{[]valuemodel.Rule{read("one/a", new(false))}, "4 of its tools are unclassified", "check --connect"},
+	} {
+		o := stored(t, tt.rules, up)
+		o.Enrichment.Mode = "on"
+		p := start(t, o)
+		c := connect(t, p, handshake)
+		c.tools()
+		got := p.Report().Running[0].Upstreams[0]
+		if !strings.Contains(got.Why, tt.why) || !strings.Contains(got.Change, tt.fix) {
+			t.Errorf("got %s; to change that: %s; want %s, %s", got.Why, got.Change, tt.why, tt.fix)
+		}
+	}
+}
+
 // A call that counts as a write because its server says so, or because of its arguments, is not one of an
 // unclassified tool.
 func TestUnclassifiedCalls(t *testing.T) {

@@ -188,15 +188,18 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 		if then.reading+then.Prefetchable <= most {
 			continue
 		}
-		if now.Why == "" && now.Prefetchable == 0 && then.reading == now.reading {
-			now.Why = "any program on this machine may change what it reads, which is noticed only in turns that Claude Code's hooks report (mcpschedd import --hooks)"
+		unnoticed := then.reading == now.reading // the line makes none of the tools known to read
+		if unnoticed && now.Why == "" && now.Prefetchable == 0 {
+			now.Why = now.whyUnnoticed()
 		}
 		// exclusive gains little for a known local server, which answers within milliseconds, and
 		// people edit the files that it reads.
 		if c.Exclusive && (now.provider != "" || now.Change != "" || now.Prefetchable > 0) {
 			continue
 		}
-		most, now.Change = then.reading+then.Prefetchable, c.Text
+		if most, now.Change = then.reading+then.Prefetchable, c.Text; unnoticed && now.Why != "" {
+			now.Why = now.whyUnnoticed()
+		}
 	}
 	if now.Change == "" && now.unclassified > 0 {
 		now.Change = "mcpschedd check --connect -v prints the lines to paste"
@@ -204,11 +207,20 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	return now.UpstreamStatus
 }
 
+// whyUnnoticed returns why tools that only read are not prefetched.
+func (n *toolCounts) whyUnnoticed() string {
+	if n.local == 0 {
+		return "changes of what it reads are not noticed"
+	}
+	return fmt.Sprintf("any program on this machine may change what %d of its %d tools read, which is noticed only in turns that Claude Code's hooks report (mcpschedd import --hooks)", n.local, n.Tools)
+}
+
 // toolCounts are an upstream's tools by what may be done with them.
 type toolCounts struct {
 	record.UpstreamStatus
 	reading      int    // tools of which some calls only read
 	unclassified int    // tools without a class
+	local        int    // tools that may be prefetched in turns that hooks report, but not in others
 	fresh        bool   // any tool has a freshness, so its results could be cached without prefetching
 	provider     string // of their models; "" if none is known
 }
@@ -233,6 +245,12 @@ func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Chang
 			out.unclassified++
 		}
 		out.fresh = out.fresh || m.Cost.Freshness > 0
+		if use := use; !prefetchable && m.In(local) {
+			use.Exclusive = true
+			if _, noticed := m.Allows(use); noticed {
+				out.local++
+			}
+		}
 		if cacheable {
 			out.Cacheable++
 		}
