@@ -29,7 +29,7 @@ func (s *Stats) Warnings() []Warning {
 	}
 	var passed []string
 	for _, u := range s.upstreams() {
-		if u.Error != "" && u.State != "idle" {
+		if u.Error != "" { // no client may be there any more
 			warn("mcpschedd logs "+u.Name, "Server %s cannot be used now: %s", u.Name, u.Error)
 		}
 		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && u.Why != PrefetchOff && !slices.Contains(passed, u.Name) {

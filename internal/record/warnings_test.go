@@ -45,7 +45,7 @@ func TestStatusText(t *testing.T) {
 	s := record.Stats{Running: []record.Status{
 		{PID: 1, Since: since, Transport: "stdio", Dir: "/a", MemoryKB: 20 << 10, Clients: []record.ClientStatus{{Client: "claude 2", Sessions: 1}}, Upstreams: []record.UpstreamStatus{
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}, {Name: "c", State: "ready", Tools: 4, Prefetchable: 3, Why: unknown},
-			{Name: "d", State: "ready", Error: "tools/list: more than 1000 pages"}}},
+			{Name: "d", State: "ready", Error: "tools/list: more than 1000 pages"}, {Name: "e", State: "idle", Error: "not found in PATH"}}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/a", Clients: []record.ClientStatus{{Client: "x", Sessions: 1}}},
 		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, down},
 			Pinned: map[string]string{"github/get": "called often"}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}},
@@ -55,6 +55,7 @@ func TestStatusText(t *testing.T) {
 	want := `No calls.
 The current configuration file is not in force: line 3
 Server d cannot be used now: tools/list: more than 1000 pages
+Server e cannot be used now: not found in PATH
 Server pg cannot be used now: no ?[2Jsuch file
 Nothing is cached or prefetched of: a, b.
 
@@ -62,6 +63,7 @@ a       idle   3 tools, 0 cacheable, 0 prefetchable
 b       ready  2 tools, 0 cacheable, 0 prefetchable
 c       ready  4 tools, 0 cacheable, 3 prefetchable
 d       ready  tools/list: more than 1000 pages
+e       idle   not found in PATH
 github  ready  41 tools, 38 cacheable, 35 prefetchable, 100 MB
 pg      down   no ?[2Jsuch file
 a, c: ` + unknown + `
@@ -81,7 +83,7 @@ process 3 since ` + begin + `, daemon in /a, configuration built in
 	if diff := gocmp.Diff(want, v.Text(false)); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
-	fixes := []string{"mcpschedd check", "mcpschedd logs d", "mcpschedd logs pg", "mcpschedd check --connect"}
+	fixes := []string{"mcpschedd check", "mcpschedd logs d", "mcpschedd logs e", "mcpschedd logs pg", "mcpschedd check --connect"}
 	for i, w := range s.Warnings() {
 		if w.Fix != fixes[i] {
 			t.Errorf("%s: got the fix %q, want %q", w.Message, w.Fix, fixes[i])

@@ -104,6 +104,23 @@ func TestRestartsAtOnceWhatAnswers(t *testing.T) {
 	})
 }
 
+// A server that ended once and was restarted has no error when no session needs it any more.
+func TestIdleAfterARestart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		server := mcptest.New(mcptest.Options{Name: "web"})
+		u, _ := bubbled(t, server.Handler(), time.Second)
+		l := u.Attach(revision.Client{}, Listener{})
+		callEcho(t.Context(), l)
+		server.Forget() // the next call ends the connection
+		callEcho(t.Context(), l)
+		l.Close()
+		time.Sleep(time.Hour)
+		if got := u.Health(); got.State != "idle" || got.Restarts != 1 || got.Error != "" {
+			t.Errorf("got %+v, want it idle without an error", got)
+		}
+	})
+}
+
 // A call waits for a starting server for StartTimeout, and the waits of queued calls do not add
 // up.
 func TestCallsWaitForTheStartTogether(t *testing.T) {

@@ -51,7 +51,7 @@ type Upstream struct {
 	saving             sync.Mutex            // held while an offer is stored
 	unsaved            bool                  // the latest offer could not be stored; guarded by saving
 	restarts           atomic.Int64
-	lastEnd            atomic.Pointer[string] // why the last connection ended or failed; nil if none has
+	lastEnd            atomic.Pointer[string] // why the last connection ended by itself or failed; nil if none has since one was made
 
 	mu        sync.Mutex
 	closed    bool
