@@ -217,7 +217,7 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 	case !c.params.Unambiguous():
 		return errors.New("not called: its params repeat a member, so the user cannot confirm them")
 	default:
-		x.handler = func(x *request) outcome { return serveConfirmed(x, c.lease) }
+		x.handler = func(x *request) outcome { return serveConfirmed(x, c.lease, t) }
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (c *upstreamCall) stillReads(next gate) gate {
 }
 
 // serveConfirmed makes a call after the user has confirmed it.
-func serveConfirmed(x *request, l *sessionLease) outcome {
+func serveConfirmed(x *request, l *sessionLease, t target) outcome {
 	s := x.s
 	name := toolName(&x.msg.Index)
 	refused := func(cause error) outcome {
@@ -260,7 +260,7 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 	}
 	if !x.client.ElicitsByForm() {
 		return refused(fmt.Errorf("not called: %q may change something, so the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). "+
-			"The operator can pin it ([server].pinned) or configure it as read-only", name))
+			"The operator can pin it ([server].pinned) or, if it only reads, set side_effect_class = \"read_only\" in [tools.%q]; trust = true does not suffice", name, t.key()))
 	}
 	raw, _ := arguments(&x.msg.Index)
 	message, err := plan.ConfirmCall(name, raw)

@@ -192,6 +192,9 @@ func TestCallFoundHints(t *testing.T) {
 			t.Errorf("%s: got %q, want it refused", name, text)
 		}
 	}
+	if text := brokenText(t, c.ableTo(`{}`, "call_tool", `{"name":"shop__get"}`)); !strings.Contains(text, `side_effect_class = "read_only" in [tools."shop/get"]`) {
+		t.Errorf("got %q, want it refused with the line that allows it", text)
+	}
 	for name, want := range map[string]string{
 		"shop__get": "its server says that it only reads", "shop__purge": "writes", "shop__write": "writes",
 		"shop__other": "not known, so it counts as a write",
