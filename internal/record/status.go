@@ -28,6 +28,7 @@ type Status struct {
 	Pinned      map[string]string `json:"pinned,omitempty" jsonschema:"With tool search on: NAME/TOOL of those listed all the same because of how they are used, with the reason."`
 	Pool        *PoolBudget       `json:"pool,omitempty" jsonschema:"Token budget that all sessions share, if there is one; of a daemon only one workplace has it."`
 	Lost        int64             `json:"events_lost,omitempty" jsonschema:"Lines of the event log that could not be written."`
+	LostError   string            `json:"events_lost_error,omitempty" jsonschema:"Why lines of the event log could not be written last."`
 }
 
 // Daemon is the transport in the status of a daemon. Each workplace of a daemon has a status
