@@ -130,7 +130,17 @@ func (d *daemonProcess) names(folder string) []string {
 // watch applies changes of the configuration until ctx ends.
 func (d *daemonProcess) watch(ctx context.Context) {
 	defer close(d.watched)
-	d.base.watch(ctx, d.read, d.applyConfig)
+	d.base.watch(ctx, d.workplaces, d.read, d.applyConfig)
+}
+
+// workplaces returns those that have a proxy.
+func (d *daemonProcess) workplaces() (all []workplace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.proxies {
+		all = append(all, r.at)
+	}
+	return all
 }
 
 // has reports whether the configuration has a server for sessions in a folder. One that it lacks may have
@@ -139,13 +149,18 @@ func (d *daemonProcess) has(name, folder string) bool {
 	if d.configured(name, folder) {
 		return true
 	}
+	d.readAgain()
+	return d.configured(name, folder)
+}
+
+// readAgain returns when the configuration and the env files of the workplaces have been read.
+func (d *daemonProcess) readAgain() {
 	done := make(chan struct{})
 	select {
 	case d.read <- done:
 		<-done
 	case <-d.watched:
 	}
-	return d.configured(name, folder)
 }
 
 // configured is has for the configuration in force.
@@ -204,6 +219,9 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 			return nil, err
 		}
 		d.proxies[key] = r
+		if len(r.config.EnvFiles(r.at.lookup)) > 0 {
+			d.closing.Go(d.readAgain) // watches them from now on
+		}
 	}
 	if r.ending != nil {
 		r.ending.Stop()
@@ -245,11 +263,11 @@ func (d *daemonProcess) endUnused(r *servedProxy) {
 	}
 }
 
-// applyConfig applies a new configuration to all present and future proxies, or reports err to the
+// applyConfig applies next, unless it is nil, to all present and future proxies, and reports err to the
 // present ones and, if it is a mistake in the file, to the future ones.
 func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 	d.mu.Lock()
-	if err == nil {
+	if next != nil {
 		d.base.config = next
 		d.common.Configure(proxy.Options{Dedup: next.Dedup.Options, Limits: next.Limits, Budgets: next.Budgets})
 	}

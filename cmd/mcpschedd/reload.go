@@ -4,20 +4,41 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"mcpschedd/internal/config"
 )
 
-// watch calls applyConfig with each new content of the configuration file, or its error, until ctx
-// ends. Keys that need a restart keep the values of the start, and are logged while the file has others.
+// watch calls applyConfig with each new content of the configuration file, or its error, and again when
+// an env file of the workplaces changes, until ctx ends. Keys that need a restart keep the values of the start, and are logged while the file has others.
 // For read see [config.Watch].
-func (s *servedProxy) watch(ctx context.Context, read <-chan chan<- struct{}, applyConfig func(*config.Config, error)) {
+func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, read <-chan chan<- struct{}, applyConfig func(*config.Config, error)) {
 	if s.config.Path == "" {
 		return
 	}
 	start, now := s.config, s.config
-	err := config.Watch(ctx, now, read, func(next *config.Config, err error) {
+	var rejected error // mistakes in the file
+	if s.mistakes != nil {
+		rejected = s.mistakes
+	}
+	files := func() (all []string) {
+		for _, at := range workplaces() {
+			all = append(all, now.EnvFiles(at.lookup)...)
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	apply := func() {
+		applied := *now
+		applied.Server, applied.HTTP, applied.Dedup.Store = start.Server, start.HTTP, start.Dedup.Store
+		applyConfig(&applied, rejected)
+	}
+	err := config.Watch(ctx, now, files, read, func(next *config.Config, err error) {
+		if next == nil && err == nil { // only an upstream with other variables now is connected again
+			apply()
+			return
+		}
 		if err == nil && next.Log != now.Log {
 			if next.Log.File != now.Log.File {
 				s.log.Info("log moved", "path", cmp.Or(next.Log.File, "stderr and the state directory"))
@@ -26,6 +47,7 @@ func (s *servedProxy) watch(ctx context.Context, read <-chan chan<- struct{}, ap
 		}
 		if err != nil {
 			s.log.Error("configuration not reloaded; the previous one stays in force", "err", err)
+			rejected = err
 			applyConfig(nil, err)
 			return
 		}
@@ -35,10 +57,8 @@ func (s *servedProxy) watch(ctx context.Context, read <-chan chan<- struct{}, ap
 		if keys := config.RestartKeys(start, next); len(keys) > 0 {
 			s.log.Warn("changed, but needs a restart", "keys", strings.Join(keys, ", "))
 		}
-		now = next
-		applied := *next
-		applied.Server, applied.HTTP, applied.Dedup.Store = start.Server, start.HTTP, start.Dedup.Store
-		applyConfig(&applied, nil)
+		now, rejected = next, nil
+		apply()
 		saveLastGood(next, s.dir, s.log)
 		s.log.Info("configuration reloaded", "path", next.Path)
 	})
@@ -47,9 +67,9 @@ func (s *servedProxy) watch(ctx context.Context, read <-chan chan<- struct{}, ap
 	}
 }
 
-// applyConfig applies a new configuration to the proxy, or reports err to it.
+// applyConfig reports to the proxy the mistakes in the file, or nil, and applies next unless it is nil.
 func (s *servedProxy) applyConfig(next *config.Config, err error) {
-	if s.srv.Reject(err); err == nil {
+	if s.srv.Reject(err); next != nil {
 		s.srv.Apply(optionsAt(s.at, next, s.dir, s.log))
 	}
 }

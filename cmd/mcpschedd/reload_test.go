@@ -55,7 +55,7 @@ func TestReloadOfTheLog(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	s := &servedProxy{config: c, dir: openState(t), log: log, output: output, srv: srv}
-	watching.Go(func() { s.watch(ctx, nil, s.applyConfig) })
+	watching.Go(func() { s.watch(ctx, func() []workplace { return nil }, nil, s.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
 	wantOnStderr := func(want string) {
@@ -117,7 +117,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &servedProxy{config: c, dir: openState(t), log: logger, output: output, srv: srv}
-	watching.Go(func() { p.watch(ctx, nil, p.applyConfig) })
+	watching.Go(func() { p.watch(ctx, func() []workplace { return nil }, nil, p.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
 	next := func() string {
@@ -206,6 +206,49 @@ func TestReloadForAnAddedServer(t *testing.T) {
 	watching.Wait()
 	if d.has("c", "/") {
 		t.Error("the daemon has a server that the file never had")
+	}
+}
+
+// An edited env file reaches the servers of the workplaces that have it, even while the configuration has
+// mistakes, which are still reported.
+func TestReloadOfEnvFiles(t *testing.T) {
+	dir := t.TempDir()
+	d := newDaemonProcess(t)
+	c, err := config.Default().Parse(filepath.Join(dir, "c.toml"), []byte("[upstreams.a]\ncommand = \"no-such-${TOKEN}\"\nenv_file = \"${TEAM}.env\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.base.config = c
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var watching sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	watching.Go(func() { d.watch(ctx) })
+	defer watching.Wait()
+	defer cancel()
+	write("red.env", "")
+	write("blue.env", "")
+	for _, team := range []string{"red", "blue"} {
+		client := &daemon.Client{Hello: daemon.Hello{Dir: dir, Env: []string{"TEAM=" + team}}}
+		r, err := d.enter(t.Context(), client, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write("c.toml", "x"+team)
+		write(team+".env", "TOKEN="+team)
+		d.readAgain()
+		r.srv.Prepare("")
+		stats := r.srv.View().Stats
+		if got := stats.Running[0].Upstreams[0].Error; !strings.Contains(got, "no-such-"+team) {
+			t.Errorf("%s: got %q, want its own token to be used", team, got)
+		}
+		if got := stats.Config.Error; !strings.Contains(got, "c.toml:1") {
+			t.Errorf("%s: got %q, want the mistake in the file", team, got)
+		}
 	}
 }
 

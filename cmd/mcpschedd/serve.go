@@ -207,7 +207,7 @@ func (s *servedProxy) run(ctx context.Context, o proxy.Options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { s.watch(ctx, nil, s.applyConfig) })
+	background.Go(func() { s.watch(ctx, func() []workplace { return []workplace{s.at} }, nil, s.applyConfig) })
 	background.Go(func() { keepBallast(ctx) })
 	defer background.Wait()
 	defer cancel()

@@ -36,7 +36,7 @@ func Schema() []string {
 
 // Follow is Watch with the test's own events and watches.
 func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, read <-chan chan<- struct{}, rewatch func() error, changed func(*Config, error)) error {
-	r := &reloader{path: c.Path, last: c.Digest, changed: changed, rewatch: rewatch}
+	r := &reloader{path: c.Path, last: c.Digest, files: func() []string { return nil }, changed: changed, rewatch: rewatch}
 	return r.run(ctx, events, errs, read)
 }
 

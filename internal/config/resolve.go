@@ -37,10 +37,10 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Upstream, error) {
 	fail := func(key, reason string) {
 		errs = append(errs, &Unresolved{join("upstreams", u.Name) + "." + key, reason})
 	}
-	file, err := expand(u.EnvFile, env)
+	file, err := u.envFile(env)
 	vars := Secrets{}
 	if err == nil && file != "" {
-		vars, err = readEnvFile(paths.Absolute(file, u.Dir))
+		vars, err = readEnvFile(file)
 	}
 	if err != nil {
 		fail("env_file", err.Error())
@@ -52,7 +52,12 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Upstream, error) {
 		}
 		return env(name)
 	}
-	out := u.expanded(lookup, fail)
+	out := u.expanded(lookup, func(key, unset string) {
+		if file != "" {
+			unset += ", nor in " + file
+		}
+		fail(key, unset)
+	})
 	if len(errs) == 0 {
 		u.checkExpanded(out, fail)
 	}
@@ -69,6 +74,25 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Upstream, error) {
 		out.Cwd = paths.Absolute(out.Cwd, u.Dir)
 	}
 	return out, nil
+}
+
+// envFile returns the absolute path of env_file, or "" if it is not set.
+func (u Upstream) envFile(env func(string) (string, bool)) (string, error) {
+	file, err := expand(u.EnvFile, env)
+	if err != nil || file == "" {
+		return "", err
+	}
+	return paths.Absolute(file, u.Dir), nil
+}
+
+// EnvFiles returns the paths of the env files of the enabled upstreams with the variables of env.
+func (c *Config) EnvFiles(env func(string) (string, bool)) (files []string) {
+	for _, u := range c.Upstreams {
+		if file, err := u.envFile(env); err == nil && file != "" && u.Enabled {
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 // Unusable returns, with their positions, the reasons why enabled upstreams and the replicas' store

@@ -2,7 +2,9 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,15 +30,19 @@ const (
 // Watch first compares the file with c.Digest, so it also reports a change made since c was loaded.
 // The file c.Path need not exist yet.
 //
+// files returns, in the same goroutine, the env files to watch too: see [Config.EnvFiles]. Watch calls
+// changed(nil, nil) at the start, if there are any, and whenever the list or the content of one changes.
+//
 // A channel received from read is an event too, since a writer may not be done yet: Watch closes it after the
 // next reading. read may be nil.
-func Watch(ctx context.Context, c *Config, read <-chan chan<- struct{}, changed func(*Config, error)) error {
+func Watch(ctx context.Context, c *Config, files func() []string, read <-chan chan<- struct{}, changed func(*Config, error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer w.Close()
-	r := &reloader{path: c.Path, last: c.Digest, changed: changed, rewatch: func() error { return watchDirs(w, c.Path) }}
+	r := &reloader{path: c.Path, last: c.Digest, files: files, changed: changed}
+	r.rewatch = func() error { return watchDirs(w, c.Path, files()) }
 	return r.run(ctx, w.Events, w.Errors, read)
 }
 
@@ -44,6 +50,8 @@ func Watch(ctx context.Context, c *Config, read <-chan chan<- struct{}, changed 
 type reloader struct {
 	path    string
 	last    [32]byte             // digest of the last content or error
+	files   func() []string      // env files
+	env     [32]byte             // digest of their last content
 	changed func(*Config, error) // receives new content
 	rewatch func() error         // renews the watches; see watchDirs
 }
@@ -92,9 +100,35 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 	}
 }
 
-// reload reads the file and reports new content. It returns an error if later changes cause no event.
+// reload reads the file, then the env files that it names now, and reports new content. It returns an
+// error if later changes cause no event.
 func (r *reloader) reload() error {
 	unwatched := r.rewatch() // before the reading, so that a change after it causes an event
+	r.reloadFile()
+	unwatched = cmp.Or(unwatched, r.rewatch())
+	if env := digestFiles(r.files()); env != r.env {
+		r.env = env
+		r.changed(nil, nil)
+	}
+	return unwatched
+}
+
+// digestFiles returns a digest of the content of files, zero for none. It skips a pipe, because what
+// is read from it is lost to the upstream.
+func digestFiles(files []string) (d [32]byte) {
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		d = sha256.Sum256(fmt.Appendf(d[:], "%q %x %v", file, sha256.Sum256(data), err))
+	}
+	return d
+}
+
+// reloadFile reads the file and reports new content.
+func (r *reloader) reloadFile() {
 	data, tuned, err := readBoth(r.path)
 	current := digest(data, tuned)
 	switch {
@@ -104,7 +138,7 @@ func (r *reloader) reload() error {
 		current = digest(nil, []byte(err.Error()))
 	}
 	if current == r.last {
-		return unwatched
+		return
 	}
 	r.last = current
 	switch {
@@ -115,20 +149,19 @@ func (r *reloader) reload() error {
 	default:
 		r.changed(parse(Default(), r.path, data, tuned))
 	}
-	return unwatched
 }
 
 // watchDirs watches the directory of the file and of tuned.toml, those of the files that either
 // links to, and the nearest existing directory above, in which the directory may be created or
-// replaced: a new user has no ~/.config yet. It does not watch the file itself, because such a watch stays with the old file when an editor renames a
+// replaced: a new user has no ~/.config yet. It watches the directories of the env files likewise. It
+// does not watch a file itself, because such a watch stays with the old file when an editor renames a
 // new one over it. watchDirs returns an error only if no directory can be watched.
-func watchDirs(w *fsnotify.Watcher, path string) error {
-	above := filepath.Dir(filepath.Dir(path))
-	for _, err := os.Stat(above); err != nil && above != filepath.Dir(above); _, err = os.Stat(above) {
-		above = filepath.Dir(above)
+func watchDirs(w *fsnotify.Watcher, path string, envFiles []string) error {
+	dirs := []string{filepath.Dir(path), existing(filepath.Dir(filepath.Dir(path)))}
+	for _, file := range envFiles {
+		dirs = append(dirs, existing(filepath.Dir(file)))
 	}
-	dirs := []string{filepath.Dir(path), above}
-	for _, link := range []string{path, TunedPath(path)} {
+	for _, link := range append([]string{path, TunedPath(path)}, envFiles...) {
 		if file, err := filepath.EvalSymlinks(link); err == nil {
 			dirs = append(dirs, filepath.Dir(file))
 		}
@@ -149,4 +182,12 @@ func watchDirs(w *fsnotify.Watcher, path string) error {
 		return nil
 	}
 	return missing
+}
+
+// existing returns dir, or the nearest directory above that exists.
+func existing(dir string) string {
+	for _, err := os.Stat(dir); err != nil && dir != filepath.Dir(dir); _, err = os.Stat(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return dir
 }

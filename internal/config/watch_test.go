@@ -31,7 +31,7 @@ func watch(t *testing.T, c *config.Config) <-chan report {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		done <- config.Watch(ctx, c, nil, func(c *config.Config, err error) {
+		done <- config.Watch(ctx, c, func() []string { return nil }, nil, func(c *config.Config, err error) {
 			if err != nil {
 				calls <- report{err: err}
 				return
@@ -211,6 +211,58 @@ func TestWatchForAFileToCome(t *testing.T) {
 	for _, level := range []string{"warn", "error"} {
 		write(t, c.Path, toml(level))
 		until(t, calls, level)
+	}
+}
+
+// TestWatchOfEnvFiles changes a file of two upstreams, in a folder to come. The file of a disabled upstream
+// and one with an unset variable are not watched.
+func TestWatchOfEnvFiles(t *testing.T) {
+	dir := t.TempDir()
+	path, file := filepath.Join(dir, "config", "c.toml"), filepath.Join(dir, "team", "env", "a.env")
+	write(t, path, `upstreams.a = { command = "x", env_file = "../${NAME}/env/a.env" }
+upstreams.b = { command = "x", env_file = "../team/env/a.env" }
+upstreams.off = { command = "x", env_file = "off.env", enabled = false }
+upstreams.unset = { command = "x", env_file = "${NONE}.env" }
+upstreams.none = { command = "x" }
+`)
+	c := load(t, path)
+	files := func() []string { return c.EnvFiles(lookup(map[string]string{"NAME": "team"})) }
+	if diff := cmp.Diff([]string{file, file}, files()); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	calls, ended := make(chan error, 100), make(chan error)
+	go func() { ended <- config.Watch(ctx, c, files, nil, func(_ *config.Config, err error) { calls <- err }) }()
+	for i, step := range []struct {
+		change   func()
+		mistakes bool
+	}{
+		{func() {}, false},
+		{func() { write(t, file, "A=1") }, false},
+		{func() {
+			write(t, file+".new", "A=2")
+			must(t, os.Rename(file+".new", file))
+		}, false},
+		{func() { must(t, os.RemoveAll(filepath.Dir(file))) }, false},
+		{func() { write(t, file, "A=2") }, false},
+		{func() {
+			write(t, file, "A=2") // the same again is not reported
+			write(t, path, "x")
+		}, true},
+	} {
+		step.change()
+		select {
+		case err := <-calls:
+			if (err != nil) != step.mistakes {
+				t.Fatalf("step %d: got %v", i, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("step %d: got nothing for 20 s", i)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil || len(calls) > 0 {
+		t.Errorf("got %v and %d more calls, want none", err, len(calls))
 	}
 }
 
