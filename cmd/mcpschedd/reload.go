@@ -46,8 +46,17 @@ func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, 
 			err = s.output.apply(next.Log)
 		}
 		if err != nil {
-			s.log.Error("configuration not reloaded; the previous one stays in force", "err", err)
 			rejected = err
+			if mistakes, ok := errors.AsType[*config.Error](err); ok && !slices.ContainsFunc(now.Upstreams, func(u config.Upstream) bool { return u.Err == nil }) {
+				if c := mistakes.Salvage(nil); len(c.Upstreams) > 0 { // as at the start, because no server would stay
+					s.log.Error(withMistakes, "err", err)
+					c.Log = now.Log
+					now = c
+					apply()
+					return
+				}
+			}
+			s.log.Error("configuration not reloaded; the previous one stays in force", "err", err)
 			applyConfig(nil, err)
 			return
 		}

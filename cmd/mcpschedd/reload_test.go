@@ -209,6 +209,39 @@ func TestReloadForAnAddedServer(t *testing.T) {
 	}
 }
 
+// While mistakes leave no server in force, a file with mistakes is used as far as it would be at the start.
+func TestReloadWhileNothingIsServed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.toml")
+	d := newDaemonProcess(t)
+	d.base.config.Path = file
+	var watching sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	watching.Go(func() { d.watch(ctx) })
+	defer watching.Wait()
+	defer cancel()
+	r, err := d.enter(t.Context(), &daemon.Client{Hello: daemon.Hello{Dir: t.TempDir()}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		text     string
+		one, two bool // whether they are served
+	}{
+		{"[enrichment]\nmodus = 1\n[upstreams.one]\ncommand = \"x\"\n", false, false},
+		{"[upstreams.one]\ncomand = \"x\"\n", true, false},
+		{"[upstreams.one]\ncomand = \"x\"\n[upstreams.two]\ncommand = \"x\"\n", true, true},
+		{"[upstreams.one]\ncomand = \"y\"\n", true, true}, // the previous one stays, as it has a server
+	} {
+		if err := os.WriteFile(file, []byte(step.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.readAgain()
+		if r.srv.Has("one") != step.one || r.srv.Has("two") != step.two || r.srv.View().Stats.Config.Error == "" {
+			t.Errorf("%q: got one %v, two %v, mistakes %q", step.text, r.srv.Has("one"), r.srv.Has("two"), r.srv.View().Stats.Config.Error)
+		}
+	}
+}
+
 // An edited env file reaches the servers of the workplaces that have it, even while the configuration has
 // mistakes, which are still reported.
 func TestReloadOfEnvFiles(t *testing.T) {

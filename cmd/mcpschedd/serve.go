@@ -154,6 +154,9 @@ func (s *servedProxy) close(ctx context.Context) {
 	s.tracer.Close(ctx)
 }
 
+// withMistakes is logged when [config.Error.Salvage] decides what is in force.
+const withMistakes = "configuration has mistakes; what they affect is off"
+
 // load reads the configuration, and opens the state directory and the log.
 func (s *servedProxy) load(stderr io.Writer) (err error) {
 	if s.config, s.dir, s.mistakes, err = loadServed(s.flags.config, stateDir); err != nil {
@@ -163,7 +166,7 @@ func (s *servedProxy) load(stderr io.Writer) (err error) {
 		return err
 	}
 	if s.mistakes != nil {
-		s.log.Error("configuration has mistakes; the blocks with mistakes are disabled", "err", s.mistakes)
+		s.log.Error(withMistakes, "err", s.mistakes)
 	} else {
 		saveLastGood(s.config, s.dir, s.log)
 	}

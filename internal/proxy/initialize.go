@@ -132,12 +132,12 @@ var maxInstructions = map[string]int{
 // can tell its user. It returns "" if there are none.
 func problems(s *Server, leases []*sessionLease) string {
 	var lines []string
-	if err := *s.rejected.load(); err != nil {
-		text := err.Error()
-		if short, ok := err.(interface{ Summary() string }); ok {
-			text = short.Summary()
+	if text := s.rejection(); text != "" {
+		effect := "what they affect is off or as before"
+		if p := s.policy.Load(); len(p.members)+p.OtherUpstreams == 0 {
+			effect = "no server runs"
 		}
-		lines = append(lines, "The configuration has mistakes, and the blocks with them are off:\n"+text)
+		lines = append(lines, "The configuration has mistakes, and until they are mended "+effect+":\n"+text)
 	}
 	for _, l := range leases {
 		if reason := unavailableReason(l); reason != "" {

@@ -52,12 +52,16 @@ func (s *Server) Reject(err error) {
 	s.recorder.log.Changed()
 }
 
-// rejection returns why a newer configuration was rejected, or "".
+// rejection returns why a newer configuration was rejected, one mistake per line, or "".
 func (s *Server) rejection() string {
-	if err := *s.rejected.load(); err != nil {
+	switch err := (*s.rejected.load()).(type) {
+	case nil:
+		return ""
+	case interface{ Summary() string }:
+		return err.Summary()
+	default:
 		return err.Error()
 	}
-	return ""
 }
 
 // hosts returns the state of every host.

@@ -24,7 +24,7 @@ func (s *Stats) Warnings() []Warning {
 	}
 	for _, p := range s.Running {
 		if p.ConfigError != "" {
-			warn("mcpschedd check", "The current configuration file is not in force: %s", p.ConfigError)
+			warn("mcpschedd check", "The current configuration file is not in force: %s", strings.ReplaceAll(p.ConfigError, "\n", "; "))
 		}
 	}
 	var passed []string

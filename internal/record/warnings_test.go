@@ -47,13 +47,13 @@ func TestStatusText(t *testing.T) {
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}, {Name: "c", State: "ready", Tools: 4, Prefetchable: 3, Why: unknown},
 			{Name: "d", State: "ready", Error: "tools/list: more than 1000 pages"}, {Name: "e", State: "idle", Error: "not found in PATH"}}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/a", Clients: []record.ClientStatus{{Client: "x", Sessions: 1}}},
-		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, down},
+		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3\nline 4", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, down},
 			Pinned: map[string]string{"github/get": "called often"}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/b"},
 	}}
 	begin := start.Local().Format(time.DateTime)
 	want := `No calls.
-The current configuration file is not in force: line 3
+The current configuration file is not in force: line 3; line 4
 Server d cannot be used now: tools/list: more than 1000 pages
 Server e cannot be used now: not found in PATH
 Server pg cannot be used now: no ?[2Jsuch file
