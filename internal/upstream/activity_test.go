@@ -122,6 +122,60 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 	}
 }
 
+// A message that may be about a request that its only session gave up reaches that session, unless the session
+// has several clients, or another session gave one up too.
+func TestOwnUnfinishedRequest(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		another     bool // it gave up a request before, and has ended
+		multiplexed bool
+		task        bool // the request was answered, and goes on
+		who         string
+	}{
+		{"given up", false, false, false, "b"},
+		{"a task", false, false, true, "b"},
+		{"given up, after another's", true, false, false, ""},
+		{"given up, of one of several clients", false, true, false, ""},
+		{"a task of one of several clients", false, true, true, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				p := mcptest.NewPuppet()
+				u, _ := bubbledWith(t, p.SSE(), Spec{Shared: true, SSE: true, StartTimeout: time.Minute}, Options{})
+				giveUp := func(l *Lease) {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					go l.Call(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)})
+					id := (<-p.Calls).ID
+					if synctest.Wait(); test.task {
+						p.Answer(id, []byte(`{}`))
+						synctest.Wait()
+						l.TaskStarted()
+					}
+					cancel()
+					synctest.Wait()
+				}
+				a, b := visit(u, "a"), visit(u, "b")
+				defer b.Close()
+				b.listener.Multiplexed = test.multiplexed
+				if test.another {
+					giveUp(a.Lease)
+				}
+				a.Close()
+				time.Sleep(writeSettle / 2)
+				giveUp(b.Lease)
+				if who := speak(p); who != test.who {
+					t.Errorf("got an answer from %q, want %q", who, test.who)
+				}
+				time.Sleep(writeSettle / 2)
+				if who := speak(p); (who == "b") == test.multiplexed {
+					t.Errorf("later: got an answer from %q", who)
+				}
+			})
+		})
+	}
+}
+
 // cancelledOwnRequest ends a session after its call was answered and a request of the proxy itself
 // was cancelled, which is about no client.
 func cancelledOwnRequest(p *mcptest.Puppet, l *Lease, _ func()) {

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,7 @@ func newConn(in *instance) *conn {
 	c := &conn{in: in, subscribed: make(map[string]bool)}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.requests.waiting, c.requests.late = make(map[int64]*pending), make(map[int64]func(jsonrpc.Message))
-	c.requests.tasks = make(map[int64]func([]byte))
+	c.requests.tasks, c.requests.unfinished = make(map[int64]func([]byte)), make(map[*Lease]time.Time)
 	c.questions.c, c.questions.replies, c.questions.open = c, make(chan struct{}, maxReplies), make(map[string]question)
 	return c
 }
@@ -93,7 +94,7 @@ func (c *conn) setRevision(version string) { c.version.Store(version) }
 func (c *conn) failRequest(id int64, err error) {
 	if p := c.requests.remove(id); p != nil {
 		if c.http && p.lease != nil && !notRun(err) {
-			c.requests.noteUnfinished(c.in.up.writeSettle())
+			c.requests.noteUnfinished(p.lease)
 		}
 		p.finish(jsonrpc.Message{}, err)
 	} else if !c.http {
@@ -157,17 +158,18 @@ const (
 // recently cancelled ones, which may still be answered, and those that continue as tasks. Each request is removed exactly once,
 // and the remover reports its outcome.
 type requests struct {
-	mu           sync.Mutex
-	closed       bool
-	newest       int64 // the highest id so far
-	waiting      map[int64]*pending
-	late         map[int64]func(jsonrpc.Message) // id of a cancelled request → its Request.Late
-	tasks        map[int64]func(params []byte)   // id of an answered request → receives the progress of its task
-	unclearUntil time.Time                       // until then a message may be about a request that was given up, or a task
+	mu         sync.Mutex
+	closed     bool
+	newest     int64 // the highest id so far
+	waiting    map[int64]*pending
+	late       map[int64]func(jsonrpc.Message) // id of a cancelled request → its Request.Late
+	tasks      map[int64]func(params []byte)   // id of an answered request → receives the progress of its task
+	unfinished map[*Lease]time.Time            // until then a message may be about a request of the lease that was given up, or a task
 }
 
 // unclear reports whether a message that names no request may concern another client than that of
-// l: another session has a request in flight, or a request was given up recently.
+// l: another session has a request in flight, or gave one up recently. In a multiplexed session that may
+// have been another client.
 func (r *requests) unclear(l *Lease) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,15 +178,22 @@ func (r *requests) unclear(l *Lease) bool {
 			return true
 		}
 	}
-	return time.Now().Before(r.unclearUntil)
+	for other, until := range r.unfinished {
+		if (other != l || l.listener.Multiplexed) && time.Now().Before(until) {
+			return true
+		}
+	}
+	return false
 }
 
-// noteUnfinished records that for the given time the server may send messages about a request that
-// is not pending.
-func (r *requests) noteUnfinished(wait time.Duration) {
+// noteUnfinished records that for Options.WriteSettle the server may send messages about a request of l
+// that is not pending.
+func (r *requests) noteUnfinished(l *Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unclearUntil = time.Now().Add(wait)
+	now := time.Now()
+	maps.DeleteFunc(r.unfinished, func(_ *Lease, until time.Time) bool { return !now.Before(until) })
+	r.unfinished[l] = now.Add(l.in.up.writeSettle())
 }
 
 // addTask records that an answered request continues as a task, with the func that receives its

@@ -97,7 +97,7 @@ func (l *Lease) Notify(method string, params []byte) {
 // makes a call.
 func (l *Lease) TaskStarted() {
 	if c := l.in.live(); c != nil {
-		c.requests.noteUnfinished(l.in.up.writeSettle())
+		c.requests.noteUnfinished(l)
 	}
 }
 

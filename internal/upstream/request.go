@@ -316,7 +316,7 @@ func (p *pending) giveUp(why error) {
 		return
 	}
 	if !dropped && p.lease != nil { // a request of the proxy itself concerns no client
-		c.requests.noteUnfinished(c.in.up.writeSettle())
+		c.requests.noteUnfinished(p.lease)
 	}
 	if !dropped && p.req.Method != "initialize" && p.req.Method != "server/discover" { // older servers fail on this notification
 		params := strconv.AppendInt([]byte(`{"requestId":`), p.id, 10)
