@@ -370,7 +370,10 @@ func (p *pending) retryOrFail(a Answer, err error) {
 	}
 	if !retryable(err) || p.attempts == maxSends || p.req.Isolated {
 		var stderr []string
-		if p.c.life.Err() != nil { // otherwise only this request failed, over HTTP
+		switch end := context.Cause(p.c.life); {
+		case end == errStopped && !notRun(err):
+			err = errStopped
+		case end != nil: // otherwise only this request failed, over HTTP
 			stderr = p.c.stderr()
 		}
 		p.fail(a, p.lease.in.up.unavailable(err, stderr))

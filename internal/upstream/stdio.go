@@ -33,8 +33,9 @@ const (
 	unreadLimit = 64 << 20
 )
 
-// errStopped fails the pending calls of a connection that the proxy ends.
-var errStopped = errors.New("ended by the proxy")
+// errStopped fails the calls of a connection that the proxy ends. Those of a session that has ended were
+// cancelled before, so the configuration was reloaded.
+var errStopped = errors.New("its configuration was changed while the call ran; the call may have run")
 
 // process is a link to a child process: each message is a line on its stdin or stdout. Its
 // process group is killed when the process exits, closes its output or stdin, or is stopped.

@@ -139,6 +139,20 @@ func TestProcessEnds(t *testing.T) {
 	}
 }
 
+// A call that a reload ends is told why, without the server's last lines.
+func TestReloadEndsACall(t *testing.T) {
+	v := run(t, faulty(t, mcptest.Options{}), Options{})
+	ended := make(chan string, 1)
+	v.Send(t.Context(), v.Turn(), &Request{
+		Method: "tools/call", Params: []byte(`{"name":"hang"}`),
+	}, func(_ Answer, err error) { ended <- fmt.Sprint(err) })
+	v.in.up.Close()
+	want := `upstream "web" is not available: ` + errStopped.Error()
+	if got := <-ended; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A program that prints how it is used and exits has said why it cannot start.
 func TestProcessThatPrintsItsUsage(t *testing.T) {
 	echo, err := exec.LookPath("echo")
