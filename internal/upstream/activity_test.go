@@ -188,6 +188,22 @@ func cancelledOwnRequest(p *mcptest.Puppet, l *Lease, _ func()) {
 	l.Close()
 }
 
+// A server that declared no capabilities to is told that it cannot ask, also while it has one session.
+func TestQuestionWithoutCapabilities(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := mcptest.NewPuppet()
+		u, _ := bubbledWith(t, p.SSE(), Spec{Shared: true, SSE: true, NoCapabilities: true, StartTimeout: time.Minute}, Options{})
+		a := visit(u, "a")
+		defer a.Close()
+		a.AwaitOffer(t.Context())
+		p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+		synctest.Wait()
+		if got, want := jsonrpc.Text((<-p.Replies).Error, "message"), "roots/list: a shared server cannot send requests to its clients"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
 // The timeout of a request is suspended while its server waits for the client's reply, as a user
 // may take any time.
 func TestQuestionStopsTimeout(t *testing.T) {
