@@ -125,12 +125,16 @@ func (in *instance) run(ctx context.Context) {
 		in.up.restarts.Add(1)
 		in.up.noteEnd(err)
 		log := in.up.log.With("err", err, "dur", age.Text(wait))
-		if missing, ok := errors.AsType[notInPathError](err); ok {
-			log = log.With("path", missing.path)
-		}
-		if lived > 0 {
+		switch reason := err.Error(); {
+		case lived > 0:
+			in.up.unstarted.Store("")
 			log.Warn("upstream ended; restarting")
-		} else {
+		case in.up.unstarted.Swap(reason) == reason: // logged at an earlier attempt, perhaps of another session
+			log.Debug("upstream still cannot be started; retrying later")
+		default:
+			if missing, ok := errors.AsType[notInPathError](err); ok {
+				log = log.With("path", missing.path)
+			}
 			log.Error("upstream cannot be started; retrying later")
 		}
 		if wait > 0 {

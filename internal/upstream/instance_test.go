@@ -1,7 +1,9 @@
 package upstream
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -66,6 +68,22 @@ func TestStartAfterAFailedOne(t *testing.T) {
 		}
 		if v.AwaitOffer(t.Context()); !v.Listed() || v.Problem() != nil {
 			t.Errorf("got lists: %t, and the problem %v", v.Listed(), v.Problem())
+		}
+	})
+}
+
+// The reason why a server cannot be started is logged once, however many sessions retry.
+func TestReasonIsLoggedOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		u := New(Spec{Name: "missing", Command: Command{Path: "no-such-command", Env: []string{"PATH=/nowhere/bin"}}, StartTimeout: time.Second}, Options{Log: slog.New(slog.NewTextHandler(&logged, nil))})
+		for range 3 {
+			defer u.Attach(revision.Client{}, Listener{}).Close()
+		}
+		time.Sleep(10 * time.Minute)
+		u.Close()
+		if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "path=/nowhere/bin") {
+			t.Errorf("got %q, want one error with the PATH", got)
 		}
 	})
 }

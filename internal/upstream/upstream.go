@@ -52,6 +52,7 @@ type Upstream struct {
 	unsaved            bool                  // the latest offer could not be stored; guarded by saving
 	restarts           atomic.Int64
 	lastEnd            atomic.Pointer[string] // why the last connection ended by itself or failed; nil if none has since one was made
+	unstarted          atomic.Value           // the logged reason why it cannot be started, a string
 
 	mu        sync.Mutex
 	closed    bool
