@@ -162,7 +162,11 @@ const (
 func errorResponse(m *jsonrpc.Message, outcome string, why error) []byte {
 	text := jsonrpc.AppendString(nil, "mcpschedd: "+outcome+": "+why.Error())
 	if m.Method == "tools/call" {
-		return jsonrpc.AppendResult(nil, m.ID, fmt.Appendf(nil, `{"resultType":"complete","content":[{"type":"text","text":%s}],"isError":true}`, text))
+		kind := ""
+		if jsonrpc.Get(jsonrpc.Get(m.Params, "_meta"), "io.modelcontextprotocol/protocolVersion") != nil {
+			kind = `"resultType":"complete",` // of the stateless era
+		}
+		return jsonrpc.AppendResult(nil, m.ID, fmt.Appendf(nil, `{%s"content":[{"type":"text","text":%s}],"isError":true}`, kind, text))
 	}
 	return jsonrpc.AppendError(nil, m.ID, fmt.Appendf(nil, `{"code":%d,"message":%s}`, jsonrpc.CodeInternal, text))
 }

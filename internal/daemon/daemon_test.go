@@ -250,7 +250,7 @@ func TestAgain(t *testing.T) {
 	for daemons := range 2 {
 		s = s.replace(t)
 		if daemons > 0 { // the request may be the reason for the crashes
-			c.expects(`{"jsonrpc":"2.0","id":"x","result":{"resultType":"complete","content":[{"type":"text","text":"mcpschedd: outcome unknown: the daemon that had the request has ended"}],"isError":true}}`)
+			c.expects(`{"jsonrpc":"2.0","id":"x","result":{"content":[{"type":"text","text":"mcpschedd: outcome unknown: the daemon that had the request has ended"}],"isError":true}}`)
 		}
 		d = s.next(t)
 		d.expects(hello...)
@@ -364,6 +364,10 @@ func TestAgainAfterNone(t *testing.T) {
 		if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":1,"error"`) {
 			t.Fatalf("got %q, %v; want an error", got, err)
 		}
+	}
+	c.sends(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"one","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`)
+	if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":1,"result":{"resultType":"complete","content":[`) {
+		t.Errorf("got %q, %v; want a result of the stateless era", got, err)
 	}
 	d = listen(t, s.place).next(t)
 	d.expects(hello, ready)
