@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"slices"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/speculate"
@@ -14,6 +15,7 @@ import (
 type sessionLease struct {
 	*upstream.Lease
 	member           *member
+	since            time.Time           // start of the lease
 	prefetchUpstream *speculate.Upstream // the lease as the prefetch worker sees it
 }
 
@@ -95,9 +97,9 @@ func (s *session) adoptPolicy() {
 // nil.
 func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 	if already != nil {
-		return &sessionLease{Lease: already.Lease, member: m}
+		return &sessionLease{Lease: already.Lease, member: m, since: already.since}
 	}
-	l := &sessionLease{member: m}
+	l := &sessionLease{member: m, since: time.Now()}
 	attached := make(chan struct{}) // a server may send messages before its lease is assigned
 	defer close(attached)
 	l.Lease = m.up.Attach(s.client.load().Client, upstream.Listener{
@@ -116,12 +118,12 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 }
 
 // awaitOffers waits until every upstream without a saved offer has made one, at most until
-// startup_wait after the session opened.
+// startup_wait after the session opened or the upstream's configuration was changed.
 func (s *session) awaitOffers(ctx context.Context) {
-	ctx, cancel := context.WithDeadline(ctx, s.client.load().opened.Add(s.srv.policy.Load().StartupWait))
-	defer cancel()
 	for _, l := range s.leases.current() {
+		ctx, cancel := context.WithDeadline(ctx, l.since.Add(s.srv.policy.Load().StartupWait))
 		l.AwaitOffer(ctx)
+		cancel()
 	}
 }
 

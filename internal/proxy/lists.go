@@ -44,6 +44,7 @@ var outdated = []byte("outdated")
 // notifyChanges sends a list_changed notification for the lists that were shown before and have
 // changed. If the client does not read, it tries again later.
 func (s *shownLists) notifyChanges() {
+	s.s.awaitOffers(s.s.ctx) // a server that was replaced may have the same lists
 	for _, method := range s.refresh(s.wereShown) {
 		if s.s.notify(method, nil) == nil {
 			continue

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
@@ -234,6 +237,29 @@ func TestListedAgain(t *testing.T) {
 	list(`{"readOnlyHint":false}`)
 	c.call("w", `{}`) // now a write
 	server.checkWrite(t, c, w)
+}
+
+// A reload that connects to a server again is no change of its lists if they are the same.
+func TestReloadWithTheSameLists(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := newFoe(nil)
+		rest := f.rest
+		f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(100 * time.Millisecond)
+			rest.ServeHTTP(w, r)
+		})
+		o := withoutPrefetch(defaults(t))
+		d := beset(t, f, o)
+		g := d.enter()
+		time.Sleep(time.Minute)
+		o.Upstreams = slices.Clone(o.Upstreams)
+		o.Upstreams[0].Fingerprint += "2"
+		d.proxy.Apply(o)
+		time.Sleep(time.Minute)
+		if got := g.notices("notifications/tools/list_changed"); len(got) > 0 {
+			t.Errorf("got %d notifications", len(got))
+		}
+	})
 }
 
 // reported returns options with a server that reads local files, for a client that reports its
