@@ -106,7 +106,11 @@ func (n *session) serve(ctx context.Context, m *front.Message, out front.Outlet)
 	case "say":
 		out.Send(jsonrpc.AppendNotification(nil, "said", m.Params))
 	case "tools/call":
-		n.fail(m, jsonrpc.CodeInvalidParams, out)
+		code := jsonrpc.CodeInvalidParams
+		if name, _ := jsonrpc.String(m.Index.Get("name")); name == "unimplemented" {
+			code = jsonrpc.CodeMethodNotFound
+		}
+		n.fail(m, code, out)
 		return
 	default:
 		n.fail(m, jsonrpc.CodeMethodNotFound, out)

@@ -160,6 +160,7 @@ type response struct {
 	log       *slog.Logger
 	id        []byte // raw id of the request; nil for a batch
 	stateless bool   // some errors have an HTTP status of their own
+	named     bool   // calls a tool or a prompt: the method exists, whatever the server answers
 
 	mu     sync.Mutex
 	closed bool   // answered, or the handler is returning: no more messages are accepted
@@ -241,7 +242,7 @@ func (r *response) status(line []byte) int {
 	code, err := strconv.Atoi(string(jsonrpc.Get(jsonrpc.Get(line, "error"), "code")))
 	switch {
 	case err != nil:
-	case code == jsonrpc.CodeMethodNotFound:
+	case code == jsonrpc.CodeMethodNotFound && !r.named: // clients take 404 for a missing endpoint
 		return http.StatusNotFound
 	case revision.Modern(code):
 		return http.StatusBadRequest

@@ -91,7 +91,8 @@ func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, o
 
 // serve serves one request on the caller's goroutine. It returns false if the request was refused.
 func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) (accepted bool) {
-	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless()}
+	named := m.Method == "tools/call" || m.Method == "prompts/get"
+	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless(), named: named}
 	defer out.finish()
 	serve := s.pass(ctx, m, out)
 	if serve != nil {

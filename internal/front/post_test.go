@@ -192,6 +192,7 @@ func TestStatelessChecks(t *testing.T) {
 		{"bad encoding of the name", named("a"), headers(stateless, "tools/call", "=?base64?*?="), 400, -32020},
 		{"encoded name", named("ö"), headers(stateless, "tools/call", "=?base64?w7Y=?="), 200, -32602},
 		{"no such tool", named("a"), headers(stateless, "tools/call", "a"), 200, -32602},
+		{"tool that lacks a method", named("unimplemented"), headers(stateless, "tools/call", "unimplemented"), 200, -32601},
 		{"no version in the body", call(able, ""), headers(stateless, "tools/call", "a"), 400, -32602},
 		{"no capabilities", call(version, `"name":"a",`), headers(stateless, "tools/call", "a"), 400, -32602},
 		{"unsupported version", call(`"io.modelcontextprotocol/protocolVersion":"2999-01-01",`+able, ""), headers("2999-01-01", "tools/call", "a"), 400, -32022},
