@@ -24,8 +24,8 @@ func (o lineOutlet) Send(line []byte) error {
 
 func (o lineOutlet) Answer(line []byte) error { return o.Writer.Send(line) }
 
-// ServeStdio serves one client on a pair of streams until in or ctx ends. When in ends,
-// open requests have DrainTimeout to finish. only is [Client.Only].
+// ServeStdio serves one client on a pair of streams until in or ctx ends, or out breaks.
+// When in ends, open requests have DrainTimeout to finish. only is [Client.Only].
 func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o Options) error {
 	o = o.withDefaults()
 	if file, ok := in.(*os.File); ok {
@@ -59,23 +59,25 @@ func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only
 	defer l.serving.Wait()
 	ended := make(chan error, 1)
 	go func() { ended <- l.read(in) }()
+	var err error
 	select {
-	case err := <-ended:
+	case err = <-ended:
 		if drainErr := l.Drain(ctx, o.DrainTimeout); drainErr != nil {
 			o.Log.Warn("calls cut off", "err", drainErr)
 		}
-		if ctx.Err() == nil {
-			l.End(ErrEnded) // which answers the calls that were cut off
-			flush, cancel := context.WithTimeout(ctx, o.DrainTimeout)
-			defer cancel()
-			lost := w.Drain(flush, 0)
-			if errors.Is(lost, syscall.EPIPE) { // the client has ended, and closed both its ends
-				o.Log.Debug("last answers not delivered", "err", lost)
-				lost = nil
-			}
-			return errors.Join(err, lost)
-		}
+	case <-w.Ended(): // no answer can reach the client
 	case <-ctx.Done(): // the reader ends with the stream
+	}
+	if ctx.Err() == nil {
+		l.End(ErrEnded) // which answers the calls that were cut off
+		flush, cancel := context.WithTimeout(ctx, o.DrainTimeout)
+		defer cancel()
+		lost := w.Drain(flush, 0)
+		if errors.Is(lost, syscall.EPIPE) { // the client has ended, and closed both its ends
+			o.Log.Debug("last answers not delivered", "err", lost)
+			lost = nil
+		}
+		return errors.Join(err, lost)
 	}
 	l.End(ErrShutdown)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownFlush)

@@ -72,6 +72,19 @@ func TestStdioClientEnds(t *testing.T) {
 	}
 }
 
+// The session ends with the client's output, even if its input stays open: no answer can reach the client.
+func TestBrokenOutput(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		in, to := io.Pipe()
+		defer to.Close()
+		go io.WriteString(to, `{"jsonrpc":"2.0","id":1,"method":"wait"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n")
+		out := writerFunc(func([]byte) (int, error) { return 0, syscall.EPIPE })
+		if err := front.ServeStdio(t.Context(), in, out, "", front.Options{NewSession: newServer().begin, DrainTimeout: time.Minute}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
