@@ -180,7 +180,9 @@ func TestCallFoundHints(t *testing.T) {
 	o.Upstreams[0].Model.Trust = true
 	o.Selection.Tools = "search"
 	o.NameStyle = "always"
+	o.Plans = planSettings(proxy.Plans{Enabled: true})
 	c := connect(t, start(t, o), handshake)
+	c.reply(func(string, []byte) []byte { return []byte(`{"action":"decline"}`) })
 	effects := make(map[string]string)
 	for _, name := range []string{"shop__get", "shop__purge", "shop__write", "shop__other"} {
 		found := c.found(`{"query":"` + name + `","limit":1}`).Tools[0]
@@ -190,6 +192,9 @@ func TestCallFoundHints(t *testing.T) {
 		}
 		if text := c.broken("call_read_tool", `{"name":"`+name+`"}`); !strings.Contains(text, `"`+name+`"`) || !strings.Contains(text, "use call_tool") {
 			t.Errorf("%s: got %q, want it refused", name, text)
+		}
+		if text := c.broken("execute_tool_plan", `{"steps":[{"id":"a","tool":"`+name+`"}]}`); !strings.Contains(text, "the user declined it") {
+			t.Errorf("%s in a plan: got %q, want it refused", name, text)
 		}
 	}
 	if text := brokenText(t, c.ableTo(`{}`, "call_tool", `{"name":"shop__get"}`)); !strings.Contains(text, `side_effect_class = "read_only" in [tools."shop/get"]`) {

@@ -113,6 +113,13 @@ func (v view) vouchedRead(key string) bool {
 	return m.Vouched && m.Class.Reads()
 }
 
+// listed reports whether a tool is listed to the session, so that the client's own permissions
+// apply to it.
+func (v view) listed(t target) bool {
+	chosen := v.choose()
+	return !chosen.search || chosen.pinned(v.p, t)
+}
+
 // pinned reports whether a tool is always listed.
 func (c *choice) pinned(p *policy, t target) bool {
 	return c.pins[t.key()] != "" || p.Selection.Pins != nil && p.Selection.Pins(t.key())
