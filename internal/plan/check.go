@@ -95,6 +95,9 @@ func (p *parser) refuseWrite(s *Step) {
 	if p.options.ReadOnly {
 		at.below("tool", nil).errorf("%s %s: plans may only read ([plan].mutations)", quoted(s.Tool.Name), why)
 	}
+	if s.Tool.OnlyRead {
+		at.below("tool", nil).errorf("%s %s: calls of tools that are not listed may only read ([server].search_reach)", quoted(s.Tool.Name), why)
+	}
 }
 
 // mayWrite returns that a call may change something, as a part of a message.

@@ -263,18 +263,21 @@ func TestCallFoundReadOnly(t *testing.T) {
 			t.Errorf("found %s, want no write", got.names())
 		}
 		for tool, arguments := range map[string]string{
-			"call_read_tool": `{"name":"put"}`, "put": `{"x":1}`,
+			"call_read_tool": `{"name":"put"}`, "put": `{"x":1}`, "execute_tool_plan": `{"steps":[{"id":"r","tool":"get"},{"id":"w","tool":"put","depends_on":["r"]}]}`,
 		} {
 			if text := c.broken(tool, arguments); !strings.Contains(text, "search_reach") {
 				t.Errorf("%s: got %q, want it refused", tool, text)
 			}
+		}
+		if s.called() != "" {
+			t.Errorf("called %s, want nothing", s.called())
 		}
 		for _, tool := range []string{"call_tool", "made_up"} {
 			if text := c.broken(tool, `{"name":"put"}`); !strings.Contains(text, "unknown tool") {
 				t.Errorf("%s: got %q, want an unknown tool", tool, text)
 			}
 		}
-		c.plan(`{"steps":[{"id":"w","tool":"put"},{"id":"r","tool":"get"}]}`)
+		c.plan(`{"steps":[{"id":"r","tool":"get"}]}`)
 		c.call("call_read_tool", `{"name":"get"}`)
 		if strings.Contains(s.called(), "put") || !strings.Contains(s.called(), "get") {
 			t.Errorf("called %s, want only reads", s.called())
