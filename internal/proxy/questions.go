@@ -124,6 +124,8 @@ func (s *session) askerFor(l *sessionLease, method string) asker {
 			q.server = l.Lease
 		case len(calling) == 1:
 			q.work = calling[0]
+		case len(calling) > 1:
+			return nil, cannotBeAsked(method + ": several calls are open at this server, and the question names none of them; repeat the call alone")
 		default:
 			return nil, cannotBeAsked(method)
 		}
