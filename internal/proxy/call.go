@@ -460,7 +460,7 @@ func (x *request) answer(o outcome) {
 	}
 	answer := o.answer
 	if o.err != nil {
-		answer = x.failure(o.err)
+		answer = x.failure(o)
 	}
 	if answer.Error != nil {
 		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.msg.Stateless())))

@@ -294,6 +294,24 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	}
 }
 
+// The end of a session answers a call that its server has received, and says that it may have run.
+func TestSessionEndsInACall(t *testing.T) {
+	for _, why := range []error{front.ErrEnded, front.ErrShutdown} {
+		for _, meta := range []string{`{"name":"wait"}`, withMeta(`{"name":"wait"}`, able, "")} {
+			b, up := newBench(t, "a")
+			n, to := proxy.Begin(start(t, options(up)), front.Client{}), newOutlet()
+			accept(t, n, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
+			to.next()
+			accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+meta+`}`, to)
+			await(t, b.started)
+			n.End(why)
+			if m := to.next(); !strings.Contains(string(m.Result), why.Error()+"; the call may have run") {
+				t.Errorf("%v: got %s", why, m.Raw)
+			}
+		}
+	}
+}
+
 // A client that has cancelled a subscription is not subscribed once the server has refused that.
 func TestCancelledSubscriptionIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -298,10 +298,14 @@ func errorText(answer *upstream.Answer) string {
 	return strings.Join(lines, "\n")
 }
 
-// failure returns the answer to a request that failed with err. For a tools/call it is a result with
-// isError, so that the model reads the reason. For any other request, and if err is a JSON-RPC error,
+// failure returns the answer to a request that failed with o.err. For a tools/call it is a result with
+// isError, so that the model reads the reason. For any other request, and if it is a JSON-RPC error,
 // it is a JSON-RPC error.
-func (x *request) failure(err error) upstream.Answer {
+func (x *request) failure(o outcome) upstream.Answer {
+	err := o.err
+	if o.answer.Sent && (err == front.ErrEnded || err == front.ErrShutdown) {
+		err = fmt.Errorf("%w; the call may have run", err)
+	}
 	// Only err itself: an error that err wraps was meant for the proxy, or is about a server's line.
 	refused, ok := err.(*jsonrpc.Error)
 	switch {

@@ -116,7 +116,7 @@ func (w *work) begin() {
 			x.call.observeResult(x.ctx, o)
 		}
 		if o.err != nil {
-			o = outcome{answer: x.failure(o.err)}
+			o = outcome{answer: x.failure(o)}
 		}
 		x.endCall()
 		x.cancel(nil)
