@@ -125,7 +125,7 @@ func TestBusySessionsAreKept(t *testing.T) {
 	}
 	refused := func(what string, status int, answer string) {
 		t.Helper()
-		if status != http.StatusServiceUnavailable || code(t, answer) != -32603 || !strings.Contains(answer, "max_sessions") {
+		if status != http.StatusServiceUnavailable || code(t, answer) != -32603 || !strings.Contains(answer, "a quarter of max_sessions") {
 			t.Errorf("%s: got %d %s, want 503 with the reason", what, status, answer)
 		}
 	}
