@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -172,7 +173,7 @@ func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
 
 // Mismatch returns the error for a request if its headers and body do not agree.
 func Mismatch(what string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: revision.CodeHeaderMismatch, Message: "Header mismatch: " + what}
+	return &jsonrpc.Error{Code: revision.CodeHeaderMismatch, Message: "Header mismatch: " + strings.TrimPrefix(what, "header mismatch: ")}
 }
 
 // nameParams returns an object with the member of the params that the Mcp-Name header
