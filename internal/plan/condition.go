@@ -105,7 +105,7 @@ func (c *condition) holds(outcome func(id string) (*Value, error)) (bool, error)
 	}
 	order, ok := compare(have, c.value) // lt and gt
 	if !ok {
-		return false, fmt.Errorf("%s: %s %s: have %s", c.ref.at.pointer, quoted(c.ref.String()), c.op, kindOf(v.JSON))
+		return false, fmt.Errorf("%s: %s %s: cannot compare %s with value, which is of another type", c.ref.at.pointer, quoted(c.ref.String()), c.op, kindOf(v.JSON))
 	}
 	return order < 0 && c.op == "lt" || order > 0 && c.op == "gt", nil
 }

@@ -192,7 +192,7 @@ func TestCondition(t *testing.T) {
 			`{"ref":"$ref:a.s","op":"exists","value":false}`, `{"ref":{"$ref":"a#/gone","default":1},"op":"exists"}`, `{"ref":{"$ref":"a#/items/*/id"},"op":"exists"}`,
 			`{"ref":"$ref:a.gone","op":"eq","value":null}`, `{"ref":"$ref:a.gone","op":"ne","value":1}`, `{"ref":"$ref:a.gone","op":"lt","value":1}`, `{"ref":"$ref:a.gone","op":"in","value":[null]}`,
 		},
-		`failed: when: /steps/2/when/ref: "a#/s" lt: have string`:                                                {`{"ref":"$ref:a.s","op":"lt","value":1}`},
+		`failed: when: /steps/2/when/ref: "a#/s" lt: cannot compare string with value, which is of another type`: {`{"ref":"$ref:a.s","op":"lt","value":1}`},
 		`/when: want a reference, or {"ref": a reference, "op": …, "value": …}, have true`:                       {`true`},
 		`/when: want a reference: "$ref:step", "$ref:step.field" or {"$ref": "step#/json/pointer"}, have "a.ok"`: {`"a.ok"`},
 		`/when/op: want one of eq, ne, lt, gt, in, exists`:                                                       {`{"ref":"$ref:a","op":"ge","value":1}`, `{"ref":"$ref:a","op":1,"value":1}`},
