@@ -190,7 +190,7 @@ func TestCallFoundHints(t *testing.T) {
 		if found.CallWith != "call_tool" {
 			t.Errorf("%s: called with %s, want call_tool", name, found.CallWith)
 		}
-		if text := c.broken("call_read_tool", `{"name":"`+name+`"}`); !strings.Contains(text, `"`+name+`"`) || !strings.Contains(text, "use call_tool") {
+		if text := c.broken("call_read_tool", `{"name":"`+name+`"}`); !strings.Contains(text, `"`+name+`"`) || !strings.HasSuffix(text, "read-only; use call_tool") {
 			t.Errorf("%s: got %q, want it refused", name, text)
 		}
 		if text := c.broken("execute_tool_plan", `{"steps":[{"id":"a","tool":"`+name+`"}]}`); !strings.Contains(text, "the user declined it") {
