@@ -24,7 +24,7 @@ func (s *Stats) Saved(period string) string {
 	}
 	text := fmt.Sprintf("Saved %s of %s waiting%s.", duration(f.HiddenMS), duration(f.HiddenMS+f.WaitedMS), period)
 	if n := f.TurnsSaved.Plan; n > 0 {
-		text += fmt.Sprintf(" Plans saved %d turns of the model.", n)
+		text += fmt.Sprintf(" Turns of the model saved by plans: %d.", n)
 	}
 	return text
 }

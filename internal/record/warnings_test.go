@@ -14,7 +14,7 @@ func TestSaved(t *testing.T) {
 	for want, f := range map[string]record.Totals{
 		"No calls today.":                     {},
 		"Saved 0 ms of 500 ms waiting today.": {Figures: record.Figures{Calls: 1, WaitedMS: 500}},
-		"Saved 12.0 s of 6 min 12 s waiting today. Plans saved 3 turns of the model.": {Figures: record.Figures{Calls: 9, HiddenMS: 12_000, WaitedMS: 360_000}, TurnsSaved: record.Turns{Plan: 3}},
+		"Saved 12.0 s of 6 min 12 s waiting today. Turns of the model saved by plans: 3.": {Figures: record.Figures{Calls: 9, HiddenMS: 12_000, WaitedMS: 360_000}, TurnsSaved: record.Turns{Plan: 3}},
 	} {
 		s := record.Stats{Totals: f}
 		if got := s.Saved("today"); got != want {
