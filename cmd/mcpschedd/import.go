@@ -289,6 +289,12 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 			unknown = append(unknown, s.Called)
 		}
 	}
+	for i := range p.have.Upstreams {
+		u := &p.have.Upstreams[i]
+		if denied := p.denied(u); len(denied) > 0 {
+			say(stderr, "note: upstreams.%s denies from now on, as a client does: %s", u.Name, clients.OneLine(strings.Join(denied, ", ")))
+		}
+	}
 	if len(unknown) > 0 {
 		say(stderr, "note: calls of these unknown servers only pass through: %s; mcpschedd check --connect -v shows their tool annotations, and trust = true in a server's block, or --trust NAME,... at its import, trusts them", strings.Join(unknown, ", "))
 	}

@@ -185,8 +185,9 @@ func (p *importPlan) stays(s clients.Server) (why string, isNew bool) {
 }
 
 // configured returns the upstream that is the server: it has its name, perhaps with a number, and
-// runs the same command or has the same URL. same reports whether it has the same settings too;
-// such an upstream is preferred. have is nil if there is none.
+// runs the same command or has the same URL. same reports whether it has the same settings too, except
+// for denied tools; such an upstream is preferred, most of all one that denies the same tools. have is
+// nil if there is none.
 func (p *importPlan) configured(s clients.Server) (have *config.Upstream, same bool) {
 	b := p.block(s)
 	for i := range p.have.Upstreams {
@@ -195,12 +196,25 @@ func (p *importPlan) configured(s clients.Server) (have *config.Upstream, same b
 		if number != "" && !numbered.MatchString(number) || b.Command != u.Command || !slices.Equal(b.Args, u.Args) || b.URL != u.URL {
 			continue
 		}
-		if p.same(u, s) {
+		switch isSame := p.same(u, s); {
+		case isSame && slices.Equal(u.Tools.Deny, s.Block.DenyTools):
 			return u, true
+		case have == nil, isSame && !same:
+			have, same = u, isSame
 		}
-		have = cmp.Or(have, u)
 	}
-	return have, false
+	return have, same
+}
+
+// denied returns the tools of an upstream that it does not deny, although a client does for the same server.
+func (p *importPlan) denied(u *config.Upstream) (tools []string) {
+	for _, s := range p.reader.Servers() {
+		if have, _ := p.configured(s); have == u {
+			tools = append(tools, s.Block.DenyTools...)
+		}
+	}
+	slices.Sort(tools)
+	return slices.DeleteFunc(slices.Compact(tools), func(tool string) bool { return slices.Contains(u.Tools.Deny, tool) })
 }
 
 var numbered = regexp.MustCompile(`^-[0-9]+$`)
@@ -215,7 +229,7 @@ func (p *importPlan) block(s clients.Server) config.Upstream {
 }
 
 // same reports whether an upstream has the server's settings, as far as clients have them, and the
-// same variables.
+// same variables. The tools denied may differ, since those of all clients are.
 func (p *importPlan) same(have *config.Upstream, s clients.Server) bool {
 	s = s.Named(have.Name)
 	s.File = cmp.Or(have.EnvFile, s.File)
@@ -227,7 +241,7 @@ func (p *importPlan) same(have *config.Upstream, s clients.Server) bool {
 	entry := func(u config.Upstream) config.Upstream {
 		return config.Upstream{
 			Name: u.Name, Command: u.Command, Args: u.Args, Cwd: u.Cwd, Env: u.Env, EnvFile: u.EnvFile, URL: u.URL,
-			Transport: u.Transport, Headers: u.Headers, Folders: u.Folders, Tools: u.Tools,
+			Transport: u.Transport, Headers: u.Headers, Folders: u.Folders, Tools: config.Filter{Allow: u.Tools.Allow},
 		}
 	}
 	return reflect.DeepEqual(entry(*have), entry(p.block(s)))

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/clients"
@@ -108,10 +109,10 @@ func (p *importPlan) imported(line []string) ([]clients.Change, error) {
 }
 
 // configuration returns the changes to our own files: the variables files, then the configuration,
-// which refers to them.
+// which refers to them. A server that is configured already denies from now on what its client denies.
 func (p *importPlan) configuration() (all []clients.Change, err error) {
 	added := p.added()
-	if added == nil {
+	if added == nil && p.have.Upstreams == nil {
 		return nil, nil
 	}
 	if p.have.Path == "" {
@@ -131,9 +132,26 @@ func (p *importPlan) configuration() (all []clients.Change, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Text = config.AddUpstreams(c.Was, added)
+	for i := range p.have.Upstreams {
+		u := &p.have.Upstreams[i]
+		denied := p.denied(u)
+		if len(denied) == 0 {
+			continue
+		}
+		if c.Text, err = config.DenyTools(c.Text, u.Name, denied); err == nil {
+			_, err = config.Default().Parse(p.have.Path, c.Text)
+		}
+		if err != nil {
+			err = fmt.Errorf("nothing was changed: a client denies tools of the server that is upstreams.%s, which does not: %s", u.Name, clients.OneLine(strings.Join(denied, ", ")))
+			return nil, hinted{err, fmt.Sprintf("add them to tools.deny in [upstreams.%s] of %s", u.Name, p.have.Path)}
+		}
+	}
+	c.Text = config.AddUpstreams(c.Text, added)
 	if _, err := config.Default().Parse(p.have.Path, c.Text); err != nil {
 		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", p.have.Path, err)
+	}
+	if bytes.Equal(c.Text, c.Was) {
+		return nil, nil
 	}
 	return append(all, c), nil
 }

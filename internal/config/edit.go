@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
 
 	"mcpschedd/internal/tomlblock"
 )
@@ -34,6 +38,19 @@ func RemoveUpstream(text []byte, name string) (left, removed []byte, err error) 
 // EnableUpstream returns a configuration with the upstream's key enabled set. The rest of the text
 // does not change.
 func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
+	return setUpstream(text, name, "enabled", strconv.FormatBool(enabled))
+}
+
+// DenyTools returns a configuration with globs in the upstream's key tools.deny, which it must not have yet.
+func DenyTools(text []byte, name string, globs []string) ([]byte, error) {
+	line, err := toml.Marshal(map[string]any{"deny": globs})
+	if err != nil {
+		return nil, err
+	}
+	return setUpstream(text, name, "tools.deny", strings.TrimSpace(strings.TrimPrefix(string(line), "deny = ")))
+}
+
+func setUpstream(text []byte, name, key, value string) ([]byte, error) {
 	mark, text := cutMark(text)
 	blocks, err := tomlblock.Of(text, "upstreams")
 	if err != nil {
@@ -41,7 +58,7 @@ func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
 	}
 	for _, b := range blocks {
 		if b.Own && b.Name == name {
-			return slices.Concat(mark, b.SetBool(text, "enabled", enabled)), nil
+			return slices.Concat(mark, b.Set(text, key, value)), nil
 		}
 	}
 	return nil, missing(name)

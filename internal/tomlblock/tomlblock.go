@@ -100,13 +100,14 @@ func Swap(text []byte, table []string, take func(name string) bool, with string)
 	return append(out, with...), removed, nil
 }
 
-// SetBool returns the text with a key of the block set to true or false.
-func (b Block) SetBool(text []byte, key string, value bool) []byte {
+// Set returns the text with a key of the block set to a value. Only a boolean is replaced; a key that has
+// another value must not be set.
+func (b Block) Set(text []byte, key, value string) []byte {
 	if at, ok := b.bools[key]; ok {
-		return slices.Concat(text[:at.Offset], fmt.Append(nil, value), text[at.Offset+at.Length:])
+		return slices.Concat(text[:at.Offset], []byte(value), text[at.Offset+at.Length:])
 	}
 	end := LineEnd(text)
-	line := fmt.Sprintf("%s = %v%s", key, value, end)
+	line := key + " = " + value + end
 	if b.Body > 0 && text[b.Body-1] != '\n' {
 		line = end + line
 	}
