@@ -111,7 +111,9 @@ func add(file, name string, server map[string]any, trust bool, stderr io.Writer)
 	}
 	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", name, p.have.Path)
 	printRemarks(p.reader.Servers()[0], stderr)
-	if changes[len(changes)-1].Was != nil {
+	written := changes[len(changes)-1]
+	sayRenames(p.have.Path, written.Was, written.Text, stderr)
+	if written.Was != nil {
 		return nil
 	}
 	line, err := clientLine(p.have)

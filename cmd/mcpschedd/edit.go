@@ -9,6 +9,7 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 )
 
@@ -100,6 +101,7 @@ func edit(command string, names []string, file string, stdout, stderr io.Writer)
 	if err := f.Write(text); err != nil {
 		return err
 	}
+	defer sayRenames(c.Path, f.Text, text, stderr)
 	for _, u := range changed {
 		say(stderr, "%s: %sd %s", c.Path, command, u.Name)
 		if command == "remove" && u.EnvFile != "" {
@@ -107,4 +109,29 @@ func edit(command string, names []string, file string, stdout, stderr io.Writer)
 		}
 	}
 	return nil
+}
+
+// sayRenames prints that the tools of a server which stays enabled get other names by a change of the
+// configuration, since clients' rules with the earlier names no longer apply.
+func sayRenames(path string, was, text []byte, stderr io.Writer) {
+	before, err := config.Default().Parse(path, was)
+	if err != nil {
+		return
+	}
+	after, err := config.Default().Parse(path, text)
+	if err != nil {
+		return
+	}
+	tool := func(c *config.Config, name string) string {
+		if proxy.Prefixed(c.Server.NameStyle, len(enabledNames(c))) {
+			return name + "__TOOL"
+		}
+		return "TOOL"
+	}
+	for _, name := range enabledNames(before) {
+		from, to := tool(before, name), tool(after, name)
+		if from != to && slices.Contains(enabledNames(after), name) {
+			say(stderr, "note: the tools of %s were named %s and are now named %s: change clients' rules that name them, or set name_style = \"always\" in [server]", name, from, to)
+		}
+	}
 }

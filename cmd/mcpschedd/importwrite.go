@@ -200,6 +200,7 @@ func printChanges(changes []clients.Change, configuration, copies string, next [
 			if _, err := stdout.Write(state.Diff(c.Path, c.Was, c.Text)); err != nil {
 				return err
 			}
+			sayRenames(c.Path, c.Was, c.Text, stderr)
 		}
 		say(stderr, "wrote %s", c.Path)
 		if c.Renamed != nil {
