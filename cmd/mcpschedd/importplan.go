@@ -179,7 +179,7 @@ func (p *importPlan) stays(s clients.Server) (why string, isNew bool) {
 	case !have.Enabled && !s.Block.Disabled:
 		return fmt.Sprintf("upstreams.%s is the same server and disabled: mcpschedd enable %[1]s", have.Name), false
 	case !same:
-		return fmt.Sprintf("upstreams.%s is the same server with other settings", have.Name), false
+		return fmt.Sprintf("upstreams.%s is the same server with other settings (%s): make them equal, or rename the client's server to import it apart", have.Name, strings.Join(p.differences(have, s), ", ")), false
 	}
 	return "", false
 }
@@ -196,7 +196,7 @@ func (p *importPlan) configured(s clients.Server) (have *config.Upstream, same b
 		if number != "" && !numbered.MatchString(number) || b.Command != u.Command || !slices.Equal(b.Args, u.Args) || b.URL != u.URL {
 			continue
 		}
-		switch isSame := p.same(u, s); {
+		switch isSame := p.differences(u, s) == nil; {
 		case isSame && slices.Equal(u.Tools.Deny, s.Block.DenyTools):
 			return u, true
 		case have == nil, isSame && !same:
@@ -228,23 +228,29 @@ func (p *importPlan) block(s clients.Server) config.Upstream {
 	return c.Upstreams[0]
 }
 
-// same reports whether an upstream has the server's settings, as far as clients have them, and the
-// same variables. The tools denied may differ, since those of all clients are.
-func (p *importPlan) same(have *config.Upstream, s clients.Server) bool {
+// differences returns the settings of an upstream that are not the server's, as far as clients have them.
+// The tools denied may differ, since those of all clients are.
+func (p *importPlan) differences(have *config.Upstream, s clients.Server) (keys []string) {
 	s = s.Named(have.Name)
 	s.File = cmp.Or(have.EnvFile, s.File)
-	if want := s.VariablesText(); want != nil {
+	if want := s.VariablesText(); want != nil && have.EnvFile != "" {
 		if text, err := os.ReadFile(p.beside(s.File)); err != nil || !bytes.Equal(text, want) {
-			return false
+			keys = append(keys, "contents of "+s.File)
 		}
 	}
-	entry := func(u config.Upstream) config.Upstream {
-		return config.Upstream{
-			Name: u.Name, Command: u.Command, Args: u.Args, Cwd: u.Cwd, Env: u.Env, EnvFile: u.EnvFile, URL: u.URL,
-			Transport: u.Transport, Headers: u.Headers, Folders: u.Folders, Tools: config.Filter{Allow: u.Tools.Allow},
+	u := p.block(s)
+	for _, setting := range []struct {
+		key       string
+		have, new any
+	}{
+		{"cwd", have.Cwd, u.Cwd}, {"env", have.Env, u.Env}, {"env_file", have.EnvFile, u.EnvFile}, {"transport", have.Transport, u.Transport},
+		{"headers", have.Headers, u.Headers}, {"folders", have.Folders, u.Folders}, {"tools.allow", have.Tools.Allow, u.Tools.Allow},
+	} {
+		if !reflect.DeepEqual(setting.have, setting.new) {
+			keys = append(keys, setting.key)
 		}
 	}
-	return reflect.DeepEqual(entry(*have), entry(p.block(s)))
+	return keys
 }
 
 // beside returns the path of a file with a name relative to the configuration.
