@@ -46,6 +46,9 @@ func (o *importOptions) change(p *importPlan, stdout, stderr io.Writer) error {
 		next := p.rules(o.permissions)
 		if o.write {
 			next = append(next, p.steps()...)
+			if len(p.newServers()) > 0 { // a client's first session would not wait for a server that is slow to start
+				next = append(next, "mcpschedd check --connect starts each server once, so that the first session has all tools")
+			}
 		}
 		return printChanges(changes, p.have.Path, copies, next, stdout, stderr)
 	})
