@@ -227,6 +227,13 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 	for _, n := range p.reader.Notes() {
 		fmt.Fprintln(stdout, n)
 	}
+	for _, name := range []string{".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"} {
+		path, _ := filepath.Abs(name)
+		isListed := slices.ContainsFunc(files, func(f clientFile) bool { return f.path == path })
+		if _, err := os.Stat(path); err == nil && !isListed {
+			line(path + ": a file of this project, which is imported only by its name: mcpschedd import " + name)
+		}
+	}
 	fmt.Fprintln(stdout, "\nmcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.")
 	return nil
 }
