@@ -190,6 +190,8 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 			return lastKnown{}, "", hinted{usage("want NAME/TOOL, have only the server %s", server), allTools}
 		}
 		err = fmt.Errorf("server %s has no tool %q", server, tool)
+	} else if tool != "" {
+		err = fmt.Errorf("there is no upstream %q, and no server is known to have a tool %q", server, name)
 	}
 	return lastKnown{}, "", suggest(err, "", name, names, allTools)
 }
