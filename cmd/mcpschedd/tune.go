@@ -288,7 +288,7 @@ func (t *tuning) classes(tools []string) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# These %d tools are unclassified: each call of them counts as a write, and none is\n# prefetched. Check these lines before you uncomment them:\n", len(tools))
+	fmt.Fprintf(&b, "# Unclassified tools: %d. Each call of one counts as a write, and none is\n# prefetched. Check these lines before you uncomment them:\n", len(tools))
 	for _, tool := range tools {
 		for line := range strings.Lines(suggestion(t.config, tool, t.tool(tool))) {
 			b.WriteString("# " + strings.TrimLeft(line, "# "))
