@@ -390,7 +390,12 @@ func TestUndoOfChangedFilesOfOurs(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			undo(t, dir)
+			said := strings.Join(undo(t, dir), "\n")
+			for _, name := range []string{"a.env", "b.env"} {
+				if got := strings.Contains(said, name+": left with the configuration"); got != (changed == "ours.toml") {
+					t.Errorf("%s: got the lines\n%s", name, said)
+				}
+			}
 			var left []string
 			for _, c := range all {
 				name, _ := filepath.Rel(home, c.Path)
