@@ -189,11 +189,9 @@ func (p *importPlan) stays(s clients.Server) (why string, isNew bool) {
 // for denied tools; such an upstream is preferred, most of all one that denies the same tools. have is
 // nil if there is none.
 func (p *importPlan) configured(s clients.Server) (have *config.Upstream, same bool) {
-	b := p.block(s)
 	for i := range p.have.Upstreams {
 		u := &p.have.Upstreams[i]
-		number := strings.TrimPrefix(strings.ToLower(u.Name), strings.ToLower(s.Plain()))
-		if number != "" && !numbered.MatchString(number) || b.Command != u.Command || !slices.Equal(b.Args, u.Args) || b.URL != u.URL {
+		if !p.runs(u, s) {
 			continue
 		}
 		switch isSame := p.differences(u, s) == nil; {
@@ -206,10 +204,18 @@ func (p *importPlan) configured(s clients.Server) (have *config.Upstream, same b
 	return have, same
 }
 
+// runs reports whether an upstream has the server's name, perhaps with a number, and the same command or URL.
+func (p *importPlan) runs(u *config.Upstream, s clients.Server) bool {
+	b := p.block(s)
+	number := strings.TrimPrefix(strings.ToLower(u.Name), strings.ToLower(s.Plain()))
+	return (number == "" || numbered.MatchString(number)) && b.Command == u.Command && slices.Equal(b.Args, u.Args) && b.URL == u.URL
+}
+
 // denied returns the tools of an upstream that it does not deny, although a client does for the same server.
+// Claude Code's rules apply to each upstream that runs the same, as Claude Code will be offered them all.
 func (p *importPlan) denied(u *config.Upstream) (tools []string) {
 	for _, s := range p.reader.Servers() {
-		if have, _ := p.configured(s); have == u {
+		if have, _ := p.configured(s); have == u || s.From.Client == "claude" && p.runs(u, s) {
 			tools = append(tools, s.Block.DenyTools...)
 		}
 	}

@@ -35,7 +35,7 @@ func (r *Reader) Deny() {
 				folders := s.Block.Folders
 				elsewhere := file.project != "" && len(folders) > 0 && !slices.Contains(folders, file.project)
 				if tool, ok := denied(name, s.From.entry); ok && s.From.Client == "claude" && !elsewhere {
-					r.deny(s.Name, tool, OneLine(name+" is denied by "+file.path))
+					r.deny(s, tool, OneLine(name+" is denied by "+file.path))
 				}
 			}
 		}
@@ -45,10 +45,13 @@ func (r *Reader) Deny() {
 	}
 }
 
-// deny adds a denied tool, and a note on it, to the servers of one name.
-func (r *Reader) deny(name, tool, note string) {
+// deny adds a denied tool, and a note on it, to a server of Claude Code and to those of other clients that run
+// the same under its name, perhaps with other settings: Claude Code will be offered these too.
+func (r *Reader) deny(of Server, tool, note string) {
 	for i := range r.servers {
-		if s := &r.servers[i]; s.Name == name && !slices.Contains(s.Block.DenyTools, tool) {
+		s := &r.servers[i]
+		runs := s.Plain() == of.Plain() && s.Block.Command == of.Block.Command && slices.Equal(s.Block.Args, of.Block.Args) && s.Block.URL == of.Block.URL
+		if (s.Name == of.Name || runs && s.From.Client != "claude") && !slices.Contains(s.Block.DenyTools, tool) {
 			s.Block.DenyTools, s.Notes = append(s.Block.DenyTools, tool), append(s.Notes, note)
 		}
 	}

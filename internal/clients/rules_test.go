@@ -62,22 +62,24 @@ func TestDeny(t *testing.T) {
 	}
 }
 
-// A server that two clients have becomes one upstream, whichever client is read first.
+// A server that two clients have becomes one upstream, whichever client is read first. One with other settings
+// becomes another, which Claude Code is offered too.
 func TestDenyForTwoClients(t *testing.T) {
 	files := map[string]string{
 		"/home/ann/.cursor/mcp.json":      `{"mcpServers": {"fs": {"command": "fs"}, "own": {"command": "own"}}}`,
+		"/home/ann/.codeium/mcp.json":     `{"mcpServers": {"fs": {"command": "fs", "cwd": "/srv"}}}`,
 		"/home/ann/.claude.json":          `{"mcpServers": {"fs": {"command": "fs"}}}`,
 		"/home/ann/.claude/settings.json": `{"permissions": {"deny": ["mcp__fs__write", "mcp__own"]}}`,
 	}
 	r := reader(files)
-	for _, path := range []string{"/home/ann/.cursor/mcp.json", "/home/ann/.claude.json"} {
+	for _, path := range []string{"/home/ann/.cursor/mcp.json", "/home/ann/.codeium/mcp.json", "/home/ann/.claude.json"} {
 		if err := r.Read(path, []byte(files[path])); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.Deny()
 	for _, s := range r.Servers() {
-		if want := s.Name == "fs"; slices.Equal(s.Block.DenyTools, []string{"write"}) != want {
+		if want := s.Plain() == "fs"; slices.Equal(s.Block.DenyTools, []string{"write"}) != want {
 			t.Errorf("%s of %s: got %q", s.Name, s.From.Client, s.Block.DenyTools)
 		}
 	}
