@@ -11,8 +11,8 @@ import (
 )
 
 // watch calls applyConfig with each new content of the configuration file, or its error, and again when
-// an env file of the workplaces changes, until ctx ends. Keys that need a restart keep the values of the start, and are logged while the file has others.
-// For read see [config.Watch].
+// an env file of the workplaces changes, until ctx ends. Keys that need a restart keep the values of the
+// start, and are logged while the file has others. For read see [config.Watch].
 func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, read <-chan chan<- struct{}, applyConfig func(*config.Config, error)) {
 	if s.config.Path == "" {
 		return

@@ -205,11 +205,11 @@ func TestListenWhileTheOldStreamCounts(t *testing.T) {
 				switch gets.Add(1) {
 				case 1:
 					emit(w, ": open\n\n")
-				default:
-					w.WriteHeader(status)
 				case 10:
 					emit(w, "data: "+changed+"\n\n")
 					<-r.Context().Done()
+				default:
+					w.WriteHeader(status)
 				}
 			}}, Spec{})
 			time.Sleep(time.Hour)
