@@ -131,7 +131,11 @@ func sayRenames(path string, was, text []byte, stderr io.Writer) {
 	for _, name := range enabledNames(before) {
 		from, to := tool(before, name), tool(after, name)
 		if from != to && slices.Contains(enabledNames(after), name) {
-			say(stderr, "note: the tools of %s were named %s and are now named %s: change clients' rules that name them, or set name_style = \"always\" in [server]", name, from, to)
+			advice := ""
+			if to == "TOOL" {
+				advice = `, or set name_style = "always" in [server] and restart`
+			}
+			say(stderr, "note: the tools of %s were named %s and are now named %s: change clients' rules that name them%s", name, from, to, advice)
 		}
 	}
 }

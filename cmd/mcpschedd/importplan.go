@@ -220,7 +220,9 @@ func (p *importPlan) denied(u *config.Upstream) (tools []string) {
 		}
 	}
 	slices.Sort(tools)
-	return slices.DeleteFunc(slices.Compact(tools), func(tool string) bool { return slices.Contains(u.Tools.Deny, tool) })
+	return slices.DeleteFunc(slices.Compact(tools), func(tool string) bool {
+		return slices.ContainsFunc(u.Tools.Deny, func(pattern string) bool { return valuemodel.Glob(pattern, tool) })
+	})
 }
 
 var numbered = regexp.MustCompile(`^-[0-9]+$`)

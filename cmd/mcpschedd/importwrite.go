@@ -141,6 +141,12 @@ func (p *importPlan) configuration() (all []clients.Change, err error) {
 		if len(denied) == 0 {
 			continue
 		}
+		if slices.Contains(denied, "*") {
+			return nil, hinted{
+				fmt.Errorf("nothing was changed: a client denies all tools of the server that is upstreams.%s, which other clients may use", u.Name),
+				fmt.Sprintf("remove the server from that client's file, or set tools.deny = [\"*\"] in [upstreams.%s], which denies them to all", u.Name),
+			}
+		}
 		if c.Text, err = config.DenyTools(c.Text, u.Name, denied); err == nil {
 			_, err = config.Default().Parse(p.have.Path, c.Text)
 		}

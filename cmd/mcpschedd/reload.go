@@ -47,7 +47,7 @@ func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, 
 		}
 		if err != nil {
 			rejected = err
-			if mistakes, ok := errors.AsType[*config.Error](err); ok && !slices.ContainsFunc(now.Upstreams, func(u config.Upstream) bool { return u.Err == nil }) {
+			if mistakes, ok := errors.AsType[*config.Error](err); ok && !slices.ContainsFunc(now.Upstreams, func(u config.Upstream) bool { return u.Enabled && u.Err == nil }) {
 				if c := mistakes.Salvage(nil); len(c.Upstreams) > 0 { // as at the start, because no server would stay
 					s.log.Error(withMistakes, "err", err)
 					c.Log = now.Log

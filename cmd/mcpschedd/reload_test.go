@@ -271,6 +271,7 @@ func TestReloadOfEnvFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		d.readAgain() // from now on its file is watched
 		write("c.toml", "x"+team)
 		write(team+".env", "TOKEN="+team)
 		d.readAgain()

@@ -14,6 +14,7 @@
 package classify
 
 import (
+	"bytes"
 	"encoding/json"
 	"iter"
 	"regexp"
@@ -75,8 +76,9 @@ var (
 // is no option. Only a Windows path has backslashes, since clients of databases take them for
 // commands. A value with blanks is the group: it may be a statement.
 var plainValue = sync.OnceValue(func() *regexp.Regexp {
-	// Of the modifier letters, some of which become quotes, Japanese names have two.
-	const name = `(?:[\p{Lu}\p{Ll}\p{Lo}々ー\pM0-9_./:,]-?)`
+	// Of marks and modifier letters, some of which become quotes in other character sets, Japanese
+	// names have four.
+	const name = `(?:[\p{Lu}\p{Ll}\p{Lo}々ー\x{3099}\x{309A}0-9_./:,]-?)`
 	return regexp.MustCompile(`^(?:null|true|false|-?[0-9.]+|"(?:-?[0-9.]+(?: (?:ms|s|m|h))?|` +
 		name + `*|[A-Za-z]:(?:\\\\` + name + `+)+|((?:` + name + `| )+))")$`)
 })
@@ -84,7 +86,8 @@ var plainValue = sync.OnceValue(func() *regexp.Regexp {
 // plain reports whether a value cannot contain code.
 func (k Kind) plain(value []byte) bool {
 	found := plainValue().FindSubmatch(value)
-	return found != nil && (found[1] == nil || k == SQL && selects("SELECT * FROM "+string(found[1])))
+	return found != nil && !bytes.ContainsAny(value, "ǀǁǂǃ") && // letters that may become a bar
+		(found[1] == nil || k == SQL && selects("SELECT * FROM "+string(found[1])))
 }
 
 // Of classifies a call. Exactly one argument must contain the code, and all others must

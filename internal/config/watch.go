@@ -31,7 +31,7 @@ const (
 // The file c.Path need not exist yet.
 //
 // files returns, in the same goroutine, the env files to watch too: see [Config.EnvFiles]. Watch calls
-// changed(nil, nil) at the start, if there are any, and whenever the list or the content of one changes.
+// changed(nil, nil) when the content of one changes.
 //
 // A channel received from read is an event too, since a writer may not be done yet: Watch closes it after the
 // next reading. read may be nil.
@@ -51,7 +51,7 @@ type reloader struct {
 	path    string
 	last    [32]byte             // digest of the last content or error
 	files   func() []string      // env files
-	env     [32]byte             // digest of their last content
+	env     map[string][32]byte  // digest of the last content of each
 	changed func(*Config, error) // receives new content
 	rewatch func() error         // renews the watches; see watchDirs
 }
@@ -106,25 +106,28 @@ func (r *reloader) reload() error {
 	unwatched := r.rewatch() // before the reading, so that a change after it causes an event
 	r.reloadFile()
 	unwatched = cmp.Or(unwatched, r.rewatch())
-	if env := digestFiles(r.files()); env != r.env {
-		r.env = env
+	if r.envChanged() {
 		r.changed(nil, nil)
 	}
 	return unwatched
 }
 
-// digestFiles returns a digest of the content of files, zero for none. It skips a pipe, because what
-// is read from it is lost to the upstream.
-func digestFiles(files []string) (d [32]byte) {
-	for _, file := range files {
-		info, err := os.Stat(file)
-		if err == nil && !info.Mode().IsRegular() {
-			continue
+// envChanged reports whether an env file that was read before has other content now. One that is missing or
+// empty counts as unchanged, since its writer may not be done. A pipe is not read, because what is read from
+// it is lost to the upstream.
+func (r *reloader) envChanged() (changed bool) {
+	last := r.env
+	r.env = make(map[string][32]byte)
+	for _, file := range r.files() {
+		now, known := last[file]
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+			data, err := os.ReadFile(file)
+			now = sha256.Sum256(fmt.Append(data, err))
+			changed = changed || known && now != last[file]
 		}
-		data, err := os.ReadFile(file)
-		d = sha256.Sum256(fmt.Appendf(d[:], "%q %x %v", file, sha256.Sum256(data), err))
+		r.env[file] = now
 	}
-	return d
+	return changed
 }
 
 // reloadFile reads the file and reports new content.

@@ -231,22 +231,25 @@ upstreams.none = { command = "x" }
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	calls, ended := make(chan error, 100), make(chan error)
-	go func() { ended <- config.Watch(ctx, c, files, nil, func(_ *config.Config, err error) { calls <- err }) }()
+	calls, ended, read, first := make(chan error, 100), make(chan error), make(chan chan<- struct{}), make(chan struct{})
+	go func() { ended <- config.Watch(ctx, c, files, read, func(_ *config.Config, err error) { calls <- err }) }()
+	read <- first
+	<-first
 	for i, step := range []struct {
 		change   func()
 		mistakes bool
 	}{
-		{func() {}, false},
 		{func() { write(t, file, "A=1") }, false},
 		{func() {
 			write(t, file+".new", "A=2")
 			must(t, os.Rename(file+".new", file))
 		}, false},
-		{func() { must(t, os.RemoveAll(filepath.Dir(file))) }, false},
-		{func() { write(t, file, "A=2") }, false},
 		{func() {
-			write(t, file, "A=2") // the same again is not reported
+			must(t, os.RemoveAll(filepath.Dir(file)))
+			write(t, file, "A=3")
+		}, false},
+		{func() {
+			write(t, file, "") // its writer may not be done
 			write(t, path, "x")
 		}, true},
 	} {

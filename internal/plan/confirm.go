@@ -16,7 +16,7 @@ import (
 // risk is a reason why a step needs confirmation.
 type risk struct {
 	step      *Step
-	writes    bool    // it may write, and writes need confirmation
+	writes    bool    // it may write, and writes need confirmation, or its tool must be confirmed
 	disclosed []*Step // steps of which it discloses the outcomes to third parties; nil if none
 }
 
@@ -24,10 +24,11 @@ type risk struct {
 type risks []risk
 
 // risks returns the steps that the user must confirm: always those that disclose outcomes of
-// other steps to third parties, and if writes is true also those that may write.
+// other steps to third parties and those of which the tool must be confirmed, and if writes is true
+// also those that may write.
 func (p *Plan) risks(writes bool) (all risks) {
 	for _, s := range p.Steps {
-		one := risk{s, writes && s.Writes, p.discloses(s)}
+		one := risk{s, writes && s.Writes || s.Tool.Confirm, p.discloses(s)}
 		if one.writes || one.disclosed != nil {
 			all = append(all, one)
 		}
@@ -117,7 +118,7 @@ func (p *Plan) questionWith(all risks, inputs bool) string {
 		case told[s], used[s] && inputs:
 			s.describe(&b, "before that, ")
 		case used[s]:
-			fmt.Fprintf(&b, "before that, %s: %s\n", s.ID, escapeInvisible(s.Tool.Name))
+			fmt.Fprintf(&b, "before that, %s: %s (too long to show its arguments)\n", s.ID, escapeInvisible(s.Tool.Name))
 		}
 	}
 	for _, s := range p.Steps {
@@ -162,10 +163,10 @@ func unconfirmed(needed risks, why string) error {
 	for _, k := range needed {
 		steps = append(steps, k.String())
 		t := k.step.Tool
-		if k.writes {
+		if k.writes && !t.Confirm {
 			lines = append(lines, `[plan].mutations = "allow" for what may change something`)
 		}
-		if k.writes && t.Unclassified {
+		if k.writes && (t.Unclassified || t.Confirm) {
 			lines = append(lines, fmt.Sprintf(`[tools.%q].side_effect_class = "read_only" if it only reads`, t.Configured))
 		}
 		if k.disclosed != nil {
@@ -194,6 +195,8 @@ func (confirmed risks) check(c Call, disclosed []*Step, settings *Settings) erro
 		return errors.New("not called: the tool's server has been replaced since the plan started")
 	case disclosed != nil && known.disclosed == nil:
 		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(disclosed))
+	case s.Tool.Confirm && !known.writes:
+		return errors.New("not called: only its server says that it reads, which the user has not confirmed")
 	case s.Writes && (settings.Mutations == "allow" || settings.Mutations == "confirm" && known.writes), !s.Tool.Writes(c.Arguments):
 		return nil
 	}
@@ -226,15 +229,14 @@ func legible(written []byte) string {
 	return escapeInvisible(string(appendPlain(nil, written)))
 }
 
-// appendPlain appends JSON without white space and unnecessary escapes, but a string that may have half
-// a surrogate pair as it is. [jsonrpc.AppendCanonical] would leave a whole value as it is that has a
-// repeated name or half a pair.
+// appendPlain appends JSON without white space and unnecessary escapes, and with U+FFFD for half a
+// surrogate pair. [jsonrpc.AppendCanonical] would leave a value as it is that has a repeated name or half a
+// pair, and one of these must not make the rest illegible.
 func appendPlain(dst, value []byte) []byte {
 	switch kindOf(value) {
 	case "string":
-		if text, _ := jsonrpc.String(value); !strings.ContainsRune(text, utf8.RuneError) {
-			return jsonrpc.AppendString(dst, text)
-		}
+		text, _ := jsonrpc.String(value)
+		return jsonrpc.AppendString(dst, text)
 	case "array":
 		dst = append(dst, '[')
 		for element := range jsonrpc.Elements(value) {

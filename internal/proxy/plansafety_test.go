@@ -235,7 +235,7 @@ func TestPlansAskAcrossAPool(t *testing.T) {
 	for _, who := range []string{"a", "b"} {
 		all.Go(func() {
 			m := f.asksFor(who, asking(who, 1, ""))
-			if got := string(m.Raw); !strings.Contains(got, "repeat the call alone") && !strings.Contains(got, fmt.Sprintf(`{"who":%q,"method":"elicitation/create","tag":%q}`, who, who)) {
+			if got := string(m.Raw); !strings.Contains(got, "several calls are open") && !strings.Contains(got, fmt.Sprintf(`{"who":%q,"method":"elicitation/create","tag":%q}`, who, who)) {
 				t.Errorf("%s: got %s", who, got)
 			}
 		})

@@ -125,7 +125,7 @@ func (s *session) askerFor(l *sessionLease, method string) asker {
 		case len(calling) == 1:
 			q.work = calling[0]
 		case len(calling) > 1:
-			return nil, cannotBeAsked(method + ": several calls are open at this server, and the question names none of them; repeat the call alone")
+			return nil, cannotBeAsked(method + ": several calls are open at this server, and the question names none of them")
 		default:
 			return nil, cannotBeAsked(method)
 		}

@@ -217,7 +217,7 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 	}
 	x.handler = func(x *request) outcome {
 		done := make(chan outcome, 1)
-		in.running.Go(func() { done <- collect() }) // also if the request is cancelled, as a server may refuse later
+		in.srv.running.Go(func() { done <- collect() }) // also if the request is cancelled, as a server may refuse later
 		select {
 		case o := <-done:
 			return o

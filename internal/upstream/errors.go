@@ -80,7 +80,7 @@ func permanent(err error) bool {
 	switch status := statusOf(err).status; status {
 	case 0:
 		return errors.Is(err, errSessionLost)
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false
 	default:
 		return status < 500 || status == http.StatusNotImplemented

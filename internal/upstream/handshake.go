@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -140,13 +141,16 @@ type listenRequest struct {
 	mu     sync.Mutex         // held while the request is replaced, so that the latest change wins
 	params []byte             // of the current request; nil if there is none
 	stop   context.CancelFunc // cancels the current request; nil if there is none
+
+	acknowledged atomic.Bool // a request of the connection was acknowledged
 }
 
 // listen opens the stream of change notifications: a subscriptions/listen request to a stateless
 // server, replaced whenever the subscriptions change, or the GET stream of an older server over
 // HTTP. It sends a new request before it cancels the old one, so that no change is missed. Over HTTP
-// the server may receive it after the lists were read or the old one ended: its acknowledgement invalidates
-// cached answers, and the lists are read again.
+// the server may receive it after the old one has ended: its acknowledgement invalidates cached answers, and
+// the lists are read again. Not so for the first one, although a list that changes between its first reading and
+// then is out of date until its next change: at each start all lists would be read twice.
 func (in *instance) listen(c *conn) {
 	if !c.stateless() {
 		if l, ok := c.link.(*httpLink); ok && !l.sse {

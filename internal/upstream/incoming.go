@@ -224,11 +224,12 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 			}
 		}
 	case method == "notifications/subscriptions/acknowledged":
-		if p != nil { // over HTTP, changes before it may have been missed, also while the lists were read
+		switch { // over HTTP, changes before it may have been missed
+		case p == nil:
+		case c.listening.acknowledged.Swap(true):
+			c.gap()
+		default:
 			in.noteInvalidated("gap")
-			for l := range Lists {
-				in.markStale(l)
-			}
 		}
 	case p != nil && p.req.Notify != nil:
 		p.req.Notify(method, params)

@@ -172,6 +172,7 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 	began := time.Now()
 	in.sendSettings(c) // before any waiting call is sent
 	in.up.lastEnd.Store(nil)
+	in.up.unstarted.Store("")
 	in.setState(c, nil, nil)
 	in.sendSettings(c) // settings that changed meanwhile
 	in.listen(c)       // before the lists are read, so that over stdio no change is missed

@@ -175,11 +175,11 @@ func (l *httpLink) listen() {
 				opened = true
 				l.readOwn(resp.Body, &at)
 				gap()
-			case !permanent(err):
+			case !permanent(err) && (opened || status != http.StatusConflict):
 			case opened && endsConnection(err):
 				l.end(err, answerGrace)
 				return
-			case !opened || !resuming && status != http.StatusBadRequest && status != http.StatusConflict:
+			case !opened || !resuming && status != http.StatusBadRequest:
 				// The first failure may only mean that there is no such stream, whatever the
 				// status, 404 and 401 included. The next POST will show.
 				return

@@ -59,7 +59,7 @@ func TestResumeHasAnEnd(t *testing.T) {
 		ends  bool // whether the connection ends
 	}{
 		{"unknown event", func(w http.ResponseWriter) { w.WriteHeader(400) }, "was not resumed: status 400", 1, false},
-		{"conflict", func(w http.ResponseWriter) { w.WriteHeader(409) }, "was not resumed: status 409", 1, false},
+		{"conflict", func(w http.ResponseWriter) { w.WriteHeader(409) }, "was not resumed: status 409", 5, false},
 		{"no stream", func(w http.ResponseWriter) { replyJSON(w, "{}") }, "was not resumed: status 200", 1, false},
 		{"out of order", func(w http.ResponseWriter) { w.WriteHeader(502) }, "was not resumed: status 502", maxResumes, false},
 		{"session lost", func(w http.ResponseWriter) { w.WriteHeader(404) }, "session lost", 1, true},
