@@ -86,7 +86,7 @@ const (
 	Continue OnError = "continue" // run all dependent steps: references to the result are null; later writes run too
 )
 
-// Tool has the properties of a tool.
+// Tool has the properties of a tool. It has 16 fields because each is one property, which the proxy knows.
 type Tool struct {
 	Name         string                 // the name at the client
 	Configured   string                 // the name in the configuration

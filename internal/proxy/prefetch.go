@@ -126,7 +126,7 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 		return v
 	}
 	if v.Reason = enrich.Reason(srv.common.store.PrefetchRefusal(class.query)); v.Reason == "" {
-		v.Reason = srv.hostRefusal(class.host)
+		v.Reason = hostRefusal(srv.common.limits, class.host)
 	}
 	switch {
 	case v.Reason == enrich.Settling:
@@ -141,8 +141,8 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 }
 
 // hostRefusal returns the reason why the limits of a host refuse prefetches now, or "".
-func (s *Server) hostRefusal(host string) enrich.Reason {
-	switch s.common.limits.MayPrefetch(host) {
+func hostRefusal(limits *limit.Hosts, host string) enrich.Reason {
+	switch limits.MayPrefetch(host) {
 	case nil:
 		return ""
 	case limit.ErrQuota:
@@ -200,7 +200,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 			c.release()
 		}
 	}()
-	if why := srv.hostRefusal(c.class.host); why != "" {
+	if why := hostRefusal(srv.common.limits, c.class.host); why != "" {
 		return nil, why
 	}
 	if p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &c.class) != "" {

@@ -219,7 +219,8 @@ func (n *toolCounts) whyUnnoticed() string {
 	return fmt.Sprintf("any program on this machine may change what %d of its %d tools read, which is noticed only in turns that Claude Code's hooks report (mcpschedd import --hooks)", n.local, n.Tools)
 }
 
-// toolCounts are an upstream's tools by what may be done with them.
+// toolCounts are an upstream's tools by what may be done with them. It has 16 fields with those of the
+// status that it fills in.
 type toolCounts struct {
 	record.UpstreamStatus
 	reading      int    // tools of which some calls only read
