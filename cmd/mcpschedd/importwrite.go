@@ -144,7 +144,7 @@ func (p *importPlan) configuration() (all []clients.Change, err error) {
 		if slices.Contains(denied, "*") {
 			return nil, hinted{
 				fmt.Errorf("nothing was changed: a client denies all tools of the server that is upstreams.%s, which other clients may use", u.Name),
-				fmt.Sprintf("remove the server from that client's file, or set tools.deny = [\"*\"] in [upstreams.%s], which denies them to all", u.Name),
+				fmt.Sprintf("set tools.deny = [\"*\"] in [upstreams.%s], which denies them to all, or remove that rule", u.Name),
 			}
 		}
 		if c.Text, err = config.DenyTools(c.Text, u.Name, denied); err == nil {

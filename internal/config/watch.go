@@ -104,34 +104,36 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 // error if later changes cause no event.
 func (r *reloader) reload() error {
 	unwatched := r.rewatch() // before the reading, so that a change after it causes an event
-	r.reloadFile()
+	applied := r.reloadFile()
 	unwatched = cmp.Or(unwatched, r.rewatch())
-	if r.envChanged() {
+	if r.envChanged(applied) {
 		r.changed(nil, nil)
 	}
 	return unwatched
 }
 
 // envChanged reports whether an env file that was read before has other content now. One that is missing or
-// empty counts as unchanged, since its writer may not be done. A pipe is not read, because what is read from
-// it is lost to the upstream.
-func (r *reloader) envChanged() (changed bool) {
-	last := r.env
+// empty counts as unchanged, since its writer may not be done, unless the configuration is applied without it. A
+// pipe is not read, because what is read from it is lost to the upstream.
+func (r *reloader) envChanged(applied bool) (changed bool) {
+	last, files := r.env, r.files()
 	r.env = make(map[string][32]byte)
-	for _, file := range r.files() {
+	for _, file := range files {
 		now, known := last[file]
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 			data, err := os.ReadFile(file)
 			now = sha256.Sum256(fmt.Append(data, err))
 			changed = changed || known && now != last[file]
+		} else if applied {
+			now = [32]byte{}
 		}
 		r.env[file] = now
 	}
 	return changed
 }
 
-// reloadFile reads the file and reports new content.
-func (r *reloader) reloadFile() {
+// reloadFile reads the file and reports new content, if there is any.
+func (r *reloader) reloadFile() (isNew bool) {
 	data, tuned, err := readBoth(r.path)
 	current := digest(data, tuned)
 	switch {
@@ -141,7 +143,7 @@ func (r *reloader) reloadFile() {
 		current = digest(nil, []byte(err.Error()))
 	}
 	if current == r.last {
-		return
+		return false
 	}
 	r.last = current
 	switch {
@@ -152,6 +154,7 @@ func (r *reloader) reloadFile() {
 	default:
 		r.changed(parse(Default(), r.path, data, tuned))
 	}
+	return true
 }
 
 // watchDirs watches the directory of the file and of tuned.toml, those of the files that either

@@ -37,7 +37,7 @@ const (
 var (
 	noSession        = refusal("unknown or ended session; start a new one with initialize")
 	shuttingDown     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: ErrShutdown.Error()}
-	noFreeSession    = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "all sessions are in use, of which one principal may have a quarter of max_sessions in [http]; end one, or raise max_sessions"}
+	noFreeSession    = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "no session is free: one principal may have a quarter of max_sessions in [http], and sessions that are ending count; end one, or raise max_sessions"}
 	clientNotReading = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errNotReading.Error()}
 )
 

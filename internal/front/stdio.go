@@ -62,13 +62,11 @@ func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only
 	var err error
 	select {
 	case err = <-ended:
-	case <-w.Ended(): // no answer can reach the client
-	case <-ctx.Done(): // the reader ends with the stream
-	}
-	if ctx.Err() == nil {
 		if drainErr := l.Drain(ctx, o.DrainTimeout); drainErr != nil {
 			o.Log.Warn("calls cut off", "err", drainErr)
 		}
+	case <-w.Ended(): // no answer can reach the client
+	case <-ctx.Done(): // the reader ends with the stream
 	}
 	if ctx.Err() == nil {
 		l.End(ErrEnded) // which answers the calls that were cut off

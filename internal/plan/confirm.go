@@ -16,7 +16,7 @@ import (
 // risk is a reason why a step needs confirmation.
 type risk struct {
 	step      *Step
-	writes    bool    // it may write, and writes need confirmation, or its tool must be confirmed
+	writes    bool    // it may write, and writes need confirmation
 	disclosed []*Step // steps of which it discloses the outcomes to third parties; nil if none
 }
 
@@ -24,11 +24,10 @@ type risk struct {
 type risks []risk
 
 // risks returns the steps that the user must confirm: always those that disclose outcomes of
-// other steps to third parties and those of which the tool must be confirmed, and if writes is true
-// also those that may write.
+// other steps to third parties, and if writes is true also those that may write.
 func (p *Plan) risks(writes bool) (all risks) {
 	for _, s := range p.Steps {
-		one := risk{s, writes && s.Writes || s.Tool.Confirm, p.discloses(s)}
+		one := risk{s, writes && s.Writes, p.discloses(s)}
 		if one.writes || one.disclosed != nil {
 			all = append(all, one)
 		}
@@ -163,10 +162,10 @@ func unconfirmed(needed risks, why string) error {
 	for _, k := range needed {
 		steps = append(steps, k.String())
 		t := k.step.Tool
-		if k.writes && !t.Confirm {
+		if k.writes {
 			lines = append(lines, `[plan].mutations = "allow" for what may change something`)
 		}
-		if k.writes && (t.Unclassified || t.Confirm) {
+		if k.writes && t.Unclassified {
 			lines = append(lines, fmt.Sprintf(`[tools.%q].side_effect_class = "read_only" if it only reads`, t.Configured))
 		}
 		if k.disclosed != nil {
@@ -195,8 +194,6 @@ func (confirmed risks) check(c Call, disclosed []*Step, settings *Settings) erro
 		return errors.New("not called: the tool's server has been replaced since the plan started")
 	case disclosed != nil && known.disclosed == nil:
 		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(disclosed))
-	case s.Tool.Confirm && !known.writes:
-		return errors.New("not called: only its server says that it reads, which the user has not confirmed")
 	case s.Writes && (settings.Mutations == "allow" || settings.Mutations == "confirm" && known.writes), !s.Tool.Writes(c.Arguments):
 		return nil
 	}

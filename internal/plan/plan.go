@@ -86,7 +86,7 @@ const (
 	Continue OnError = "continue" // run all dependent steps: references to the result are null; later writes run too
 )
 
-// Tool has the properties of a tool. It has 16 fields because each is one property, which the proxy knows.
+// Tool has the properties of a tool.
 type Tool struct {
 	Name         string                 // the name at the client
 	Configured   string                 // the name in the configuration
@@ -100,7 +100,6 @@ type Tool struct {
 	Tokens       int                    // tokens of a typical result
 	Worth        float64                // worth of a result, relative to other tools; a step may override it
 	Discloses    func() bool            // whether it sends its arguments to third parties named in them; nil means no
-	Confirm      bool                   // the user must confirm it even if it only reads: it is not listed, and its server alone says that it reads
 	OnlyRead     bool                   // its calls may only read, as it is not listed ([server].search_reach)
 	Unclassified bool                   // it is not known whether it may have side effects
 	Replaced     func() bool            // whether the name belongs to another server now; nil means no

@@ -180,8 +180,10 @@ func (v view) planTool(ctx context.Context, name string) *plan.Tool {
 		Host: m.Host, Capacity: p.rule(m.Host).Concurrency, Worth: enrich.ClassWeight(m.ValueClass),
 		OnlyRead: p.Selection.OnlyRead && !v.listed(t), Unclassified: m.Unclassified(), Domains: possiblePlaces(m),
 		Discloses: func() bool { return model().Disclosure == valuemodel.ThirdParty },
-		Confirm:   !m.Vouched && !v.listed(t), // as for the call by itself
-		Writes:    func(args []byte) bool { return !reading(model(), args) },
+		Writes: func(args []byte) bool {
+			m := model()
+			return !reading(m, args) || !m.Vouched && !s.view().listed(t) // as for the call by itself
+		},
 		Replaced: func() bool {
 			_, now := s.view().resolve(upstream.Tools, name)
 			return now != nil && now.member.key != l.member.key

@@ -105,7 +105,7 @@ type Server struct {
 	catalog  *catalog
 	recorder recorder
 	rejected snapshot[error] // why a newer configuration was rejected; nil if it was not
-	running  sync.WaitGroup  // flights, which belong to no session
+	running  sync.WaitGroup  // flights, which belong to no session, and late answers to subscriptions
 	inFlight atomic.Int64    // requests over HTTP that are being served
 
 	prefetch *speculate.Worker

@@ -204,6 +204,9 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if in.ctx.Err() != nil { // the session may have ended meanwhile
+			return outcome{err: context.Cause(in.ctx)}
+		}
 		for _, l := range refusing {
 			l.Watch(false, uri)
 		}
