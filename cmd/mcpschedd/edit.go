@@ -101,13 +101,13 @@ func edit(command string, names []string, file string, stdout, stderr io.Writer)
 	if err := f.Write(text); err != nil {
 		return err
 	}
-	defer sayRenames(c.Path, f.Text, text, stderr)
 	for _, u := range changed {
 		say(stderr, "%s: %sd %s", c.Path, command, u.Name)
 		if command == "remove" && u.EnvFile != "" {
 			say(stderr, "note: its variables are still in %s, relative to the configuration", u.EnvFile)
 		}
 	}
+	sayRenames(c.Path, f.Text, text, stderr)
 	return nil
 }
 

@@ -206,15 +206,21 @@ func (p *importPlan) configured(s clients.Server) (have *config.Upstream, same b
 
 // runs reports whether an upstream has the server's name, perhaps with a number, and the same command or URL.
 func (p *importPlan) runs(u *config.Upstream, s clients.Server) bool {
-	b := p.block(s)
 	number := strings.TrimPrefix(strings.ToLower(u.Name), strings.ToLower(s.Plain()))
-	return (number == "" || numbered.MatchString(number)) && b.Command == u.Command && slices.Equal(b.Args, u.Args) && b.URL == u.URL
+	if number != "" && !numbered.MatchString(number) {
+		return false
+	}
+	b := p.block(s)
+	return b.Command == u.Command && slices.Equal(b.Args, u.Args) && b.URL == u.URL
 }
 
 // denied returns the tools of an upstream that it does not deny, although a client does for the same server.
 // Claude Code's rules apply to each upstream that runs the same, as Claude Code will be offered them all.
 func (p *importPlan) denied(u *config.Upstream) (tools []string) {
 	for _, s := range p.reader.Servers() {
+		if len(s.Block.DenyTools) == 0 {
+			continue
+		}
 		if have, _ := p.configured(s); have == u || s.From.Client == "claude" && p.runs(u, s) {
 			tools = append(tools, s.Block.DenyTools...)
 		}
