@@ -118,16 +118,22 @@ func (r *reloader) reload() error {
 func (r *reloader) envChanged(applied bool) (changed bool) {
 	last, files := r.env, r.files()
 	r.env = make(map[string][32]byte)
+	var gone []string
 	for _, file := range files {
 		now, known := last[file]
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 			data, err := os.ReadFile(file)
 			now = sha256.Sum256(fmt.Append(data, err))
 			changed = changed || known && now != last[file]
-		} else if applied {
-			now = [32]byte{}
+		} else {
+			gone = append(gone, file)
 		}
 		r.env[file] = now
+	}
+	for _, file := range gone {
+		if applied || changed {
+			r.env[file] = [32]byte{}
+		}
 	}
 	return changed
 }

@@ -249,6 +249,11 @@ upstreams.none = { command = "x" }
 			write(t, file, "A=3")
 		}, false},
 		{func() {
+			must(t, os.RemoveAll(filepath.Dir(file)))
+			write(t, path, "upstreams.none = { command = \"y\" }\n") // applied without it
+		}, false},
+		{func() { write(t, file, "A=3") }, false},
+		{func() {
 			write(t, file, "") // its writer may not be done
 			write(t, path, "x")
 		}, true},
