@@ -186,11 +186,7 @@ func TestReloadForAnAddedServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.toml")
 	d := newDaemonProcess(t)
 	d.base.config.Path = file
-	var watching sync.WaitGroup
-	ctx, cancel := context.WithCancel(t.Context())
-	watching.Go(func() { d.watch(ctx) })
-	defer watching.Wait()
-	defer cancel()
+	stop := watchConfig(t, d)
 	for _, name := range []string{"a", "b"} {
 		if err := os.WriteFile(file, []byte("[upstreams."+name+"]\ncommand = \"no-such-command\"\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -202,8 +198,7 @@ func TestReloadForAnAddedServer(t *testing.T) {
 	if d.has("a", "/") {
 		t.Error("the daemon has a server that the file no longer has")
 	}
-	cancel()
-	watching.Wait()
+	stop()
 	if d.has("c", "/") {
 		t.Error("the daemon has a server that the file never had")
 	}
@@ -214,11 +209,7 @@ func TestReloadWhileNothingIsServed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.toml")
 	d := newDaemonProcess(t)
 	d.base.config.Path = file
-	var watching sync.WaitGroup
-	ctx, cancel := context.WithCancel(t.Context())
-	watching.Go(func() { d.watch(ctx) })
-	defer watching.Wait()
-	defer cancel()
+	watchConfig(t, d)
 	r, err := d.enter(t.Context(), &daemon.Client{Hello: daemon.Hello{Dir: t.TempDir()}}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -258,11 +249,7 @@ func TestReloadOfEnvFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var watching sync.WaitGroup
-	ctx, cancel := context.WithCancel(t.Context())
-	watching.Go(func() { d.watch(ctx) })
-	defer watching.Wait()
-	defer cancel()
+	watchConfig(t, d)
 	write("red.env", "")
 	write("blue.env", "")
 	for _, team := range []string{"red", "blue"} {
@@ -284,6 +271,23 @@ func TestReloadOfEnvFiles(t *testing.T) {
 			t.Errorf("%s: got %q, want the mistake in the file", team, got)
 		}
 	}
+}
+
+// watchConfig begins to watch the daemon's configuration. stop, which the end of the test calls too, returns
+// when it is no longer watched.
+func watchConfig(t *testing.T, d *daemonProcess) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.watch(ctx)
+	}()
+	stop = func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 // newDaemonProcess returns a daemon that serves no workplace yet.

@@ -80,8 +80,8 @@ func outcomes(steps []*Step) string {
 const maxQuestion = 6000
 
 // question returns the question to the user. It shows everything that the plan says about the
-// risky steps and the steps whose results they disclose, and what takes the place of the result of a
-// failed step. Of the other steps that they refer to it shows all, or, if that would be too long, the tools.
+// risky steps and the steps of which they disclose the results, and what takes the place of the result
+// of a failed step. Of the other steps that they refer to it shows all, or, if that would be too long, the tools.
 func (p *Plan) question(all risks) (text string, err error) {
 	if text, err = bounded(p.questionWith(all, true)); err != nil {
 		text, err = bounded(p.questionWith(all, false))

@@ -312,29 +312,41 @@ func TestSessionEndsInACall(t *testing.T) {
 	}
 }
 
+// subscriber begins a session at a server that passes each subscription to refuse, and accepts it if that
+// returns false. The server has started.
+func subscriber(t *testing.T, refuse func(w http.ResponseWriter, m jsonrpc.Message) bool) (n front.Session, to *outlet, srv *mcptest.Server) {
+	t.Helper()
+	f := newFoe(nil)
+	srv = mcptest.New(mcptest.Options{Name: "foe"})
+	served := srv.Handler()
+	f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if m, err := jsonrpc.Parse(body); err == nil && m.Method == "resources/subscribe" && refuse(w, m) {
+			return
+		}
+		served.ServeHTTP(w, r)
+	})
+	d, to := beset(t, f, withoutPrefetch(defaults(t))), newOutlet()
+	n = proxy.Begin(d.proxy, front.Client{Out: to})
+	accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
+	to.next()
+	accept(t, n, `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`, to) // answered when the server has started
+	to.next()
+	return n, to, srv
+}
+
 // A client that has cancelled a subscription is not subscribed once the server has refused that.
 func TestCancelledSubscriptionIsRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		f, reply := newFoe(nil), make(chan struct{})
-		served := mcptest.New(mcptest.Options{Name: "foe"}).Handler()
-		f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			if m, err := jsonrpc.Parse(body); err == nil && m.Method == "resources/subscribe" {
-				<-reply
-				w.Header().Set("Content-Type", "application/json")
-				w.Write(jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32002,"message":"no such resource"}`)))
-				return
-			}
-			served.ServeHTTP(w, r)
+		reply := make(chan struct{})
+		n, to, _ := subscriber(t, func(w http.ResponseWriter, m jsonrpc.Message) bool {
+			<-reply
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32002,"message":"no such resource"}`)))
+			return true
 		})
-		d, to := beset(t, f, withoutPrefetch(defaults(t))), newOutlet()
-		n := proxy.Begin(d.proxy, front.Client{Out: to})
 		defer n.End(front.ErrEnded)
-		accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
-		to.next()
-		accept(t, n, `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`, to) // answered when the server has started
-		to.next()
 		const subscribe = `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"foe://a"}}`
 		accept(t, n, subscribe, to)
 		synctest.Wait()
@@ -352,26 +364,15 @@ func TestCancelledSubscriptionIsRefused(t *testing.T) {
 // A client is told why a server refuses a subscription, and is then not subscribed.
 func TestRefusedSubscription(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(nil)
-		srv := mcptest.New(mcptest.Options{Name: "foe"})
-		served := srv.Handler()
-		f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			if m, err := jsonrpc.Parse(body); err == nil && m.Method == "resources/subscribe" && strings.Contains(string(m.Params), "foe://no") {
-				w.Header().Set("Content-Type", "application/json")
-				w.Write(jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32002,"message":"no such resource","data":{"uri":"foe://no"}}`)))
-				return
+		n, to, srv := subscriber(t, func(w http.ResponseWriter, m jsonrpc.Message) bool {
+			if !strings.Contains(string(m.Params), "foe://no") {
+				return false
 			}
-			served.ServeHTTP(w, r)
+			w.Header().Set("Content-Type", "application/json")
+			w.Write(jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32002,"message":"no such resource","data":{"uri":"foe://no"}}`)))
+			return true
 		})
-		d, to := beset(t, f, withoutPrefetch(defaults(t))), newOutlet()
-		n := proxy.Begin(d.proxy, front.Client{Out: to})
 		defer n.End(front.ErrEnded)
-		accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
-		to.next()
-		accept(t, n, `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`, to) // answered when the server has started
-		to.next()
 		for id, uri := range []string{"foe://no", "foe://yes"} {
 			accept(t, n, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/subscribe","params":{"uri":%q}}`, id+2, uri), to)
 			m := to.next()

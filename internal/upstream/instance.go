@@ -127,7 +127,6 @@ func (in *instance) run(ctx context.Context) {
 		log := in.up.log.With("err", err, "dur", age.Text(wait))
 		switch reason := err.Error(); {
 		case lived > 0:
-			in.up.unstarted.Store("")
 			log.Warn("upstream ended; restarting")
 		case in.up.unstarted.Swap(reason) == reason: // logged at an earlier attempt, perhaps of another session
 			log.Debug("upstream still cannot be started; retrying later")
