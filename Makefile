@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test programs test-race test-calm race soak check bench stall conformance clients claude daemon fresh newuser plan live tpsbench dashboard man lines release module clean
+.PHONY: build demo test test-product test-tools programs race soak check bench stall conformance clients claude daemon fresh newuser plan live tpsbench dashboard man lines release module clean
 
 # Without libc a process takes 1.5 MiB less, without the libraries of Prometheus, OpenTelemetry
 # and Valkey 6, and with them but without a debugging page of gRPC 3.
@@ -12,26 +12,19 @@ build: ## the programs, in bin/: mcpschedd, the same with all libraries that it 
 demo: build ## a short agent session, direct and through the proxy
 	$(BIN) demo
 
-# The race detector makes tests five times slower, so make test uses it where goroutines
-# meet: of MIXED packages in those tests that start a goroutine themselves, and ALSO; in no
-# test of SEQUENTIAL packages, which start none, and CALM ones, where they share little; in
-# all of the others, of which valkey takes longest and begins first. APART starts processes,
-# which share nothing. make race, which .ci/run runs too, uses it for every test. A program
-# under the detector need not wait a second at its end; make check vets the tests. Fewer
-# garbage collections save a fifth of the processor time, which the linker spends too.
-SEQUENTIAL := $(addprefix ./internal/,age classify clients deliver enrich excerpt guard mutant nearest predict replay revision schedule schema secret tune valuemodel)
-CALM := . ./internal/dashboard ./internal/demo
-MIXED := $(addprefix ./,cmd/mcpschedd internal/jsonrpc internal/plan internal/proxy internal/record internal/speculate)
-ALSO := TestInvariant$$ TestModel$$ TestRunRandomPlans$$ TestScripts/^exits$$ TestScripts/^faults$$ TestScripts/^plans$$ TestScripts/^stdio$$
-APART := TestManyProcesses TestChurn
-STARTS := /^func Test/ {split($$2, n, "("); t = n[1]} /^[ \t]*go |\.Go\(|AfterFunc\(/ {if (t != "") print t} /^}/ {t = ""}
-STARTING = ^($(subst $(space),|,$(filter-out $(APART),$(shell awk '$(STARTS)' $(addsuffix /*_test.go,$(MIXED)) | sort -u))))$$
-space := $() $()
-GOTEST := GOGC=400 GORACE=atexit_sleep_ms=0 go test -vet=off -p 4
-CALMTEST = CGO_ENABLED=0 $(GOTEST) # a program without libc starts in four fifths of the time
+# make check vets the tests. Fewer garbage collections save a fifth of the processor time, which
+# the linker spends too, and a program without libc starts in four fifths of the time. The tests
+# of valkey wait longest, so they begin first.
+GOTEST := GOGC=400 go test -vet=off -p 4
 
-test: programs ## every test, with the race detector what goroutines may do to each other
-	@$(WITH) $(MAKE) -j2 test-race test-calm
+test: programs ## every test
+	@$(WITH) CGO_ENABLED=0 $(MAKE) -j2 test-product test-tools
+
+test-product:
+	$(GOTEST) ./internal/valkey ./...
+
+test-tools:
+	cd tools && $(GOTEST) ./...
 
 # The go command repeats a test whose environment has changed, but not one whose program has. So
 # the programs that tests start are in a folder named after their content, which they read from a
@@ -42,17 +35,10 @@ programs:
 	@dir=bin/test/$$(cat bin/programs/* | cksum | tr ' ' -); test -d $$dir || \
 		{ rm -rf bin/test && mkdir bin/test && cp -R bin/programs bin/test/.new && mv bin/test/.new $$dir; }
 
-test-race:
-	$(GOTEST) -race $$(go list ./internal/valkey ./... | grep -vxF "$$(go list $(SEQUENTIAL) $(CALM) $(MIXED))")
-	$(GOTEST) -race -run '$(STARTING)|$(subst $(space),|,$(ALSO))' $(MIXED)
-
-test-calm:
-	$(CALMTEST) -skip '$(STARTING)|$(subst $(space),|,$(ALSO))' $(CALM) $(SEQUENTIAL) $(MIXED)
-	cd tools && $(CALMTEST) ./...
-
-race: programs ## every test of both modules with the race detector
-	$(WITH) $(GOTEST) -race ./...
-	cd tools && $(WITH) $(GOTEST) -race ./...
+# A program under the race detector need not wait a second at its end.
+race: programs ## every test with the race detector
+	$(WITH) GORACE=atexit_sleep_ms=0 $(GOTEST) -race ./internal/valkey ./...
+	cd tools && $(WITH) GORACE=atexit_sleep_ms=0 $(GOTEST) -race ./...
 
 # A million calls take half an hour, and under the detector longer than all else here.
 soak: ## the long randomised runs, and each fuzz target for a minute

@@ -3,15 +3,11 @@ package mcpschedd_test
 import (
 	"bytes"
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -165,106 +161,6 @@ func TestLayoutUsesWhatWasOrdered(t *testing.T) {
 		}
 		t.Logf("%s: imported by %s", want, strings.Join(by, ", "))
 	}
-}
-
-// The packages that make test runs without the race detector start no goroutines, and
-// their tests that do are called TestXxxAtOnce; make race runs them with it.
-func TestLayoutSequential(t *testing.T) {
-	for _, dir := range makefile(t, "SEQUENTIAL") {
-		for file, fs := range functions(t, dir) {
-			for name, starts := range fs {
-				if starts && (!strings.HasSuffix(file, "_test.go") || !strings.HasPrefix(name, "Test") || !strings.Contains(name, "AtOnce")) {
-					t.Errorf("%s: %s starts a goroutine: it is a test TestXxxAtOnce, or the package is none of Makefile's SEQUENTIAL", file, name)
-				}
-			}
-		}
-	}
-}
-
-// The tests that run with the race detector though they start no goroutine themselves are
-// there.
-func TestLayoutAlso(t *testing.T) {
-	for _, name := range makefile(t, "ALSO") {
-		test, _, _ := strings.Cut(strings.TrimSuffix(name, "$$"), "/")
-		if !slices.ContainsFunc(makefile(t, "MIXED"), func(dir string) bool { return declares(t, dir, test) }) {
-			t.Errorf("Makefile: ALSO: there is no test %s in MIXED packages", test)
-		}
-	}
-}
-
-// declares reports whether a folder's files declare that function.
-func declares(t *testing.T, dir, name string) bool {
-	for _, fs := range functions(t, dir) {
-		if _, is := fs[name]; is {
-			return true
-		}
-	}
-	return false
-}
-
-// makefile is the words of a variable of the Makefile.
-func makefile(t *testing.T, variable string) []string {
-	t.Helper()
-	text, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`(?m)^` + variable + ` := (?:\$\(addprefix (\S+),)?([^)\n]*)\)?$`).FindSubmatch(text)
-	if line == nil {
-		t.Fatalf("Makefile: got no line %s := …", variable)
-	}
-	words := strings.Fields(string(line[2]))
-	for i := range words {
-		words[i] = string(line[1]) + words[i]
-	}
-	return words
-}
-
-// parsed keeps what functions has found: the tests ask for some folders often.
-var parsed = make(map[string]map[string]map[string]bool) // folder → file → function → starts a goroutine
-
-// functions are those that the files of a folder declare, and whether each starts a
-// goroutine itself.
-func functions(t *testing.T, dir string) map[string]map[string]bool {
-	t.Helper()
-	if files, is := parsed[dir]; is {
-		return files
-	}
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil || len(names) == 0 {
-		t.Fatalf("%s: got %d files, %v", dir, len(names), err)
-	}
-	files := make(map[string]map[string]bool)
-	parsed[dir] = files
-	for _, name := range names {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = make(map[string]bool)
-		for _, decl := range file.Decls {
-			is := "a variable"
-			if f, ok := decl.(*ast.FuncDecl); ok {
-				is = f.Name.Name
-			}
-			files[name][is] = files[name][is] || startsGoroutine(decl)
-		}
-	}
-	return files
-}
-
-func startsGoroutine(decl ast.Node) (found bool) {
-	ast.Inspect(decl, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.GoStmt:
-			found = true
-		case *ast.CallExpr:
-			called, ok := n.Fun.(*ast.SelectorExpr)
-			found = found || ok && slices.Contains([]string{"Go", "AfterFunc", "Parallel", "RunParallel"}, called.Sel.Name)
-		}
-		return true
-	})
-	return found
 }
 
 // listedPackage is what go list knows of a package of the program; Imports and Deps
