@@ -184,16 +184,5 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 		return lastKnown{}, "", hinted{misused{fmt.Errorf("several servers have a tool %q", name)}, "name one: " + strings.Join(full, ", ")}
 	}
 	err := fmt.Errorf("no server is known to have a tool %q", name)
-	server, tool, _ := strings.Cut(name, "/")
-	if slices.ContainsFunc(all, func(k lastKnown) bool { return k.name() == server }) {
-		if tool == "" {
-			return lastKnown{}, "", hinted{usage("want NAME/TOOL, have only the server %s", server), allTools}
-		}
-		err = fmt.Errorf("server %s has no tool %q", server, tool)
-	} else if tool != "" {
-		err = fmt.Errorf("there is no upstream %q, and no server is known to have a tool %q", server, name)
-	}
-	return lastKnown{}, "", suggest(err, "", name, names, allTools)
+	return lastKnown{}, "", suggest(err, "", name, names, "mcpschedd check --connect lists the tools of every server")
 }
-
-const allTools = "mcpschedd check --connect lists the tools of every server"
