@@ -248,33 +248,27 @@ func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Survey
 }
 
 // warnOfFilter prints warnings about an upstream's filter of tools if it names tools that do not exist. A
-// glob of deny may be for tools that are yet to come.
+// glob may be for tools that are yet to come.
 func warnOfFilter(w io.Writer, c *config.Config, f proxy.Surveyed) {
 	i := slices.IndexFunc(c.Upstreams, func(u config.Upstream) bool { return u.Name == f.Upstream })
 	var tools []string
 	for _, t := range f.Tools {
 		tools = append(tools, t.Model.Tool)
 	}
-	warn := func(list string, n int, pattern string) {
-		if !slices.ContainsFunc(tools, config.Filter{Allow: []string{pattern}}.Allows) {
-			warnOfTool(w, c, fmt.Sprintf("%s.tools.%s[%d]", config.Key("upstreams", f.Upstream), list, n), pattern, tools)
+	warn := func(list string, patterns []string) {
+		for n, name := range patterns {
+			if !strings.ContainsAny(name, `*?[\`) && !slices.Contains(tools, name) {
+				warnOfTool(w, c, fmt.Sprintf("%s.tools.%s[%d]", config.Key("upstreams", f.Upstream), list, n), name, tools)
+			}
 		}
 	}
-	for n, pattern := range c.Upstreams[i].Tools.Allow {
-		if pattern != "*" {
-			warn("allow", n, pattern)
-		}
-	}
-	for n, pattern := range c.Upstreams[i].Tools.Deny {
-		if !strings.ContainsAny(pattern, `*?[\`) {
-			warn("deny", n, pattern)
-		}
-	}
+	warn("allow", c.Upstreams[i].Tools.Allow)
+	warn("deny", c.Upstreams[i].Tools.Deny)
 }
 
-// warnOfTool prints a warning that no tool matches the pattern of a key, with the most similar known one.
-func warnOfTool(w io.Writer, c *config.Config, key, pattern string, known []string) {
-	fmt.Fprintln(w, c.Problem(key, "warning: no tool matches %q%s", pattern, nearest.New(known).Question(pattern)))
+// warnOfTool prints a warning that no tool has the name in a key, with the most similar known one.
+func warnOfTool(w io.Writer, c *config.Config, key, name string, known []string) {
+	fmt.Fprintln(w, c.Problem(key, "warning: no tool matches %q%s", name, nearest.New(known).Question(name)))
 }
 
 // linesToPaste returns configuration lines for the unclassified tools of an upstream.
