@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -19,6 +18,7 @@ import (
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -165,7 +165,7 @@ func writeRow(w io.Writer, f proxy.Surveyed) (listed int) {
 	var names []string
 	for _, t := range f.Tools {
 		if t.Listed != "" {
-			names = append(names, shownName(t.Listed))
+			names = append(names, t.Listed)
 		}
 	}
 	lists := f.Offer.Lists
@@ -181,33 +181,20 @@ func writeRow(w io.Writer, f proxy.Surveyed) (listed int) {
 	}
 	line("", f.Status.Why)
 	line("to change that: ", f.Status.Change)
-	line("tools: ", strings.Join(names, ", "))
+	line("tools: ", record.Printable(strings.Join(names, ", ")))
 	for _, t := range f.Tools {
 		line("warning: ", t.Warning)
 	}
 	return len(names)
 }
 
-// reason returns why an upstream cannot be used: the missing variable, or else the cause and the
-// last lines on stderr.
+// reason returns why an upstream cannot be used: the cause, and the last lines on stderr.
 func reason(problem error) string {
 	away, ok := errors.AsType[*upstream.Unavailable](problem)
 	if !ok {
 		return problem.Error()
 	}
-	if missing, ok := errors.AsType[*config.Unresolved](away.Cause); ok {
-		return missing.Reason
-	}
 	return strings.Join(append([]string{away.Cause.Error()}, away.Stderr...), "\n")
-}
-
-// shownName returns a name for a list, quoted if it could be mistaken for several names or for
-// the program's own text.
-func shownName(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return r == ',' || r == ' ' || !unicode.IsPrint(r) }) {
-		return strconv.Quote(name)
-	}
-	return name
 }
 
 // unmatched returns warnings about blocks, filters and plans of the configuration that name tools that do
