@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/clients"
+	"mcpschedd/internal/state"
 )
 
 func addCommand() *cobra.Command {
@@ -48,7 +49,7 @@ can read.`,
 			if isURL := server["url"] != nil; isURL && len(env) > 0 || !isURL && len(headers) > 0 {
 				return usage("--env is for a command, --header for a URL")
 			}
-			return editing(file, func() error { return add(file, name, server, trust, c.ErrOrStderr()) })
+			return editing(file, func(dir state.Dir) error { return add(dir, file, name, server, trust, c.ErrOrStderr()) })
 		},
 	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -89,16 +90,12 @@ func planned(file, name string, server map[string]any, trust bool) (*importPlan,
 }
 
 // add adds one server to the configuration, with the code that imports a client's servers.
-func add(file, name string, server map[string]any, trust bool, stderr io.Writer) error {
+func add(dir state.Dir, file, name string, server map[string]any, trust bool, stderr io.Writer) error {
 	p, err := planned(file, name, server, trust)
 	if err != nil {
 		return err
 	}
 	changes, err := p.configuration()
-	if err != nil {
-		return err
-	}
-	dir, err := stateDir(p.have)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func editCommand(name, short, long string) *cobra.Command {
 		Args:              takes(1, -1, "the name of a server"),
 		ValidArgsFunction: completeUpstreams(&file),
 		RunE: func(c *cobra.Command, words []string) error {
-			return editing(file, func() error { return edit(name, words, file, c.OutOrStdout(), c.ErrOrStderr()) })
+			return editing(file, func(state.Dir) error { return edit(name, words, file, c.OutOrStdout(), c.ErrOrStderr()) })
 		},
 	}
 	configFlag(c, &file)
@@ -32,12 +32,12 @@ func editCommand(name, short, long string) *cobra.Command {
 }
 
 // editing runs work that reads and replaces the configuration.
-func editing(file string, work func() error) error {
+func editing(file string, work func(state.Dir) error) error {
 	have, err := configured(file)
 	if err != nil {
 		return err
 	}
-	return locked(have, func(state.Dir) error { return work() })
+	return locked(have, work)
 }
 
 // locked runs work, which changes files, in one process at a time: of two that replace a file at
