@@ -190,9 +190,10 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	if len(f.files)+len(f.logs) == 0 {
 		folder := t.dir.Path(eventsFolder)
 		files, _ := record.Files(folder) // an unreadable folder counts as empty
-		t.adviseRecording(folder, len(files) > 0)
 		if len(files) > 0 {
 			logs = []string{folder}
+		} else {
+			t.note(`no event logs in %s: while [telemetry] events is "on", using the proxy writes them; --claude-logs reads those of Claude Code`, folder)
 		}
 	}
 	if len(logs) > 0 {
@@ -215,18 +216,6 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 		}
 	}
 	return nil
-}
-
-// adviseRecording prints which settings to enable so that there is something to read.
-func (t *tuning) adviseRecording(folder string, recorded bool) {
-	if t.config.Telemetry.Events != "on" {
-		t.note(`nothing is recorded; set [telemetry] events = "on", and use the proxy for a while`)
-	} else if !recorded {
-		t.note("no event logs yet in %s; use the proxy for a while, or pass --claude-logs ~/.claude/projects", folder)
-	}
-	if !t.config.Enrichment.Learn || t.config.Enrichment.Mode == "off" {
-		t.note(`no follow-ups are learned; set [enrichment] learn = true, and mode = "on" or "shadow"`)
-	}
 }
 
 func (t *tuning) add(calls []replay.Call) {
