@@ -190,7 +190,7 @@ func withHooks(all []clients.Change, line []string) ([]clients.Change, error) {
 		return nil, fmt.Errorf("nothing was changed: %w", err)
 	}
 	c.Hooks, c.Text = !bytes.Equal(c.Text, text), text
-	if c.Hooks || c.Renamed != nil {
+	if !bytes.Equal(c.Text, c.Was) {
 		all = append(all, c)
 	}
 	return all, nil
