@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,11 +65,8 @@ and plans that name tools that do not exist. It waits for a server up to four ti
 func check(ctx context.Context, f checkOptions, stdout, stderr io.Writer) error {
 	c, err := load(f.config)
 	if err == nil && c.Positions == nil { // there is no file
-		at := " at " + c.Path
-		if c.Path == "" {
-			at = ", as neither XDG_CONFIG_HOME nor HOME is set"
-		}
-		fmt.Fprintf(stdout, "no configuration%s: the built-in defaults apply, and no server is configured; %s\n", at, toBegin)
+		at := cmp.Or(c.Path, "$XDG_CONFIG_HOME or $HOME, which are not set")
+		fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", at, toBegin)
 		return nil
 	}
 	if err == nil {
