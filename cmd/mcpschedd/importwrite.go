@@ -50,7 +50,8 @@ func (o *importOptions) change(p *importPlan, stdout, stderr io.Writer) error {
 				next = append(next, "mcpschedd check --connect starts each server once, so that the first session has all tools")
 			}
 		}
-		return printChanges(changes, p.have.Path, copies, next, stdout, stderr)
+		printChanges(changes, p.have.Path, copies, next, stdout, stderr)
+		return nil
 	})
 }
 
@@ -198,7 +199,7 @@ func withHooks(all []clients.Change, line []string) ([]clients.Change, error) {
 
 // printChanges prints the changes, as a difference that to the configuration, the folder of the
 // copies, and the next steps.
-func printChanges(changes []clients.Change, configuration, copies string, next []string, stdout, stderr io.Writer) error {
+func printChanges(changes []clients.Change, configuration, copies string, next []string, stdout, stderr io.Writer) {
 	if len(changes) == 0 {
 		say(stderr, "nothing to change")
 	}
@@ -206,9 +207,7 @@ func printChanges(changes []clients.Change, configuration, copies string, next [
 	for _, c := range changes {
 		restart = restart || c.Client
 		if c.Path == configuration {
-			if _, err := stdout.Write(state.Diff(c.Path, c.Was, c.Text)); err != nil {
-				return err
-			}
+			stdout.Write(state.Diff(c.Path, c.Was, c.Text))
 			sayRenames(c.Path, c.Was, c.Text, stderr)
 		}
 		say(stderr, "wrote %s", c.Path)
@@ -225,7 +224,6 @@ func printChanges(changes []clients.Change, configuration, copies string, next [
 	for _, step := range next {
 		say(stderr, "next: %s", step)
 	}
-	return nil
 }
 
 // clientLine returns the command line with which a client starts mcpschedd: an absolute path, as
