@@ -28,13 +28,8 @@ func recordOptions(at workplace, c *config.Config, dir state.Dir, transport stri
 	o := record.Options{
 		Dir: dir.Path(eventsFolder), Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off", Scrub: secret.JSON,
 		Begin: record.Event{
-			Program: version(), Config: c.Path, Mode: c.Enrichment.Mode, Transport: transport, Dir: at.dir(),
+			Program: version(), Config: c.Path, Mode: c.Enrichment.Mode, Transport: transport, Dir: at.dir(), Upstreams: enabledNames(c),
 		},
-	}
-	for _, u := range c.Upstreams {
-		if u.Enabled {
-			o.Begin.Upstreams = append(o.Begin.Upstreams, u.Name)
-		}
 	}
 	var err error
 	if o.Key, err = key(dir); err != nil { // without it, hashes are comparable only within this process
