@@ -67,9 +67,6 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 		return f.printLink(ctx, stdout, stderr)
 	}
 	view, err := f.source(ctx, stderr)
-	if ctx.Err() != nil {
-		return nil // interrupted while reading, the normal end of this command
-	}
 	if err != nil {
 		return err
 	}

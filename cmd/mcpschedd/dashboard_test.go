@@ -205,16 +205,6 @@ func TestDashboardOfNothing(t *testing.T) {
 	}
 }
 
-// An interrupt ends the dashboard without an error, even while it reads files.
-func TestDashboardInterruptedWhileReading(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var stdout, stderr bytes.Buffer
-	if err := execute(ctx, []string{"dashboard", "testdata"}, &stdout, &stderr); err != nil || stdout.Len() > 0 {
-		t.Errorf("got %v, %s; want no error, and no address", err, &stdout)
-	}
-}
-
 func TestDashboardUsage(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
