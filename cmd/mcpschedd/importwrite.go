@@ -61,13 +61,18 @@ func (o *importOptions) changes(p *importPlan, dir state.Dir) (all []clients.Cha
 	if err != nil {
 		return nil, err
 	}
-	if o.write {
-		all, err = p.imported(line)
-	} else if err = p.onlyMoved(dir); err == nil && len(p.moved) == 0 && o.permissions {
-		err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
-	}
-	if err != nil {
+	if p.moved, err = clients.Moved(dir); err != nil {
 		return nil, err
+	}
+	switch {
+	case o.write:
+		if all, err = p.imported(line); err != nil {
+			return nil, err
+		}
+	case o.permissions && len(p.moved) == 0:
+		return nil, hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
+	default:
+		p.onlyMoved()
 	}
 	if o.permissions {
 		for _, c := range p.rewrites() {
@@ -85,15 +90,13 @@ func (o *importOptions) changes(p *importPlan, dir state.Dir) (all []clients.Cha
 
 // onlyMoved restricts the plan to servers that earlier imports have moved: the tools of others
 // keep their names.
-func (p *importPlan) onlyMoved(dir state.Dir) (err error) {
+func (p *importPlan) onlyMoved() {
 	servers := p.reader.Servers()
 	for i := range servers {
 		if s := &servers[i]; s.New || p.upstream(s.Name) == nil {
 			s.New, s.Stays = false, "it has not been moved"
 		}
 	}
-	p.moved, err = clients.Moved(dir)
-	return err
 }
 
 // imported returns the changes of import --write: those to our own files, and those that make the
