@@ -40,8 +40,7 @@ func checkCommand() *cobra.Command {
 With --connect it also starts every server and prints a row for each: its tools, how many
 of them are cacheable and prefetchable, and the line that would change most. It warns of
 names and tool counts that some clients do not accept, and of [tools.*] blocks, filters
-and plans that name tools that do not exist. It waits for a server up to four times
-[server] start_timeout, since npx and the like install a package at its first start.`,
+and plans that name tools that do not exist.`,
 		Example: `  mcpschedd check
   mcpschedd check --connect`,
 		Args: takes(0, 1, ""),
