@@ -111,11 +111,7 @@ func (f *dashboardFlags) printAddress(address string, stdout, stderr io.Writer) 
 	case "windows":
 		c = exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
 	}
-	err := c.Start()
-	if err == nil {
-		err = c.Process.Release() // the command may run as long as the browser
-	}
-	if err != nil {
+	if err := c.Start(); err != nil { // nothing waits for the command, which may run as long as the browser
 		say(stderr, "warning: cannot open a browser: %v", err)
 	}
 	return nil
