@@ -20,7 +20,7 @@ import (
 var brokenServers = map[string]string{
 	"unset":   "environment variable MCPSCHEDD_NO_SUCH_VARIABLE is not set",
 	"missing": `command "no-such-command" not found in PATH`,
-	"crash":   "exited with status 4",
+	"crash":   "exit status 4",
 	"rubbish": "it does not answer, and writes something that is not an MCP message",
 }
 

@@ -38,7 +38,7 @@ func TestCrashLoopAffectsOnlyItself(t *testing.T) {
 	began := time.Now()
 	for range 50 {
 		text := c.broken("frail__echo", "")
-		if !strings.Contains(text, "exited with status 4") || !strings.Contains(text, "frail: born to die") {
+		if !strings.Contains(text, "exit status 4") || !strings.Contains(text, "frail: born to die") {
 			t.Fatalf("got %q, want the reason and its last lines of stderr", text)
 		}
 		c.call("well__echo", "")

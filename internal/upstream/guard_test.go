@@ -190,7 +190,7 @@ func TestGuardCloseEndsWhatIsLeft(t *testing.T) {
 	p := run(t, faulty(t, mcptest.Options{}), Options{Guard: guard}).process(t)
 	guard.Close()
 	<-p.c.life.Done()
-	if got := exitError(p.state).Error(); got != "killed by signal 15 (terminated)" {
+	if got := p.state.String(); got != "signal: terminated" {
 		t.Errorf("got %s", got)
 	}
 }

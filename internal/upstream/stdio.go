@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -133,7 +132,7 @@ func (p *process) run() {
 	p.stderr.Close()
 	p.group.close()
 	if why == nil {
-		why = exitError(p.state)
+		why = errors.New(p.state.String())
 		if p.c.invalid.Load() > 0 && p.c.revision() == "" { // such as a usage message
 			why = fmt.Errorf("%w, after it wrote to stdout: %s", why, p.c.in.state.Load().garbled)
 		}
@@ -179,17 +178,6 @@ func (p *process) reap() {
 	p.group.kill()
 	p.c.in.up.o.Guard.remove(p.leader.Pid)
 	close(p.exited)
-}
-
-// exitError describes how a process exited.
-func exitError(state *os.ProcessState) error {
-	if state == nil {
-		return errors.New("unknown exit status")
-	}
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return fmt.Errorf("killed by signal %d (%v)", int(status.Signal()), status.Signal())
-	}
-	return fmt.Errorf("exited with status %d", state.ExitCode())
 }
 
 // read passes each line of stdout to the connection until stdout ends.

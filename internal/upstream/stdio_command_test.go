@@ -69,7 +69,7 @@ func TestCommandIsFoundInItsOwnPath(t *testing.T) {
 			Path: path, Args: []string{"arg"}, Dir: work,
 			Env: []string{"PATH=/bin:/usr/bin:" + dir, "PLACE=here"},
 		}, Options{}).work(t.Context())
-		if want := "exited with status 3\nits last lines on stderr:\n  here:arg:work"; !strings.HasSuffix(got, want) {
+		if want := "exit status 3\nits last lines on stderr:\n  here:arg:work"; !strings.HasSuffix(got, want) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -81,7 +81,7 @@ func TestProcessInheritsNoEnvironment(t *testing.T) {
 		got := run(t, Command{
 			Path: "/bin/sh", Args: []string{"-c", "echo secret:$SECRET >&2"}, Env: env,
 		}, Options{}).work(t.Context())
-		if want := "exited with status 0\nits last lines on stderr:\n  secret:"; !strings.HasSuffix(got, want) {
+		if want := "exit status 0\nits last lines on stderr:\n  secret:"; !strings.HasSuffix(got, want) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -120,8 +120,8 @@ func TestProcessEnds(t *testing.T) {
 	const ended = "connection ended before the answer: "
 	const mute = `{"name":"closeout"}`
 	for call, want := range map[string]string{
-		`{"name":"die","arguments":{"stderr":["about to fail","really"]}}`: ended + "exited with status 3\nits last lines on stderr:\n  about to fail\n  really",
-		`{"name":"die","arguments":{"kill":true}}`:                         ended + "killed by signal 9 (killed)",
+		`{"name":"die","arguments":{"stderr":["about to fail","really"]}}`: ended + "exit status 3\nits last lines on stderr:\n  about to fail\n  really",
+		`{"name":"die","arguments":{"kill":true}}`:                         ended + "signal: killed",
 		mute:                                  ended + "closed its output",
 		`{"name":"broken"}`:                   "its answer cannot be read: parse error: not JSON at byte 68 (-32700)",
 		garbage(`{"jsonrpc":"2.0","id":$ID}`): `its answer cannot be read: invalid request: no "method", "result" or "error" (-32600)`,
@@ -160,7 +160,7 @@ func TestProcessThatPrintsItsUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := run(t, Command{Path: echo, Args: []string{"usage: server FILE"}}, Options{})
-	if got, want := v.work(t.Context()), "exited with status 0, after it wrote to stdout: usage: server FILE"; !strings.HasSuffix(got, want) {
+	if got, want := v.work(t.Context()), "exit status 0, after it wrote to stdout: usage: server FILE"; !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want %q at its end", got, want)
 	}
 }
@@ -273,7 +273,7 @@ func TestProcessEndsDespiteGrandchild(t *testing.T) {
 			p := v.process(t)
 			gate.Next()
 			pid := gate.Next().PID
-			if got, want := v.tool(t.Context(), `{"name":"die"}`), "connection ended before the answer: exited with status 3"; got != want {
+			if got, want := v.tool(t.Context(), `{"name":"die"}`), "connection ended before the answer: exit status 3"; got != want {
 				t.Fatalf("got %q, want %q", got, want)
 			}
 			<-p.c.life.Done()
