@@ -217,14 +217,14 @@ func (u *Upstream) LastOffer() *Offer { return u.known.Load() }
 func (u *Upstream) remember(offer *Offer) {
 	u.saving.Lock()
 	defer u.saving.Unlock()
-	if same := reflect.DeepEqual(u.known.Swap(offer), offer); same && !u.unsaved || u.o.Store.Save == nil {
+	if reflect.DeepEqual(u.known.Swap(offer), offer) || u.o.Store.Save == nil {
 		return
 	}
 	data, err := json.Marshal(storedOffer{offerFormat, offer})
 	if err == nil {
 		err = u.o.Store.Save(data)
 	}
-	if u.unsaved = err != nil; u.unsaved {
+	if err != nil {
 		u.log.Warn("last-known offer not stored", "err", err)
 	}
 }

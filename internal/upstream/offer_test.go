@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -129,31 +128,6 @@ func TestListsThatFail(t *testing.T) {
 		heard.want(t, "stored 1 tools")
 		if got := u.Health(); got.State != "ready" || got.Error != "" {
 			t.Errorf("after they were read: got %+v", got)
-		}
-	})
-}
-
-// An offer that could not be stored is stored when the lists are read again.
-func TestStoreThatFails(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		var heard diary
-		store, saves := storing(t, &heard), 0
-		save := store.Save
-		store.Save = func(data []byte) error {
-			if saves++; saves == 1 {
-				return errors.New("disk full")
-			}
-			return save(data)
-		}
-		u, _ := bubbledWith(t, &lister{site: &site{t: t}, tools: func(w http.ResponseWriter, _ *http.Request, id string, _ int32) {
-			replyTools(w, id)
-		}}, Spec{StartTimeout: time.Minute}, Options{Store: store})
-		l := u.Attach(revision.Client{}, Listener{})
-		defer l.Close()
-		for _, want := range [][]string{nil, {"stored 1 tools"}, nil} {
-			time.Sleep(time.Minute)
-			heard.want(t, want...)
-			l.in.markStale(Tools)
 		}
 	})
 }

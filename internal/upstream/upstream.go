@@ -49,7 +49,6 @@ type Upstream struct {
 	sse                atomic.Bool           // connect by HTTP+SSE of 2024-11-05
 	known              atomic.Pointer[Offer] // the latest offer to any client, of this process or an earlier one; may be nil
 	saving             sync.Mutex            // held while an offer is stored
-	unsaved            bool                  // the latest offer could not be stored; guarded by saving
 	restarts           atomic.Int64
 	lastEnd            atomic.Pointer[string] // why the last connection ended by itself or failed; nil if none has since one was made
 	unstarted          atomic.Value           // the logged reason why it cannot be started, a string
