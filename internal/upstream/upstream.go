@@ -93,14 +93,11 @@ func New(spec Spec, o Options) *Upstream {
 		u.client, u.sideClient = newClient(spec.Proxy, o.Dial), newClient(spec.Proxy, o.Dial)
 		u.sse.Store(spec.SSE)
 	}
-	switch last, err := o.Store.LastOffer(); {
-	case err == nil:
-		u.known.Store(last)
-	case errors.Is(err, fs.ErrNotExist):
-		u.log.Debug("no last-known offer", "err", err)
-	default:
+	last, err := o.Store.LastOffer()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		u.log.Warn("last-known offer not used", "err", err)
 	}
+	u.known.Store(last) // nil after an error
 	return u
 }
 
