@@ -44,7 +44,7 @@ type conn struct {
 	http    bool            // requests have headers, and a stateless request is cancelled by closing its stream
 	life    context.Context // done when the link has ended; its cause is the reason
 	end     context.CancelCauseFunc
-	version atomic.Value // negotiated revision; a string, "" during the handshake
+	version atomic.Value // revision of all later messages; a string, "" during the handshake
 	invalid atomic.Int64 // number of lines or events that were not valid messages
 	served  atomic.Bool  // a client's request was answered
 
@@ -87,12 +87,9 @@ func (c *conn) revision() string {
 
 func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 
-// setRevision sets the revision for all later messages.
-func (c *conn) setRevision(version string) { c.version.Store(version) }
-
 // failRequest fails a request that will not be answered.
 func (c *conn) failRequest(id int64, err error) {
-	if p := c.requests.remove(id); p != nil {
+	if p := c.requests.remove(id, false); p != nil {
 		if c.http && p.lease != nil && !notRun(err) {
 			c.requests.noteUnfinished(p.lease)
 		}
@@ -159,9 +156,8 @@ const (
 // and the remover reports its outcome.
 type requests struct {
 	mu         sync.Mutex
-	closed     bool
-	newest     int64 // the highest id so far
-	waiting    map[int64]*pending
+	newest     int64                           // the highest id so far
+	waiting    map[int64]*pending              // nil once the connection has ended
 	late       map[int64]func(jsonrpc.Message) // id of a cancelled request → its Request.Late
 	tasks      map[int64]func(params []byte)   // id of an answered request → receives the progress of its task
 	unfinished map[*Lease]time.Time            // until then a message may be about a request of the lease that was given up, or a task
@@ -216,7 +212,7 @@ func (r *requests) task(id int64) func(params []byte) {
 func (r *requests) add(p *pending) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.waiting == nil {
 		return false
 	}
 	r.newest++
@@ -234,28 +230,17 @@ func (r *requests) find(id int64) *pending {
 	return r.waiting[id]
 }
 
-// remove removes and returns the pending request with this id, or nil.
-func (r *requests) remove(id int64) *pending {
+// remove removes and returns the pending request with this id, or nil. If mayAnswer is true, its
+// Request.Late is kept for an answer that still arrives.
+func (r *requests) remove(id int64, mayAnswer bool) *pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.waiting[id]
 	delete(r.waiting, id)
+	if p != nil && mayAnswer && p.req.Late != nil {
+		r.late[id] = p.req.Late
+	}
 	return p
-}
-
-// abandon removes a request that is cancelled, and keeps its late func if an answer may still
-// arrive. It returns false if the request already has an outcome.
-func (r *requests) abandon(p *pending, mayAnswer bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.waiting[p.id] == nil {
-		return false
-	}
-	delete(r.waiting, p.id)
-	if mayAnswer && p.req.Late != nil {
-		r.late[p.id] = p.req.Late
-	}
-	return true
 }
 
 // lateAnswer handles the answer to a request that is not pending. It returns false if there was
@@ -276,7 +261,7 @@ func (r *requests) close() (waiting map[int64]*pending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	waiting = r.waiting
-	r.closed, r.waiting = true, nil
+	r.waiting = nil
 	clear(r.late)
 	clear(r.tasks)
 	return waiting

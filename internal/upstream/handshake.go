@@ -75,10 +75,10 @@ func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
 
 // discover sends server/discover, the handshake of the stateless era.
 func discover(ctx context.Context, c *conn) (offer *Offer, err error) {
-	c.setRevision(revision.Latest)
+	c.version.Store(revision.Latest)
 	defer func() {
 		if err != nil {
-			c.setRevision("")
+			c.version.Store("")
 		}
 	}()
 	result, err := c.ownRequest(ctx, &Request{Method: "server/discover", Client: &c.in.client})
@@ -114,7 +114,7 @@ func initialize(ctx context.Context, c *conn) (*Offer, error) {
 	if !revision.Supported(version) || revision.Stateless(version) {
 		return nil, fmt.Errorf("initialize: server speaks revision %q, want one of %s", version, strings.Join(revision.SupportedVersions()[1:], ", "))
 	}
-	c.setRevision(version)
+	c.version.Store(version)
 	initialized(ctx, c)
 	return readOffer(result, version, jsonrpc.Get(result, "serverInfo")), nil
 }

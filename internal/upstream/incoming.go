@@ -145,7 +145,7 @@ func requestID(raw []byte) int64 {
 
 func (c *conn) response(m jsonrpc.Message) {
 	id := requestID(m.ID)
-	p := c.requests.remove(id)
+	p := c.requests.remove(id, false)
 	if p == nil {
 		if !c.requests.lateAnswer(id, m) {
 			c.logInvalid(m.Raw, errors.New("answer to an unknown request"))

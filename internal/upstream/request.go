@@ -280,7 +280,7 @@ func (p *pending) trySend(c *conn) error {
 		p.stopWatch = context.AfterFunc(p.ctx, func() { p.giveUp(context.Cause(p.ctx)) })
 		return nil
 	}
-	c.requests.remove(p.id)
+	c.requests.remove(p.id, false)
 	p.release(err)
 	switch {
 	case p.ctx.Err() != nil:
@@ -312,7 +312,7 @@ func (p *pending) release(why error) {
 func (p *pending) giveUp(why error) {
 	c := p.c
 	dropped := c.http && c.stateless() // closing the exchange cancels it
-	if !p.wasSent() || !c.requests.abandon(p, !dropped) {
+	if !p.wasSent() || c.requests.remove(p.id, !dropped) == nil {
 		return
 	}
 	if !dropped && p.lease != nil { // a request of the proxy itself concerns no client
