@@ -230,24 +230,16 @@ func (in *instance) sendWatches(c *conn, uris []string) (answers map[string]<-ch
 // without a live connection or to a stateless server, nor if this session or another watches the
 // resource already, or another still does.
 func (l *Lease) Watch(on bool, uris ...string) (answers map[string]<-chan error) {
-	differ := slices.DeleteFunc(slices.Clone(uris), func(uri string) bool { return !l.setWatched(uri, on) })
-	return l.in.sendWatches(l.in.live(), differ)
-}
-
-// setWatched sets whether the session watches a resource. It reports whether that is new, and for
-// the end of a subscription, whether it was the last one of the instance.
-func (l *Lease) setWatched(uri string, on bool) (differs bool) {
 	l.in.mu.Lock()
-	defer l.in.mu.Unlock()
-	if l.uris[uri] == on {
-		return false
+	for _, uri := range uris {
+		if on {
+			l.uris[uri] = true
+		} else {
+			delete(l.uris, uri)
+		}
 	}
-	if on {
-		l.uris[uri] = true
-		return true
-	}
-	delete(l.uris, uri)
-	return !anyWatches(l.in.leases, uri)
+	l.in.mu.Unlock()
+	return l.in.sendWatches(l.in.live(), uris)
 }
 
 // Watches reports whether the session subscribed to a resource.
@@ -261,11 +253,7 @@ func (l *Lease) Watches(uri string) bool {
 func (in *instance) isWatched(uri string) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return anyWatches(in.leases, uri)
-}
-
-func anyWatches(leases []*Lease, uri string) bool {
-	return slices.ContainsFunc(leases, func(l *Lease) bool { return l.uris[uri] })
+	return slices.ContainsFunc(in.leases, func(l *Lease) bool { return l.uris[uri] })
 }
 
 // watched returns the resources that any session watches, sorted.
