@@ -111,7 +111,7 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 			<-attached
 			return s.askerFor(l, method)
 		},
-		Changed:     func(upstream.List) { s.lists.changes.trigger() },
+		Changed:     s.lists.changes.trigger,
 		Multiplexed: s.identity.Multiplexed,
 	})
 	return l

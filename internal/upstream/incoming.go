@@ -27,7 +27,7 @@ type Listener struct {
 	// on another goroutine and may block.
 	Ask func(method string) askFunc
 	// Changed is called when a list of the offer has changed, on the instance's goroutine.
-	Changed func(l List)
+	Changed func()
 	// Multiplexed means that the session's requests come from unrelated clients. After one of them has
 	// given up a request, messages that may be about it go to none of them for a while.
 	Multiplexed bool

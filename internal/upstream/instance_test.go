@@ -189,12 +189,10 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 		u, _ := bubbled(t, server.Handler(), 10*time.Second)
 		var mu sync.Mutex
 		changed := 0
-		l := u.Attach(revision.Client{}, Listener{Changed: func(list List) {
+		l := u.Attach(revision.Client{}, Listener{Changed: func() {
 			mu.Lock()
 			defer mu.Unlock()
-			if list == Tools {
-				changed++
-			}
+			changed++
 		}})
 		defer l.Close()
 		l.AwaitOffer(t.Context())

@@ -334,23 +334,19 @@ func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 	return nil, fmt.Errorf("%s: more than %d pages", l.Method(), maxPages)
 }
 
-// setOffer replaces the offer and notifies the sessions of each list that is not byte for byte
-// the same.
+// setOffer replaces the offer and notifies the sessions if a list is not byte for byte the same.
 func (in *instance) setOffer(offer *Offer) {
 	offer.index()
 	old := in.offer.Swap(offer)
 	if old == nil {
 		old = &Offer{}
 	}
-	leases := in.sessions()
-	for l := range Lists {
-		if sameItems(old.Lists[l], offer.Lists[l]) {
-			continue
-		}
-		for _, lease := range leases {
-			if lease.listener.Changed != nil {
-				lease.listener.Changed(l)
-			}
+	if slices.EqualFunc(old.Lists[:], offer.Lists[:], sameItems) {
+		return
+	}
+	for _, lease := range in.sessions() {
+		if lease.listener.Changed != nil {
+			lease.listener.Changed()
 		}
 	}
 }
