@@ -51,7 +51,7 @@ func TestRequestsHaveConnectionsOfTheirOwn(t *testing.T) {
 		}
 	}))
 	defer site.Close()
-	u := upstream.New(upstream.Spec{Name: "web", URL: site.URL, StartTimeout: time.Minute}, upstream.Options{})
+	u := upstream.New(upstream.Spec{Name: "web", URL: site.URL, StartTimeout: time.Minute}, upstream.Quiet(upstream.Options{}))
 	for range 3 { // in sequence
 		l := u.Attach(revision.Client{}, upstream.Listener{})
 		for range 5 {

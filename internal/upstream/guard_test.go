@@ -27,7 +27,7 @@ import (
 // serveFamily starts a process tree and keeps running.
 func serveFamily(program string) {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
-	u := New(Spec{Name: "family", Command: Command{Path: program, Env: os.Environ()}, StartTimeout: processPatience}, Options{Guard: guard})
+	u := New(Spec{Name: "family", Command: Command{Path: program, Env: os.Environ()}, StartTimeout: processPatience}, Quiet(Options{Guard: guard}))
 	l := u.Attach(revision.Client{}, Listener{})
 	_, err := callEcho(context.Background(), l)
 	fmt.Println(err)

@@ -54,7 +54,7 @@ func TestServerThatExitsOnDiscover(t *testing.T) {
 		"it was not ready":   {{"", "server/discover", false}, {"", "initialize", false}, {"", "server/discover", false}, {"1", "initialize", false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			up := New(Spec{StartTimeout: time.Minute}, Options{})
+			up := New(Spec{StartTimeout: time.Minute}, Quiet(Options{}))
 			in := &instance{up: up, wake: make(chan struct{}, 1), client: up.spec.forServer(revision.Client{Version: revision.Latest})}
 			for i, s := range starts {
 				c := newConn(in)

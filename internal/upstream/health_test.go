@@ -12,14 +12,14 @@ import (
 func TestHealth(t *testing.T) {
 	var up *upstream.Upstream
 	after := make(chan upstream.Health, 64) // each change
-	up = upstream.New(upstream.Spec{Name: "pg", Command: upstream.Command{Path: "/no/such/sk-live-0123456789abcdef"}, Secrets: []string{"sk-live-0123456789abcdef"}}, upstream.Options{
+	up = upstream.New(upstream.Spec{Name: "pg", Command: upstream.Command{Path: "/no/such/sk-live-0123456789abcdef"}, Secrets: []string{"sk-live-0123456789abcdef"}}, upstream.Quiet(upstream.Options{
 		Changed: func() {
 			select {
 			case after <- up.Health():
 			default:
 			}
 		},
-	})
+	}))
 	defer up.Close()
 	if got := up.Health(); got.State != "idle" || !got.Since.IsZero() || got.Restarts != 0 {
 		t.Errorf("before a session: got %+v", got)

@@ -419,7 +419,7 @@ func TestProxyThatCannotBeReached(t *testing.T) {
 	u := New(Spec{
 		Name: "web", URL: "http://web.test/mcp", StartTimeout: time.Minute,
 		Proxy: func(*url.URL) (*url.URL, error) { return url.Parse("http://proxy.test:3128") },
-	}, Options{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route") }})
+	}, Quiet(Options{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route") }}))
 	defer u.Close()
 	v := visitor{u.Attach(revision.Client{}, Listener{}), new(diary)}
 	defer v.Close()
@@ -624,7 +624,7 @@ func TestRealServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			web := httptest.NewServer(test.handler)
 			t.Cleanup(web.Close)
-			u := New(Spec{Name: "web", URL: web.URL + test.path, SSE: test.path != "", StartTimeout: time.Minute}, Options{})
+			u := New(Spec{Name: "web", URL: web.URL + test.path, SSE: test.path != "", StartTimeout: time.Minute}, Quiet(Options{}))
 			t.Cleanup(u.Close)
 			l := u.Attach(test.client, Listener{})
 			l.AwaitOffer(t.Context())

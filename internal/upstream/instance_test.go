@@ -76,7 +76,7 @@ func TestStartAfterAFailedOne(t *testing.T) {
 func TestReasonIsLoggedOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
-		u := New(Spec{Name: "missing", Command: Command{Path: "no-such-command", Env: []string{"PATH=/nowhere/bin"}}, StartTimeout: time.Second}, Options{Log: slog.New(slog.NewTextHandler(&logged, nil))})
+		u := New(Spec{Name: "missing", Command: Command{Path: "no-such-command", Env: []string{"PATH=/nowhere/bin"}}, StartTimeout: time.Second}, Quiet(Options{Log: slog.New(slog.NewTextHandler(&logged, nil))}))
 		for range 3 {
 			defer u.Attach(revision.Client{}, Listener{}).Close()
 		}

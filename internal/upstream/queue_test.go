@@ -142,7 +142,7 @@ func TestOrderOfSending(t *testing.T) {
 	for seed := range seeds {
 		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
-			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Options{})
+			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Quiet(Options{}))
 			in := &instance{up: up}
 			in.state.Store(&state{changed: make(chan struct{})})
 			j := &journal{lease: &Lease{in: in}}

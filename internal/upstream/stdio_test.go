@@ -63,7 +63,7 @@ func run(t *testing.T, command Command, o Options) visitor {
 	t.Helper()
 	v := visitor{heard: new(diary)}
 	o.Log, o.Invalidated = slog.New(garbageLog{v.heard}), v.heard.write
-	u := New(Spec{Name: "web", Command: command, MaxMessage: 1 << 20, StartTimeout: processPatience}, o)
+	u := New(Spec{Name: "web", Command: command, MaxMessage: 1 << 20, StartTimeout: processPatience}, Quiet(o))
 	v.Lease = u.Attach(revision.Client{}, Listener{Notify: func(method string, _ []byte) { v.heard.write("heard " + method) }})
 	t.Cleanup(func() {
 		u.Close()
@@ -342,7 +342,7 @@ func TestNoProcessIsSentNothing(t *testing.T) {
 		{Name: "refuses", Command: Command{Path: mcptest.ServerProgram(t), Env: []string{mcptest.Options{Start: "refuse"}.Env()}}},
 	} {
 		spec.StartTimeout = processPatience
-		u := New(spec, Options{})
+		u := New(spec, Quiet(Options{}))
 		l := u.Attach(revision.Client{}, Listener{})
 		if answer, err := callEcho(t.Context(), l); err == nil || answer.Sent {
 			t.Errorf("%s: got sent %v beside %v", spec.Name, answer.Sent, err)

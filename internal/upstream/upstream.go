@@ -6,7 +6,7 @@
 // a time and outlives it. A request goes out over the live connection, and the answer is returned
 // as the bytes that the server wrote.
 //
-//	up := upstream.New(spec, upstream.Options{Log: log})
+//	up := upstream.New(spec, options)
 //	lease := up.Attach(client, listener)
 //	lease.Send(ctx, lease.Turn(), &upstream.Request{Method: "tools/call", Params: params}, func(answer upstream.Answer, err error) { … })
 //
@@ -36,7 +36,7 @@ import (
 // fields because what is known of a server outlives its instances.
 type Upstream struct {
 	spec Spec
-	o    Options        // Invalidated, WriteSettle, Asked and Changed are not nil
+	o    Options
 	log  *slog.Logger   // Options.Log with secrets masked
 	mask *secret.Masker // masks secrets in errors and log lines
 	// For a server over HTTP: client sends requests; sideClient sends notifications, replies, GETs
@@ -62,21 +62,6 @@ type Upstream struct {
 
 // New returns an upstream with its last-known offer loaded. It starts nothing.
 func New(spec Spec, o Options) *Upstream {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Invalidated == nil {
-		o.Invalidated = func(string) {}
-	}
-	if o.Changed == nil {
-		o.Changed = func() {}
-	}
-	if o.WriteSettle == nil {
-		o.WriteSettle = func() time.Duration { return 0 }
-	}
-	if o.Asked == nil {
-		o.Asked = func(uint64, string) {}
-	}
 	if o.Guard == nil {
 		o.Guard = NewGuard(o.Log)
 		o.Guard.Close() // it never starts
@@ -218,7 +203,7 @@ type Spec struct {
 
 const defaultMaxMessage = 64 << 20 // bytes
 
-// Options configures an upstream. The zero value works.
+// Options configures an upstream. Log, Invalidated, WriteSettle, Asked and Changed must be set.
 type Options struct {
 	Log   *slog.Logger
 	Guard *Guard // kills the processes if the proxy is killed; nil means none
@@ -239,7 +224,7 @@ type Options struct {
 	// not block.
 	Invalidated func(cause string)
 	// WriteSettle returns how long the server may still send messages about a request after the
-	// request was given up or its session ended. Nil or zero means one minute.
+	// request was given up or its session ended. Zero means one minute.
 	WriteSettle func() time.Duration
 	// Asked is called when a server sends a request other than a ping or one for a [Request.Ask],
 	// before a client receives it. The server does not say which call caused it. Asked must not block.

@@ -24,6 +24,26 @@ func bubbled(t *testing.T, serve http.Handler, startTimeout time.Duration) (u *U
 	return bubbledWith(t, serve, Spec{StartTimeout: startTimeout}, Options{})
 }
 
+// Quiet returns o with the log and the functions that it leaves out.
+func Quiet(o Options) Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Invalidated == nil {
+		o.Invalidated = func(string) {}
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	if o.WriteSettle == nil {
+		o.WriteSettle = func() time.Duration { return 0 }
+	}
+	if o.Asked == nil {
+		o.Asked = func(uint64, string) {}
+	}
+	return o
+}
+
 func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Upstream, dials func() []time.Duration) {
 	t.Helper()
 	var mu sync.Mutex
@@ -52,7 +72,7 @@ func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Ups
 			return nil, net.ErrClosed
 		}
 	}
-	u = New(spec, o)
+	u = New(spec, Quiet(o))
 	web := &http.Server{Handler: serve}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(ln) }()
