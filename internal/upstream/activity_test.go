@@ -198,7 +198,7 @@ func TestQuestionWithoutCapabilities(t *testing.T) {
 		a.AwaitOffer(t.Context())
 		p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
 		synctest.Wait()
-		if got, want := jsonrpc.Text((<-p.Replies).Error, "message"), "roots/list: a shared server cannot send requests to its clients"; got != want {
+		if got, want := jsonrpc.Text((<-p.Replies).Error, "message"), "roots/list: this server may have several clients, and none is known to be meant"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})

@@ -286,11 +286,7 @@ func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		in.up.o.Asked(in.id, method)
 		if ask == nil {
-			why := "this server is shared by several sessions, and the one that is meant cannot be determined"
-			if in.up.spec.NoCapabilities {
-				why = "a shared server cannot send requests to its clients"
-			}
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": " + why}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": this server may have several clients, and none is known to be meant"}
 		}
 		return ask(ctx, method, params)
 	}
