@@ -86,10 +86,7 @@ func discover(ctx context.Context, c *conn) (offer *Offer, err error) {
 		return nil, err
 	}
 	var versions []string
-	for v := range jsonrpc.Elements(jsonrpc.Get(result, "supportedVersions")) {
-		version, _ := jsonrpc.String(v) // "" is no revision
-		versions = append(versions, version)
-	}
+	_ = json.Unmarshal(jsonrpc.Get(result, "supportedVersions"), &versions) // what is no list of texts has no revision
 	if !slices.Contains(versions, revision.Latest) {
 		return nil, fmt.Errorf("server/discover: server supports revisions %q, want %q", strings.Join(versions, ", "), revision.Latest)
 	}
@@ -204,7 +201,6 @@ func (in *instance) listenParams() []byte {
 // ends, until ctx or the connection ends or the server does not know the method. Changes between
 // two streams may be missed. sent is called when the first request was sent or failed.
 func keepListening(ctx context.Context, c *conn, params []byte, sent func()) {
-	defer sent()
 	req := &Request{Method: "subscriptions/listen", Params: params, Client: &c.in.client, Sent: sent}
 	for pause := backoff.NewExponentialBackOff(); ; {
 		began := time.Now()
