@@ -44,15 +44,12 @@ func element(array []byte, token string) []byte {
 // PointerTokens yields the tokens of a valid pointer, unescaped.
 func PointerTokens(pointer string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for pointer != "" {
-			token, rest := pointer[1:], ""
-			if i := strings.IndexByte(token, '/'); i >= 0 {
-				token, rest = token[:i], token[i:]
-			}
-			if !yield(unescaper.Replace(token)) {
+		started := false // not with what precedes the first slash: nothing
+		for token := range strings.SplitSeq(pointer, "/") {
+			if started && !yield(unescaper.Replace(token)) {
 				return
 			}
-			pointer = rest
+			started = true
 		}
 	}
 }
