@@ -24,9 +24,8 @@ const copySize = 32 << 10
 // make 0.92 times the calls per second.
 type Writer struct {
 	w      io.Writer
-	direct *direct      // nil if w cannot be written without blocking
-	close  func() error // closes w, once
-	stuck  bool         // closing w does not unblock a write
+	direct *direct // nil if w cannot be written without blocking
+	stuck  bool    // closing w does not unblock a write
 	run    sync.WaitGroup
 
 	mu     sync.Mutex
@@ -45,12 +44,6 @@ type Writer struct {
 // afterwards, since that could make its writes block.
 func NewWriter(w io.Writer) *Writer {
 	out := &Writer{w: w, ended: make(chan struct{})}
-	out.close = sync.OnceValue(func() error {
-		if c, ok := w.(io.Closer); ok {
-			return c.Close()
-		}
-		return nil
-	})
 	file, _ := w.(*os.File)
 	pipe, exclusive := w.(*Pipe)
 	if exclusive {
@@ -234,13 +227,14 @@ func (w *Writer) Ended() <-chan struct{} { return w.ended }
 //
 // Close does not wait for a write that cannot be interrupted, such as one to a terminal
 // or to a pipe in blocking mode.
-func (w *Writer) Close() error {
+func (w *Writer) Close() {
 	w.mu.Lock()
 	w.endLocked(os.ErrClosed)
 	w.mu.Unlock()
-	err := w.close()
+	if c, ok := w.w.(io.Closer); ok {
+		c.Close()
+	}
 	if !w.stuck {
 		w.run.Wait()
 	}
-	return err
 }

@@ -86,9 +86,7 @@ func TestWriterSlowPeer(t *testing.T) {
 		if diff := cmp.Diff(want.String(), string(got)); diff != "" {
 			t.Errorf("lines (-want +got):\n%.2000s", diff)
 		}
-		if err := w.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		w.Close()
 	})
 }
 
@@ -106,11 +104,7 @@ func TestWriterCloseWhileBlocked(t *testing.T) {
 		go func() { drained <- w.Drain(t.Context(), 0) }()
 		var wg sync.WaitGroup
 		for range 2 {
-			wg.Go(func() {
-				if err := w.Close(); err != nil {
-					t.Errorf("close: %v", err)
-				}
-			})
+			wg.Go(w.Close)
 		}
 		wg.Wait()
 		if err := <-drained; err != os.ErrClosed {
@@ -134,9 +128,7 @@ func TestWriterCloseWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if err := w.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
+		w.Close()
 		if !slow.done {
 			t.Error("close returned during a write")
 		}
@@ -227,8 +219,8 @@ func TestWriterErrors(t *testing.T) {
 				if err := w.Drain(t.Context(), 0); err != test.want {
 					t.Errorf("drain: got %v, want %v", err, test.want)
 				}
-				if err := w.Close(); err != nil || w.Queued() != 0 {
-					t.Errorf("close: got %v and %d bytes queued", err, w.Queued())
+				if w.Close(); w.Queued() != 0 {
+					t.Errorf("close: got %d bytes queued", w.Queued())
 				}
 				if err := w.Send([]byte("line")); err != test.want {
 					t.Errorf("send after close: got %v, want %v", err, test.want)
@@ -358,9 +350,7 @@ func TestWriterSizes(t *testing.T) {
 	if err := w.Drain(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	w.Close()
 	if diff := cmp.Diff(append(want, want...), <-got); diff != "" {
 		t.Errorf("line lengths (-want +got):\n%s", diff)
 	}
@@ -382,9 +372,7 @@ func TestWriterPeerNeverReads(t *testing.T) {
 	if err := w.Drain(ctx, 0); err != context.Canceled {
 		t.Errorf("drain: got %v, want %v", err, context.Canceled)
 	}
-	if err := w.Close(); err != nil { // hangs if the write is not interrupted
-		t.Errorf("close: %v", err)
-	}
+	w.Close() // hangs if the write is not interrupted
 	if err := w.Send([]byte("late")); err != os.ErrClosed {
 		t.Errorf("send: got %v, want %v", err, os.ErrClosed)
 	}
