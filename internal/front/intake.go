@@ -16,8 +16,7 @@ import (
 type intake struct {
 	Session
 	log     *slog.Logger
-	batches atomic.Bool  // the client's revision has batches
-	refused atomic.Int64 // number of malformed messages
+	batches atomic.Bool // the client's revision has batches
 
 	repeated map[string]bool // raw ids not yet seen of Options.Repeated; used by the reader goroutine only
 }
@@ -74,17 +73,9 @@ func (in *intake) pass(ctx context.Context, m *Message, out Outlet) func() {
 	return in.Accept(ctx, m, out)
 }
 
-// refusalsLogged is the number of warnings about a client's malformed messages; further ones are logged at
-// debug level.
-const refusalsLogged = 5
-
 // reject logs and answers a malformed message.
 func (in *intake) reject(m *Message, rpcErr *jsonrpc.Error, out Outlet) {
-	level := slog.LevelWarn
-	if in.refused.Add(1) > refusalsLogged {
-		level = slog.LevelDebug
-	}
-	in.log.Log(context.Background(), level, "client message refused", "err", rpcErr.Message)
+	in.log.Debug("client message refused", "err", rpcErr.Message)
 	in.Refuse(m, rpcErr, out)
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"syscall"
@@ -143,19 +142,6 @@ func TestLines(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The log is not flooded by a client that sends anything but messages.
-func TestRefusalsInTheLog(t *testing.T) {
-	var log bytes.Buffer
-	input := strings.NewReader(initialize("2025-03-26") + "\n[" + strings.Repeat("1,", 99) + "1]\n")
-	options := front.Options{NewSession: newServer().begin, DrainTimeout: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	if err := front.ServeStdio(t.Context(), input, io.Discard, "", options); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(log.String(), "client message refused"); n != 5 {
-		t.Errorf("got %d warnings, want 5:\n%.1000s", n, &log)
 	}
 }
 

@@ -107,7 +107,7 @@ func (c *upstreamCall) release() {
 // response to a server's question, Refuse fails the question and sends the client nothing.
 func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
 	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.find(m.ID) != nil) {
-		s.srv.log.Debug("response from the client not understood", "err", why.Message) // front has warned
+		s.srv.log.Debug("response from the client not understood", "err", why.Message)
 		s.questions.handleResponse(jsonrpc.Message{ID: m.ID, Error: why.Append(nil)})
 		return
 	}
