@@ -113,8 +113,6 @@ type Page struct {
 var (
 	ErrEnded    = errors.New("session ended")
 	ErrShutdown = errors.New("mcpschedd is shutting down")
-	errIdle     = errors.New("session was idle for too long")
-	errEvicted  = errors.New("session ended to make room for a new one; it was idle for longest")
 )
 
 // backlog is the number of unread bytes above which no more requests are accepted from

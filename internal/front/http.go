@@ -149,7 +149,7 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.serving.Wait()
-	defer s.end(ErrEnded)
+	defer s.end()
 	defer s.leave()
 	s.listen(w, r, "/message?sessionId="+s.key.name)
 }
@@ -209,12 +209,12 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	go func() { ended <- server.Serve(ln) }()
 	select {
 	case err := <-ended:
-		h.sessions.end(ErrShutdown)
+		h.sessions.end()
 		return err
 	case <-ctx.Done():
 	}
 	var sessions sync.WaitGroup
-	sessions.Go(func() { h.sessions.end(ErrShutdown) })
+	sessions.Go(h.sessions.end)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownFlush)
 	defer cancel()
 	err := server.Shutdown(bounded)

@@ -145,18 +145,18 @@ func (all *sessions) makeRoomLocked() bool {
 	if oldest == nil {
 		return false
 	}
-	oldest.endLocked(errEvicted)
+	oldest.endLocked(ErrEnded)
 	all.Log.Info("longest idle session ended for a new one", "sessions", open)
 	return true
 }
 
 // end ends every session, which answers its open requests, and returns when all
 // have ended.
-func (all *sessions) end(cause error) {
+func (all *sessions) end() {
 	all.mu.Lock()
 	all.closed = true
 	for _, s := range all.byKey {
-		s.endLocked(cause)
+		s.endLocked(ErrShutdown)
 	}
 	all.mu.Unlock()
 	all.work.Wait()
@@ -190,7 +190,7 @@ func (s *httpSession) expire() {
 	if suspended, _ := s.Pending(); suspended && !s.ending {
 		s.timer.Reset(s.all.HTTP.SessionIdle)
 	} else if s.open == 0 && time.Since(s.idleSince) >= s.all.HTTP.SessionIdle {
-		s.endLocked(errIdle)
+		s.endLocked(ErrEnded)
 	}
 }
 
@@ -207,11 +207,11 @@ func (s *httpSession) beginServing() bool {
 }
 
 // end ends the session in the background.
-func (s *httpSession) end(cause error) {
+func (s *httpSession) end() {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	if !s.ending {
-		s.endLocked(cause)
+		s.endLocked(ErrEnded)
 	}
 }
 
