@@ -51,6 +51,7 @@ func TestServerThatExitsOnDiscover(t *testing.T) {
 	for name, starts := range map[string][]start{
 		"it always does":     {{"", "server/discover", false}, {"1", "initialize", true}, {"1", "initialize", true}, {"2", "initialize", false}, {"", "server/discover", false}, {"2", "initialize", true}},
 		"it had an accident": {{"1", "server/discover", false}, {"", "server/discover", false}, {"1", "initialize", false}, {"1", "server/discover", false}},
+		"it has changed":     {{"", "server/discover", false}, {"1", "initialize", true}, {"", "initialize", true}, {"2", "server/discover", false}},
 		"it was not ready":   {{"", "server/discover", false}, {"", "initialize", false}, {"", "server/discover", false}, {"1", "initialize", false}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,7 @@ type instance struct {
 	mu     sync.Mutex // also guards the settings in the leases
 	leases []*Lease   // copy on write
 
-	exits int // consecutive starts of a process that exited in the handshake, while that may be due to server/discover; used by run only
+	exits int // consecutive starts of a process that exited in the handshake with a stateless client; used by run only
 }
 
 // newInstance returns an instance and starts it.
@@ -187,9 +187,9 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 	defer cancel()
 	last := in.offer.Load() // perhaps made to another client
 	legacy := last != nil && last.Legacy
-	offer, err := negotiate(ctx, c, legacy || in.exits%2 == 1) // perhaps it exited on server/discover
+	offer, err := negotiate(ctx, c, legacy != (in.exits%2 == 1)) // perhaps it exited on the other request
 	if err != nil {
-		if c.life.Err() != nil && !c.http && !legacy && revision.Stateless(in.client.Version) {
+		if c.life.Err() != nil && !c.http && revision.Stateless(in.client.Version) {
 			in.exits++
 		}
 		return err
