@@ -2,9 +2,12 @@ package upstream
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"mcpschedd/internal/secret"
 )
@@ -16,8 +19,9 @@ const (
 
 // tail is a writer that keeps the last lines, with secrets masked. Its zero value is empty.
 type tail struct {
-	mask   *secret.Masker
-	onLine func(line string) // called for every finished line; may be nil
+	mask *secret.Masker
+	to   io.Writer // gets every finished line; may be nil
+	pid  int       // of the process, for to
 
 	mu    sync.Mutex
 	lines []string // oldest first
@@ -27,8 +31,8 @@ type tail struct {
 
 func (t *tail) Write(b []byte) (int, error) {
 	for _, line := range t.add(b) {
-		if t.onLine != nil {
-			t.onLine(line)
+		if t.to != nil {
+			_, _ = fmt.Fprintf(t.to, "%s [%d] %s\n", time.Now().UTC().Format(time.RFC3339), t.pid, line)
 		}
 	}
 	return len(b), nil

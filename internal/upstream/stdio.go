@@ -69,12 +69,7 @@ func startProcess(c *conn) error {
 		exited: make(chan struct{}),
 	}
 	p.stopping, p.stop = context.WithCancel(context.Background())
-	p.tail.mask = c.in.up.mask
-	if to := c.in.up.o.Stderr; to != nil {
-		p.tail.onLine = func(line string) {
-			_, _ = fmt.Fprintf(to, "%s [%d] %s\n", time.Now().UTC().Format(time.RFC3339), leader.Pid, line)
-		}
-	}
+	p.tail.mask, p.tail.to, p.tail.pid = c.in.up.mask, c.in.up.o.Stderr, leader.Pid
 	c.link = p
 	go p.run()
 	return nil
