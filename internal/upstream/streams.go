@@ -150,9 +150,9 @@ func (l *httpLink) resume(ctx context.Context, at *cursor, isolated bool) (io.Re
 	}
 }
 
-// listen keeps the server's own GET stream open. Many servers have none. Others refuse a new stream with
-// status 409 or 400 for minutes, until they notice that the last one broke. Messages sent while the
-// stream was closed may be lost: that is a gap, unless the stream is resumed after its last event.
+// listen keeps the server's own GET stream open. Many servers have none. Others refuse a new stream for
+// minutes, until they notice that the last one broke. Messages sent while the stream was closed may be
+// lost: that is a gap, unless the stream is resumed after its last event.
 func (l *httpLink) listen() {
 	_ = l.spawn(func() { // an error means that the link has ended
 		ctx, at, opened := l.streams, cursor{retry: firstRetry}, false
@@ -163,7 +163,7 @@ func (l *httpLink) listen() {
 		}
 		for {
 			resp, err := l.get(ctx, at.id)
-			status, resuming := statusOf(err).status, at.id != ""
+			resuming := at.id != ""
 			if err != nil && permanent(err) {
 				at.id = "" // the server may not know this id
 			}
@@ -175,11 +175,10 @@ func (l *httpLink) listen() {
 				opened = true
 				l.readOwn(resp.Body, &at)
 				gap()
-			case !permanent(err) && (opened || status != http.StatusConflict):
 			case opened && endsConnection(err):
 				l.end(err, answerGrace)
 				return
-			case !opened || !resuming && status != http.StatusBadRequest:
+			case !opened && (permanent(err) || statusOf(err).status == http.StatusConflict):
 				// The first failure may only mean that there is no such stream, whatever the
 				// status, 404 and 401 included. The next POST will show.
 				return
