@@ -185,7 +185,6 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 			r.srv.Idle() // saves for sessions in other directories and for stats
 		}
 	}()
-	r.srv.Prepare(c.Only)
 	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, ServedBefore: c.ServedBefore}
 	begun := func(prompted func(string)) {
 		reporting.Prompted = prompted

@@ -488,26 +488,3 @@ func TestDaemonFoundByAnySpelling(t *testing.T) {
 		l.Close()
 	}
 }
-
-// A client that leaves before its first request leaves no server.
-func TestDaemonEndsUnusedServers(t *testing.T) {
-	beacon := mcptest.NewGate(t)
-	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one", Beacon: beacon.Addr()}))
-	config, err := os.ReadFile(d.file)
-	if err == nil {
-		err = os.WriteFile(d.file, bytes.Replace(config, []byte(`idle = "2s"`), []byte(`idle = "1h"`), 1), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := d.connect(t.TempDir())
-	server := beacon.Next()
-	p.in.Close()
-	server.Gone()
-	if err := p.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	if id := d.daemonID(); id == 0 || syscall.Kill(id, syscall.SIGTERM) != nil {
-		t.Error("the daemon has ended")
-	}
-}

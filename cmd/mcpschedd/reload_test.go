@@ -262,12 +262,10 @@ func TestReloadOfEnvFiles(t *testing.T) {
 		write("c.toml", "x"+team)
 		write(team+".env", "TOKEN="+team)
 		d.readAgain()
-		r.srv.Prepare("")
-		stats := r.srv.View().Stats
-		if got := stats.Running[0].Upstreams[0].Error; !strings.Contains(got, "no-such-"+team) {
-			t.Errorf("%s: got %q, want its own token to be used", team, got)
+		if got := r.srv.Survey(t.Context(), func(string) {})[0].Problem; got == nil || !strings.Contains(got.Error(), "no-such-"+team) {
+			t.Errorf("%s: got %v, want its own token to be used", team, got)
 		}
-		if got := stats.Config.Error; !strings.Contains(got, "c.toml:1") {
+		if got := r.srv.View().Stats.Config.Error; !strings.Contains(got, "c.toml:1") {
 			t.Errorf("%s: got %q, want the mistake in the file", team, got)
 		}
 	}

@@ -217,7 +217,6 @@ func (s *servedProxy) run(ctx context.Context, o proxy.Options) error {
 	if s.flags.http != "" {
 		return s.overHTTP(ctx, o.HTTP.Token)
 	}
-	s.srv.Prepare(s.flags.only)
 	return s.srv.ServeStdio(ctx, os.Stdin, os.Stdout, s.flags.only)
 }
 

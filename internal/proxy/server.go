@@ -112,7 +112,7 @@ type Server struct {
 	kept     plan.Kept // results of plans, for mcpschedd_read_result
 }
 
-// New returns a server. Upstream processes start when a session needs them, or with Prepare.
+// New returns a server. Upstream processes start when a session needs them.
 func New(o Options, guard *upstream.Guard) *Server {
 	o = withDefaults(o)
 	stopping, common := make(chan struct{}), o.Common
@@ -174,15 +174,6 @@ func (s *Server) front() front.Options {
 	}
 }
 
-// Prepare starts the upstreams before the first session, or one upstream if only is not "".
-func (s *Server) Prepare(only string) {
-	for _, m := range s.policy.Load().members {
-		if only == "" || only == m.Spec.Name {
-			m.up.Prepare()
-		}
-	}
-}
-
 // Has reports whether an upstream with that name is configured.
 func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != nil }
 
@@ -194,18 +185,12 @@ func (s *Server) PrepareStop() {
 	s.Idle()
 }
 
-// Idle writes learned state and the event log to disk, and ends the upstreams that Prepare started and
-// no session has taken. It is to be called when the last client has left.
+// Idle writes learned state and the event log to disk. It is to be called when the last client has left.
 func (s *Server) Idle() {
 	s.prefetch.Save()
 	s.catalog.search.save(&s.policy.Load().Selection)
 	s.recorder.record()
 	s.recorder.log.Flush()
-	var ending sync.WaitGroup
-	for _, m := range s.policy.Load().members {
-		ending.Go(m.up.EndPrepared)
-	}
-	ending.Wait()
 }
 
 // SaveAll saves learned state and the event log for a program that cannot wait for Close.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -24,7 +25,7 @@ func TestHealth(t *testing.T) {
 	if got := up.Health(); got.State != "idle" || !got.Since.IsZero() || got.Restarts != 0 {
 		t.Errorf("before a session: got %+v", got)
 	}
-	up.Prepare()
+	up.Attach(revision.Client{}, upstream.Listener{})
 	if got := up.Health(); got.State != "down" || got.Since.IsZero() {
 		t.Errorf("at first: got %+v", got)
 	}

@@ -36,7 +36,6 @@ type instance struct {
 	up     *Upstream
 	cancel context.CancelFunc
 	ended  chan struct{}   // closed when run has returned
-	leased chan struct{}   // closed by setClient, after client is set
 	client revision.Client // the client that the server is told about
 
 	offer    atomic.Pointer[Offer] // the server's offer; nil if not known yet
@@ -52,14 +51,17 @@ type instance struct {
 	exits int // consecutive starts of a process that exited in the handshake with a stateless client; used by run only
 }
 
-// newInstance returns an instance and starts it.
-func newInstance(up *Upstream) *instance {
+// newInstance returns an instance for the client and starts it. The offer that the server last made is
+// used until the server's own lists have been read.
+func newInstance(up *Upstream, client revision.Client) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
 	in := &instance{
-		id: lastInstanceID.Add(1), up: up, cancel: cancel,
-		ended: make(chan struct{}), leased: make(chan struct{}), wake: make(chan struct{}, 1),
+		id: lastInstanceID.Add(1), up: up, cancel: cancel, client: client,
+		ended: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
-	first := &state{changed: make(chan struct{})}
+	known := up.LastOffer()
+	in.offer.Store(known)
+	first := &state{listed: known != nil, changed: make(chan struct{})}
 	if up.spec.Command.Path != "" { // a missing program is reported at once, so that the first session does not wait for it
 		if _, err := up.spec.Command.resolve(); err != nil {
 			first.down, first.since = err, time.Now()
@@ -75,17 +77,6 @@ func (in *instance) sessions() []*Lease {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.leases
-}
-
-// setClient sets the client of the instance. It must be called exactly once. The offer that the
-// server last made is used until the server's own lists have been read.
-func (in *instance) setClient(client revision.Client) {
-	if known := in.up.LastOffer(); known != nil {
-		in.offer.Store(known)
-		in.change(func(s *state) { s.listed = true })
-	}
-	in.client = client
-	close(in.leased)
 }
 
 // run restarts the connection until ctx ends. The first restart is immediate, as is the first
@@ -157,11 +148,6 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })()
-	select {
-	case <-in.leased:
-	case <-ctx.Done():
-		return 0, nil, context.Cause(ctx)
-	}
 	if err := in.handshake(ctx, c); errors.Is(err, errClosed) {
 		<-c.life.Done()
 		return 0, nil, context.Cause(c.life)

@@ -55,7 +55,6 @@ type Upstream struct {
 
 	mu        sync.Mutex
 	closed    bool
-	prepared  *instance              // started before any session has attached
 	shared    *instance              // nil unless Spec.Shared
 	instances map[*instance]struct{} // every running instance
 }
@@ -86,26 +85,6 @@ func New(spec Spec, o Options) *Upstream {
 	return u
 }
 
-// Prepare starts an instance in advance for the next session, if that session will need one.
-func (u *Upstream) Prepare() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.prepared == nil && u.shared == nil && !u.closed {
-		u.prepared = u.start()
-	}
-}
-
-// EndPrepared ends the instance that Prepare started, if no session has taken it.
-func (u *Upstream) EndPrepared() {
-	u.mu.Lock()
-	in := u.prepared
-	u.prepared = nil
-	u.mu.Unlock()
-	if in != nil {
-		u.release(in)
-	}
-}
-
 // Attach returns a lease for a session: on an instance of its own, or on the shared one. Without
 // a version the client counts as one of the handshake era; its log level is ignored.
 func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
@@ -113,11 +92,11 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 	defer u.mu.Unlock()
 	in := u.shared
 	if in == nil {
-		in, u.prepared = u.prepared, nil
-		if in == nil {
-			in = u.start()
+		in = newInstance(u, u.spec.forServer(client))
+		if u.closed {
+			in.cancel()
 		}
-		in.setClient(u.spec.forServer(client))
+		u.instances[in] = struct{}{}
 		if u.spec.Shared {
 			u.shared = in
 		}
@@ -128,16 +107,6 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 	in.mu.Unlock()
 	in.sendSettings(in.live()) // another session's level may be too terse for this session
 	return l
-}
-
-// start starts a new instance. u.mu must be held.
-func (u *Upstream) start() *instance {
-	in := newInstance(u)
-	if u.closed {
-		in.cancel()
-	}
-	u.instances[in] = struct{}{}
-	return in
 }
 
 // release closes an instance that has no leases.
