@@ -28,11 +28,6 @@ type HTTPOptions struct {
 	MaxSessions    int           `toml:"max_sessions" default:"256" min:"4"` // limit of sessions, including those still ending; a quarter of it may be open; zero means 256
 }
 
-const (
-	headerSession = mcp.HeaderSessionID
-	headerVersion = mcp.HeaderProtocolVersion
-)
-
 // Errors for requests that are refused before they reach a session.
 var (
 	noSession        = refusal("unknown or ended session; start a new one with initialize")
@@ -100,7 +95,7 @@ func (h *HTTP) routes() http.Handler {
 // endpoint serves one MCP endpoint. In a session, GET opens a stream of the messages that belong
 // to no request, and DELETE ends the session.
 func (h *HTTP) endpoint(w http.ResponseWriter, r *http.Request, only string) {
-	inSession := r.Header.Get(headerSession) != ""
+	inSession := r.Header.Get(mcp.HeaderSessionID) != ""
 	switch {
 	case r.Method == http.MethodPost:
 		h.post(w, r, only)

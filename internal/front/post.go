@@ -22,7 +22,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 		return
 	}
 	defer b.release()
-	data, version := bytes.TrimSpace(b.data), r.Header.Get(headerVersion)
+	data, version := bytes.TrimSpace(b.data), r.Header.Get(mcp.HeaderProtocolVersion)
 	unknown := version != "" && !revision.Supported(version)
 	if bytes.HasPrefix(data, []byte("[")) && jsonrpc.Valid(data) {
 		if unknown {
@@ -60,7 +60,7 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 			return
 		}
 		s = started
-		w.Header().Set(headerSession, s.key.name)
+		w.Header().Set(mcp.HeaderSessionID, s.key.name)
 	} else if s = h.enterSession(w, r, m.ID, only); s == nil {
 		return
 	}
@@ -78,9 +78,9 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 // enterSession returns the session that the request names, and enters it. If there
 // is none, it refuses the request and returns nil.
 func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, only string) *httpSession {
-	name := r.Header.Get(headerSession)
+	name := r.Header.Get(mcp.HeaderSessionID)
 	if name == "" {
-		refuse(w, http.StatusBadRequest, id, refusal(headerSession+": missing; start a session with initialize"))
+		refuse(w, http.StatusBadRequest, id, refusal(mcp.HeaderSessionID+": missing; start a session with initialize"))
 		return nil
 	}
 	s := h.sessions.find(streamable, name, only)
@@ -156,11 +156,11 @@ func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
 	if m.Client == nil || m.Client.Version == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/protocolVersion: missing"}
 	}
-	switch version := h.Get(headerVersion); {
+	switch version := h.Get(mcp.HeaderProtocolVersion); {
 	case version == "":
-		return Mismatch(headerVersion + ": missing")
+		return Mismatch(mcp.HeaderProtocolVersion + ": missing")
 	case version != m.Client.Version:
-		return Mismatch(headerVersion + ": " + strconv.Quote(version) + ", but the body says " + strconv.Quote(m.Client.Version))
+		return Mismatch(mcp.HeaderProtocolVersion + ": " + strconv.Quote(version) + ", but the body says " + strconv.Quote(m.Client.Version))
 	}
 	if rpcErr := m.checkClient(); rpcErr != nil {
 		return rpcErr
