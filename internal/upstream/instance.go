@@ -38,14 +38,13 @@ type instance struct {
 	ended  chan struct{}   // closed when run has returned
 	client revision.Client // the client that the server is told about
 
-	offer    atomic.Pointer[Offer] // the server's offer; nil if not known yet
-	stale    [Lists]atomic.Bool    // lists that must be read again
-	wake     chan struct{}         // capacity 1; signals that a list is stale
-	state    atomic.Pointer[state]
-	changing sync.Mutex  // held while state is replaced
-	used     atomic.Bool // a lease has sent a request, so there may be answers to invalidate
+	offer atomic.Pointer[Offer] // the server's offer; nil if not known yet
+	stale [Lists]atomic.Bool    // lists that must be read again
+	wake  chan struct{}         // capacity 1; signals that a list is stale
+	state atomic.Pointer[state]
+	used  atomic.Bool // a lease has sent a request, so there may be answers to invalidate
 
-	mu     sync.Mutex // also guards the settings in the leases
+	mu     sync.Mutex // also held while state is replaced, and guards the settings in the leases
 	leases []*Lease   // copy on write
 
 	exits int // consecutive starts of a process that exited in the handshake with a stateless client; used by run only
@@ -249,14 +248,14 @@ func (in *instance) live() *conn { return in.state.Load().live }
 
 // change replaces the state by a changed copy and notifies waiters.
 func (in *instance) change(f func(*state)) {
-	in.changing.Lock()
+	in.mu.Lock()
 	old := in.state.Load()
 	next := *old
 	next.changed = make(chan struct{})
 	f(&next)
 	in.state.Store(&next)
 	close(old.changed)
-	in.changing.Unlock()
+	in.mu.Unlock()
 	in.up.o.Changed()
 }
 
