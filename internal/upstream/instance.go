@@ -47,7 +47,7 @@ type instance struct {
 	mu     sync.Mutex // also held while state is replaced, and guards the settings in the leases
 	leases []*Lease   // copy on write
 
-	exits int // consecutive starts of a process that exited in the handshake with a stateless client; used by run only
+	exits int // consecutive starts of a process that exited in the handshake with a stateless client; used by run
 }
 
 // newInstance returns an instance for the client and starts it. The offer that the server last made is
@@ -179,7 +179,8 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 		}
 		return err
 	}
-	// What exits more often, or last spoke a stateless revision, exits for another reason. Another version may have one.
+	// A process that exited more often, or that last spoke a stateless revision, had another reason to
+	// exit. What is remembered holds for one version of the server.
 	onDiscover := in.exits == 1 && (last == nil || !revision.Stateless(last.Version))
 	if !revision.Stateless(offer.Version) && (onDiscover || legacy && offer.serverVersion() == last.serverVersion()) {
 		offer.Legacy = true
