@@ -186,8 +186,8 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 		offer.Legacy = true
 	}
 	in.exits = 0
-	if known := in.offer.Load(); known != nil {
-		offer.Lists = known.Lists
+	if last != nil {
+		offer.Lists = last.Lists
 	}
 	for l := range Lists {
 		if !offer.Has(l.Capability()) {
