@@ -33,10 +33,7 @@ type Listener struct {
 	Multiplexed bool
 }
 
-const (
-	invalidLogged = 5   // warnings per connection about invalid messages; further ones are logged at debug level
-	invalidShown  = 200 // bytes of an invalid message shown in the log
-)
+const invalidLogged = 5 // warnings per connection about invalid messages; further ones are logged at debug level
 
 // askFunc sends a server's request to a client and waits for the answer.
 type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
@@ -103,7 +100,7 @@ func (c *conn) unreadable(id, head []byte, err error) {
 
 // logInvalid logs input that is not a valid message.
 func (c *conn) logInvalid(head []byte, err error) {
-	level, shown := slog.LevelWarn, c.in.up.mask.Head(head, invalidShown)
+	level, shown := slog.LevelWarn, c.in.up.mask.Head(head, shownBytes)
 	if n := c.invalid.Add(1); n == 1 {
 		c.in.change(func(s *state) { s.garbled = cmp.Or(shown, "…") })
 	} else if n > invalidLogged {
@@ -157,7 +154,7 @@ func (c *conn) response(m jsonrpc.Message) {
 	case m.Error == nil && m.Result[0] != '{':
 		err = errors.New("its result is not an object")
 	case m.Error != nil && !readable(m.Error):
-		text := cmp.Or(jsonrpc.Text(m.Error, "message"), "an error without a text: "+c.in.up.mask.Head(m.Error, invalidShown))
+		text := cmp.Or(jsonrpc.Text(m.Error, "message"), "an error without a text: "+c.in.up.mask.Head(m.Error, shownBytes))
 		m.Error = (&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: text}).Append(nil)
 	}
 	p.finish(m, err)

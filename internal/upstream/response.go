@@ -14,7 +14,7 @@ import (
 const (
 	headBytes   = 64 << 10        // bytes read of the body of an error response
 	headTimeout = 2 * time.Second // time for reading them
-	shownBytes  = 200             // bytes of the body shown in the error
+	shownBytes  = 200             // bytes shown of the body, or of a message that is invalid
 )
 
 // badResponse returns an error for an unexpected response. Secrets that the server echoes are
