@@ -211,11 +211,7 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 	case p.Selection.OnlyRead:
 		return fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", toolName(&x.msg.Index))
 	case wrapper == callReadTool:
-		with := ""
-		if c.s.srv.catalog.model(p, c.lease, c.tool).Classify != "" { // others may do
-			with = " with these arguments"
-		}
-		return fmt.Errorf("not called: %q is not certainly read-only%s; use %s", toolName(&x.msg.Index), with, callTool)
+		return fmt.Errorf("not called: %q is not certainly read-only; use %s", toolName(&x.msg.Index), callTool)
 	case x.msg.Repeated:
 		return errOutcomeUnknown
 	case !c.params.Unambiguous():
