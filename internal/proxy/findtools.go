@@ -200,20 +200,18 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 	case listed, planned:
 		chosen.session.Called(t.key())
 		x.bind(c)
-	case c.lease.lacks(c.tool) && x.msg.Repeated:
-		return errOutcomeUnknown
-	case c.lease.lacks(c.tool): // an unlisted tool of a server may do anything
-		return unknownTool(toolName(&x.msg.Index))
-	case c.certainlyReads(p):
+	case !c.lease.lacks(c.tool) && c.certainlyReads(p): // a tool that its server does not list may do anything
 		chosen.session.Called(t.key())
 		c.gate = c.stillReads(c.gate)
 		x.bind(c)
+	case x.msg.Repeated:
+		return errOutcomeUnknown
+	case c.lease.lacks(c.tool):
+		return unknownTool(toolName(&x.msg.Index))
 	case p.Selection.OnlyRead:
 		return fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", toolName(&x.msg.Index))
 	case wrapper == callReadTool:
 		return fmt.Errorf("not called: %q is not certainly read-only; use %s", toolName(&x.msg.Index), callTool)
-	case x.msg.Repeated:
-		return errOutcomeUnknown
 	case !c.params.Unambiguous():
 		return errors.New("not called: its params repeat a member, so the user cannot confirm them")
 	default:
