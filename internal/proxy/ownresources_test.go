@@ -83,11 +83,11 @@ func TestStatsResource(t *testing.T) {
 				t.Errorf("got configuration %+v", got.Config)
 			}
 			one, two := got.Running[0].Upstreams[0], got.Running[0].Upstreams[1]
-			if one.State != "ready" || one.Tools == 0 || one.Cacheable != 1 || one.Prefetchable != 0 || !strings.Contains(one.Why, "tools are unclassified") || one.Change == "" {
+			if one.State != "ready" || one.Tools == 0 || one.Cacheable != 1 || one.Prefetchable != 0 || one.Why != record.PrefetchOff || one.Change == "" {
 				t.Errorf("got %+v: want the one tool that only reads counted", one)
 			}
 			if two.Cacheable != 0 || two.Why != record.PrefetchOff {
-				t.Errorf("got %+v: want no other reason where prefetching is off and no tool has a freshness", two)
+				t.Errorf("got %+v: want no tool counted, as none has a freshness", two)
 			}
 			if clients := got.Running[0].Clients; len(clients) != 1 || clients[0].Sessions != 1 {
 				t.Errorf("got clients %+v, want one", clients)
@@ -175,7 +175,7 @@ func TestStatusWhyOfChange(t *testing.T) {
 		fix   string
 	}{
 		{[]valuemodel.Rule{read("one/a", nil), read("one/b", new(false)), read("one/c", nil)}, "what 2 of its 5 tools read", "remote = true"},
-		{[]valuemodel.Rule{read("one/a", new(false))}, "4 of its tools are unclassified", "check --connect"},
+		{[]valuemodel.Rule{read("one/a", new(false))}, "unclassified: 4 of its 5 tools", "check --connect"},
 	} {
 		o := stored(t, tt.rules, up)
 		o.Enrichment.Mode = "on"

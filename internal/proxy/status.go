@@ -175,34 +175,29 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
 	}
 	now := countTools(p, u, offer, valuemodel.Change{Upstream: u.Model})
+	unnoticed := fmt.Sprintf("any program on this machine may change what %d of its %d tools read, which is noticed only in turns that Claude Code's hooks report (mcpschedd import --hooks)", now.local, now.Tools)
 	switch {
 	case now.Prefetchable == now.Tools:
 		return now.UpstreamStatus
-	case p.Enrichment.Off() && (now.unclassified == 0 || !now.fresh):
+	case p.Enrichment.Off():
 		now.Why, now.Change = record.PrefetchOff, `mode = "on" in [enrichment]`
 		return now.UpstreamStatus
-	case now.unclassified == 1:
-		now.Why = "one of its tools is unclassified, so each call of it counts as a write"
-	case now.unclassified > 1:
-		now.Why = fmt.Sprintf("%d of its tools are unclassified, so each call of them counts as a write", now.unclassified)
+	case now.unclassified > 0:
+		now.Why = fmt.Sprintf("unclassified: %d of its %d tools; each call of one counts as a write", now.unclassified, now.Tools)
+	case now.local > 0 && now.Prefetchable == 0:
+		now.Why = unnoticed
 	}
 	most := now.reading + now.Prefetchable
 	for _, c := range u.Model.Changes(now.provider) {
 		then := countTools(p, u, offer, c)
-		if then.reading+then.Prefetchable <= most {
-			continue
-		}
-		unnoticed := then.reading == now.reading // the line makes none of the tools known to read
-		if unnoticed && now.Why == "" && now.Prefetchable == 0 {
-			now.Why = now.whyUnnoticed()
-		}
 		// exclusive gains little for a known local server, which answers within milliseconds, and
 		// people edit the files that it reads.
-		if c.Exclusive && (now.provider != "" || now.Change != "" || now.Prefetchable > 0) {
+		if then.reading+then.Prefetchable <= most || c.Exclusive && (now.provider != "" || now.Change != "" || now.Prefetchable > 0) {
 			continue
 		}
-		if most, now.Change = then.reading+then.Prefetchable, c.Text; unnoticed && now.Why != "" {
-			now.Why = now.whyUnnoticed()
+		most, now.Change = then.reading+then.Prefetchable, c.Text
+		if now.local > 0 && then.reading == now.reading { // the line makes none of the tools known to read
+			now.Why = unnoticed
 		}
 	}
 	if now.Change == "" && now.unclassified > 0 {
@@ -211,22 +206,12 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	return now.UpstreamStatus
 }
 
-// whyUnnoticed returns why tools that only read are not prefetched.
-func (n *toolCounts) whyUnnoticed() string {
-	if n.local == 0 {
-		return "changes of what it reads are not noticed"
-	}
-	return fmt.Sprintf("any program on this machine may change what %d of its %d tools read, which is noticed only in turns that Claude Code's hooks report (mcpschedd import --hooks)", n.local, n.Tools)
-}
-
-// toolCounts are an upstream's tools by what may be done with them. It has 16 fields with those of the
-// status that it fills in.
+// toolCounts are an upstream's tools by what may be done with them.
 type toolCounts struct {
 	record.UpstreamStatus
 	reading      int    // tools of which some calls only read
 	unclassified int    // tools without a class
 	local        int    // tools that may be prefetched in turns that hooks report, but not in others
-	fresh        bool   // any tool has a freshness, so its results could be cached without prefetching
 	provider     string // of their models; "" if none is known
 }
 
@@ -249,7 +234,6 @@ func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Chang
 		if m.Unclassified() {
 			out.unclassified++
 		}
-		out.fresh = out.fresh || m.Cost.Freshness > 0
 		if use := use; !prefetchable && m.In(local) {
 			use.Exclusive = true
 			if _, noticed := m.Allows(use); noticed {
