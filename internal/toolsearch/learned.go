@@ -47,10 +47,9 @@ const (
 
 // Limits of the state.
 const (
-	maxRows   = 8192
 	halveAt   = 64      // sessions at which all counts are halved, so that recent ones weigh more
 	minCount  = 0.25    // below which a halved count is dropped
-	maxStored = 8 << 20 // bytes at which all counts are halved too
+	maxStored = 2 << 20 // bytes at which all counts are halved too
 )
 
 // stored is the form of the state in a file. Another version is replaced.
@@ -78,7 +77,6 @@ func (l *Learned) Merge(state []byte) ([]byte, error) {
 	if all[total][sessions] >= halveAt {
 		all.halve()
 	}
-	all.bound()
 	out, err := json.Marshal(stored{version, all})
 	for err == nil && len(out) >= maxStored {
 		all.halve()
@@ -120,20 +118,6 @@ func (c counts) halve() {
 		if len(columns) == 0 {
 			delete(c, row)
 		}
-	}
-}
-
-// bound drops the rows with the smallest counts beyond the limit.
-func (c counts) bound() {
-	if len(c) <= maxRows {
-		return
-	}
-	size := func(row string) float64 { return slices.Max(slices.Collect(maps.Values(c[row]))) }
-	rows := slices.SortedFunc(maps.Keys(c), func(a, b string) int {
-		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a, b))
-	})
-	for _, row := range rows[maxRows:] {
-		delete(c, row)
 	}
 }
 
