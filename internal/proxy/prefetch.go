@@ -29,25 +29,14 @@ type prefetchSource struct {
 
 // newPrefetchUpstream returns the lease as the prefetch worker sees it.
 func (s *session) newPrefetchUpstream(l *sessionLease) *speculate.Upstream {
+	storage := l.member.Learned
+	if combine := s.srv.common.replicas.Learned; combine != nil {
+		storage = combine(l.member.LearnedKey, storage)
+	}
 	return &speculate.Upstream{
 		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
-		Storage: s.srv.learnedStorage(l.member), Source: &prefetchSource{s, l},
+		Storage: storage, Source: &prefetchSource{s, l},
 	}
-}
-
-// learnedStorage returns the storage of what is learned of an upstream's calls. What replicas share
-// follows the configuration in force when it is saved.
-func (s *Server) learnedStorage(m *member) speculate.Storage {
-	combine := s.common.replicas.Learned
-	if combine == nil {
-		return m.Learned
-	}
-	return combine(func() string {
-		if now := s.policy.Load().find(m.Spec.Name); now != nil && now.key == m.key {
-			return now.LearnedKey
-		}
-		return m.LearnedKey
-	}, m.Learned)
 }
 
 // Tools returns the names of the listed tools.

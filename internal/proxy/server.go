@@ -89,7 +89,7 @@ type Upstream struct {
 	SharedIdentity bool                // with Spec.Shared: the server sees all sessions as one principal
 	Exclusive      bool                // only calls through this proxy change what its tools read
 	Learned        speculate.Storage   // storage for learned state; nil if it is not saved
-	LearnedKey     string              // replicas with the same key share what is learned of the server; "" shares nothing
+	LearnedKey     string              // replicas with the same key share what is learned of the server
 }
 
 // Server is one running proxy.
