@@ -216,9 +216,6 @@ func (l *sessionLease) mayHaveTool(ctx context.Context, tool string) bool {
 // reading reports whether a call is certainly read-only. Nil args means that some arguments
 // are not known yet.
 func reading(m *valuemodel.Model, args []byte) bool {
-	if m.Classify == "" {
-		return m.Class.Reads() // whatever the arguments
-	}
 	index := jsonrpc.NewIndex(args)
 	if args == nil || !index.Unambiguous() {
 		return m.ClassOf(unknownArguments, nil).Reads()
