@@ -64,13 +64,11 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 // selection converts the settings of tool selection. What is learned from searches is kept for each
 // directory.
 func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
-	s := proxy.Selection{
-		Tools: c.Server.Tools, Over: c.Server.SearchOver, OnlyRead: c.Server.SearchReach == "read_only", Learn: c.Enrichment.Learn,
-	}
+	s := proxy.Selection{Tools: c.Server.Tools, Over: c.Server.SearchOver, OnlyRead: c.Server.SearchReach == "read_only"}
 	if len(c.Server.Pinned) > 0 {
 		s.Pins = config.Filter{Allow: c.Server.Pinned}.Allows
 	}
-	if file := "learned/tools-" + fingerprint("tools", at.dir())[:16]; dir != (state.Dir{}) {
+	if file := "learned/tools-" + fingerprint("tools", at.dir())[:16]; dir != (state.Dir{}) && c.Enrichment.Learn {
 		s.Keep = func(merge func([]byte) ([]byte, error)) error { return dir.Update(file, merge) }
 	}
 	return s

@@ -21,9 +21,8 @@ type Selection struct {
 	Over     int    // auto: tokens of a list above which it is searched
 	OnlyRead bool   // tools that are not listed can be called only if the call is certainly read-only
 
-	Pins  func(tool string) bool                                // reports whether the operator pins NAME/TOOL; nil means none
-	Learn bool                                                  // learn from searches
-	Keep  func(merge func(stored []byte) ([]byte, error)) error // merges and persists the learned state; nil means it is not persisted
+	Pins func(tool string) bool                                // reports whether the operator pins NAME/TOOL; nil means none
+	Keep func(merge func(stored []byte) ([]byte, error)) error // merges and persists what is learned from searches; nil means that nothing is learned
 }
 
 // on reports whether any client may have to search.
@@ -96,7 +95,7 @@ func (v view) decide(listing bool) *choice {
 			c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
 		}
 	}
-	if p.Selection.Learn && !s.identity.Multiplexed { // its calls belong to many tasks
+	if p.Selection.Keep != nil && !s.identity.Multiplexed { // its calls belong to many tasks
 		c.session = search.learned.Begin()
 	}
 	s.lists.choice.Store(c)
@@ -206,7 +205,7 @@ func (t *toolSearch) save(o *Selection) {
 }
 
 func (t *toolSearch) merge(o *Selection) {
-	if o.Keep == nil || !o.Learn || !o.on() {
+	if o.Keep == nil {
 		return
 	}
 	if err := o.Keep(t.learned.Merge); err != nil {

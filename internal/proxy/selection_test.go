@@ -48,7 +48,6 @@ func TestSelectionByEvidence(t *testing.T) {
 	var mu sync.Mutex
 	var kept []byte
 	learning := func(o *proxy.Options) {
-		o.Selection.Learn = true
 		o.Selection.Keep = func(merge func([]byte) ([]byte, error)) (err error) {
 			mu.Lock()
 			defer mu.Unlock()
