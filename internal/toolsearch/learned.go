@@ -130,10 +130,8 @@ func hashOf(word string) string {
 	return strconv.FormatUint(xxhash.Sum64String(word), 36)
 }
 
-// add adds counts to the current state and to the one to be stored.
-func (l *Learned) add(c counts) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// addLocked adds counts to the current state and to the one to be stored.
+func (l *Learned) addLocked(c counts) {
 	l.all.merge(c)
 	l.added.merge(c)
 }

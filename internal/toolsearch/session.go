@@ -3,15 +3,12 @@ package toolsearch
 import (
 	"math"
 	"slices"
-	"sync"
 )
 
 // Session holds what one client has searched for and called. A nil Session learns nothing and
-// does not affect scores.
+// does not affect scores. The mutex of its Learned guards it.
 type Session struct {
 	learned *Learned
-
-	mu      sync.Mutex
 	queries []query  // the first, which most likely describes the task, and the last few
 	called  []string // keys in order of their first calls
 	last    string   // key of the last call
@@ -44,8 +41,9 @@ func (s *Session) Searched(text string, found []string) {
 			q.words = append(q.words, hash)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	l := s.learned
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	q.isTask = len(s.queries) == 0
 	if len(s.queries) == maxQueries {
 		s.queries = slices.Delete(s.queries, 1, 2)
@@ -56,7 +54,7 @@ func (s *Session) Searched(text string, found []string) {
 	for _, hash := range q.words {
 		c.add(wordRow+hash, "", 1)
 	}
-	s.learned.add(c)
+	l.addLocked(c)
 }
 
 // Called records a call of a tool. The queries that found the tool have led to it, and so has
@@ -65,8 +63,9 @@ func (s *Session) Called(key string) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	l := s.learned
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	c := make(counts)
 	for i := range s.queries {
 		q := &s.queries[i]
@@ -93,7 +92,7 @@ func (s *Session) Called(key string) {
 		s.called = append(s.called, key)
 	}
 	s.last = key
-	s.learned.add(c)
+	l.addLocked(c)
 }
 
 // Weights of what was learned. A good match of words has a score of 10 to 30. The weights are
@@ -129,9 +128,6 @@ func (s *Session) evidence(x *Index, words []string) *evidence {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	called, last := slices.Clone(s.called), s.last
-	s.mu.Unlock()
 	e := &evidence{
 		index: x, byWord: make(map[string][]learnedTool), uses: make(map[int]float32), with: make(map[int]float32),
 		server: make(map[int]bool), called: make(map[int]bool),
@@ -142,7 +138,7 @@ func (s *Session) evidence(x *Index, words []string) *evidence {
 	for _, word := range words {
 		e.addWord(word, l.all)
 	}
-	for _, key := range called {
+	for _, key := range s.called {
 		i, known := x.byKey[key]
 		if known {
 			e.called[i], e.server[x.server[i]] = true, true
@@ -154,8 +150,8 @@ func (s *Session) evidence(x *Index, words []string) *evidence {
 			}
 		}
 	}
-	of := l.all[toolRow+last][""] + priorSessions
-	for key, n := range l.all[nextRow+last] {
+	of := l.all[toolRow+s.last][""] + priorSessions
+	for key, n := range l.all[nextRow+s.last] {
 		if i, known := x.byKey[key]; known {
 			e.with[i] += float32(nextWeight * n / of)
 		}
