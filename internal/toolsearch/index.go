@@ -68,9 +68,6 @@ var fields = []field{
 	{0.4, 0.7, func(t *Tool) string { return t.About }},
 }
 
-// serverFields is the index of the first field of the server.
-const serverFields = 4
-
 // saturation is BM25's k1: the score of a term approaches 1+k1 times that of one occurrence.
 const saturation = 1.2
 
@@ -78,7 +75,7 @@ const saturation = 1.2
 func New(tools []Tool) *Index {
 	x := &Index{tools: tools, postings: make(map[string][]posting), byKey: make(map[string]int), similar: make(map[similarKey][]string)}
 	parts, mean := make([][][]string, len(tools)), make([]float64, len(fields)) // terms of each tool's fields; mean length of each field
-	servers, known := make(map[string]int), make(map[string][]string)           // known: text → terms; the tools of a server share some texts
+	servers := make(map[string]int)
 	for i := range tools {
 		x.byKey[tools[i].Key] = i
 		number, ok := servers[tools[i].Server]
@@ -88,13 +85,7 @@ func New(tools []Tool) *Index {
 		}
 		x.server = append(x.server, number)
 		for f := range fields {
-			text := fields[f].text(&tools[i])
-			words, ok := known[text]
-			if !ok {
-				if words = terms(text); f >= serverFields {
-					known[text] = words
-				}
-			}
+			words := terms(fields[f].text(&tools[i]))
 			parts[i] = append(parts[i], words)
 			mean[f] += float64(len(words)) / float64(len(tools))
 		}
