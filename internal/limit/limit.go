@@ -42,6 +42,17 @@ type Rule struct {
 	SpeculativePerHour int     `toml:"speculative_per_hour" min:"1"`         // prefetches begun within any hour; default 200, for upstream:NAME no limit
 }
 
+// Rules are the limits of hosts, "*" those of all others. Host names are compared as written.
+type Rules map[string]Rule
+
+// Of returns the limits of a host.
+func (r Rules) Of(host string) Rule {
+	if own, ok := r[host]; ok {
+		return own
+	}
+	return r["*"]
+}
+
 // LocalPrefix is the prefix of hosts that are local processes.
 const LocalPrefix = "upstream:"
 
@@ -59,22 +70,21 @@ const maxHosts = 1024
 // Hosts enforces the limits of all hosts.
 type Hosts struct {
 	mu          sync.Mutex
-	rules       map[string]Rule  // host, or "*" for all others → limits
+	rules       Rules
 	shared      SharedLimits     // limits that replicas share; nil if there is one replica
 	partitioned bool             // the shared limits are not reachable
 	replicas    int              // number of replicas that divide what is not shared
 	byName      map[string]*host // hosts kept
 }
 
-// New returns hosts under these rules: host → rule, "*" for all other hosts. Host names are
-// compared as written.
-func New(rules map[string]Rule) *Hosts {
+// New returns hosts under these rules.
+func New(rules Rules) *Hosts {
 	return &Hosts{rules: rules, replicas: 1, byName: make(map[string]*host)}
 }
 
 // Configure replaces the rules. Buckets keep their tokens and calls their slots; waiting calls
 // continue under the new rules.
-func (hs *Hosts) Configure(rules map[string]Rule) {
+func (hs *Hosts) Configure(rules Rules) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	hs.rules = rules
@@ -83,7 +93,7 @@ func (hs *Hosts) Configure(rules map[string]Rule) {
 
 func (hs *Hosts) applyLocked() {
 	for name, h := range hs.byName {
-		h.apply(hs.rule(name))
+		h.apply(hs.rules.Of(name))
 		h.dispatch()
 	}
 }
@@ -156,13 +166,6 @@ func (hs *Hosts) ReadHarm(name string) (total, unread time.Duration) {
 	return h.harm, unread
 }
 
-func (hs *Hosts) rule(name string) Rule {
-	if r, ok := hs.rules[name]; ok {
-		return r
-	}
-	return hs.rules["*"]
-}
-
 // find returns the host, and creates it if needed.
 func (hs *Hosts) find(name string) *host {
 	if h := hs.byName[name]; h != nil {
@@ -181,7 +184,7 @@ func (hs *Hosts) find(name string) *host {
 // newHost returns a host under its rule, which is not kept.
 func (hs *Hosts) newHost(name string) *host {
 	h := &host{hosts: hs, stats: HostStats{Host: name}}
-	h.apply(hs.rule(name))
+	h.apply(hs.rules.Of(name))
 	return h
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -82,14 +81,6 @@ func (p *policy) find(name string) *member {
 		return nil
 	}
 	return p.members[i]
-}
-
-// rule returns the configured limits of a host.
-func (p *policy) rule(host string) limit.Rule {
-	if r, ok := p.Limits[host]; ok {
-		return r
-	}
-	return p.Limits["*"]
 }
 
 // Apply replaces the configuration. It starts new upstreams, closes removed ones, and notifies

@@ -47,12 +47,12 @@ import (
 // zero value of each field selects the default named.
 type Options struct {
 	Fixed
-	Upstreams      []Upstream            // in the order in which lists are merged
-	OtherUpstreams int                   // number of configured upstreams left out because they are for other directories
-	Models         *valuemodel.Models    // the operator's layers; nil if there are none
-	Dedup          dedup.Options         // bounds of the store
-	Limits         map[string]limit.Rule // host → limits; "*" for any other host
-	Repeat         string                // "body" (the default), or "reference": a note may replace an answer the client already has
+	Upstreams      []Upstream         // in the order in which lists are merged
+	OtherUpstreams int                // number of configured upstreams left out because they are for other directories
+	Models         *valuemodel.Models // the operator's layers; nil if there are none
+	Dedup          dedup.Options      // bounds of the store
+	Limits         limit.Rules
+	Repeat         string // "body" (the default), or "reference": a note may replace an answer the client already has
 	Enrichment     speculate.Rules
 	Plans          Plans
 	Budgets        budget.Rules   // token budgets of answers

@@ -69,7 +69,7 @@ func (s *Server) hosts() map[string]record.Host {
 	all := make(map[string]record.Host)
 	p, now, levels := s.policy.Load(), time.Now(), s.prefetch.Scheduler.Stats().Hosts
 	for _, h := range s.common.limits.Stats() {
-		rule := p.rule(h.Host)
+		rule := p.Limits.Of(h.Host)
 		shown := record.Host{
 			Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited, OverQuota: h.OverQuota,
 			Rate: rule.Rate, Burst: rule.Burst, Concurrency: rule.Concurrency, Prefetches: h.LastHour, HarmMS: float64(h.HarmMS),
