@@ -145,10 +145,8 @@ func effectOf(m *valuemodel.Model) (effect, callWith string) {
 		return "reads or writes, depending on its arguments; use call_tool to write", callReadTool
 	case m.Class.Reads():
 		return "its server says that it only reads", callTool
-	case m.Unclassified():
-		return "not known, so it counts as a write", callTool
 	}
-	return "writes", callTool
+	return "may write", callTool
 }
 
 // unwrap replaces a call of call_read_tool or call_tool with the call that its arguments

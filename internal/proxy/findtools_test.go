@@ -69,7 +69,7 @@ func TestFindTools(t *testing.T) {
 		if len(typed.Tools) != 1 || !strings.Contains(string(typed.Tools[0].InputSchema), `"number":{"type":"integer"}`) || typed.Tools[0].Effect != "only reads" {
 			t.Errorf("got %+v, want one with its schema", typed)
 		}
-		if got := c.found(`{"query":"put"}`); got.Tools[0].CallWith != "call_tool" || got.Tools[0].Effect != "writes" {
+		if got := c.found(`{"query":"put"}`); got.Tools[0].CallWith != "call_tool" || got.Tools[0].Effect != "may write" {
 			t.Errorf("got %+v, want one that writes", got)
 		}
 		if got := c.found(`{"query":"secret_get","limit":10}`); strings.Contains(got.names(), "secret") {
@@ -201,8 +201,8 @@ func TestCallFoundHints(t *testing.T) {
 		t.Errorf("got %q, want it refused with the line that allows it", text)
 	}
 	for name, want := range map[string]string{
-		"shop__get": "its server says that it only reads", "shop__purge": "writes", "shop__write": "writes",
-		"shop__other": "not known, so it counts as a write",
+		"shop__get": "its server says that it only reads", "shop__purge": "may write", "shop__write": "may write",
+		"shop__other": "may write",
 	} {
 		if effects[name] != want {
 			t.Errorf("%s: got %q, want %q", name, effects[name], want)
