@@ -285,7 +285,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 	s, arrival, from := c.observed, c.observed.call, &c.observed.source
 	e := record.Event{
 		Kind: record.Call, At: arrival.At, Session: s.number.Session, Seq: s.number.Seq,
-		Upstream: arrival.Upstream.Name, Tool: clipName(arrival.Tool), Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
+		Upstream: arrival.Upstream.Name, Tool: arrival.Tool, Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
 		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.run.Took()), Sent: int(s.requests.Load()),
 		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimateTokens(s.size), ResultSum: s.hash,
 		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.onHost.Failed,
@@ -322,7 +322,7 @@ func recordRefusal(s *session, m *front.Message) {
 	n := s.observed.next()
 	s.srv.recorder.log.Add(record.Event{
 		Kind: record.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,
-		Tool: clipName(toolName(&m.Index)), Disposition: record.Failed, Error: "refused",
+		Tool: toolName(&m.Index), Disposition: record.Failed, Error: "refused",
 	})
 }
 
@@ -395,15 +395,6 @@ func (r *recorder) record() {
 	r.status.Do(r.log.Changed)
 }
 
-// recordDecision records a prefetch decision once its value is known.
-func (r *recorder) recordDecision(e record.Event) {
-	e.Tool = clipName(e.Tool)
-	for i := range e.Top {
-		e.Top[i].Tool = clipName(e.Top[i].Tool)
-	}
-	r.log.Add(e)
-}
-
 // close records the last changes and closes the log.
 func (r *recorder) close() {
 	r.recordChanges(true)
@@ -420,18 +411,7 @@ func otherSession(n, here call.Number) string {
 
 // clientName returns a client's name and version.
 func clientName(info []byte) string {
-	return clipName(strings.TrimSpace(jsonrpc.Text(info, "name") + " " + jsonrpc.Text(info, "version")))
-}
-
-// maxRecordedName is how many bytes of a name are recorded. Clients and servers choose names.
-const maxRecordedName = 128
-
-// clipName truncates a name for the event log.
-func clipName(name string) string {
-	if len(name) <= maxRecordedName {
-		return name
-	}
-	return strings.ToValidUTF8(strings.Clone(name[:maxRecordedName]), "") // do not retain the whole name
+	return shortened(strings.TrimSpace(jsonrpc.Text(info, "name")+" "+jsonrpc.Text(info, "version")), 128)
 }
 
 // resultHash returns a hash of an answer, which the log keys, or 0 if none is recorded.

@@ -139,7 +139,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		Log:     o.Log,
 		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
 		Waited:  common.limits.ReadHarm,
-		Decided: s.recorder.recordDecision,
+		Decided: s.recorder.log.Add,
 		Removed: func(key string) bool {
 			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
 		},

@@ -17,7 +17,7 @@ func (l *Log) withDiffers(top []Candidate) []Candidate {
 		if raw := top[i].RawArguments; len(raw) > 0 && len(raw) <= maxArguments {
 			_ = json.Unmarshal(l.o.Scrub(raw), &arguments[i]) // anything but an object has no names
 		}
-		top[i].RawArguments = nil
+		top[i].RawArguments, top[i].Tool = nil, truncate(top[i].Tool, maxName)
 	}
 	for i := range top {
 		var parts []string

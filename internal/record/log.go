@@ -101,7 +101,7 @@ func Open(o Options) *Log {
 
 // Add records an event. If too many wait to be written, the line is lost and counted.
 func (l *Log) Add(e Event) {
-	e.Process = l.begin.Process
+	e.Process, e.Tool = l.begin.Process, truncate(e.Tool, maxName)
 	if e.Kind == Decision {
 		e.Top = l.withDiffers(e.Top)
 	}
