@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -171,17 +170,6 @@ func TestSearchDuplicates(t *testing.T) {
 	if want := []string{"s00/read", "s01/read", "s02/read"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-}
-
-func FuzzSearch(f *testing.F) {
-	f.Add("close the issue", "Close an issue.")
-	f.Add("微博", "获取微博热搜榜")
-	f.Fuzz(func(t *testing.T, query, description string) {
-		if !utf8.ValidString(query) {
-			t.Skip()
-		}
-		toolsearch.New([]toolsearch.Tool{{Key: "a", Name: query, Description: description}}).Search(query, 1, nil)
-	})
 }
 
 // many returns n tools of 40 servers, with descriptions of a typical length.
