@@ -160,7 +160,7 @@ func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 			}
 			seen[name] = true
 			if list == upstream.Tools {
-				raw = v.choose().listed(v.p, t, raw)
+				raw = v.choose().entry(v.p, t, raw)
 			}
 			if raw != nil {
 				items = append(items, raw)

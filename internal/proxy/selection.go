@@ -124,8 +124,8 @@ func (c *choice) pinned(p *policy, t target) bool {
 	return c.pins[t.key()] != "" || p.Selection.Pins != nil && p.Selection.Pins(t.key())
 }
 
-// listed returns a tool's entry in the list, or nil if it is not listed.
-func (c *choice) listed(p *policy, t target, raw []byte) []byte {
+// entry returns a tool's entry in the list, or nil if it is not listed.
+func (c *choice) entry(p *policy, t target, raw []byte) []byte {
 	switch pinned := (c.search || c.preload) && c.pinned(p, t); {
 	case c.search && !pinned:
 		return nil
