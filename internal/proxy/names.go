@@ -53,10 +53,8 @@ func (n *names) bind(l upstream.List, t target, candidates ...string) string {
 	defer n.mu.Unlock()
 	for _, name := range candidates {
 		switch other, taken := n.bindings[l][name]; {
-		case taken && other != t:
+		case taken && other != t, !taken && n.size[t.upstream] > maxNameBytes:
 			continue
-		case !taken && n.size[t.upstream] > maxNameBytes:
-			return ""
 		case !taken:
 			n.size[t.upstream] += len(name) + len(t.name) + bindingSize
 			if n.bindings[l] == nil {

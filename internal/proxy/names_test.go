@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"path"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -112,6 +113,23 @@ func FuzzNames(f *testing.F) {
 			}
 		}
 	})
+}
+
+// An upstream with too many names gets no more, and its tools keep those that they have.
+func TestNamesAreBounded(t *testing.T) {
+	v, both := proxy.NewView(), []string{"a", "b"}
+	v.Show(both, true, false, "a", "first")
+	for i := 0; v.Show(both, true, false, "a", strconv.Itoa(i)) != ""; i++ {
+		if i > 1<<20 {
+			t.Fatal("the names are not bounded")
+		}
+	}
+	if got := v.Show([]string{"a"}, false, false, "a", "first"); got != "a__first" {
+		t.Errorf("got %q, want the name that the tool has", got)
+	}
+	if got := v.Show(both, true, false, "b", "first"); got != "b__first" {
+		t.Errorf("another upstream: got %q, want a name", got)
+	}
 }
 
 func unique(words string) []string {
