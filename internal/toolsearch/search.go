@@ -19,7 +19,6 @@ const (
 	maxTerms      = 48  // terms of a query
 	maxParts      = 8   // parts of a query that are scored separately
 	synonymWeight = 0.5 // relative to the word itself
-	typoWeight    = 0.8 // relative to the word itself
 	partWeight    = 0.4 // of the best part of a query; the whole query has the rest
 	serverWeight  = 0.4 // of the mean score of a server's three best tools
 )
@@ -110,7 +109,7 @@ func (x *Index) expansions(word string) map[string]float32 {
 		}
 	}
 	if distance <= allowed {
-		out[best] = typoWeight
+		out[best] = 1
 	}
 	return out
 }
