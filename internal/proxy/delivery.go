@@ -23,7 +23,7 @@ const decisionTimeout = 50 * time.Millisecond
 // prefetches that the call causes. Such an answer is not written by the server's reader.
 func (c *upstreamCall) mayAnnounce() bool {
 	e := &c.policy.Enrichment
-	return (e.Delivery == "hint" || e.Delivery == "inline") && e.Mode == "on" && c.observed != nil && c.observed.forWorker() != nil &&
+	return (e.Delivery == "hint" || e.Delivery == "inline") && e.Mode == "on" && c.observed != nil && c.observed.call.ID != 0 &&
 		!c.request.msg.Stateless() && deliveredTo(c.s, c.step()) != nil && !c.lease.structured(c.tool)
 }
 

@@ -106,18 +106,10 @@ type observation struct {
 	joinWait time.Duration // time waited for a prefetch that took too long, before the call was sent itself
 }
 
-// forWorker returns the call for the prefetch worker, or nil if the worker ignores it.
-func (o *observation) forWorker() *speculate.Call {
-	if o.call.ID == 0 {
-		return nil
-	}
-	return o.call
-}
-
 // wantsResult reports whether the prefetch worker must be notified of the result: it observes the
 // call, a prefetch was compared with the answer, or the call waited for a prefetch in vain.
 func (o *observation) wantsResult() bool {
-	return !o.notified && (o.forWorker() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
+	return !o.notified && (o.call.ID != 0 || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
 }
 
 // beginObservation numbers a tools/call.
@@ -233,7 +225,7 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 	r := c.observed
 	r.notified = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
-		At: now, Complete: r.forWorker() != nil && o.kind == complete, Body: o.answer.Result, Took: r.run.Took(), Unloaded: r.run.Unloaded(),
+		At: now, Complete: o.kind == complete, Body: o.answer.Result, Took: r.run.Took(), Unloaded: r.run.Unloaded(),
 		Comparison: r.source.Comparison, JoinWait: r.joinWait,
 	}, reply)
 }
