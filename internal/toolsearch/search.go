@@ -62,11 +62,8 @@ func (x *Index) score(words []string, learned *evidence) []float32 {
 	score, best := make([]float32, len(x.tools)), make([]float32, len(x.tools))
 	for _, word := range words {
 		clear(best)
-		expansions := x.expansions(word)
-		for term, weight := range expansions {
-			if weight *= x.idf(term); len(expansions) == 1 {
-				weight = x.idf(term) // it can mean nothing else
-			}
+		for term, weight := range x.expansions(word) {
+			weight *= x.idf(term)
 			for _, p := range x.postings[term] {
 				best[p.tool] = max(best[p.tool], weight*p.freq)
 			}
@@ -81,19 +78,18 @@ func (x *Index) score(words []string, learned *evidence) []float32 {
 }
 
 // expansions returns the terms that a word of a query may stand for, with their weights: the word
-// itself, its synonyms, and, if no tool has the word, the nearest term within one or two edits.
+// itself and its synonyms, or, if no tool has any of them, the nearest term within one or two edits.
 func (x *Index) expansions(word string) map[string]float32 {
-	out := make(map[string]float32)
+	out, weight := make(map[string]float32), float32(1)
+	if x.postings[word] != nil {
+		out[word], weight = 1, synonymWeight
+	}
 	for _, other := range synonyms()[word] {
 		if x.postings[other] != nil {
-			out[other] = synonymWeight
+			out[other] = max(out[other], weight)
 		}
 	}
-	if x.postings[word] != nil {
-		out[word] = 1
-		return out
-	}
-	if len(word) < 5 || word[0] > 'z' {
+	if len(out) > 0 || len(word) < 5 || word[0] > 'z' {
 		return out
 	}
 	allowed := 1
