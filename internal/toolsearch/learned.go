@@ -49,7 +49,7 @@ const (
 const (
 	halveAt   = 64      // sessions at which all counts are halved, so that recent ones weigh more
 	minCount  = 0.25    // below which a halved count is dropped
-	maxStored = 2 << 20 // bytes at which all counts are halved too
+	maxStored = 4 << 20 // bytes at which all counts are halved too
 )
 
 // stored is the form of the state in a file. Another version is replaced.
