@@ -138,12 +138,7 @@ func stem(word string) string {
 }
 
 func hasAnySuffix(word string, suffixes ...string) bool {
-	for _, s := range suffixes {
-		if strings.HasSuffix(word, s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(word, s) })
 }
 
 // single removes the second of two equal letters at the end of a stem, as in "plan" of
