@@ -175,7 +175,7 @@ func TestStatusWhyOfChange(t *testing.T) {
 		fix   string
 	}{
 		{[]valuemodel.Rule{read("one/a", nil), read("one/b", new(false)), read("one/c", nil)}, "what 2 of its 5 tools read", "remote = true"},
-		{[]valuemodel.Rule{read("one/a", new(false))}, "unclassified: 4 of its 5 tools", "check --connect"},
+		{[]valuemodel.Rule{read("one/a", new(false))}, "(4 of its 5 tools)", "check --connect"},
 	} {
 		o := stored(t, tt.rules, up)
 		o.Enrichment.Mode = "on"

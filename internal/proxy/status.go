@@ -183,7 +183,7 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 		now.Why, now.Change = record.PrefetchOff, `mode = "on" in [enrichment]`
 		return now.UpstreamStatus
 	case now.unclassified > 0:
-		now.Why = fmt.Sprintf("unclassified: %d of its %d tools; each call of one counts as a write", now.unclassified, now.Tools)
+		now.Why = fmt.Sprintf("each call of an unclassified tool counts as a write (%d of its %d tools)", now.unclassified, now.Tools)
 	case now.local > 0 && now.Prefetchable == 0:
 		now.Why = unnoticed
 	}
