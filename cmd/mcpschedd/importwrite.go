@@ -61,8 +61,10 @@ func (o *importOptions) changes(p *importPlan, dir state.Dir) (all []clients.Cha
 	if err != nil {
 		return nil, err
 	}
-	if p.moved, err = clients.Moved(dir); err != nil {
-		return nil, err
+	if o.permissions || !o.write { // else the rules for what earlier imports moved were told by them
+		if p.moved, err = clients.Moved(dir); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case o.write:
