@@ -37,25 +37,22 @@ func git(words []word, fed bool) (level Level, folder string) {
 	words, folder, ok := gitOptions(words)
 	verifies := func(w word) bool { return gitForms().signature.MatchString(w.text) }
 	ofIndex := func(w word) bool { return gitForms().index.MatchString(w.text) }
-	if !ok || len(words) == 0 || slices.ContainsFunc(words, verifies) {
+	if !ok || slices.ContainsFunc(words, verifies) {
 		return Unknown, ""
 	}
-	name, rest := "git "+words[0].text, words[1:]
-	if len(rest) > 0 {
-		if _, known := commands()[name+" "+rest[0].text]; known {
-			name, rest = name+" "+rest[0].text, rest[1:]
+	entries, rest := lookup(append([]word{{text: "git"}}, words...))
+	// The repository in another folder may be by another author, with its own configuration.
+	mayBeEarly := folder == "" && !slices.ContainsFunc(words, ofIndex)
+	for _, c := range entries {
+		switch {
+		case !c.reads(rest, fed):
+		case c.Early && mayBeEarly:
+			return Reads, ""
+		default:
+			level = Quiet
 		}
 	}
-	c, known := commands()[name]
-	given, reads := c.reads(rest, fed)
-	switch {
-	case !known || !reads:
-		return Unknown, ""
-	case !c.Early, folder != "", slices.ContainsFunc(words, ofIndex), given.has(patches...):
-		// The repository in another folder may be by another author, with its own configuration.
-		return Quiet, folder
-	}
-	return Reads, ""
+	return level, folder
 }
 
 // gitOptions returns the words after git's own options, and the folder that these name.
@@ -76,10 +73,6 @@ func gitOptions(words []word) (rest []word, folder string, ok bool) {
 	}
 	return words, folder, true
 }
-
-// patches are the options with which git log shows patches. For other commands the letters may
-// mean something else, and the call is Quiet too, such as git cat-file -p.
-var patches = []string{"p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff"}
 
 // resolve returns path relative to folder, or path itself if it is absolute. It keeps "..",
 // since the folder before it may be a symbolic link.

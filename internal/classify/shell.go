@@ -94,12 +94,8 @@ func (e *Effect) call(args []*syntax.Word, fed bool) bool {
 		e.Level = min(e.Level, level)
 		return level != Unknown
 	}
-	c, known := commands()[words[0].text]
-	if !known {
-		return false
-	}
-	_, ok := c.reads(words[1:], fed)
-	return ok
+	entries, rest := lookup(words)
+	return slices.ContainsFunc(entries, func(c command) bool { return c.reads(rest, fed) })
 }
 
 // word is an argument as the command receives it.

@@ -24,20 +24,20 @@ func readingLines() []string {
 		"ls", "ls -la src", "ls -la ~/src", "pwd", "cat go.mod", "cat -n 'a b.txt'", "cat src/*.go", "cat /dev/null", "ls;",
 		"head -20 a.txt", "head -n 20 a.txt", "tail -n +5 a.txt", "tail -c 5 a.txt", "head -c5 a.txt", "wc -l src/*.go", "echo hello world",
 		"grep -rn foo .", "grep -rn 'foo$' src", `grep -n "a\|b" a.txt`, "grep -E 'a|b' a.txt", "grep -n '`' a.txt", "grep 'a\\(b' a.txt", "grep -rn foo --include=*.go .",
-		"grep -e foo a.txt", "grep foo a.txt /dev/null", "rg -n foo src", "rg --files", "rg -A 3 foo src -g '*.go'",
+		"cat a.txt | grep -e foo", "command -V git", "rg --files src -g '*.go'", "grep foo a.txt /dev/null", "rg -n foo src", "rg --files", "rg -A 3 foo src -g '*.go'",
 		"find . -name '*.go' -type f", "find src -maxdepth 2 -mtime -7", `find . \( -name a -o -name b \) -print`, "find . ! -name a",
 		"sed -n '1,5p' a.txt", "sed -n 3p a.txt", "sed -n '$p' a.txt", "sed -n '1,2p;5q' a.txt", "stat -c %s a.txt", "file a.txt",
 		"tree -L 2", "tree -aL 2 -I x src", "du -sh src", "df -h", "basename src/a.go .go", "dirname src/a.go", "realpath src", "sort a.txt", "sort -t, -k2,2nr a.txt",
-		"sort a.txt | uniq -c | sort -rn | head", "uniq a.txt", "cut -d: -f1 a.txt", "cat a.txt | tr a-z A-Z",
-		"diff -u a.txt b.txt", "diff a.txt b.txt -u", "sed 1p -n a.txt", "cat a.txt | tr a -d",
+		"sort a.txt | uniq -c | sort -rn | head", "cut -d: -f1 a.txt", "cat a.txt | tr a-z A-Z",
+		"diff -u a.txt b.txt", "diff a.txt b.txt -u", "cat a.txt | tr a -d",
 		"date", "date -u", "uname -a", "whoami", "hostname",
 		"which git", "type ls", "command -v git", "true",
 		"md5sum a.txt", "jq . a.json", "jq -r '.a | select(.b > 1)' a.json", "cat a.json | jq -r .a",
 		"git log --oneline -5", "git log -3 | head -20", "git log --format='%h %s' -- src", "git log --stat",
 		"git --no-optional-locks --no-pager log", "git --no-pager log",
-		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git cat-file -t HEAD", "git branch", "git branch -a",
+		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git cat-file -t HEAD", "git cat-file -p HEAD:a.txt", "git branch", "git branch -a",
 		"git branch --show-current", "git branch --list 'x*'", "git branch --merged main", "git tag", "git tag -l 'v*'", "git remote -v", "git remote get-url origin",
-		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --get user.name --global", "git cat-file HEAD -t", "git config --list", "git stash list",
+		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --get user.name --global", "git config --global --list", "git cat-file HEAD -t", "git config --list", "git stash list",
 		"cat a.json | jq -n input", "ls 2>&1", "ls x 2>/dev/null", "ls >/dev/null 2>&1", "grep foo a > /dev/null && echo yes", "git log 2>/dev/null | head", "grep -rn foo src 2>&1 | head -5; ls 1>/dev/null", "ls src/*/a.go", "ls sr*", "cat ./src/a?.go",
 	}
 }
@@ -56,7 +56,7 @@ func quietLines() map[string][]string {
 		"git diff --staged --no-ext-diff --no-textconv -- src", "git ls-files", "git ls-files -s", "git show --no-ext-diff --no-textconv :a.txt", "git cat-file -p :a.txt", "git rev-parse :2:a.txt", "git log HEAD..:a.txt", "git log -- ':(attr:x)a.txt'",
 		"git branch --contains=:a.txt", "git blame --no-ext-diff --no-textconv HEAD.. -- a", "git ls-files -m", "git ls-files -d", "git ls-files -o", "git ls-files --others", "git ls-files --modified", "git status",
 		"git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b",
-		"git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b", "git cat-file -p HEAD:a.txt", "git log -p --no-textconv --no-ext-diff",
+		"git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b", "git log -p --no-textconv --no-ext-diff",
 		"git show --no-ext-diff --no-textconv HEAD~1", "git diff --no-ext-diff --no-textconv HEAD~1..HEAD", "git blame --no-ext-diff --no-textconv HEAD -- a.txt",
 	} {
 		lines[line] = []string{""}
@@ -93,7 +93,7 @@ func changingLines() []string {
 		"sed p x", "sed -i 1p x", "sed -n 1p -i x", "sed -n 1p x -i", "sed -n -i 1p x", "sed -n '1w x' x", "sed -n '1e' x", "sed -n '1,5w x' x", "sed -n 's/a/b/w x' x", "sed -n '1p;w x' x", "sed -n '/a/p' x", "sed -ni 1p x", "sed -n -e 1p x", "sed -n 1p --in-place x", "sed -n 1pw x",
 		"go list", "go version", "go env -w A=b", "go test", "node --version", "npm ls", "python3 x", "python3 -c x", "python3 -V x", "jq -f x y", "jq --args . x", "yq -i . x",
 		// Options after operands.
-		"command rm -v x", "command rm -V x", "uniq a -c", "uniq a --", "git config a.b --list", "git config a.b --get", "git config a.b -l", "git config --global a.b --get",
+		"command rm -v x", "command rm -V x", "uniq a -c", "uniq a --", "git config a.b --list", `git "branch -a" --list x`, "uniq a.txt", "git config a.b --get", "git config a.b -l", "git config --global a.b --get",
 		// git.
 
 		"git grep foo", "git grep --no-textconv --untracked foo",
