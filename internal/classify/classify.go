@@ -14,7 +14,6 @@
 package classify
 
 import (
-	"bytes"
 	"encoding/json"
 	"iter"
 	"regexp"
@@ -72,23 +71,10 @@ var (
 )
 
 // plainValue matches a value that cannot contain code, as a server may insert a limit or the
-// name of a database into the code: it has no quotes, parentheses, semicolons or comments, and
-// is no option. Only a Windows path has backslashes, since clients of databases take them for
-// commands. A value with blanks is the group: it may be a statement.
+// name of a database into the code: a number, or a word that is no option and has no comment.
 var plainValue = sync.OnceValue(func() *regexp.Regexp {
-	// Of marks and modifier letters, some of which become quotes in other character sets, Japanese
-	// names have four.
-	const name = `(?:[\p{Lu}\p{Ll}\p{Lo}々ー\x{3099}\x{309A}0-9_./:,]-?)`
-	return regexp.MustCompile(`^(?:null|true|false|-?[0-9.]+|"(?:-?[0-9.]+(?: (?:ms|s|m|h))?|` +
-		name + `*|[A-Za-z]:(?:\\\\` + name + `+)+|((?:` + name + `| )+))")$`)
+	return regexp.MustCompile(`^(?:null|true|false|-?[0-9.]+|"-?[0-9.]+"|"(?:[A-Za-z0-9_./:]-?)*")$`)
 })
-
-// plain reports whether a value cannot contain code.
-func (k Kind) plain(value []byte) bool {
-	found := plainValue().FindSubmatch(value)
-	return found != nil && !bytes.ContainsAny(value, "ǀǁǂǃ") && // letters that may become a bar
-		(found[1] == nil || k == SQL && selects("SELECT * FROM "+string(found[1])))
-}
 
 // Of classifies a call. Exactly one argument must contain the code, and all others must
 // be known not to change its meaning. names are the names of all arguments; value
@@ -103,7 +89,7 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 		case k == Shell && slices.Contains(folderNames, lower) && folder == "":
 			folder = name
 		case slices.Contains(remarkNames, lower), slices.Contains(switchNames, name) && string(value(name)) == "false":
-		case (slices.Contains(harmlessNames[""], lower) || slices.Contains(harmlessNames[k], lower)) && k.plain(value(name)):
+		case (slices.Contains(harmlessNames[""], lower) || slices.Contains(harmlessNames[k], lower)) && plainValue().Match(value(name)):
 		default:
 			return Effect{}
 		}
