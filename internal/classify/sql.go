@@ -87,15 +87,14 @@ const (
 
 // tokenForms has a group for each kind of token, in order, and matches only tokens that
 // mean the same in all databases. Two dashes without a blank are two minus signs in
-// MySQL. MySQL executes some comments that do not begin with a blank, Oracle obeys some,
-// and nested comments end at different places. A backslash escapes a quote only in some
-// databases. A quoted name is a string in MySQL, and a backquoted name is a plain word
+// MySQL. MySQL executes some comments between /* and */, Oracle obeys some, and nested ones
+// end at different places. A backslash escapes a quote only in some databases. A quoted name is a string in MySQL, and a backquoted name is a plain word
 // where backquotes do not quote. $$ and $a$ quote strings in PostgreSQL. Operators of
 // extensions may do anything.
 var tokenForms = sync.OnceValue(func() *regexp.Regexp {
 	const char = `\x00-\x1f\x7f-\x{9f}\x{2028}\x{2029}` // never accepted
 	return regexp.MustCompile(`^(?:` + strings.Join([]string{
-		`([ \t\n]|\r\n|--(?: [^` + char + `]*)?(?:\n|$)|/\*(?:[ \n](?:[^*/` + char + `]|\n)*)?\*/)`,
+		`([ \t\n]|\r\n|--(?: [^` + char + `]*)?(?:\n|$))`,
 		`([A-Za-z_][A-Za-z0-9_]*)`,
 		"(\"[A-Za-z0-9_ -]+\"|`[A-Za-z0-9_]+`)",
 		`('(?:[^'\\` + char + `]|'')*')`,
@@ -105,11 +104,9 @@ var tokenForms = sync.OnceValue(func() *regexp.Regexp {
 	}, "|") + `)`)
 })
 
-// terminator matches a line with only a slash and comments. SQLite's command-line client ends
-// a statement there, and executes commands after it. A line with GO has a word that writes.
-var terminator = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^[ \t]*/(?:[ \t\r]|--.*|/\*.*\*/)*$`)
-})
+// terminator matches a line that begins with a slash. SQLite's command-line client ends a statement
+// at one with only a slash, and executes commands after it. A line with GO has a word that writes.
+var terminator = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*/`) })
 
 type token struct {
 	kind tokenKind
@@ -136,11 +133,10 @@ func tokensOf(s string) (all tokens, ok bool) {
 		for at[2+2*kind] < 0 {
 			kind++
 		}
-		// E'' and N'' change how a string is decoded, and <- may be an operator.
+		// E'' and N'' change how a string is decoded, <- may be an operator, and --- a comment.
 		text := func(k tokenKind) bool { return k >= bare && k <= number }
 		joined := text(before) && text(kind) || before == operator && kind == operator
-		comment := strings.HasPrefix(s, "--") || strings.HasPrefix(s, "/*")
-		if joined || comment && kind != blank {
+		if joined || kind != blank && strings.HasPrefix(s, "--") {
 			return nil, false
 		}
 		if kind != blank {
