@@ -159,42 +159,36 @@ func (t tokens) at(i int) string {
 // a WITH clause is checked token by token like the rest, so isQuery only has to find the
 // main SELECT, which is outside all parentheses.
 func (t tokens) isQuery(i int) bool {
-	selects, tables := false, []bool{true} // tables: per open parenthesis, whether its list may name tables
+	selects, depth := false, 0
 	for j := range t {
-		depth := len(tables) - 1
 		switch text := t.at(j); {
 		case text == "(":
-			tables = append(tables, t.at(j-1) != "IN" && !sqlWords().functions[t.at(j-1)])
+			depth++
 		case text == ")" && depth == 0:
 			return false
 		case text == ")":
-			tables = tables[:depth]
-		case text == "FROM", text == "SELECT":
-			tables[depth] = text == "FROM" || t.at(j-1) == "." // a column may be called select
-			if j >= i && depth == 0 && text == "SELECT" && (j == i || t.at(i) == "WITH") {
-				selects = j+1 < len(t)
-			}
+			depth--
+		case text == "SELECT" && j >= i && depth == 0 && (j == i || t.at(i) == "WITH"):
+			selects = j+1 < len(t)
 		}
-		if !t.harmless(j, tables[len(tables)-1]) {
+		if !t.harmless(j) {
 			return false
 		}
 	}
-	return selects && len(tables) == 1
+	return selects && depth == 0
 }
 
-// harmless reports whether the i-th token may appear in a read-only query; tables means that it
-// is in a list that may name tables.
-func (t tokens) harmless(i int, tables bool) bool {
+// harmless reports whether the i-th token may appear in a read-only query.
+func (t tokens) harmless(i int) bool {
 	name := strings.Trim(t[i].text, "\"'`")
 	switch before := t.at(i - 1); {
 	case name == "PRAGMA_OPTIMIZE": // SQLite writes statistics when it reads this table
 		return false
 	case t[i].kind == str:
-		// DuckDB reads files and URLs named by strings in place of tables. It takes them in
-		// many more places, but a URL, or a file on another machine, always has two slashes.
-		isValue := sqlWords().groups[before] || before == "REGEXP" || before == "RLIKE" || before == "GLOB" ||
-			!tables && (before == "," || before == "(") || i > 0 && t[i-1].kind == operator
-		return before != "FROM" && before != "JOIN" && (isValue || !strings.Contains(name, "//"))
+		// DuckDB reads files and URLs named by strings in place of tables. It takes them in many
+		// places, but a URL, or a file on another machine, always has two slashes.
+		compared := before == "LIKE" || before == "ILIKE" || i > 0 && t[i-1].kind == operator
+		return before != "FROM" && before != "JOIN" && (compared || !strings.Contains(name, "//"))
 	case t[i].kind == bare && i > 0 && t[i-1].text == "->>": // Snowflake executes a statement after it
 		return false
 	case name == "PG_CATALOG": // not an alias, of which columns may be calls
