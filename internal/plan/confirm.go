@@ -80,55 +80,41 @@ func outcomes(steps []*Step) string {
 const maxQuestion = 6000
 
 // question returns the question to the user. It shows everything that the plan says about the
-// risky steps and the steps of which they disclose the results, and what takes the place of the result
-// of a failed step. Of the other steps that they refer to it shows all, or, if that would be too long, the tools.
-func (p *Plan) question(all risks) (text string, err error) {
-	if text, err = bounded(p.questionWith(all, true)); err != nil {
-		text, err = bounded(p.questionWith(all, false))
-	}
-	return text, err
-}
-
-// questionWith returns the question; without inputs, the steps that only a write refers to are shown
-// without their arguments.
-func (p *Plan) questionWith(all risks, inputs bool) string {
+// risky steps, those of which they disclose the outcomes and all that these refer to, and what takes
+// the place of the result of a failed step.
+func (p *Plan) question(all risks) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(all), len(p.Steps))
 	if p.Params != nil {
 		fmt.Fprintf(&b, "with params %s\n", legible(p.Params))
 	}
-	// The steps before these: disclosed ones with all that they refer to, and what writes refer to.
-	shown, told, used := make(map[*Step]bool), make(map[*Step]bool), make(map[*Step]bool)
+	risky, before := make(map[*Step]bool), make(map[*Step]bool)
 	for _, one := range all {
 		one.step.describe(&b, "- ")
-		shown[one.step] = true
+		risky[one.step] = true
 		if one.disclosed != nil {
 			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.disclosed))
 		}
-		p.markInputs(one.step, used)
+		p.markInputs(one.step, before)
 		for _, s := range one.disclosed {
-			told[s] = true
-			p.markInputs(s, told)
+			before[s] = true
+			p.markInputs(s, before)
 		}
 	}
 	for _, s := range p.Steps {
-		switch {
-		case shown[s]:
-		case told[s], used[s] && inputs:
+		if before[s] && !risky[s] {
 			s.describe(&b, "before that, ")
-		case used[s]:
-			fmt.Fprintf(&b, "before that, %s: %s (too long to show its arguments)\n", s.ID, escapeInvisible(s.Tool.Name))
 		}
 	}
 	for _, s := range p.Steps {
 		switch {
 		case s.OnError == Default:
 			fmt.Fprintf(&b, "if %s fails, in place of its result: %s\n", s.ID, legible(s.Default))
-		case s.OnError == Continue && (shown[s] || told[s] || used[s]):
+		case s.OnError == Continue && (risky[s] || before[s]):
 			fmt.Fprintf(&b, "if %s fails, the steps that use its result are not skipped: it is null in arguments, or the reference's default, and missing in conditions\n", s.ID)
 		}
 	}
-	return b.String()
+	return bounded(b.String())
 }
 
 // markInputs marks the steps that a step refers to, directly or indirectly.
