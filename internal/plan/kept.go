@@ -104,23 +104,6 @@ type query struct {
 	Offset  uint32 `json:"offset"` // items, fields or bytes of text to skip
 }
 
-// parseQuery parses the arguments of mcpschedd_read_result.
-func parseQuery(raw []byte) (q query, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&q); err != nil {
-		what := strings.TrimPrefix(err.Error(), "json: ")
-		if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // its text names a Go type
-			what = cmp.Or(mistyped.Field, "arguments") + ": wrong type, " + mistyped.Value
-		}
-		return q, fmt.Errorf("%s; want an object with handle, a string, and pointer, a JSON pointer, or offset, a whole number", what)
-	}
-	if !jsonrpc.ValidPointer(q.Pointer) {
-		return q, fmt.Errorf(`pointer: want a JSON pointer such as "/items/20", have %s`, quoted(q.Pointer))
-	}
-	return q, nil
-}
-
 // excerptResult is the result of mcpschedd_read_result.
 type excerptResult struct {
 	Value json.RawMessage    `json:"value"`
@@ -131,10 +114,12 @@ type excerptResult struct {
 // with pointers to the rest; or, without a handle, with a list of the owner's results as text. If
 // the owner is shared, each of its clients can read only the results of which it has the handles.
 func (k *Kept) Read(owner any, shared bool, arguments []byte, settings *Settings, count func([]byte) int) (value []byte, list string, err error) {
-	q, err := parseQuery(arguments)
+	var q query
+	d := json.NewDecoder(bytes.NewReader(arguments))
+	d.DisallowUnknownFields()
 	switch {
-	case err != nil:
-		return nil, "", err
+	case d.Decode(&q) != nil:
+		return nil, "", errors.New(`arguments: want an object with handle, a string, and at most pointer, a JSON pointer such as "/items/20", and offset, a whole number`)
 	case q.Handle == "" && shared:
 		return nil, "", errors.New("handle: missing")
 	case q.Handle == "":
@@ -147,8 +132,8 @@ func (k *Kept) Read(owner any, shared bool, arguments []byte, settings *Settings
 	}
 	whole := results[i].value
 	part := jsonrpc.At(whole, q.Pointer)
-	if part == nil {
-		return nil, "", fmt.Errorf("pointer %q: nothing there", q.Pointer)
+	if part == nil || !jsonrpc.ValidPointer(q.Pointer) {
+		return nil, "", fmt.Errorf(`pointer %q: nothing there; want a JSON pointer such as "/items/20"`, q.Pointer)
 	}
 	build := func(chars int) []byte {
 		part, left := excerpt.Read(whole, q.Pointer, int(q.Offset), chars)

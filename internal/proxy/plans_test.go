@@ -675,7 +675,7 @@ func TestPlanResultsReassembled(t *testing.T) {
 	}
 	for arguments, want := range map[string]string{
 		`"offset":-1`: "whole number", `"pointer":"/b"`: "nothing there", `"pointer":"/a/rows/99999999"`: "nothing there",
-		`"pointer":"/a/rows/01"`: "nothing there",
+		`"pointer":"/a/rows/01"`: "nothing there", `"pointer":"a"`: "want a JSON pointer",
 	} {
 		if got := c.broken("mcpschedd_read_result", fmt.Sprintf(`{"handle":%q,%s}`, answer.Handle, arguments)); !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", arguments, got, want)
