@@ -85,27 +85,21 @@ func (p *parser) checkParam(r *Ref) {
 
 // refuseWrite reports the members that a writing step cannot have.
 func (p *parser) refuseWrite(s *Step) {
-	at, why := p.at(s), s.Tool.mayWrite()
+	refuse := func(member, why string) {
+		p.at(s).below(member, nil).errorf("%s may change something: %s", quoted(s.Tool.Name), why)
+	}
 	if s.Retry > 0 {
-		at.below("retry", nil).errorf("%s %s: such a call is not retried", quoted(s.Tool.Name), why)
+		refuse("retry", "such a call is not retried")
 	}
 	if s.Optional {
-		at.below("optional", nil).errorf("%s %s: only reads are optional", quoted(s.Tool.Name), why)
+		refuse("optional", "only reads are optional")
 	}
 	if p.options.ReadOnly {
-		at.below("tool", nil).errorf("%s %s: plans may only read ([plan].mutations)", quoted(s.Tool.Name), why)
+		refuse("tool", "plans may only read ([plan].mutations)")
 	}
 	if s.Tool.OnlyRead {
-		at.below("tool", nil).errorf("%s %s: calls of tools that are not listed may only read ([server].search_reach)", quoted(s.Tool.Name), why)
+		refuse("tool", "calls of tools that are not listed may only read ([server].search_reach)")
 	}
-}
-
-// mayWrite returns that a call may change something, as a part of a message.
-func (t *Tool) mayWrite() string {
-	if t.Unclassified {
-		return "is unclassified, so it may change something"
-	}
-	return "may change something"
 }
 
 // checkConstants reports the violations of the tool's schema that hold for any value of the

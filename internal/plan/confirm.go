@@ -59,9 +59,9 @@ func (k risk) String() string {
 	why := "tells third parties " + outcomes(k.disclosed)
 	switch {
 	case k.writes && k.disclosed != nil:
-		why = k.step.Tool.mayWrite() + " and " + why
+		why = "may change something and " + why
 	case k.writes:
-		why = k.step.Tool.mayWrite()
+		why = "may change something"
 	}
 	return fmt.Sprintf("step %q (%s) %s", k.step.ID, escapeInvisible(k.step.Tool.Name), why)
 }

@@ -257,7 +257,7 @@ func TestUnconfirmed(t *testing.T) {
 	text := fmt.Sprint(refused)
 	for _, want := range []string{
 		"cannot be asked",
-		`step "c" (fetch) tells third parties the outcome of "a"`, `step "w" (write) may change something`, `step "u" (any) is unclassified, so it may change something`,
+		`step "c" (fetch) tells third parties the outcome of "a"`, `step "w" (write) may change something`, `step "u" (any) may change something`,
 		`[plan].mutations = "allow"`, `[tools."shop/any"].side_effect_class = "read_only"`, `[tools."shop/fetch"].disclosure = "same_service"`,
 	} {
 		if !strings.Contains(text, want) {
