@@ -78,15 +78,6 @@ func firstRunes(text string, n int) string {
 	return text
 }
 
-// runeStart returns the start of the character at offset.
-func runeStart(text string, offset int) int {
-	offset = min(max(offset, 0), len(text))
-	for offset < len(text) && !utf8.RuneStart(text[offset]) {
-		offset--
-	}
-	return offset
-}
-
 // Limit is the maximum size of a text.
 type Limit struct {
 	Tokens int              // zero or less means no limit
