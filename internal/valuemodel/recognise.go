@@ -280,8 +280,11 @@ func (s Settings) knownFlags() []string {
 	for _, flag := range loadSummary().Flags {
 		name, want, valued := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 		values := given[name]
+		off := func(value string) bool {
+			return slices.Contains([]string{"false", "0", "no", "off"}, strings.ToLower(value))
+		}
 		switch {
-		case len(values) == 1 && (!valued && !slices.Contains([]string{"false", "0"}, values[0]) || valued && strings.EqualFold(values[0], want)):
+		case len(values) == 1 && (!valued && !off(values[0]) || valued && strings.EqualFold(values[0], want)):
 			have = append(have, flag)
 		case len(values) > 0:
 			have = append(have, "!"+flag)

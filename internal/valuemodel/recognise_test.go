@@ -172,6 +172,7 @@ func TestModes(t *testing.T) {
 		{"npx mongodb-mcp-server --readOnly", nil, valuemodel.ReadOnly},
 		{"npx mongodb-mcp-server --readOnly=true", nil, valuemodel.ReadOnly},
 		{"npx mongodb-mcp-server --readOnly=false", nil, valuemodel.Indeterminate},
+		{"npx mongodb-mcp-server --readOnly=False", nil, valuemodel.Indeterminate},
 		{"npx mongodb-mcp-server --readOnly --readOnly=false", nil, valuemodel.Indeterminate},
 		{"npx mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "true"}, valuemodel.ReadOnly},
 		{"npx mongodb-mcp-server", map[string]string{"MDB_MCP_READ_ONLY": "false"}, valuemodel.Indeterminate},
