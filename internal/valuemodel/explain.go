@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -62,21 +61,24 @@ func (m *Model) lists() (all []field) {
 }
 
 // WriteTo writes a table of all fields, their values and the layers that set them. Lists
-// come last, so that they do not widen the columns of the others.
+// come last, as JSON, so that they do not widen the columns of the others.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, part := range [][]field{m.fields(), m.lists()} {
-		for _, f := range part {
-			name, _, _ := strings.Cut(f.key, " ") // the value says the rest
-			text, source := fmt.Sprint(f.value), m.Sources[f.key]
-			if source == "" {
-				text, source = "-", "-" // not set
-			}
-			fmt.Fprintf(t, "%s\t%s\t%s\n", name, text, source)
+	for _, f := range m.fields() {
+		if source := m.Sources[f.key]; source != "" {
+			fmt.Fprintf(t, "%s\t%v\t%s\n", f.key, f.value, source)
+		} else {
+			fmt.Fprintf(t, "%s\t-\t-\n", f.key) // not set
 		}
-		_ = t.Flush() // a buffer cannot fail
 	}
+	_ = t.Flush() // a buffer cannot fail
+	for _, f := range m.lists() {
+		name, _, _ := strings.Cut(f.key, " ") // the value says the rest
+		text, _ := json.Marshal(f.value)      // it was decoded from TOML
+		fmt.Fprintf(t, "%s\t%s\t%s\n", name, text, m.Sources[f.key])
+	}
+	_ = t.Flush()
 	return b.WriteTo(w)
 }
 
@@ -97,31 +99,6 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"upstream": m.Upstream, "tool": m.Tool, "provider": m.Provider, "fields": fields})
 }
 
-// String returns the group's settings on one line.
-func (g FieldGroup) String() string {
-	text := "fields " + strings.Join(g.Fields, " ")
-	if g.EstimatedValue != nil {
-		text += fmt.Sprint(", value ", *g.EstimatedValue)
-	}
-	if g.DefaultInclude != nil {
-		text += fmt.Sprint(", included ", *g.DefaultInclude)
-	}
-	return text
-}
-
-// String returns the follow-up on one line, without its tool.
-func (f FollowUp) String() string {
-	var text strings.Builder
-	text.WriteString("probability " + strconv.FormatFloat(f.Probability, 'g', 3, 64))
-	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
-		fmt.Fprintf(&text, ", %s = %s", name, f.Args[name])
-	}
-	if f.Max > 0 {
-		text.WriteString(", at most " + strconv.Itoa(f.Max))
-	}
-	return text.String()
-}
-
 // Key returns the key of the follow-up in [Model.Sources].
 func (f FollowUp) Key() string {
 	var key strings.Builder
@@ -130,12 +107,4 @@ func (f FollowUp) Key() string {
 		key.WriteString(" " + name + "=" + f.Args[name].String())
 	}
 	return key.String()
-}
-
-// String says which results of its tool an edge invalidates.
-func (e Edge) String() string {
-	if len(e.Match) == 0 {
-		return "all"
-	}
-	return "same " + strings.Join(e.Match, ", ")
 }

@@ -57,10 +57,10 @@ cost_model.latency_ms_p50   1.5                                                 
 cost_model.dollars          -                                                                            -
 cost_model.freshness_ttl_s  60                                                                           c.toml:3
 invalidates_only            false                                                                        default
-field_groups.debug          fields url *_url, value 0.1, included false                                  c.toml:3
-follow_up.get               probability 0.4, lit = $$args, n = $result.items[*].number, at most 3  c.toml:3
-invalidates.get             same id                                                                      c.toml:3
-invalidates.see             all                                                                          c.toml:3
+field_groups.debug          {"fields":["url","*_url"],"estimated_value":0.1,"default_include":false}                                  c.toml:3
+follow_up.get               {"tool":"get","probability":0.4,"args":{"lit":"$$args","n":"$result.items[*].number"},"max":3}  c.toml:3
+invalidates.get             {"tool":"get","match":["id"]}                                                                      c.toml:3
+invalidates.see             {"tool":"see","match":null}                                                                          c.toml:3
 `
 	squeeze := func(s string) string { // column widths do not matter here
 		var lines []string

@@ -137,7 +137,7 @@ func (e Edge) sorted() Edge {
 // Key returns the key of the edge in [Model.Sources].
 func (e Edge) Key() string {
 	if e = e.sorted(); len(e.Match) > 0 {
-		return "invalidates." + e.Tool + " " + e.String()
+		return "invalidates." + e.Tool + " same " + strings.Join(e.Match, ", ")
 	}
 	return "invalidates." + e.Tool
 }
