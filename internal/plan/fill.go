@@ -201,7 +201,7 @@ func coerce(v Value, want *schema.Schema, path []string) []byte {
 	if v.Text != "" && slices.Contains(wants, "string") && (kindOf(v.JSON) == "string" || !fits(v.JSON, wants)) {
 		return jsonrpc.AppendString(nil, v.Text)
 	}
-	of := want.TypesAt(append(slices.Clip(path), schema.AnyElement))
+	of := want.TypesAt(append(slices.Clip(path), "*"))
 	if kindOf(v.JSON) != "array" || !fits(v.JSON, wants) || of == nil {
 		return coerceValue(v.JSON, wants)
 	}

@@ -7,10 +7,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// AnyElement is a path element that means any index. In a JSON pointer it is the element after
-// the last one.
-const AnyElement = "-"
-
 // typeNames are the JSON Schema types.
 var typeNames = []string{"null", "boolean", "object", "array", "integer", "number", "string"}
 
@@ -31,7 +27,7 @@ func setOf(names ...string) (set typeSet) {
 
 // TypesAt returns the JSON Schema types that a value at a place in the arguments may have: nil if
 // any type is allowed or it is not known, and an empty slice if no value is allowed. path has
-// names and indexes from the root; [AnyElement] and "*" mean any index.
+// names and indexes from the root; "*" means any index.
 //
 //	s.TypesAt([]string{"issue_number"}) // integer
 //
@@ -97,7 +93,7 @@ func innerTypes(at *jsonschema.Schema, path []string) (set typeSet) {
 	}
 	i, err := strconv.ParseUint(path[0], 10, 31)
 	isIndex := err == nil && strconv.FormatUint(i, 10) == path[0]
-	if may("array") && (isIndex || path[0] == AnyElement || path[0] == "*") {
+	if may("array") && (isIndex || path[0] == "*") {
 		set |= elementTypes(at, int(i), isIndex, path[1:])
 	}
 	return set
