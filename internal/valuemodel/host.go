@@ -1,6 +1,7 @@
 package valuemodel
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/url"
@@ -73,19 +74,17 @@ func (m *Model) setServer(u Upstream, o origin) {
 		m.Remote, m.Sources["remote"] = false, sourceDefault
 	}
 	m.slowToShow = m.Remote
-	m.setDomains(u, o, hostKnown)
+	m.setDomains(u, o, web, hostKnown)
 }
 
 // local is the domain of everything on this machine.
 const local = "local"
 
-// setDomains sets the domains. A local process is also in the domain "local", as it may
+// setDomains sets the domains; web is the host of the upstream's url. A local process is also in the domain "local", as it may
 // read files of this machine, unless a trusted provider or a domain that is a host name
 // says that it is a client of a remote service. A server that listens on this machine is
 // in it too. A host that only the server's name or its settings name is one more domain.
-func (m *Model) setDomains(u Upstream, o origin, hostKnown bool) {
-	web, remote := urlHost(u.URL)
-	byURL := u.source("url")
+func (m *Model) setDomains(u Upstream, o origin, web string, hostKnown bool) {
 	in := func(name string, remote bool, source string) {
 		m.Domains = append(m.Domains, Domain{name, remote})
 		m.domainPlaces = append(m.domainPlaces, call.Place{Domain: name})
@@ -99,11 +98,8 @@ func (m *Model) setDomains(u Upstream, o origin, hostKnown bool) {
 		}
 		return
 	}
-	switch {
-	case remote:
-		in(web, true, byURL)
-	case u.URL != "": // its host cannot be determined
-		in("upstream:"+u.Name, true, byURL)
+	if u.URL != "" {
+		in(cmp.Or(web, "upstream:"+u.Name), true, u.source("url"))
 	}
 	if o.Host != "" && o.Host != web {
 		in(o.Host, true, o.source)
