@@ -36,7 +36,8 @@ func (p *parser) check(s *Step) {
 			s.Waits = append(s.Waits, to.Index)
 		}
 	}
-	s.Needs, s.Waits = sortedSet(s.Needs), sortedSet(s.Waits)
+	s.Needs = slices.Compact(slices.Sorted(slices.Values(s.Needs)))
+	s.Waits = slices.Compact(slices.Sorted(slices.Values(s.Waits)))
 	if s.Tool == nil {
 		return
 	}
@@ -44,12 +45,6 @@ func (p *parser) check(s *Step) {
 		p.refuseWrite(s)
 	}
 	p.checkConstants(s)
-}
-
-// sortedSet sorts indices and removes duplicates.
-func sortedSet(indices []int) []int {
-	slices.Sort(indices)
-	return slices.Compact(indices)
 }
 
 // target returns the step that a reference of a step refers to, or nil. An unknown name is a
