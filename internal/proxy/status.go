@@ -225,7 +225,7 @@ func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Chang
 		}
 		claimed, hints := WithServerClaims(c.Upstream, offer, item.Name)
 		m := p.Models.Resolve(claimed, item.Name, hints)
-		cacheable, prefetchable := m.Allows(use)
+		verdict := m.Verdict(use)
 		out.provider = cmp.Or(out.provider, m.Provider)
 		out.Tools++
 		if m.MayRead() {
@@ -234,16 +234,16 @@ func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Chang
 		if m.Unclassified() {
 			out.unclassified++
 		}
-		if use := use; !prefetchable && m.In(local) {
+		if use := use; !verdict.Prefetchable && m.In(local) {
 			use.Exclusive = true
-			if _, noticed := m.Allows(use); noticed {
+			if m.Verdict(use).Prefetchable {
 				out.local++
 			}
 		}
-		if cacheable {
+		if verdict.Cacheable {
 			out.Cacheable++
 		}
-		if prefetchable {
+		if verdict.Prefetchable {
 			out.Prefetchable++
 		}
 	}

@@ -46,7 +46,7 @@ func (v Verdict) String() string {
 // let more of its results be cached or prefetched, if there is one.
 func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings) Verdict {
 	now := m.Resolve(u, tool, h)
-	v := now.verdict(use)
+	v := now.Verdict(use)
 	if v.Prefetchable || use.Prefetch != "on" {
 		if now.MayRead() && !v.Cacheable {
 			v.Change = fmt.Sprintf("freshness_ttl_s = 60 in [%s.cost_model], if a result stays valid that long", block(u, tool))
@@ -61,7 +61,7 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings)
 		then := use
 		then.Exclusive = use.Exclusive || c.Exclusive
 		switch changed := m.Resolve(c.Upstream, tool, h); {
-		case changed.verdict(then).Prefetchable:
+		case changed.Verdict(then).Prefetchable:
 			v.Change = c.Text
 			return v
 		case changed.MayRead() && !now.MayRead() && v.Change == "":
@@ -128,14 +128,8 @@ func (m *Model) changesNoticed(use PrefetchSettings) bool {
 	return use.Exclusive || m.Validate.File != "" || m.Class == Pure || m.Remote
 }
 
-// Allows reports whether results of all or some calls may answer later ones, and whether
-// calls may be prefetched, as far as that does not depend on their arguments.
-func (m *Model) Allows(use PrefetchSettings) (cacheable, prefetchable bool) {
-	v := m.verdict(use)
-	return v.Cacheable, v.Prefetchable
-}
-
-func (m *Model) verdict(use PrefetchSettings) Verdict {
+// Verdict returns the verdict without a line that would change it.
+func (m *Model) Verdict(use PrefetchSettings) Verdict {
 	if !m.MayRead() {
 		return Verdict{Cached: "no", Prefetched: "no, it counts as a write because " + m.whyWrite()}
 	}

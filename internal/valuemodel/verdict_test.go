@@ -99,9 +99,9 @@ func TestCacheable(t *testing.T) {
 		{"writes", valuemodel.Layer{Class: valuemodel.MutatesLocal, Cost: fresh}, false, false},
 	} {
 		m := resolve(t, valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, rule("up/x", "c:1", tt.l))
-		cacheable, prefetchable := m.Allows(valuemodel.PrefetchSettings{Prefetch: "on"})
-		if cacheable != tt.cacheable || prefetchable != tt.prefetchable {
-			t.Errorf("%s: cacheable %v, prefetchable %v, want %v and %v", tt.name, cacheable, prefetchable, tt.cacheable, tt.prefetchable)
+		v := m.Verdict(valuemodel.PrefetchSettings{Prefetch: "on"})
+		if v.Cacheable != tt.cacheable || v.Prefetchable != tt.prefetchable {
+			t.Errorf("%s: cacheable %v, prefetchable %v, want %v and %v", tt.name, v.Cacheable, v.Prefetchable, tt.cacheable, tt.prefetchable)
 		}
 	}
 }
