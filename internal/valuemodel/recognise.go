@@ -24,7 +24,7 @@ type Settings struct {
 // Recognised is a known server that was recognised by its settings.
 type Recognised struct {
 	Provider string   // name of the provider; "" if the server is unknown
-	By       string   // what identifies the server, for display: "npm package @acme/tickets"
+	By       string   // what identifies the server: "npm:@acme/tickets"
 	Bare     bool     // only a program name identifies it, which counts no more than the server's own name
 	Flags    []string // flags in the settings that some provider's table mentions, with ! before one with another value
 
@@ -46,8 +46,7 @@ func Recognise(s Settings) Recognised {
 	if requires := loadSummary().Requires[provider]; !known || len(requires) > 0 && !r.has(requires) {
 		return r
 	}
-	kind, name, _ := strings.Cut(ref, ":")
-	r.Provider, r.By, r.Bare = provider, kinds[kind]+" "+name, kind == program
+	r.Provider, r.By, r.Bare = provider, ref, strings.HasPrefix(ref, program+":")
 	r.Shareable = loadSummary().Shareable[ref].allows(s, rest)
 	return r
 }
@@ -70,10 +69,6 @@ const (
 	nodeBin = "bin"  // a program in node_modules/.bin
 	file    = "file" // of a package in node_modules; only of runners
 )
-
-var kinds = map[string]string{
-	npm: "npm package", pypi: "PyPI package", image: "image", module: "Go package", program: "program", host: "host", nodeBin: "node_modules/.bin",
-}
 
 // reference returns what the settings start or address, as "kind:name", and the arguments
 // after it; "" if it is unknown.

@@ -60,7 +60,7 @@ func TestVerdict(t *testing.T) {
 		{"recognised, and it says that it writes", valuemodel.Upstream{Name: "up", Recognised: files}, "list_directory", valuemodel.Hints{Arguments: []string{"path"}, Destructive: yes}, []valuemodel.Rule{reads}, on,
 			`cached: no · prefetched: no, it counts as a write because its server's annotations say that it may write · to change that: provider = "filesystem" in [upstreams.up], if it is such a server`},
 		{"writes", valuemodel.Upstream{Name: "up", Recognised: files}, "write_file", valuemodel.Hints{}, nil, on,
-			`cached: no · prefetched: no, it counts as a write because it is declared mutates_local by provider filesystem (npm package @modelcontextprotocol/server-filesystem)`},
+			`cached: no · prefetched: no, it counts as a write because it is declared mutates_local by provider filesystem (npm:@modelcontextprotocol/server-filesystem)`},
 		{"not to be run early", valuemodel.Upstream{Name: "up", Provider: "github"}, "search_code", valuemodel.Hints{}, nil, on,
 			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, speculate = false is set by provider github, as a call that was not asked for could do harm`},
 		{"barred", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Prefetch: "on", Barred: "its prefetch started a task"},
