@@ -253,9 +253,5 @@ func escapeInvisible(text string) string {
 // invisible reports whether a graphic character has no visible glyph: Hangul fillers, the empty
 // Braille pattern, and marks that only modify the preceding character.
 func invisible(c rune) bool {
-	switch c {
-	case 0x115f, 0x1160, 0x3164, 0xffa0, 0x2800, 0x034f, 0x17b4, 0x17b5:
-		return true
-	}
-	return unicode.Is(unicode.Variation_Selector, c)
+	return c == 0x2800 || unicode.In(c, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
