@@ -131,7 +131,9 @@ func PlainGit(server Process, folders []string) bool {
 		}
 		files = append(files, filepath.Join(repository, "config"), filepath.Join(repository, "config.worktree"))
 	}
-	return env["HOME"] != "" && !slices.ContainsFunc(files, namesProgram)
+	return env["HOME"] != "" && !slices.ContainsFunc(files, func(file string) bool {
+		return mayHave(file, maxGitConfig, configForms().program.Match) // it may make git run a program or fetch
+	})
 }
 
 // exists reports whether a file may exist.
@@ -146,15 +148,20 @@ func hasRepository(repository string) bool {
 	const mode = "\x00\x00\xe0\x00" // of such an entry
 	files, err := os.ReadDir(repository)
 	shared := func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), "sharedindex.") }
-	if err != nil || slices.ContainsFunc(files, shared) {
-		return true
-	}
-	info, err := os.Stat(filepath.Join(repository, "index"))
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGitIndex {
+	return err != nil || slices.ContainsFunc(files, shared) || mayHave(filepath.Join(repository, "index"), maxGitIndex, func(index []byte) bool {
+		return bytes.Contains(index, []byte(mode))
+	})
+}
+
+// mayHave reports whether a file has what match finds. It returns true for one that cannot be
+// read or is larger than most bytes, and false if it does not exist.
+func mayHave(file string, most int64, match func(text []byte) bool) bool {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > most {
 		return !os.IsNotExist(err)
 	}
-	index, err := os.ReadFile(filepath.Join(repository, "index"))
-	return err != nil || bytes.Contains(index, []byte(mode))
+	text, err := os.ReadFile(file)
+	return err != nil || match(text)
 }
 
 // repositoryOf returns the .git directory that git finds from folder. It returns false if
@@ -189,14 +196,3 @@ var configForms = sync.OnceValue(func() (f struct{ otherMachine, program *regexp
 		`include|promisor|partialclone|trace2|` + gitForms().signature.String())
 	return f
 })
-
-// namesProgram reports whether a git configuration file may make git run a program or
-// fetch. It returns false if the file does not exist.
-func namesProgram(file string) bool {
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGitConfig {
-		return !os.IsNotExist(err)
-	}
-	text, err := os.ReadFile(file)
-	return err != nil || configForms().program.Match(text)
-}
