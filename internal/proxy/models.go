@@ -133,7 +133,7 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 	}
 	c.mu.RUnlock()
 	for _, d := range p.Models.Resolve(u, "", valuemodel.Hints{}).Domains {
-		c.store.Invalidate(call.Place{Domain: d.Name})
+		c.store.Invalidate(call.Place{Domain: d})
 	}
 }
 

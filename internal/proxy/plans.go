@@ -226,10 +226,7 @@ func reading(m *valuemodel.Model, args []byte) bool {
 // possiblePlaces returns the names of all places that calls of a tool may read or write with
 // any arguments: its domains, and those of the operator's invalidation edges.
 func possiblePlaces(m *valuemodel.Model) []string {
-	var out []string
-	for _, d := range m.Domains {
-		out = append(out, d.Name)
-	}
+	out := slices.Clone(m.Domains)
 	for _, places := range [][]call.Place{m.Reads(unknownArguments), m.Writes(unknownArguments).Places} {
 		for _, p := range places {
 			out = append(out, fmt.Sprint(p))

@@ -20,15 +20,11 @@ type field struct {
 
 // fields returns the fields with a single value, which are short.
 func (m *Model) fields() []field {
-	var domains []string
-	for _, d := range m.Domains {
-		domains = append(domains, d.Name)
-	}
 	return []field{
 		{"value_class", m.ValueClass},
 		{"side_effect_class", m.Class},
 		{"classify", m.Classify},
-		{"domain", strings.Join(domains, ", ")},
+		{"domain", strings.Join(m.Domains, ", ")},
 		{"remote", m.Remote},
 		{"rate_limit_host", m.Host},
 		{"url_argument", m.URLArgument},

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -86,7 +85,7 @@ const local = "local"
 // in it too. A host that only the server's name or its settings name is one more domain.
 func (m *Model) setDomains(u Upstream, o origin, web string, hostKnown bool) {
 	in := func(name string, remote bool, source string) {
-		m.Domains = append(m.Domains, Domain{name, remote})
+		m.Domains = append(m.Domains, name)
 		m.domainPlaces = append(m.domainPlaces, call.Place{Domain: name})
 		m.slowToShow = m.slowToShow || remote
 		m.Sources["domain"] = source
@@ -107,8 +106,7 @@ func (m *Model) setDomains(u Upstream, o origin, web string, hostKnown bool) {
 	if u.URL == "" && !hostKnown || loopback(web) {
 		in(local, false, sourceDefault)
 	}
-	isInferred := func(d Domain) bool { return d.Name == u.Inferred.Host }
-	if u.Inferred.Host != "" && !slices.ContainsFunc(m.Domains, isInferred) {
+	if u.Inferred.Host != "" && !m.In(u.Inferred.Host) {
 		in(u.Inferred.Host, true, u.Inferred.String())
 	}
 }

@@ -77,47 +77,50 @@ func TestHostOfATool(t *testing.T) {
 }
 
 func TestDomains(t *testing.T) {
-	local := valuemodel.Domain{Name: "local"}
+	const local = "local"
 	tickets := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
-	at := func(name string) valuemodel.Domain { return valuemodel.Domain{Name: name, Remote: true} }
 	tests := []struct {
 		name string
 		u    valuemodel.Upstream
-		want []valuemodel.Domain
+		want []string
 	}{
-		{"a process", valuemodel.Upstream{}, []valuemodel.Domain{local}},
-		{"a local provider", valuemodel.Upstream{Provider: "git"}, []valuemodel.Domain{local}},
-		{"a url", valuemodel.Upstream{URL: "https://a.example/mcp"}, []valuemodel.Domain{at("a.example")}},
-		{"a url that is none", valuemodel.Upstream{Name: "up", URL: "https://${H}/"}, []valuemodel.Domain{at("upstream:up")}},
-		{"operator's provider", valuemodel.Upstream{Provider: "github"}, []valuemodel.Domain{at("api.github.com")}},
-		{"a trusted name", valuemodel.Upstream{Server: "github-mcp-server", Trust: true}, []valuemodel.Domain{at("api.github.com")}},
-		{"its own word", valuemodel.Upstream{Server: "github-mcp-server"}, []valuemodel.Domain{at("api.github.com"), local}},
-		{"its own word for a local one", valuemodel.Upstream{Server: "secure-filesystem-server"}, []valuemodel.Domain{local}},
-		{"a url of a service that has another", valuemodel.Upstream{URL: "https://hub.example", Provider: "github"}, []valuemodel.Domain{at("hub.example"), at("api.github.com")}},
-		{"a url of this machine", valuemodel.Upstream{URL: "http://localhost:8080"}, []valuemodel.Domain{at("localhost:8080"), local}},
-		{"the same by number", valuemodel.Upstream{URL: "http://[::1]:8080"}, []valuemodel.Domain{at("[::1]:8080"), local}},
-		{"the same, another number", valuemodel.Upstream{URL: "http://127.0.0.2"}, []valuemodel.Domain{at("127.0.0.2"), local}},
-		{"no address at all", valuemodel.Upstream{URL: "http://0.0.0.0:9"}, []valuemodel.Domain{at("0.0.0.0:9"), local}},
-		{"no address of the newer kind", valuemodel.Upstream{URL: "http://[::]:9"}, []valuemodel.Domain{at("[::]:9"), local}},
-		{"an older one as a newer one", valuemodel.Upstream{URL: "http://[::ffff:127.0.0.1]"}, []valuemodel.Domain{at("[::ffff:127.0.0.1]"), local}},
-		{"a short address", valuemodel.Upstream{URL: "http://127.1"}, []valuemodel.Domain{at("127.1"), local}},
-		{"one number", valuemodel.Upstream{URL: "http://0x7f000001"}, []valuemodel.Domain{at("0x7f000001"), local}},
-		{"another machine's address", valuemodel.Upstream{URL: "http://10.0.0.1"}, []valuemodel.Domain{at("10.0.0.1")}},
-		{"a name of localhost", valuemodel.Upstream{URL: "http://a.localhost"}, []valuemodel.Domain{at("a.localhost"), local}},
-		{"a name that begins so", valuemodel.Upstream{URL: "http://localhost.example"}, []valuemodel.Domain{at("localhost.example")}},
-		{"the operator's domain", valuemodel.Upstream{Domain: "world", Server: "secure-filesystem-server"}, []valuemodel.Domain{{Name: "world"}, local}},
-		{"the operator's domain, a host", valuemodel.Upstream{Domain: "a.example", Server: "secure-filesystem-server"}, []valuemodel.Domain{at("a.example")}},
-		{"the operator's word that it is elsewhere", valuemodel.Upstream{Remote: new(true)}, []valuemodel.Domain{local}},
-		{"an inferred host only adds", valuemodel.Upstream{Inferred: tickets, Trust: true}, []valuemodel.Domain{local, at("tickets.example")}},
-		{"an inferred host, not trusted", valuemodel.Upstream{Inferred: tickets}, []valuemodel.Domain{local, at("tickets.example")}},
-		{"an inferred host of a service", valuemodel.Upstream{Inferred: tickets, Trust: true, Provider: "github"}, []valuemodel.Domain{at("api.github.com"), at("tickets.example")}},
-		{"the operator's domain, by url", valuemodel.Upstream{Domain: "world", URL: "https://a.example"}, []valuemodel.Domain{at("world")}},
-		{"the operator's domain, of a service", valuemodel.Upstream{Domain: "world", Provider: "github"}, []valuemodel.Domain{at("world")}},
+		{"a process", valuemodel.Upstream{}, []string{local}},
+		{"a local provider", valuemodel.Upstream{Provider: "git"}, []string{local}},
+		{"a url", valuemodel.Upstream{URL: "https://a.example/mcp"}, []string{"a.example"}},
+		{"a url that is none", valuemodel.Upstream{Name: "up", URL: "https://${H}/"}, []string{"upstream:up"}},
+		{"operator's provider", valuemodel.Upstream{Provider: "github"}, []string{"api.github.com"}},
+		{"a trusted name", valuemodel.Upstream{Server: "github-mcp-server", Trust: true}, []string{"api.github.com"}},
+		{"its own word", valuemodel.Upstream{Server: "github-mcp-server"}, []string{"api.github.com", local}},
+		{"its own word for a local one", valuemodel.Upstream{Server: "secure-filesystem-server"}, []string{local}},
+		{"a url of a service that has another", valuemodel.Upstream{URL: "https://hub.example", Provider: "github"}, []string{"hub.example", "api.github.com"}},
+		{"a url of this machine", valuemodel.Upstream{URL: "http://localhost:8080"}, []string{"localhost:8080", local}},
+		{"the same by number", valuemodel.Upstream{URL: "http://[::1]:8080"}, []string{"[::1]:8080", local}},
+		{"the same, another number", valuemodel.Upstream{URL: "http://127.0.0.2"}, []string{"127.0.0.2", local}},
+		{"no address at all", valuemodel.Upstream{URL: "http://0.0.0.0:9"}, []string{"0.0.0.0:9", local}},
+		{"no address of the newer kind", valuemodel.Upstream{URL: "http://[::]:9"}, []string{"[::]:9", local}},
+		{"an older one as a newer one", valuemodel.Upstream{URL: "http://[::ffff:127.0.0.1]"}, []string{"[::ffff:127.0.0.1]", local}},
+		{"a short address", valuemodel.Upstream{URL: "http://127.1"}, []string{"127.1", local}},
+		{"one number", valuemodel.Upstream{URL: "http://0x7f000001"}, []string{"0x7f000001", local}},
+		{"another machine's address", valuemodel.Upstream{URL: "http://10.0.0.1"}, []string{"10.0.0.1"}},
+		{"a name of localhost", valuemodel.Upstream{URL: "http://a.localhost"}, []string{"a.localhost", local}},
+		{"a name that begins so", valuemodel.Upstream{URL: "http://localhost.example"}, []string{"localhost.example"}},
+		{"the operator's domain", valuemodel.Upstream{Domain: "world", Server: "secure-filesystem-server"}, []string{"world", local}},
+		{"the operator's domain, a host", valuemodel.Upstream{Domain: "a.example", Server: "secure-filesystem-server"}, []string{"a.example"}},
+		{"the operator's word that it is elsewhere", valuemodel.Upstream{Remote: new(true)}, []string{local}},
+		{"an inferred host only adds", valuemodel.Upstream{Inferred: tickets, Trust: true}, []string{local, "tickets.example"}},
+		{"an inferred host, not trusted", valuemodel.Upstream{Inferred: tickets}, []string{local, "tickets.example"}},
+		{"an inferred host of a service", valuemodel.Upstream{Inferred: tickets, Trust: true, Provider: "github"}, []string{"api.github.com", "tickets.example"}},
+		{"the operator's domain, by url", valuemodel.Upstream{Domain: "world", URL: "https://a.example"}, []string{"world"}},
+		{"the operator's domain, of a service", valuemodel.Upstream{Domain: "world", Provider: "github"}, []string{"world"}},
 	}
 	for _, tt := range tests {
 		m := resolve(t, tt.u, "x", valuemodel.Hints{})
 		if diff := cmp.Diff(tt.want, m.Domains); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+		domains := strings.Join(tt.want, " ")
+		if slow := domains != local && domains != "world "+local || tt.u.Remote != nil; m.Writes(nil).Remote != slow {
+			t.Errorf("%s: its writes settle late: %v, want %v", tt.name, !slow, slow)
 		}
 		if m.Sources["domain"] == "" {
 			t.Errorf("%s: no source", tt.name)

@@ -139,7 +139,7 @@ type Model struct {
 	Tool     string   // name at the upstream
 	Provider string   // provider of the table that applies; "" if none does
 	Origin   string   // the provider and the words that identify it
-	Domains  []Domain // domains of its results, which its calls may change
+	Domains  []string // domains of its results: a write to one makes the stored results of all its tools stale
 	Remote   bool     // it reads from a remote service, so a prefetched result may be as old as max_age allows
 	BackOff  bool     // the operator set FailFastAfter, so a repeated result may replace the next one
 	Vouched  bool     // of a tool that may read: the operator, or the table of a stated or recognised provider, says so
@@ -163,11 +163,4 @@ func (m *Model) MayRead() bool { return m.Class.Reads() || m.Classify != "" }
 // say so.
 func (m *Model) Annotated() bool {
 	return m.Class.Reads() && m.Sources["side_effect_class"] == sourceAnnotation
-}
-
-// Domain is a unit of invalidation: a write to a domain makes the cached results of all
-// its tools stale.
-type Domain struct {
-	Name   string
-	Remote bool // writes may take effect with a delay
 }

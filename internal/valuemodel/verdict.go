@@ -119,7 +119,7 @@ func (m *Model) outlivesCall() bool {
 
 // In reports whether the tool is in a domain.
 func (m *Model) In(domain string) bool {
-	return slices.ContainsFunc(m.Domains, func(d Domain) bool { return d.Name == domain })
+	return slices.Contains(m.Domains, domain)
 }
 
 // changesNoticed reports whether every change of what the tool reads is detected, or
