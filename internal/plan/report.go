@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"mcpschedd/internal/excerpt"
@@ -88,7 +89,7 @@ func (r *Report) Failed() bool {
 //
 // The answer fits the limit. The outputs form one object, which package excerpt cuts if
 // necessary; pointers of omissions are relative to it. If anything is omitted, the complete
-// outputs are stored once with keep, unless it is nil. A failed step has no output, even if it
+// outputs are stored once with keep. A failed step has no output, even if it
 // has a default. If the outputs do not fit, the status of the steps is shortened, and
 // steps_left_out is the number of omitted ones. The answer exceeds the limit only if even that
 // does not fit.
@@ -121,22 +122,16 @@ func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep func(value []byte) (h
 			blocks = append(append(blocks, fmt.Appendf(nil, `{"type":"text","text":"step %s:"}`, s.ID)), st.Result.Blocks...)
 		}
 	}
-	a := &reply{report: r, outputs: render(outputs), left: left, keep: func() string {
-		if keep == nil {
-			return ""
-		}
-		return keep(render(all))
-	}}
+	a := &reply{report: r, outputs: render(outputs), left: left, keep: sync.OnceValue(func() string { return keep(render(all)) })}
 	return a.fit(limit, tokens), blocks
 }
 
 // reply builds an answer within a limit.
 type reply struct {
 	report  *Report
-	outputs []byte             // JSON object of the outputs, each cut to the max_tokens of its step
-	left    []excerpt.Omission // omissions in outputs
-	keep    func() (handle string)
-	handle  *string // nil if the outputs are not stored yet
+	outputs []byte                 // JSON object of the outputs, each cut to the max_tokens of its step
+	left    []excerpt.Omission     // omissions in outputs
+	keep    func() (handle string) // stores the outputs when it is first called
 }
 
 // fit returns the answer with the full status of each step if it fits. Otherwise it shortens the
@@ -176,12 +171,8 @@ func (a *reply) fit(limit excerpt.Limit, tokens int) []byte {
 func (a *reply) assemble(rows, outputs []byte, left []excerpt.Omission) []byte {
 	text := append(append(slices.Clone(rows), `,"outputs":`...), outputs...)
 	if len(left) > 0 {
-		if a.handle == nil {
-			handle := a.keep()
-			a.handle = &handle
-		}
-		if *a.handle != "" {
-			text = jsonrpc.AppendString(append(text, `,"handle":`...), *a.handle)
+		if handle := a.keep(); handle != "" {
+			text = jsonrpc.AppendString(append(text, `,"handle":`...), handle)
 		}
 		text = append(append(text, `,"left_out":`...), jsonrpc.Marshal(summary(left))...)
 	}
