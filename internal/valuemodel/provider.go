@@ -35,10 +35,6 @@ type Mode struct {
 // server's name select one.
 const NoProvider = "none"
 
-// clientTools is the provider for the built-in tools of a coding client. Its layer counts
-// as built-in defaults.
-const clientTools = "claude-code"
-
 // ProviderNames returns the sorted names of all providers, without reading their files.
 func ProviderNames() []string {
 	files, _ := tableFiles.ReadDir("models") // embedded

@@ -79,11 +79,8 @@ func originOf(u Upstream) origin {
 	named, known := ProviderNamed(u.Recognised.Provider)
 	if u.Provider != "" {
 		p, known := ProviderNamed(u.Provider)
-		switch {
-		case !known: // also for NoProvider
+		if !known { // also for NoProvider
 			return origin{}
-		case p.Name == clientTools:
-			return origin{p, stated, sourceDefault + " (" + p.Name + ")", Recognised{}}
 		}
 		return stand(p, stated, "")
 	}

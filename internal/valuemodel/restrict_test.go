@@ -63,7 +63,7 @@ func TestClassOfATool(t *testing.T) {
 		{"stateful, writes", valuemodel.Upstream{Name: "up", Provider: "playwright"}, "browser_click", hints{}, nil, external, "provider playwright"},
 
 		{"a client's tool elsewhere", valuemodel.Upstream{Name: "up", Trust: true}, "Read", hints{}, nil, indeterminate, "default"},
-		{"a client's tool", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Read", hints{}, nil, readOnly, "default (claude-code)"},
+		{"a client's tool", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Read", hints{}, nil, readOnly, "provider claude-code"},
 
 		{"operator loosens what is not known", claims, "x", hints{ReadOnly: no, Destructive: yes}, []valuemodel.Rule{rule("up/x", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
 		{"operator loosens what writes", stated, "create_issue", hints{}, []valuemodel.Rule{rule("*", "c:1", valuemodel.Layer{Class: readOnly})}, readOnly, "c:1"},
