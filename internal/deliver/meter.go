@@ -1,28 +1,27 @@
 package deliver
 
 import (
+	"math"
 	"strings"
+	"sync"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Meter estimates the tokens of results from their bytes and the counts of earlier results of
-// the same kind, such as those of one tool. It is safe for concurrent use.
+// Meter estimates the tokens of results from their bytes and the counts of earlier results. It is safe
+// for concurrent use.
 type Meter struct {
-	kinds   *lru.Cache[string, counted] // kind → its counts; "" for all kinds
-	samples *rate.Limiter               // limits counts, since each takes milliseconds
-}
+	samples *rate.Limiter // limits counts, since each takes milliseconds
 
-// counted is the sum of the counted results of a kind.
-type counted struct{ bytes, tokens float64 }
+	mu            sync.Mutex
+	bytes, tokens float64 // of the counted results
+}
 
 const (
 	defaultBytesPerToken = 4       // until a result is counted
-	maxKinds             = 1024    // kinds remembered
-	halveAt              = 1 << 20 // bytes of a kind after which its counts are halved
+	halveAt              = 1 << 20 // counted bytes after which the counts are halved
 
 	// mediaTokens is the maximum cost of an image for several model vendors; clients scale
 	// larger images down.
@@ -31,32 +30,21 @@ const (
 
 // NewMeter returns a meter without counts.
 func NewMeter() *Meter {
-	kinds, err := lru.New[string, counted](maxKinds)
-	if err != nil {
-		panic(err) // only a size below 1 is refused
-	}
-	return &Meter{kinds: kinds, samples: rate.NewLimiter(10, 16)}
+	return &Meter{samples: rate.NewLimiter(10, 16), bytes: defaultBytesPerToken, tokens: 1}
 }
 
-// Tokens estimates the tokens of a result of a kind. The result is a valid JSON text.
-func (m *Meter) Tokens(kind string, result []byte) int {
+// Tokens estimates the tokens of a result, which is a valid JSON text.
+func (m *Meter) Tokens(result []byte) int {
 	c := contentOf(result)
-	return m.tokens(kind, c.bytes) + c.media*mediaTokens
-}
-
-func (m *Meter) tokens(kind string, bytes int) int {
-	for _, k := range []string{kind, ""} {
-		if c, ok := m.kinds.Get(k); ok {
-			return int(float64(bytes)*c.tokens/c.bytes + 0.5)
-		}
-	}
-	return (bytes + defaultBytesPerToken - 1) / defaultBytesPerToken
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return int(math.Ceil(float64(c.bytes)*m.tokens/m.bytes)) + c.media*mediaTokens
 }
 
 // Learn returns a function that counts a sample of the result, to correct later estimates. It
 // is meant to run in the background, and retains a copy. Learn returns nil if the result has no
 // text, or enough results were counted of late.
-func (m *Meter) Learn(kind string, result []byte) (count func()) {
+func (m *Meter) Learn(result []byte) (count func()) {
 	c := contentOf(result)
 	if c.bytes == 0 || !m.samples.Allow() {
 		return nil
@@ -68,19 +56,12 @@ func (m *Meter) Learn(kind string, result []byte) (count func()) {
 	return func() {
 		sample := texts[:min(len(texts), sampleBytes)]
 		tokens := float64(Tokens([]byte(sample))) * float64(len(texts)) / float64(len(sample))
-		m.observe(kind, float64(read), tokens)
-	}
-}
-
-// observe records that results of a kind had so many bytes and tokens.
-func (m *Meter) observe(kind string, bytes, tokens float64) {
-	for _, k := range []string{kind, ""} {
-		c, _ := m.kinds.Get(k) // concurrent updates may lose a count, which an estimate tolerates
-		c.bytes, c.tokens = c.bytes+bytes, c.tokens+tokens
-		if c.bytes > halveAt {
-			c.bytes, c.tokens = c.bytes/2, c.tokens/2
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.bytes, m.tokens = m.bytes+float64(read), m.tokens+tokens
+		if m.bytes > halveAt {
+			m.bytes, m.tokens = m.bytes/2, m.tokens/2
 		}
-		m.kinds.Add(k, c)
 	}
 }
 

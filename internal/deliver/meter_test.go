@@ -2,7 +2,6 @@ package deliver_test
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -29,7 +28,7 @@ func TestMeterReadsContent(t *testing.T) {
 		{"texts that are none", `{"content":[{"text":7},{"text":null},8]}`, 6, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, want := deliver.NewMeter().Tokens("a", []byte(c.result)), (c.bytes+3)/4+1600*c.media; got != want {
+			if got, want := deliver.NewMeter().Tokens([]byte(c.result)), (c.bytes+3)/4+1600*c.media; got != want {
 				t.Errorf("got %d tokens, want %d", got, want)
 			}
 		})
@@ -55,15 +54,12 @@ func TestMeterLearns(t *testing.T) {
 			result := resultOf(text[:1000], text[1000:])
 			m := deliver.NewMeter()
 			copied := bytes.Clone(result)
-			count := m.Learn("a", result)
+			count := m.Learn(result)
 			clear(result)
 			count()
-			got, want := float64(m.Tokens("a", copied)), float64(deliver.Tokens([]byte(text)))
+			got, want := float64(m.Tokens(copied)), float64(deliver.Tokens([]byte(text)))
 			if math.Abs(got/want-1) > .05 {
 				t.Errorf("got %.0f tokens, want about %.0f", got, want)
-			}
-			if other := float64(m.Tokens("b", copied)); other != got {
-				t.Errorf("another tool: got %.0f tokens, want the same", other)
 			}
 		})
 	}
@@ -73,31 +69,31 @@ func TestMeterLearns(t *testing.T) {
 func TestMeterEmptyText(t *testing.T) {
 	m := deliver.NewMeter()
 	for range 10 {
-		if count := m.Learn("a", resultOf("", "")); count != nil {
+		if count := m.Learn(resultOf("", "")); count != nil {
 			count()
 		}
 	}
-	if got := m.Tokens("a", resultOf(strings.Repeat("x", 398))); got != 100 {
+	if got := m.Tokens(resultOf(strings.Repeat("x", 398))); got != 100 {
 		t.Errorf("got %d tokens, want 100", got)
 	}
 }
 
-// A tool that begins to answer otherwise is soon estimated by its later results. Of many results
+// Once results are of another kind, they are soon estimated by the later ones. Of many results
 // at once only some are counted.
 func TestMeterForgets(t *testing.T) {
 	m := deliver.NewMeter()
 	words, dashes := resultOf(strings.Repeat("word ", 100)), resultOf(strings.Repeat("-", 200_000))
-	m.Learn("a", words)()
-	before := m.Tokens("a", dashes)
+	m.Learn(words)()
+	before := m.Tokens(dashes)
 	for range 12 {
-		m.Learn("a", dashes)()
+		m.Learn(dashes)()
 	}
-	if got := m.Tokens("a", dashes); got > before/2 {
+	if got := m.Tokens(dashes); got > before/2 {
 		t.Errorf("got %d tokens of many equal characters, %d before", got, before)
 	}
 	counted := 0
-	for i := range 1000 {
-		if m.Learn(fmt.Sprint(i), words) != nil {
+	for range 1000 {
+		if m.Learn(words) != nil {
 			counted++
 		}
 	}

@@ -70,7 +70,7 @@ func hint(result []byte, begun []*speculate.Fetch, called func(tool string) stri
 
 // inline adds the results of near-certain prefetches that arrive within the wait time.
 func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Reply, e *speculate.Rules) []byte {
-	used := c.s.srv.common.meter.Tokens(c.lease.Name()+"/"+c.tool, result)
+	used := c.s.srv.common.meter.Tokens(result)
 	tokens := min(e.Budget, c.s.room(c.policy).Extras-used)
 	if tokens <= 0 {
 		return result
@@ -196,13 +196,9 @@ func (x *request) spend(result []byte) []byte {
 	if counted == nil || !x.view.p.Budgets.Enabled() || isWithdrawn(x.ctx) {
 		return result
 	}
-	tool := toolName(&x.msg.Index) // its ratio of bytes to tokens is learned
-	if x.call != nil {
-		tool = x.call.lease.Name() + "/" + x.call.tool
-	}
 	agent, turn, meter := x.s.observed.join(), x.s.observed.turns.current(), x.s.srv.common.meter
-	agent.Delivered(turn, meter.Tokens(tool, counted))
-	if count := meter.Learn(tool, counted); count != nil {
+	agent.Delivered(turn, meter.Tokens(counted))
+	if count := meter.Learn(counted); count != nil {
 		x.s.running.Go(count)
 	}
 	room := agent.Room(turn)
