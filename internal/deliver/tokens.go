@@ -22,18 +22,14 @@ var vocabulary = sync.OnceValue(codec.NewO200kBase)
 func Tokens(text []byte) (sum int) {
 	for rest := string(text); len(rest) > 0; {
 		end := pieceEnd(rest)
-		sum += count(rest[:end])
+		n, err := vocabulary().Count(rest[:end])
+		if err != nil {
+			n = end // an upper bound
+		}
+		sum += n
 		rest = rest[end:]
 	}
 	return sum
-}
-
-func count(piece string) int {
-	n, err := vocabulary().Count(piece)
-	if err != nil {
-		return len(piece) // an upper bound
-	}
-	return n
 }
 
 // pieceEnd returns the end of the first piece of a text: before a space in its second half, since
