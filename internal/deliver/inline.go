@@ -19,10 +19,8 @@ type Addition struct {
 	Model     *valuemodel.Model // the tool's model; may be nil
 }
 
-const (
-	maxHeading = 240       // maximum bytes of a call's name in the heading
-	maxAnswer  = 256 << 10 // maximum bytes of an answer; counting the tokens of a longer one takes long
-)
+// maxAnswer is the maximum number of bytes of an answer: counting the tokens of a longer one takes long.
+const maxAnswer = 256 << 10
 
 // Inline appends answers to a result, each as text blocks under a heading that names its call,
 // and returns the indexes of the added ones. It adds them in order while their tokens fit the
@@ -76,7 +74,7 @@ func (a *Addition) texts(intent valuemodel.Intent) (texts []string) {
 	if len(texts) == 0 {
 		return nil
 	}
-	heading := "[answer to " + name(a.Tool, []byte(a.Arguments), maxHeading) + ", fetched ahead"
+	heading := "[answer to " + Name(a.Tool, []byte(a.Arguments)) + ", fetched ahead"
 	if len(fields.dropped) > 0 {
 		heading += "; without " + strings.Join(slices.Compact(slices.Sorted(slices.Values(fields.dropped))), ", ")
 	}

@@ -8,22 +8,17 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-const (
-	maxName = 80      // maximum bytes of a call's name
-	maxScan = 4 << 10 // maximum bytes of arguments scanned
-)
+const maxName = 240 // maximum bytes of a call's name
 
-// Name describes a call for the model in one line of at most 80 bytes: the tool, and in
+// Name describes a call for the model in one line of at most 240 bytes: the tool, and in
 // parentheses the value of its only argument, or name=value for each of several. The middle of
 // longer arguments is elided.
 //
 // Argument values come from servers. A name must not be able to end the sentence around it or to
 // hide text, so brackets, quotes, backticks, '&' of HTML, control and bidirectional characters
 // and other invisible characters are removed.
-func Name(tool string, arguments []byte) string { return name(tool, arguments, maxName) }
-
-func name(tool string, arguments []byte, limit int) string {
-	tool = sanitize(tool, limit/2)
+func Name(tool string, arguments []byte) string {
+	tool = sanitize(tool, maxName/2)
 	var parts []string
 	all := jsonrpc.NewIndex(arguments)
 	for m := range all.All() {
@@ -33,7 +28,7 @@ func name(tool string, arguments []byte, limit int) string {
 		}
 		parts = append(parts, part)
 	}
-	return tool + "(" + sanitize(strings.Join(parts, ", "), limit-len(tool)-len("()")) + ")"
+	return tool + "(" + sanitize(strings.Join(parts, ", "), maxName-len(tool)-len("()")) + ")"
 }
 
 // text returns a string without its quotes, and any other value as written.
@@ -56,11 +51,11 @@ func sanitize(s string, limit int) string {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(s[:min(len(s), maxScan)], ""))
+	}, strings.ToValidUTF8(s, ""))
 	if s = strings.Join(strings.Fields(s), " "); len(s) <= limit {
 		return s
 	}
-	half := max(limit-len(gap), 0) / 2
+	half := (limit - len(gap)) / 2
 	return strings.ToValidUTF8(s[:half], "") + gap + strings.ToValidUTF8(s[len(s)-half:], "")
 }
 
@@ -68,7 +63,7 @@ func sanitize(s string, limit int) string {
 func allowed(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
-		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(`_-./:,;=+%@?~^$*#\\`, r)
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(`_-./:,;=+%@?~^$*#\`, r)
 	case unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
 		return false // letters and marks without a visible glyph
 	}
