@@ -45,8 +45,7 @@ type work struct {
 // Limits of suspended work.
 const (
 	suspendTimeout = 10 * time.Minute // until the client must repeat its request
-	maxSuspended   = 32               // calls and plans of one client
-	maxSuspendedIn = 1024             // those of a session that several clients share
+	maxSuspended   = 1024             // calls and plans of one session
 )
 
 // suspending holds the methods of the requests that a stateless client can be asked to repeat.
@@ -222,18 +221,14 @@ func (c *questions) assignedLocked(w *work) (all []*question) {
 func (c *questions) suspend(w *work) (result []byte, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	limit := maxSuspended
-	if c.s.identity.Multiplexed {
-		limit = maxSuspendedIn
-	}
 	open := c.assignLocked(w)
 	switch {
 	case len(open) == 0:
 		return nil, nil
 	case c.s.lifecycle.draining.Err() != nil:
 		return nil, front.ErrEnded
-	case len(c.suspendedLocked()) >= limit:
-		return nil, fmt.Errorf("%d calls and plans already wait for a client's answers", limit)
+	case len(c.suspendedLocked()) >= maxSuspended:
+		return nil, fmt.Errorf("%d calls and plans already wait for a client's answers", maxSuspended)
 	}
 	w.answering, w.handle = nil, rand.Text()
 	w.expiry = time.AfterFunc(suspendTimeout, func() {
