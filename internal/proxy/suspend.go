@@ -91,7 +91,7 @@ func (x *request) routeWork() error {
 	defer c.mu.Unlock()
 	c.works[w] = struct{}{}
 	x.handler = func(x *request) outcome {
-		w.begin()
+		x.s.running.Go(w.run)
 		return w.serve(x)
 	}
 	return nil
@@ -105,27 +105,19 @@ func mayBeResumed(x *request) bool {
 	return x.msg.Method != "tools/call" // those are the proxy's own
 }
 
-// begin serves the work's request, which ends the work.
-func (w *work) begin() {
+// run serves the work's request, which ends the work.
+func (w *work) run() {
 	x := w.request
-	x.s.running.Add(1)
-	finish := func(o outcome) {
-		defer x.s.running.Done()
-		if x.call != nil {
-			x.call.observeResult(x.ctx, o)
-		}
-		if o.err != nil {
-			o = outcome{answer: x.failure(o)}
-		}
-		x.endCall()
-		x.cancel(nil)
-		w.result <- o
+	o := x.respond()
+	if x.call != nil {
+		x.call.observeResult(x.ctx, o)
 	}
-	if x.handler == nil {
-		x.makeCall(finish)
-	} else {
-		x.s.running.Go(func() { finish(x.handler(x)) })
+	if o.err != nil {
+		o = outcome{answer: x.failure(o)}
 	}
+	x.endCall()
+	x.cancel(nil)
+	w.result <- o
 }
 
 // carrier returns the client's request that carries the notifications of x, or nil if the work that
