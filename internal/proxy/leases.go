@@ -49,12 +49,6 @@ func filterLeases(leases []*sessionLease, fits func(*sessionLease) bool) (found 
 	return found
 }
 
-// take returns the leases of a session that has ended, for the caller to close.
-func (ls *leases) take() (last []*sessionLease) {
-	ls.update(func(now *[]*sessionLease) { last, *now = *now, nil })
-	return last
-}
-
 // adoptPolicy replaces the session's leases with those of the current policy, and keeps those on
 // upstreams that have not changed. Before the session opens and after it has ended it does nothing.
 func (s *session) adoptPolicy() {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,12 +66,7 @@ type handler func(x *request) outcome
 // withdrawn is the cancellation cause of a request that the client cancelled.
 type withdrawn struct{ reason string }
 
-func (w withdrawn) Error() string {
-	if w.reason == "" {
-		return "cancelled by the client"
-	}
-	return w.reason
-}
+func (w withdrawn) Error() string { return cmp.Or(w.reason, "cancelled by the client") }
 
 // isWithdrawn reports whether the client cancelled the request with context ctx. Such a
 // request gets no answer.

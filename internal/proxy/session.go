@@ -133,11 +133,13 @@ func (s *session) End(why error) {
 		s.requests.mu.Unlock()
 		s.lists.changes.stop()
 		s.questions.endSuspended(why)
-		leases := s.leases.take()
 		var closing sync.WaitGroup
-		for _, l := range leases {
-			closing.Go(l.Close)
-		}
+		s.leases.update(func(last *[]*sessionLease) {
+			for _, l := range *last {
+				closing.Go(l.Close)
+			}
+			*last = nil
+		})
 		closing.Wait()
 		s.running.Wait()
 		s.srv.common.store.DropScope(s.identity.scope)
