@@ -51,15 +51,13 @@ func (r *requests) add(x *request) *jsonrpc.Error {
 	return nil
 }
 
-// forget removes a request, so that the client may reuse its id, and its call. Further calls do
-// nothing.
+// forget removes a request, so that the client may reuse its id. Further calls do nothing.
 func (r *requests) forget(x *request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open[x.key] == x { // else another request has the id by now
 		delete(r.open, x.key)
 	}
-	r.endLocked(x.call)
 }
 
 // done ends a request that was added.
@@ -92,10 +90,6 @@ func (r *requests) begin(c *upstreamCall) {
 func (r *requests) end(c *upstreamCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.endLocked(c)
-}
-
-func (r *requests) endLocked(c *upstreamCall) {
 	if i := slices.Index(r.calls, c); i >= 0 {
 		r.calls = slices.Delete(r.calls, i, i+1)
 	}
