@@ -61,9 +61,6 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// An asker asks a client a question and waits for the answer.
-type asker func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error)
-
 // askClient asks the request's client a question of the server of call, or of the proxy if call is nil.
 func (x *request) askClient(ctx context.Context, call *upstreamCall, method string, params []byte) ([]byte, *jsonrpc.Error) {
 	q := newQuestion(method, params)
@@ -98,13 +95,13 @@ func (q *question) request() []byte {
 	return jsonrpc.AppendRequest(nil, []byte(q.Key), q.Method, params)
 }
 
-// askerFor returns the asker of a server's question that the transport does not tie to a
-// request. A client of the handshake era is asked on the stream of its only open request to
+// askerFor returns a function that asks the client a server's question that the transport does not tie
+// to a request, and waits for the answer. A client of the handshake era is asked on the stream of its only open request to
 // that server, else on the session's stream; a stateless client with its next result from
 // that server. In a pool, a client is asked only if all works with a call to the server are
 // one, since no client may see another's question. askerFor must be called when the
 // question arrives: later calls may be another client's.
-func (s *session) askerFor(l *sessionLease, method string) asker {
+func (s *session) askerFor(l *sessionLease, method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 	s.questions.mu.Lock()
 	calling := s.questions.callingLocked(l.Lease)
 	s.questions.mu.Unlock()

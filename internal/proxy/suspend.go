@@ -48,12 +48,9 @@ const (
 	maxSuspended   = 1024             // calls and plans of one session
 )
 
-// suspending holds the methods of the requests that a stateless client can be asked to repeat.
-var suspending = []string{"tools/call", "prompts/get", "resources/read"}
-
-// suspendable reports whether a work serves the request.
+// suspendable reports whether a work serves the request: its client can be asked to repeat it.
 func suspendable(x *request) bool {
-	return x.msg.Stateless() && x.step == nil && slices.Contains(suspending, x.msg.Method)
+	return x.msg.Stateless() && x.step == nil && slices.Contains([]string{"tools/call", "prompts/get", "resources/read"}, x.msg.Method)
 }
 
 // routeWork routes the request to the work that it resumes, or to a new one with a request that is
