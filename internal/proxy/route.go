@@ -110,10 +110,7 @@ func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error 
 	schema := &mcp.Tool{RawInputSchema: jsonrpc.Get(item.Raw, "inputSchema")}
 	lookup := func(name string) (string, bool) {
 		values := m.Header.Values(name)
-		if len(values) != 1 {
-			return "", false
-		}
-		return values[0], true
+		return strings.Join(values, ", "), values != nil
 	}
 	if err := mcp.ValidateParamHeadersLookup(lookup, schema, m.Params); err != nil {
 		return front.Mismatch(err.Error())
