@@ -27,7 +27,7 @@ func (c *upstreamCall) mayAnnounce() bool {
 		!c.request.msg.Stateless() && deliveredTo(c.s, c.step()) != nil && !c.lease.structured(c.tool)
 }
 
-// shownName returns the client's name for a tool of the same upstream.
+// shownName returns the client's name for a tool of the same upstream, or "" if the client cannot call it.
 func (c *upstreamCall) shownName(tool string) string {
 	return view{c.s, c.policy}.nameOf(upstream.Tools, target{c.lease.Name(), tool})
 }
@@ -49,19 +49,18 @@ func (c *upstreamCall) announce(ctx context.Context, o outcome) outcome {
 		return o
 	}
 	if e.Delivery == "hint" {
-		o.answer.Result = hint(o.answer.Result, a.Begun, c.shownName)
+		o.answer.Result = c.hint(o.answer.Result, a.Begun)
 	} else {
 		o.answer.Result = c.inline(ctx, o.answer.Result, a, e)
 	}
 	return o
 }
 
-// hint adds the names of the prefetches that have begun to result. called returns the
-// client's name for a tool, or "" if the client cannot call it.
-func hint(result []byte, begun []*speculate.Fetch, called func(tool string) string) []byte {
+// hint adds the names of the prefetches that have begun to result, as far as the client can call them.
+func (c *upstreamCall) hint(result []byte, begun []*speculate.Fetch) []byte {
 	var names []string
 	for _, b := range begun {
-		if tool := called(b.Key.Tool); tool != "" && !b.Query.Reuse.CompareOnly { // else the prefetch is not served
+		if tool := c.shownName(b.Key.Tool); tool != "" && !b.Query.Reuse.CompareOnly { // else the prefetch is not served
 			names = append(names, deliver.Name(tool, []byte(b.Key.Arguments)))
 		}
 	}

@@ -161,11 +161,8 @@ func unavailableReason(l *sessionLease) string {
 		return ""
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	return shortened(text, maxReason)
+	return shortened(text, 200) // reasons of this program are shorter
 }
-
-// maxReason limits a reason in bytes. Reasons of this program are shorter.
-const maxReason = 200
 
 // ellipsis marks the end of a shortened text.
 const ellipsis = " […]"

@@ -155,12 +155,9 @@ func (l *sessionLease) structured(tool string) bool {
 	return !ok || jsonrpc.Get(item.Raw, "outputSchema") != nil
 }
 
-// extension is the prefix of MCP's own extensions in the capabilities.
-const extension = "io.modelcontextprotocol/"
-
-// mayHave reports whether the server declares a capability, in the protocol or as an
-// extension, or is not known yet.
+// mayHave reports whether the server declares a capability, in the protocol or as one of MCP's own
+// extensions, or is not known yet.
 func (l *sessionLease) mayHave(capability string) bool {
 	offer := l.Offer()
-	return offer == nil || offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(offer.Capabilities, "extensions"), extension+capability) != nil
+	return offer == nil || offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(offer.Capabilities, "extensions"), "io.modelcontextprotocol/"+capability) != nil
 }

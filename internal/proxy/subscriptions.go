@@ -254,7 +254,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 	s.tasks.note(l, method, params)
 	switch method {
 	case "notifications/message":
-		if calls, prefetches := s.requests.at(l.Lease); len(calls) == 0 && len(prefetches) > 0 { // may belong to a prefetch, which has no client
+		if s.onlyPrefetches(l, method) { // may belong to a prefetch, which has no client
 			return
 		}
 		if !handshake { // such a client receives logs on the stream of the request that wants them
