@@ -88,36 +88,33 @@ func joinValues(a, b []byte) []byte {
 // each under its server's name if there are several, for the client with the given clientInfo.
 // If the client would cut off some, each has at most its fair share of what it keeps.
 func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
-	type section struct{ from, text string }
-	sections := []section{{"mcpschedd", problems(s.srv, leases)}} // first, as clients cut off the end
+	type section struct{ head, text string }
+	sections := []*section{{"# mcpschedd\n", problems(s.srv, leases)}} // first, as clients cut off the end
 	for _, l := range leases {
 		if offer := l.Offer(); offer != nil {
-			sections = append(sections, section{l.Name(), offer.Instructions})
+			sections = append(sections, &section{"# " + l.Name() + "\n", offer.Instructions})
 		}
 	}
-	sections = slices.DeleteFunc(sections, func(part section) bool { return part.text == "" })
+	isEmpty := func(part *section) bool { return part.text == "" }
+	sections = slices.DeleteFunc(sections, isEmpty)
+	if len(leases) <= 1 && len(sections) == 1 {
+		sections[0].head = ""
+	}
 	const gap = "\n\n"
-	heads, order := make([]string, len(sections)), make([]int, len(sections))
-	for i, part := range sections {
-		if order[i] = i; len(leases) > 1 || len(sections) > 1 {
-			heads[i] = "# " + part.from + "\n"
-		}
-	}
 	if left := maxInstructions[jsonrpc.Text(info, "name")]; left > 0 { // max-min fairness: what a short one leaves is for the longer ones
-		slices.SortStableFunc(order, func(i, k int) int { return cmp.Compare(len(sections[i].text), len(sections[k].text)) })
-		for n, i := range order {
-			share := left / (len(order) - n)
-			sections[i].text = shortened(sections[i].text, share-len(heads[i])-len(gap))
-			if sections[i].text != "" {
-				left -= len(heads[i]) + len(sections[i].text) + len(gap)
+		shortest := slices.Clone(sections)
+		slices.SortStableFunc(shortest, func(a, b *section) int { return cmp.Compare(len(a.text), len(b.text)) })
+		for n, part := range shortest {
+			share := left / (len(shortest) - n)
+			part.text = shortened(part.text, share-len(part.head)-len(gap))
+			if part.text != "" {
+				left -= len(part.head) + len(part.text) + len(gap)
 			}
 		}
 	}
 	var parts []string
-	for i, part := range sections {
-		if part.text != "" {
-			parts = append(parts, heads[i]+part.text)
-		}
+	for _, part := range slices.DeleteFunc(sections, isEmpty) {
+		parts = append(parts, part.head+part.text)
 	}
 	return strings.Join(parts, gap)
 }
