@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"unicode"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -161,18 +160,13 @@ func unavailableReason(l *sessionLease) string {
 	return shortened(text, 200) // reasons of this program are shorter
 }
 
-// ellipsis marks the end of a shortened text.
-const ellipsis = " […]"
-
-// shortened returns text cut to limit bytes, after a whole word if there is a space in the second half.
+// shortened returns text cut to limit bytes.
 func shortened(text string, limit int) string {
+	const ellipsis = " […]"
 	if len(text) <= limit {
 		return text
 	}
 	text = strings.ToValidUTF8(text[:max(0, limit-len(ellipsis))], "") // a cut character is not valid
-	if end := strings.LastIndexFunc(text, unicode.IsSpace); end >= len(text)/2 {
-		text = strings.TrimSpace(text[:end])
-	}
 	if text == "" {
 		return ""
 	}
