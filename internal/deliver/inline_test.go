@@ -116,15 +116,6 @@ func TestInlineBudget(t *testing.T) {
 	}
 }
 
-// A heading has the whole call; a hint omits its middle.
-func TestHeadingIsLonger(t *testing.T) {
-	tool, path := "files__"+strings.Repeat("t", 50), strings.Repeat("deep/", 20)+"main.rs"
-	out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: tool, Arguments: `{"path":"` + path + `"}`, Result: answer("x")}}, 1000, nil)
-	if got, want := textsAdded(t, out, shown)[0], "[answer to "+tool+"("+path+"), fetched ahead]\nx"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // answer returns a result with text blocks.
 func answer(texts ...string) []byte {
 	type block struct {
