@@ -33,7 +33,7 @@ import (
 type work struct {
 	request     *request       // the work's own; cancelled with the work
 	repeated    *front.Message // the client's first message, which each later one repeats
-	inputNeeded chan struct{}  // capacity 1: the client has to be asked
+	inputNeeded chan struct{}  // capacity 1: the client may have to be asked
 	result      chan outcome   // capacity 1: the work has ended
 
 	// Guarded by questions.mu.
@@ -161,22 +161,12 @@ func (w *work) serve(x *request) outcome {
 	}
 }
 
-// asksLocked reports whether the client is asked q with a result of w, rather than of another work.
-func (c *questions) asksLocked(w *work, q *question) bool {
-	return q.work == w || q.work == nil && q.server != nil && slices.Contains(c.callingLocked(q.server), w)
-}
-
-// wakeLocked notifies the works that have a request to answer and something to ask.
+// wakeLocked notifies the works, of which some may have something to ask.
 func (c *questions) wakeLocked() {
-	for _, q := range c.open {
-		for w := range c.works {
-			if w.answering == nil || !c.asksLocked(w, q) {
-				continue
-			}
-			select {
-			case w.inputNeeded <- struct{}{}:
-			default:
-			}
+	for w := range c.works {
+		select {
+		case w.inputNeeded <- struct{}{}:
+		default:
 		}
 	}
 }
@@ -231,8 +221,8 @@ func (c *questions) suspend(w *work) (result []byte, err error) {
 // assignLocked assigns to w the open questions that it can ask, and returns them.
 func (c *questions) assignLocked(w *work) (open []revision.InputRequest) {
 	for _, q := range slices.Clone(c.open) {
-		if !c.asksLocked(w, q) {
-			continue
+		if q.work != w && (q.work != nil || q.server == nil || !slices.Contains(c.callingLocked(q.server), w)) {
+			continue // another work asks it
 		}
 		if q.work = w; c.capable(q) {
 			open = append(open, q.InputRequest)
@@ -339,7 +329,7 @@ func (c *questions) callingLocked(l *upstream.Lease) (all []*work) {
 	return all
 }
 
-// wake notifies the works that have something to ask.
+// wake notifies the works, of which some may have something to ask.
 func (c *questions) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
