@@ -50,7 +50,8 @@ func filterLeases(leases []*sessionLease, fits func(*sessionLease) bool) (found 
 }
 
 // adoptPolicy replaces the session's leases with those of the current policy, and keeps those on
-// upstreams that have not changed. Before the session opens and after it has ended it does nothing.
+// upstreams that have not changed; [Server.Apply] closes the others. Before the session opens and after it
+// has ended it does nothing.
 func (s *session) adoptPolicy() {
 	if s.client.load().opened.IsZero() {
 		return
@@ -77,11 +78,6 @@ func (s *session) adoptPolicy() {
 	s.subscriptions.renew(s, filterLeases(next, func(l *sessionLease) bool {
 		return !slices.ContainsFunc(old, func(o *sessionLease) bool { return o.Lease == l.Lease })
 	}))
-	for _, l := range old {
-		if !slices.ContainsFunc(next, func(n *sessionLease) bool { return n.Lease == l.Lease }) {
-			l.Close()
-		}
-	}
 	if old != nil { // else no list has been shown yet
 		s.lists.changes.trigger()
 	}
