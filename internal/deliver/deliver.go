@@ -20,23 +20,12 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Plain reports whether a result, a valid JSON text, may be extended or added to another: a
-// complete, successful answer without structured content, which programs read and expect to follow
-// its schema.
+// Plain reports whether a complete, successful result, a valid JSON text, may be extended or added to
+// another. It may not if it has structured content, which programs read and expect to follow its schema,
+// or duplicate members, about which readers may disagree.
 func Plain(result []byte) bool {
 	members := jsonrpc.NewIndex(result)
-	if !members.Unambiguous() || members.Get("structuredContent") != nil || members.Get("task") != nil {
-		return false // readers may disagree about duplicate members
-	}
-	if failed := members.Get("isError"); failed != nil && string(failed) != "false" {
-		return false
-	}
-	if kind := members.Get("resultType"); kind != nil {
-		if s, ok := jsonrpc.String(kind); !ok || s != "complete" {
-			return false
-		}
-	}
-	return bytes.HasPrefix(members.Get("content"), []byte("["))
+	return members.Unambiguous() && members.Get("structuredContent") == nil && bytes.HasPrefix(members.Get("content"), []byte("["))
 }
 
 // Hint appends a line to a result, a valid JSON text, that lists the calls being prefetched, in

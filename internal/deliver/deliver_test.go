@@ -15,17 +15,10 @@ func TestPlain(t *testing.T) {
 	}{
 		{"text", `{"content":[{"type":"text","text":"a"}]}`, true},
 		{"nothing in it", `{"content":[]}`, true},
-		{"said to be no error", `{"isError":false,"content":[]}`, true},
-		{"said to be complete", `{"resultType":"complete","content":[]}`, true},
 		{"unknown members", `{"content":[],"_meta":{"x":1},"later":{}}`, true},
-		{"an error", `{"content":[],"isError":true}`, false},
-		{"neither an error nor none", `{"content":[],"isError":null}`, false},
 		{"structured", `{"content":[],"structuredContent":{}}`, false},
 		{"structured nothing", `{"content":[],"structuredContent":null}`, false},
 		{"structured, with an escape", `{"content":[],"structured\u0043ontent":{}}`, false},
-		{"a question", `{"resultType":"input_required","content":[]}`, false},
-		{"complete in other words", `{"resultType":7,"content":[]}`, false},
-		{"a task", `{"task":{"taskId":"1"},"content":[]}`, false},
 		{"two contents", `{"content":[],"content":[]}`, false},
 		{"two contents to some", `{"content":[],"Content":[]}`, false},
 		{"content that is no list", `{"content":{"type":"text"}}`, false},
@@ -52,7 +45,7 @@ func TestHint(t *testing.T) {
 			"the rest as it was", "{ \"n\": 1e400, \"content\" : [ {\"type\":\"text\" , \"text\":\"\\u00e4\"} ] ,\"_meta\":{ \"b\":1.0,\"a\":2}}",
 			"{\"n\": 1e400,\"content\" : [ {\"type\":\"text\" , \"text\":\"\\u00e4\"} ," + line + "],\"_meta\":{ \"b\":1.0,\"a\":2}}",
 		},
-		{"an error stays alone", `{"content":[],"isError":true}`, `{"content":[],"isError":true}`},
+		{"structured content stays alone", `{"content":[],"structuredContent":{}}`, `{"content":[],"structuredContent":{}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			result := []byte(c.result)

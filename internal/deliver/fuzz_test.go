@@ -17,7 +17,7 @@ var results = []string{
 	shown, `{"content":[]}`, `{ "content" : [ ] , "x":1e400 }`, `{}`, `null`, `[]`,
 	`{"c\u006fntent":[1,"]",{"a":[]}],"_meta":{"]":"}"}}`,
 	`{"content":[{"type":"text","text":"\"]}\\"}],"isError":false,"resultType":"complete"}`,
-	`{"isError":true,"content":[]}`, `{"content":[],"content":[]}`,
+	`{"content":[],"content":[]}`,
 }
 
 func FuzzHint(f *testing.F) {

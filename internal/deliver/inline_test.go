@@ -39,9 +39,6 @@ func TestInlineLeavesOut(t *testing.T) {
 		name   string
 		change func(*deliver.Addition)
 	}{
-		{"an error", func(a *deliver.Addition) {
-			a.Result = []byte(`{"content":[{"type":"text","text":"no"}],"isError":true}`)
-		}},
 		{"structured content", func(a *deliver.Addition) {
 			a.Result = []byte(`{"content":[{"type":"text","text":"1"}],"structuredContent":{"n":1}}`)
 		}},
@@ -79,7 +76,6 @@ func TestInlineLeavesOut(t *testing.T) {
 func TestInlineNotPlain(t *testing.T) {
 	fine := []deliver.Addition{{Tool: "read", Arguments: "{}", Result: answer("body")}}
 	for _, result := range []string{
-		`{"content":[],"isError":true}`,
 		`{"content":[{"type":"text","text":"1"}],"structuredContent":1}`,
 		`{}`,
 	} {

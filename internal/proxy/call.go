@@ -435,7 +435,7 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
 	x.s.requests.end(c) // what its server asks from now on is about another call
 	c.noteResult(o)
-	if !c.mayAnnounce() || o.err != nil || !deliver.Plain(o.answer.Result) {
+	if o.kind != complete || !c.mayAnnounce() || !deliver.Plain(o.answer.Result) {
 		done(o)
 		return
 	}
