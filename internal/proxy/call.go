@@ -201,7 +201,7 @@ func (x *request) run(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
 	unchanged := x.msg.Stateless() && x.handler == nil && x.step == nil
 	if x.work != nil {
-		x.s.questions.wake() // the work may ask what the server has asked before
+		x.work.wake() // it may ask what the server has asked before
 		c.lease.SetLevel(x.client.LogLevel)
 	}
 	c.lookUp(x.ctx, req, func(o outcome) {

@@ -96,11 +96,11 @@ func (q *question) request() []byte {
 }
 
 // askerFor returns a function that asks the client a server's question that the transport does not tie
-// to a request, and waits for the answer. A client of the handshake era is asked on the stream of its only open request to
-// that server, else on the session's stream; a stateless client with its next result from
-// that server. In a pool, a client is asked only if all works with a call to the server are
-// one, since no client may see another's question. askerFor must be called when the
-// question arrives: later calls may be another client's.
+// to a request, and waits for the answer. A client of the handshake era is asked on the stream of its
+// only open request to that server, else on the session's stream; a stateless client with its next
+// result from that server. In a pool, a client is asked only if all works with a call to the server are
+// one, since no client may see another's question. askerFor must be called when the question arrives:
+// later calls may be another client's.
 func (s *session) askerFor(l *sessionLease, method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 	s.questions.mu.Lock()
 	calling := s.questions.callingLocked(l.Lease)
@@ -185,7 +185,11 @@ func (c *questions) add(q *question) *jsonrpc.Error {
 	}
 	c.open = append(c.open, q)
 	c.pauseLocked(q)
-	c.wakeLocked()
+	if q.work != nil {
+		q.work.wake()
+	} else {
+		c.wakeLocked()
+	}
 	return nil
 }
 

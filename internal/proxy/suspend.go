@@ -161,13 +161,18 @@ func (w *work) serve(x *request) outcome {
 	}
 }
 
-// wakeLocked notifies the works, of which some may have something to ask.
+// wake notifies the work that it may have something to ask.
+func (w *work) wake() {
+	select {
+	case w.inputNeeded <- struct{}{}:
+	default:
+	}
+}
+
+// wakeLocked notifies all works of a question that any of them may ask.
 func (c *questions) wakeLocked() {
 	for w := range c.works {
-		select {
-		case w.inputNeeded <- struct{}{}:
-		default:
-		}
+		w.wake()
 	}
 }
 
@@ -180,9 +185,10 @@ func (c *questions) release(w *work) {
 	for _, q := range c.assignedLocked(w) {
 		if q.work = nil; q.server == nil {
 			c.answerLocked(q, reply{err: errWithdrawn})
+		} else {
+			c.wakeLocked()
 		}
 	}
-	c.wakeLocked()
 }
 
 // assignedLocked returns the open questions that only w asks.
@@ -263,7 +269,7 @@ func (c *questions) resume(x *request) (*work, error) {
 			c.answerLocked(q, reply{result: bytes.Clone(result)})
 		}
 	}
-	c.wakeLocked()
+	w.wake() // the client may have left out a reply
 	return w, nil
 }
 
@@ -327,13 +333,6 @@ func (c *questions) callingLocked(l *upstream.Lease) (all []*work) {
 		}
 	}
 	return all
-}
-
-// wake notifies the works, of which some may have something to ask.
-func (c *questions) wake() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wakeLocked()
 }
 
 // maxRounds limits how often one call to a stateless server may ask for input.
