@@ -22,6 +22,8 @@ type Meter struct {
 const (
 	defaultBytesPerToken = 4       // until a result is counted
 	halveAt              = 1 << 20 // counted bytes after which the counts are halved
+	maxLearned           = 1 << 20 // bytes of a result that is learned from: decoding a longer one delays its client
+	sampleBytes          = 8 << 10 // bytes that are counted; the rest is assumed to be alike
 
 	// mediaTokens is the maximum cost of an image for several model vendors; clients scale
 	// larger images down.
@@ -42,14 +44,14 @@ func (m *Meter) Tokens(result []byte) int {
 }
 
 // Learn returns a function that counts a sample of the result, to correct later estimates. It
-// is meant to run in the background, and retains a copy. Learn returns nil if the result has no
-// text, or enough results were counted of late.
+// is meant to run in the background, and retains a copy of the texts. Learn returns nil if the result has
+// no text or too much, or enough results were counted of late.
 func (m *Meter) Learn(result []byte) (count func()) {
 	c := contentOf(result)
-	if c.bytes == 0 || !m.samples.Allow() {
+	if c.bytes == 0 || c.bytes > maxLearned || !m.samples.Allow() {
 		return nil
 	}
-	texts, read := c.sample()
+	texts := c.decoded()
 	if texts == "" {
 		return nil
 	}
@@ -58,7 +60,7 @@ func (m *Meter) Learn(result []byte) (count func()) {
 		tokens := float64(Tokens([]byte(sample))) * float64(len(texts)) / float64(len(sample))
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.bytes, m.tokens = m.bytes+float64(read), m.tokens+tokens
+		m.bytes, m.tokens = m.bytes+float64(c.bytes), m.tokens+tokens
 		if m.bytes > halveAt {
 			m.bytes, m.tokens = m.bytes/2, m.tokens/2
 		}
@@ -96,18 +98,11 @@ func contentOf(result []byte) (c content) {
 
 func (c *content) add(text []byte) { c.texts, c.bytes = append(c.texts, text), c.bytes+len(text) }
 
-// sampleBytes is the number of bytes that are counted; the rest is assumed to be alike.
-const sampleBytes = 8 << 10
-
-// sample returns the first texts as the model reads them, and the number of their raw bytes.
-func (c *content) sample() (texts string, read int) {
+// decoded returns the texts as the model reads them.
+func (c *content) decoded() string {
 	var b strings.Builder
 	for _, raw := range c.texts {
-		if read > sampleBytes {
-			break
-		}
 		b.WriteString(text(raw))
-		read += len(raw)
 	}
-	return b.String(), read
+	return b.String()
 }

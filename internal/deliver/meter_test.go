@@ -50,7 +50,7 @@ func TestMeterLearns(t *testing.T) {
 		"code": "\tif err := f(\"a\\b\", 'x'); err != nil {\n", "letters": "Größe 東京 🙂 ", "quotes": `"""""`, "backslashes": `\\\\\`, "controls": "\x01\x02\x03", "indented": "            \"key\": [1, 2.5, null],\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.Repeat(line, 300_000/len(line))
+			text := strings.Repeat(line, 100_000/len(line))
 			result := resultOf(text[:1000], text[1000:])
 			m := deliver.NewMeter()
 			copied := bytes.Clone(result)
@@ -90,6 +90,9 @@ func TestMeterForgets(t *testing.T) {
 	}
 	if got := m.Tokens(dashes); got > before/2 {
 		t.Errorf("got %d tokens of many equal characters, %d before", got, before)
+	}
+	if m.Learn(resultOf(strings.Repeat("word ", 1<<20))) != nil {
+		t.Error("a result of 5 MiB is decoded before its client has it")
 	}
 	counted := 0
 	for range 1000 {
