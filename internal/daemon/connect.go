@@ -191,6 +191,7 @@ func (r *relay) resume(l *link) {
 		_ = l.out.Send(line) // if this daemon ends too, reading from it fails
 	}
 	r.link, r.failure, r.servedBefore = l, nil, true
+	r.watchLocked()
 	r.changed.Broadcast()
 	if r.inputEnded {
 		go l.endInput()
@@ -322,10 +323,7 @@ func (r *relay) send(line []byte) *jsonrpc.Writer {
 	if r.link == nil {
 		return nil
 	}
-	if !r.link.watched && len(r.conversation.awaited()) > 0 {
-		r.link.watched = true
-		go r.watch(r.link)
-	}
+	r.watchLocked()
 	_ = r.link.out.Send(line) // requests lost with the daemon are replayed or answered with an error
 	return r.link.out
 }
@@ -337,6 +335,14 @@ const (
 	pingTimeout = 3 * time.Second
 	maxSilent   = 2 // pings without an answer, in a row, after which the daemon hangs
 )
+
+// watchLocked starts to watch the daemon if a request is awaited.
+func (r *relay) watchLocked() {
+	if !r.link.watched && len(r.conversation.awaited()) > 0 {
+		r.link.watched = true
+		go r.watch(r.link)
+	}
+}
 
 // watch pings the daemon while a request is awaited. If the daemon hangs, it answers these requests
 // with an error and closes the link, which discards unread messages.

@@ -375,7 +375,8 @@ func TestAgainAfterNone(t *testing.T) {
 
 // If a daemon does not answer pings while a request is open, its connection is closed and the request
 // is answered with an error; a slow or idle daemon keeps its connection. Requests after that are
-// answered as not sent. When the daemon continues, so does the client.
+// answered as not sent. When the daemon continues, so does the client. The request is of a daemon before
+// that one, after which the client has sent nothing.
 func TestHangs(t *testing.T) {
 	p := place(t)
 	l, err := net.Listen("unix", p.Socket)
@@ -384,8 +385,15 @@ func TestHangs(t *testing.T) {
 	}
 	defer l.Close()
 	c := connectBy(t, daemon.Options{Place: p, PingEvery: 20 * time.Millisecond})
-	first, lines, _ := accepted(t, l)
+	first, lines, kind := accepted(t, l)
 	c.sends(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	if _, err := lines.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	first.(io.Closer).Close()
+	for kind = ""; kind != "session"; { // after pings of the one before
+		first, lines, kind = accepted(t, l)
+	}
 	if _, err := lines.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
