@@ -51,7 +51,7 @@ type reloader struct {
 	path    string
 	last    [32]byte             // digest of the last content or error
 	files   func() []string      // env files
-	env     map[string][32]byte  // digest of the last content of each
+	env     map[string][32]byte  // digest of the content of each; zero without any
 	changed func(*Config, error) // receives new content
 	rewatch func() error         // renews the watches; see watchDirs
 }
@@ -104,42 +104,35 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 // error if later changes cause no event.
 func (r *reloader) reload() error {
 	unwatched := r.rewatch() // before the reading, so that a change after it causes an event
-	applied := r.reloadFile()
+	r.reloadFile()
 	unwatched = cmp.Or(unwatched, r.rewatch())
-	if r.envChanged(applied) {
+	if r.envChanged() {
 		r.changed(nil, nil)
 	}
 	return unwatched
 }
 
-// envChanged reports whether an env file that was read before has other content now. One that is missing or
-// empty counts as unchanged, since its writer may not be done, unless the configuration is applied without it. A
-// pipe is not read, because what is read from it is lost to the upstream.
-func (r *reloader) envChanged(applied bool) (changed bool) {
-	last, files := r.env, r.files()
+// envChanged reports whether an env file that was known before has other content now, or content again. One
+// that is missing or empty has not changed, since its writer may not be done. A pipe is not read, because what
+// is read from it is lost to the upstream.
+func (r *reloader) envChanged() (changed bool) {
+	last, none := r.env, [32]byte{}
 	r.env = make(map[string][32]byte)
-	var gone []string
-	for _, file := range files {
-		now, known := last[file]
+	for _, file := range r.files() {
+		now := none
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 			data, err := os.ReadFile(file)
 			now = sha256.Sum256(fmt.Append(data, err))
-			changed = changed || known && now != last[file]
-		} else {
-			gone = append(gone, file)
 		}
+		before, known := last[file]
+		changed = changed || known && now != before && now != none
 		r.env[file] = now
-	}
-	for _, file := range gone {
-		if applied || changed {
-			r.env[file] = [32]byte{}
-		}
 	}
 	return changed
 }
 
 // reloadFile reads the file and reports new content, if there is any.
-func (r *reloader) reloadFile() (isNew bool) {
+func (r *reloader) reloadFile() {
 	data, tuned, err := readBoth(r.path)
 	current := digest(data, tuned)
 	switch {
@@ -149,7 +142,7 @@ func (r *reloader) reloadFile() (isNew bool) {
 		current = digest(nil, []byte(err.Error()))
 	}
 	if current == r.last {
-		return false
+		return
 	}
 	r.last = current
 	switch {
@@ -160,7 +153,6 @@ func (r *reloader) reloadFile() (isNew bool) {
 	default:
 		r.changed(parse(Default(), r.path, data, tuned))
 	}
-	return true
 }
 
 // watchDirs watches the directory of the file and of tuned.toml, those of the files that either
