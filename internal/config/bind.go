@@ -250,9 +250,6 @@ func (f *findings) bounds(key string, v any, dst reflect.Value, tag reflect.Stru
 	if highest, err := strconv.ParseFloat(high, 64); err == nil && (n < lowest || n > highest) {
 		f.problem(key, "want %s to %s, have %v", low, high, v)
 	} else if low != "" && n < lowest {
-		if tag.Get("unit") == "bytes" {
-			low, v = formatSize(int64(lowest)), formatSize(dst.Int())
-		}
 		f.problem(key, "want at least %s, have %v", low, v)
 	}
 }

@@ -43,8 +43,5 @@ func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <
 // Expand exports expand for tests.
 var Expand = expand
 
-// ParseSize and FormatSize export parseSize and formatSize for tests.
-var (
-	ParseSize  = parseSize
-	FormatSize = formatSize
-)
+// ParseSize exports parseSize for tests.
+var ParseSize = parseSize

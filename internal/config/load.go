@@ -80,7 +80,7 @@ func (f *findings) decode(data []byte) (tree map[string]any, ok bool) {
 		return nil, false
 	}
 	if len(data) > paths.MaxSize {
-		return fail(1, 1, "want a file of at most "+formatSize(paths.MaxSize))
+		return fail(1, 1, fmt.Sprintf("want a file of at most %d bytes", paths.MaxSize))
 	}
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	// locate runs first because its parser limits nesting, and the decoder does not.

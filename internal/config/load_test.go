@@ -40,7 +40,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("byte order mark and CRLF: got level %q, path %q, line %d", c.Log.Level, c.Path, c.Positions["log.level"])
 	}
 	write(t, path, "#"+strings.Repeat("x", 1<<20))
-	if _, err := config.Default().Load(path); err == nil || !strings.Contains(err.Error(), "at most 1MiB") {
+	if _, err := config.Default().Load(path); err == nil || !strings.Contains(err.Error(), "at most 1048576 bytes") {
 		t.Errorf("a large file: got %v, want its bound", err)
 	}
 	if _, err := config.Default().Parse("f", []byte("a = "+strings.Repeat("[", 500_000))); err == nil || !strings.HasPrefix(err.Error(), "f:1:") {

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// byteUnits lists the powers of two before the powers of ten, each from the largest unit down, so
-// that formatSize picks the unit in which a size is usually written.
+// byteUnits lists the units of sizes. B comes last, as it ends the other names.
 var byteUnits = []struct {
 	name string
 	size int64
@@ -34,16 +33,6 @@ func parseSize(text string) (size int64, ok bool) {
 		return 0, false
 	}
 	return int64(total), true
-}
-
-// formatSize formats a size in the first of byteUnits that divides it.
-func formatSize(size int64) string {
-	for _, u := range byteUnits {
-		if size != 0 && size%u.size == 0 {
-			return strconv.FormatInt(size/u.size, 10) + u.name
-		}
-	}
-	return "0"
 }
 
 // longest is ten years. A longer time span counts as this one, so that sums do not overflow.
