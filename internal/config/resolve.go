@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -161,11 +160,6 @@ func (u Upstream) checkExpanded(expanded Upstream, fail func(key, reason string)
 			fail("url", message)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(expanded.Headers)) {
-		if strings.ContainsFunc(expanded.Headers[name], isControl) {
-			fail(join("headers", name), "want no control characters after its variables are expanded")
-		}
-	}
 }
 
 // envLine matches NAME=value, optionally after "export ", at the start of a text. A quoted value
@@ -216,12 +210,5 @@ func urlProblem(s string) string {
 	case u.Host == "":
 		return "want an http or https url with a host"
 	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return "want an http or https url with a port of 1 to 65535"
-		}
-	}
 	return ""
 }
-
-func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
