@@ -100,13 +100,14 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 	}
 }
 
-// reload reads the file, then the env files that it names now, and reports new content. It returns an
-// error if later changes cause no event.
+// reload reads the env files, the file, and the env files that it names now, and reports new content. It
+// returns an error if later changes cause no event.
 func (r *reloader) reload() error {
 	unwatched := r.rewatch() // before the reading, so that a change after it causes an event
+	env := r.envChanged()    // before new content is applied with them, so that a change after it is noticed
 	r.reloadFile()
 	unwatched = cmp.Or(unwatched, r.rewatch())
-	if r.envChanged() {
+	if r.envChanged() || env {
 		r.changed(nil, nil)
 	}
 	return unwatched
