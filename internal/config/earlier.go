@@ -67,12 +67,8 @@ func (f *findings) convertProjection(key string, followUp any) {
 	delete(table, "projection_arg")
 	field, ok := from.(string)
 	name, ok2 := argument.(string)
-	switch {
-	case table["args"] != nil:
-		f.problem(key, "projection is the short form of args; keep one")
-		return
-	case !ok || !ok2:
-		f.warn(key, `has no effect: want projection = "FIELD" and projection_arg = "ARGUMENT"`)
+	if !ok || !ok2 || table["args"] != nil {
+		f.warn(key, `projection has no effect: want projection = "FIELD" and projection_arg = "ARGUMENT", without args`)
 		return
 	}
 	table["args"] = map[string]any{name: "$result.." + field}
