@@ -8,9 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
+
+	"mcpschedd/internal/paths"
 )
 
 // Report is an event reported by a client's hook: a use of one of the client's own tools, before
@@ -19,7 +20,7 @@ type Report struct {
 	Event   string `json:"event"`
 	Session string `json:"session,omitempty"` // the client's session id
 	Parent  int    `json:"parent,omitempty"`  // PID of the client; 0 if not known
-	Folder  string `json:"folder,omitempty"`  // project folder of the client
+	Folder  string `json:"folder,omitempty"`  // project folder of the client, without symbolic links as the daemon has it
 
 	Tool       string `json:"tool,omitempty"`
 	Use        string `json:"use,omitempty"`        // id of the use, the same before and after it
@@ -98,7 +99,7 @@ type hookInput struct {
 // readReport reads a hook's input and environment. Input that cannot be read yields a report
 // with Unread set, since something may have changed all the same.
 func readReport(stdin io.Reader) *Report {
-	r := &Report{Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Folder: realFolder(os.Getenv("CLAUDE_PROJECT_DIR")), Sent: time.Now().UnixMilli()}
+	r := &Report{Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Folder: paths.WithoutLinks(os.Getenv("CLAUDE_PROJECT_DIR")), Sent: time.Now().UnixMilli()}
 	r.Parent, _ = strconv.Atoi(os.Getenv("CLAUDE_PID")) // 0 if not set
 	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	var in hookInput
@@ -116,7 +117,7 @@ func readReport(stdin io.Reader) *Report {
 		return r
 	}
 	r.Event, r.Tool, r.Prompt = clip(in.Event, maxName), clip(in.Tool, maxName), clip(in.Prompt, maxPrompt)
-	r.Session, r.Folder = cmp.Or(clip(in.Session, maxName), r.Session), cmp.Or(r.Folder, realFolder(in.Dir))
+	r.Session, r.Folder = cmp.Or(clip(in.Session, maxName), r.Session), cmp.Or(r.Folder, paths.WithoutLinks(in.Dir))
 	r.Why = clip(cmp.Or(in.Source, in.Reason), maxName)
 	if in.Background != nil {
 		r.Tasks = new(len(*in.Background))
@@ -125,14 +126,6 @@ func readReport(stdin io.Reader) *Report {
 		r.setUse(&in)
 	}
 	return r
-}
-
-// realFolder returns the path of a folder without symbolic links, as the daemon has those of clients.
-func realFolder(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil && path != "" {
-		return real
-	}
-	return path
 }
 
 // setUse sets the fields about the use of a tool.

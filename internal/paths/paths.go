@@ -141,7 +141,7 @@ func Absolute(path, dir string) string {
 // WithoutLinks returns path with symbolic links resolved, so that one directory has one path, or path
 // itself if they cannot be.
 func WithoutLinks(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
+	if real, err := filepath.EvalSymlinks(path); err == nil && path != "" {
 		return real
 	}
 	return path
