@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -181,7 +182,7 @@ func readEnvFile(path string) (Secrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := string(data)
+	text := string(bytes.TrimPrefix(data, byteOrderMark))
 	for rest := text; rest != ""; {
 		line, below, _ := strings.Cut(rest, "\n")
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {

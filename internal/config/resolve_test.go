@@ -52,7 +52,7 @@ func TestExpand(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	dir := t.TempDir()
-	secrets := "# comment\n\nFROM_FILE=f1\nexport  QUOTED = \"a b\"\r\nBOTH='file'\nEQ=a=b\nLITERAL=${A}\nKEY=\"-----BEGIN\nabc\"d \n-----END\"\nNOTED=\"n\" # a \"note\"\nAFTER='a' #'\n" +
+	secrets := "\ufeff# comment\n\nFROM_FILE=f1\nexport  QUOTED = \"a b\"\r\nBOTH='file'\nEQ=a=b\nLITERAL=${A}\nKEY=\"-----BEGIN\nabc\"d \n-----END\"\nNOTED=\"n\" # a \"note\"\nAFTER='a' #'\n" +
 		"CLOSE=\"x\"#c\nNEXT='y'#'c\nLINES=\"1\n2\" # \"\nMORE=\"x\"y\nLAST=\"z\"\n" +
 		"BARE= x y # a # b\nTABBED=x\t#c\r\nNONE= # c\nHASH=#x#y\nMARK=\" #x\"\nOPEN=\"\nEND=last"
 	if err := os.WriteFile(filepath.Join(dir, "secrets.env"), []byte(secrets), 0o600); err != nil {
