@@ -69,7 +69,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: o.Common,
 		proxies: make(map[string]*servedProxy), idle: base.config.Daemon.Idle,
-		read: make(chan chan<- struct{}), watched: make(chan struct{}),
+		again: make(chan struct{}, 1),
 	}
 	d.hooks = hook.New(hook.Effects{
 		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },
@@ -87,7 +87,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 		time.AfterFunc(d.idle, func() { d.endUnused(nil) })
 	}
 	var background sync.WaitGroup
-	background.Go(func() { d.watch(ctx) })
+	background.Go(func() { d.base.watch(ctx, d.workplaces, d.again, d.applyConfig) })
 	background.Go(func() { keepBallast(ctx) })
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
@@ -111,8 +111,7 @@ type daemonProcess struct {
 	idle   time.Duration // time without clients after which the process ends; 0 means never
 	end    context.CancelFunc
 
-	read    chan chan<- struct{} // see [config.Watch]
-	watched chan struct{}        // closed when the configuration is no longer watched
+	again chan struct{} // see [config.Watch]
 
 	mu      sync.Mutex
 	closed  bool                    // no proxy may be created any more
@@ -127,12 +126,6 @@ func (d *daemonProcess) names(folder string) []string {
 	return d.base.config.Variables(folder)
 }
 
-// watch applies changes of the configuration until ctx ends.
-func (d *daemonProcess) watch(ctx context.Context) {
-	defer close(d.watched)
-	d.base.watch(ctx, d.workplaces, d.read, d.applyConfig)
-}
-
 // workplaces returns those that have a proxy.
 func (d *daemonProcess) workplaces() (all []workplace) {
 	d.mu.Lock()
@@ -143,28 +136,8 @@ func (d *daemonProcess) workplaces() (all []workplace) {
 	return all
 }
 
-// has reports whether the configuration has a server for sessions in a folder. One that it lacks may have
-// been added just now, so the file is read again.
+// has reports whether the configuration has a server for sessions in a folder.
 func (d *daemonProcess) has(name, folder string) bool {
-	if d.configured(name, folder) {
-		return true
-	}
-	d.readAgain()
-	return d.configured(name, folder)
-}
-
-// readAgain returns when the configuration and the env files of the workplaces have been read.
-func (d *daemonProcess) readAgain() {
-	done := make(chan struct{})
-	select {
-	case d.read <- done:
-		<-done
-	case <-d.watched:
-	}
-}
-
-// configured is has for the configuration in force.
-func (d *daemonProcess) configured(name, folder string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.ContainsFunc(d.base.config.Upstreams, func(u config.Upstream) bool {
@@ -219,7 +192,10 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 		}
 		d.proxies[key] = r
 		if len(r.config.EnvFiles(r.at.lookup)) > 0 {
-			d.closing.Go(d.readAgain) // watches them from now on
+			select {
+			case d.again <- struct{}{}: // watches them from now on
+			default: // as is already due
+			}
 		}
 	}
 	if r.ending != nil {

@@ -12,8 +12,8 @@ import (
 
 // watch calls applyConfig with each new content of the configuration file, or its error, and again when
 // an env file of the workplaces changes, until ctx ends. Keys that need a restart keep the values of the
-// start, and are logged while the file has others. For read see [config.Watch].
-func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, read <-chan chan<- struct{}, applyConfig func(*config.Config, error)) {
+// start, and are logged while the file has others. For again see [config.Watch].
+func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, again <-chan struct{}, applyConfig func(*config.Config, error)) {
 	if s.config.Path == "" {
 		return
 	}
@@ -34,7 +34,7 @@ func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, 
 		applied.Server, applied.HTTP, applied.Dedup.Store = start.Server, start.HTTP, start.Dedup.Store
 		applyConfig(&applied, rejected)
 	}
-	err := config.Watch(ctx, now, files, read, func(next *config.Config, err error) {
+	err := config.Watch(ctx, now, files, again, func(next *config.Config, err error) {
 		if next == nil && err == nil { // only an upstream with other variables now is connected again
 			apply()
 			return

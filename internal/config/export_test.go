@@ -35,9 +35,9 @@ func Schema() []string {
 }
 
 // Follow is Watch with the test's own events and watches.
-func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, read <-chan chan<- struct{}, rewatch func() error, changed func(*Config, error)) error {
+func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, rewatch func() error, changed func(*Config, error)) error {
 	r := &reloader{path: c.Path, last: c.Digest, files: func() []string { return nil }, changed: changed, rewatch: rewatch}
-	return r.run(ctx, events, errs, read)
+	return r.run(ctx, events, errs, nil)
 }
 
 // Expand exports expand for tests.

@@ -33,9 +33,8 @@ const (
 // files returns, in the same goroutine, the env files to watch too: see [Config.EnvFiles]. Watch calls
 // changed(nil, nil) when the content of one changes.
 //
-// A channel received from read is an event too, since a writer may not be done yet: Watch closes it after the
-// next reading. read may be nil.
-func Watch(ctx context.Context, c *Config, files func() []string, read <-chan chan<- struct{}, changed func(*Config, error)) error {
+// A value received from again is an event too, since files may return others then. again may be nil.
+func Watch(ctx context.Context, c *Config, files func() []string, again <-chan struct{}, changed func(*Config, error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
@@ -43,7 +42,7 @@ func Watch(ctx context.Context, c *Config, files func() []string, read <-chan ch
 	defer w.Close()
 	r := &reloader{path: c.Path, last: c.Digest, files: files, changed: changed}
 	r.rewatch = func() error { return watchDirs(w, c.Path, files()) }
-	return r.run(ctx, w.Events, w.Errors, read)
+	return r.run(ctx, w.Events, w.Errors, again)
 }
 
 // reloader loads the configuration again after file system events.
@@ -58,20 +57,12 @@ type reloader struct {
 
 // run reads the file after every burst of events in the watched directories. It does not check
 // which events concern the file, because unchanged content is not reported.
-func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, read <-chan chan<- struct{}) error {
+func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, again <-chan struct{}) error {
 	if err := r.rewatch(); err != nil {
 		return err
 	}
 	due := time.NewTimer(0)
 	defer due.Stop()
-	var waiting []chan<- struct{} // received from read
-	answer := func() {
-		for _, done := range waiting {
-			close(done)
-		}
-		waiting = nil
-	}
-	defer answer()
 	var latest time.Time // when the file is read though events keep coming
 	for {
 		ok := true
@@ -83,10 +74,8 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 			if err := r.reload(); err != nil {
 				return err
 			}
-			answer()
 			continue
-		case done := <-read:
-			waiting = append(waiting, done)
+		case <-again:
 		case _, ok = <-events:
 		case _, ok = <-errs: // events were probably lost
 		}

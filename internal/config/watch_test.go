@@ -226,26 +226,26 @@ upstreams.unset = { command = "x", env_file = "${NONE}.env" }
 upstreams.none = { command = "x" }
 `)
 	c := load(t, path)
+	c.Digest = [32]byte{} // so that the first reading is reported
 	files := func() []string { return c.EnvFiles(lookup(map[string]string{"NAME": "team"})) }
 	if diff := cmp.Diff([]string{file, file}, files()); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	calls, ended, read, first := make(chan error, 100), make(chan error), make(chan chan<- struct{}), make(chan struct{})
+	calls, ended := make(chan error, 100), make(chan error)
 	go func() {
-		ended <- config.Watch(ctx, c, files, read, func(applied *config.Config, err error) {
-			if applied != nil { // without the file, which is back at once
+		ended <- config.Watch(ctx, c, files, nil, func(applied *config.Config, err error) {
+			if applied != nil && len(applied.Upstreams) == 1 { // without the file, which is back at once
 				write(t, file, "A=3")
 			}
 			calls <- err
 		})
 	}()
-	read <- first
-	<-first
 	for i, step := range []struct {
 		change   func()
 		mistakes bool
 	}{
+		{func() {}, false}, // from now on the file is known to be missing
 		{func() { write(t, file, "A=1") }, false},
 		{func() {
 			write(t, file+".new", "A=2")
@@ -287,7 +287,6 @@ type follower struct {
 	path   string
 	events chan fsnotify.Event
 	errs   chan error
-	read   chan chan<- struct{}
 	calls  []report
 	ended  chan error
 
@@ -295,11 +294,11 @@ type follower struct {
 }
 
 func follow(t *testing.T, ctx context.Context) *follower {
-	f := &follower{path: filepath.Join(t.TempDir(), "c.toml"), events: make(chan fsnotify.Event), errs: make(chan error), read: make(chan chan<- struct{}), ended: make(chan error, 1)}
+	f := &follower{path: filepath.Join(t.TempDir(), "c.toml"), events: make(chan fsnotify.Event), errs: make(chan error), ended: make(chan error, 1)}
 	write(t, f.path, toml("info"))
 	c := load(t, f.path)
 	go func() {
-		f.ended <- config.Follow(ctx, c, f.events, f.errs, f.read, func() error { return f.unwatched }, func(c *config.Config, err error) {
+		f.ended <- config.Follow(ctx, c, f.events, f.errs, func() error { return f.unwatched }, func(c *config.Config, err error) {
 			if err != nil {
 				f.calls = append(f.calls, report{err: err})
 				return
@@ -422,45 +421,6 @@ func TestWatchWaitsForQuiet(t *testing.T) {
 		if diff := cmp.Diff([]string{"warn"}, levels(f.calls)); diff != "" {
 			t.Errorf("with changes for 1.08 s (-want +got):\n%s", diff)
 		}
-	})
-}
-
-// TestWatchAsked: a requested reading is not of half a file, and is confirmed once all of it is applied.
-func TestWatchAsked(t *testing.T) {
-	for name, touches := range map[string]bool{"after the event of the first half": true, "before it": false} {
-		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				f := follow(t, ctx)
-				f.settle()
-				write(t, f.path, "[log]\n")
-				if touches {
-					f.touch()
-				}
-				done := make(chan struct{})
-				f.read <- done
-				time.Sleep(90 * time.Millisecond)
-				write(t, f.path, toml("warn"))
-				f.touch()
-				<-done
-				if diff := cmp.Diff([]string{"warn"}, levels(f.calls)); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
-}
-
-// TestWatchAskedAtItsEnd: a watch that ends confirms the requested readings.
-func TestWatchAskedAtItsEnd(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		f := follow(t, ctx)
-		done := make(chan struct{})
-		f.read <- done
-		cancel()
-		<-done
 	})
 }
 
