@@ -33,7 +33,7 @@ var forms = sync.OnceValue(func() map[string]form {
 		"limit":    {wantHost + `, or "upstream:NAME", or "*" for every other host`, validLimit},
 		"listener": {`a host without scheme and port, such as "box.example"`, bareHost},
 		"literal": {"a path without variables and ~, which are not expanded here", func(s string) bool {
-			return !strings.Contains(s, "${") && s[0] != '~' && !strings.HasPrefix(shellVariable().FindString(s), "$")
+			return s != "" && s[0] != '~' && !strings.Contains(s, "${") && !strings.HasPrefix(shellVariable().FindString(s), "$")
 		}},
 		"path": {"a path without ~, which is not expanded: write ${HOME}", func(s string) bool { return s != "" && s[0] != '~' }},
 	}
