@@ -78,7 +78,7 @@ func TestReloadOfTheLog(t *testing.T) {
 	write(fmt.Sprintf("[log]\nfile = %q\n", elsewhere))
 	wantOnStderr("log moved")
 	write("[log]\n[http]\nmax_sessions = 99\n[daemon]\nidle = \"1m\"\n") // the first reload is applied before the next line is read
-	wantOnStderr(`msg="changed, but needs a restart" keys="daemon.idle, http.max_sessions"`)
+	wantOnStderr(`msg="changed, but needs a restart" keys="http, daemon"`)
 	wantOnStderr("configuration reloaded")
 	write("[log]\n") // as at the start, so nothing needs a restart
 	wantOnStderr("configuration reloaded")

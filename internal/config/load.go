@@ -200,21 +200,17 @@ func (c *Config) Where(key string) string {
 	return ""
 }
 
-// RestartKeys returns, sorted, the changed keys that take effect only after a restart: those of
-// [server], [http] and [daemon], and dedup.store. A change of any other key takes effect on reload.
+// RestartKeys returns the changed sections and keys that take effect only after a restart. A change of any
+// other key takes effect on reload.
 func RestartKeys(old, new *Config) (restart []string) {
-	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem()
-	for section, f := range fields(a.Type()) {
-		if section != "server" && section != "http" && section != "daemon" && section != "dedup" {
-			continue
-		}
-		for key, in := range fields(f.Type) {
-			x, y := a.FieldByIndex(f.Index).FieldByIndex(in.Index), b.FieldByIndex(f.Index).FieldByIndex(in.Index)
-			if (section != "dedup" || key == "store") && !reflect.DeepEqual(x.Interface(), y.Interface()) {
-				restart = append(restart, join(section, key))
-			}
+	compare := func(key string, a, b any) {
+		if !reflect.DeepEqual(a, b) {
+			restart = append(restart, key)
 		}
 	}
-	slices.Sort(restart)
+	compare("server", old.Server, new.Server)
+	compare("http", old.HTTP, new.HTTP)
+	compare("daemon", old.Daemon, new.Daemon)
+	compare("dedup.store", old.Dedup.Store, new.Dedup.Store)
 	return restart
 }
