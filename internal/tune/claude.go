@@ -170,7 +170,7 @@ func (f *claudeFile) call(m *claudeMessage, b *claudeBlock) {
 		arguments = b.Input
 	}
 	f.open[b.ID] = &replay.Call{
-		Session: session, Seq: f.seen.Len() + len(f.done), Batch: f.turns[turn],
+		Session: session, Seq: len(f.open) + len(f.done), Batch: f.turns[turn],
 		Start: m.at(), Tool: tool, Arguments: arguments,
 	}
 }
