@@ -55,7 +55,6 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 	}
 	for i, f := range files {
 		if err := f.Write(changes[i].Text); err != nil { // such as when another program has changed this file
-			r.Files[i].removeFolders()
 			r.Files = r.Files[:i]
 			_, back := r.undo(func(string) bool { return true })
 			return "", errors.Join(err, back)
@@ -71,7 +70,7 @@ func (r *receipt) prepare(changes []Change) (files []*state.File, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c.After, c.Made = digest(c.Text), missingFolders(c.Path)
+		c.After = digest(c.Text)
 		if f.Exists {
 			c.Kept, c.Before = fmt.Sprintf("%d-%s", i, filepath.Base(c.Path)), digest(c.Was)
 			if err := keep(filepath.Join(r.folder, c.Kept), c.Was); err != nil {
@@ -93,26 +92,6 @@ func (c *Change) open() (*state.File, error) {
 		return nil, err
 	}
 	return f, f.Writable()
-}
-
-// missingFolders returns the folders of a path that do not exist, the deepest first.
-func missingFolders(path string) (all []string) {
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) { // on Windows a drive may be missing
-			return all
-		}
-		all = append(all, dir)
-	}
-}
-
-// removeFolders removes the folders that were created for the file and are empty.
-func (c *Change) removeFolders() {
-	for _, dir := range c.Made {
-		if info, err := os.Lstat(dir); err == nil && !info.IsDir() { // such as a link that has taken its place
-			return
-		}
-		_ = os.Remove(dir) // fails if it has other files
-	}
 }
 
 // keep writes and syncs a file; a new one gets mode 0600.
@@ -207,7 +186,6 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 		if err != nil {
 			failed, left = append(failed, err), append(left, c)
 		}
-		c.removeFolders()
 		if what != "" {
 			all = append(all, c.Path+": "+what)
 		}
