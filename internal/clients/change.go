@@ -18,9 +18,8 @@ type Change struct {
 	Text   []byte `json:"-"`
 	Shared bool   `json:"-"` // the file belongs to a project or an administrator: it must not be changed
 
-	Kept   string `json:"kept,omitempty"` // name of the copy; "" if the file did not exist
-	Before string `json:"before,omitempty"`
-	After  string `json:"after"` // like Before, a digest
+	Kept  string `json:"kept,omitempty"` // name of the copy; "" if the file did not exist
+	After string `json:"after"`          // digest of Text
 
 	Client  bool     `json:"client,omitempty"` // it is a client's file with servers
 	Moves   []Move   `json:"moves,omitempty"`

@@ -272,23 +272,6 @@ func TestApplyLeavesAlone(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
-	t.Run("half a copy", func(t *testing.T) {
-		home, path, dir := setup(t)
-		folder, err := clients.Apply(dir, []string{path}, changes(t, home, path), noon)
-		if err != nil {
-			t.Fatal(err)
-		}
-		after := content(t, path)
-		if err := os.Truncate(filepath.Join(folder, "0-mcp.json"), 5); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := clients.Undo(dir, func(string) bool { return true }); err == nil || !strings.Contains(err.Error(), "is damaged") {
-			t.Errorf("got %v", err)
-		}
-		if content(t, path) != after {
-			t.Error("was changed")
-		}
-	})
 	t.Run("broken since", func(t *testing.T) {
 		home, path, dir := setup(t)
 		if _, err := clients.Apply(dir, []string{path}, changes(t, home, path), noon); err != nil {

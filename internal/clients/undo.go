@@ -72,7 +72,7 @@ func (r *receipt) prepare(changes []Change) (files []*state.File, err error) {
 		}
 		c.After = digest(c.Text)
 		if f.Exists {
-			c.Kept, c.Before = fmt.Sprintf("%d-%s", i, filepath.Base(c.Path)), digest(c.Was)
+			c.Kept = fmt.Sprintf("%d-%s", i, filepath.Base(c.Path))
 			if err := keep(filepath.Join(r.folder, c.Kept), c.Was); err != nil {
 				return nil, err
 			}
@@ -119,8 +119,7 @@ func (r *receipt) save() error {
 // Undo reverts imports, the last one first, in the files for which only returns true. A
 // file that has not changed since is restored byte for byte. In a client's file that has
 // changed, the servers are restored and mcpschedd is removed. Files of mcpschedd are
-// restored with the last client's file. An incomplete copy is not used. It returns a line for
-// each file.
+// restored with the last client's file. It returns a line for each file.
 func Undo(dir state.Dir, only func(path string) bool) (all []string, err error) {
 	imports, err := load(dir)
 	failed := []error{err}
@@ -219,19 +218,14 @@ func (c *Change) restore(folder string) (what string, err error) {
 		if was, err = os.ReadFile(filepath.Join(folder, c.Kept)); err != nil {
 			return "", err
 		}
-		if digest(was) != c.Before {
-			return "", fmt.Errorf("%s: the copy %s is damaged; nothing was changed", c.Path, filepath.Join(folder, c.Kept))
-		}
 	}
 	switch now := digest(f.Text); {
 	case f.Exists == (c.Kept != "") && bytes.Equal(f.Text, was):
 		return "", nil
 	case c.Kept == "" && now == c.After:
 		return "removed", f.Remove()
-	case now == c.After:
+	case now == c.After, !f.Exists && c.Client:
 		return "restored", f.Write(was)
-	case !f.Exists && c.Client:
-		return "restored, as it had been deleted", f.Write(was)
 	case c.Client:
 		what = "changed since: only removed mcpschedd, and put the servers back"
 		was, err = reverted(c.Path, f.Text, was, c.Moves)
