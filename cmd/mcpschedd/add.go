@@ -123,7 +123,8 @@ func (p *importPlan) rejection(name string) error {
 	servers := p.reader.Servers()
 	switch {
 	case len(servers) == 0:
-		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.reader.Notes()[0].Text, "left out: "))}
+		_, why, _ := strings.Cut(p.reader.Notes()[0], "left out: ")
+		return misused{fmt.Errorf("%s was not added: %s", name, why)}
 	case p.upstream(name) != nil:
 		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
 	case p.upstream(servers[0].Name) != nil:

@@ -273,11 +273,7 @@ func decision(s clients.Server) string {
 // printNotes prints notes on the files, and on the servers that are not imported or unknown.
 func (p *importPlan) printNotes(stderr io.Writer) {
 	for _, n := range p.reader.Notes() {
-		kind := "note"
-		if n.Wrong {
-			kind = "warning"
-		}
-		say(stderr, "%s: %s", kind, n)
+		say(stderr, "note: %s", n)
 	}
 	taken := false
 	var unknown []string

@@ -35,7 +35,7 @@ func (r *Reader) local(doc *document, client *Client) (all []table) {
 			}
 		}
 		if undecided != nil {
-			r.note(t.doc.path+": /mcpServers", "left out, since they are not approved in Claude Code: "+strings.Join(undecided, ", "), false)
+			r.note(t.doc.path+": /mcpServers", "left out, since they are not approved in Claude Code: "+strings.Join(undecided, ", "))
 		}
 	}
 	return all

@@ -134,7 +134,7 @@ func everything(t *rapid.T, file string) string {
 		all.WriteString(s.Called + s.Stays + r.Advice(s))
 	}
 	for _, n := range r.Notes() {
-		all.WriteString(n.String())
+		all.WriteString(n)
 	}
 	return all.String()
 }

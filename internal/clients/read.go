@@ -27,16 +27,6 @@ type Options struct {
 	WithoutToken bool
 }
 
-// Note is a message about a file that belongs to no imported server.
-type Note struct {
-	Where string // FILE, or FILE:LINE, and a pointer in it
-	Text  string
-	Wrong bool // a mistake in the file, not a choice of mcpschedd
-}
-
-// String returns the note on one line, after its position.
-func (n Note) String() string { return OneLine(n.Where + ": " + n.Text) }
-
 // Reader collects the servers of one or more files. The zero value is not usable.
 type Reader struct {
 	options Options
@@ -44,7 +34,7 @@ type Reader struct {
 	others  map[string]*document // other files that those refer to; nil if unreadable
 	servers []Server
 	names   map[string]bool
-	notes   []Note
+	notes   []string
 	self    map[string]bool // files with an entry of mcpschedd itself among the servers for all folders
 }
 
@@ -64,12 +54,11 @@ func NewReader(o Options) *Reader {
 // the slice's elements.
 func (r *Reader) Servers() []Server { return r.servers }
 
-// Notes returns the notes about entries that were left out.
-func (r *Reader) Notes() []Note { return r.notes }
+// Notes returns the notes about files and entries that were left out, each on one line.
+func (r *Reader) Notes() []string { return r.notes }
 
-func (r *Reader) note(where, text string, wrong bool) {
-	r.notes = append(r.notes, Note{where, text, wrong})
-}
+// note adds a note. where is FILE or FILE:LINE, and perhaps a pointer in it.
+func (r *Reader) note(where, text string) { r.notes = append(r.notes, OneLine(where+": "+text)) }
 
 // ErrNoServers is the error for a file without servers, which Read wraps.
 var ErrNoServers = errors.New(`no servers: want them under "mcpServers", "servers", "mcp", "context_servers" or [mcp_servers]`)
@@ -173,7 +162,7 @@ func (r *Reader) other(path string) *document {
 	if data, err := r.options.ReadFile(path); err == nil {
 		if doc, err = parse(path, data); err != nil {
 			doc = nil
-			r.note(path, "not read: "+err.Error(), true)
+			r.note(path, "not read: "+err.Error())
 		}
 	}
 	r.others[path] = doc
@@ -201,7 +190,7 @@ func (r *Reader) server(t table, name string, value any) {
 	pointer, line := e.server.From.Pointer, t.doc.where(append(slices.Clip(t.path), name)...)
 	fields, ok := value.(map[string]any)
 	if !ok {
-		r.note(line+": "+pointer, "left out: want an object, have "+kindOf(value), true)
+		r.note(line+": "+pointer, "left out: want an object, have "+kindOf(value))
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -213,7 +202,7 @@ func (r *Reader) server(t table, name string, value any) {
 	switch {
 	case len(e.problems) > 0:
 		for _, p := range e.problems {
-			r.note(line, "left out: "+p, true)
+			r.note(line, "left out: "+p)
 		}
 		return
 	case e.isSelf():
@@ -223,7 +212,7 @@ func (r *Reader) server(t table, name string, value any) {
 		why = e.complete(r.options)
 	}
 	if why != "" {
-		r.note(t.doc.path+": "+pointer, "left out: "+why, false)
+		r.note(t.doc.path+": "+pointer, "left out: "+why)
 		return
 	}
 	if without := t.foldersWithout(name); len(without) > 0 && len(without) == len(t.doc.projects()) {

@@ -22,14 +22,10 @@ func entry(t *testing.T, path, key, text string) (clients.Server, []string) {
 	if err := r.Read(path, []byte(`{"inputs": [{"id": "url", "default": "http://localhost"}], "`+key+`": {"s": `+text+`}}`)); err != nil {
 		t.Fatal(err)
 	}
-	var notes []string
-	for _, n := range r.Notes() {
-		notes = append(notes, n.String())
-	}
 	if len(r.Servers()) == 0 {
-		return clients.Server{}, notes
+		return clients.Server{}, r.Notes()
 	}
-	return r.Servers()[0], notes
+	return r.Servers()[0], r.Notes()
 }
 
 func TestTOML(t *testing.T) {
@@ -270,7 +266,7 @@ func TestRealFiles(t *testing.T) {
 		names = append(names, u.Name)
 	}
 	for _, n := range r.Notes() {
-		_, text, _ := strings.Cut(n.String(), ": ")
+		_, text, _ := strings.Cut(n, ": ")
 		notes = append(notes, text)
 	}
 	want := []string{

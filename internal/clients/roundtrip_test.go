@@ -109,8 +109,8 @@ func changes(t *testing.T, home, path string) []clients.Change {
 }
 
 // itself returns the notes about entries that are mcpschedd itself.
-func itself(r *clients.Reader) []clients.Note {
-	return slices.DeleteFunc(slices.Clone(r.Notes()), func(n clients.Note) bool { return !strings.Contains(n.Text, "this is mcpschedd itself") })
+func itself(r *clients.Reader) []string {
+	return slices.DeleteFunc(slices.Clone(r.Notes()), func(n string) bool { return !strings.Contains(n, "this is mcpschedd itself") })
 }
 
 func content(t *testing.T, path string) string {
