@@ -178,7 +178,7 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 			left = append(left, c)
 			continue
 		case isVariables && changed:
-			all = append(all, c.Path+": "+keptVariables)
+			all = append(all, c.Path+": left with the configuration, which may still name it; mcpschedd remove removes a server")
 			continue
 		}
 		what, err := c.restore(r.folder)
@@ -202,10 +202,7 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 // isSettings reports whether the file has rules or hooks of Claude Code.
 func (c *Change) isSettings() bool { return len(c.Renamed) > 0 || c.Hooks }
 
-const (
-	leftAlone     = "changed since: left unchanged"
-	keptVariables = "left with the configuration, which may still name it; mcpschedd remove removes a server"
-)
+const leftAlone = "changed since: left unchanged"
 
 // restore reverts the file and returns what it did; "" if there was nothing to do.
 func (c *Change) restore(folder string) (what string, err error) {
