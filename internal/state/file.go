@@ -112,17 +112,11 @@ func Diff(name string, before, after []byte) []byte {
 	return diff.Diff(name, before, name+" (proposed)", after)
 }
 
-// Remove removes the file, and the link through which it was opened. It returns an error and changes
-// nothing if the file is not [File.Writable], or has changed since it was read.
+// Remove removes the file. It returns an error and changes nothing if the file is not [File.Writable], or
+// has changed since it was read.
 func (f *File) Remove() error {
 	if err := errors.Join(f.Writable(), f.unchanged()); err != nil {
 		return err
 	}
-	if err := os.Remove(f.target); err != nil {
-		return err
-	}
-	if link, err := os.Lstat(f.Path); f.target == f.Path || err != nil || link.Mode()&fs.ModeSymlink == 0 {
-		return nil
-	}
-	return os.Remove(f.Path) // the link to it
+	return os.Remove(f.target)
 }

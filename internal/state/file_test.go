@@ -116,21 +116,6 @@ func TestFileRemove(t *testing.T) {
 	}
 }
 
-func TestFileRemoveFollowsALink(t *testing.T) {
-	dir := t.TempDir()
-	put(t, filepath.Join(dir, "target.toml"), "old", 0o600)
-	link := filepath.Join(dir, "c.toml")
-	if err := os.Symlink("target.toml", link); err != nil {
-		t.Skip(err)
-	}
-	if err := open(t, link).Remove(); err != nil {
-		t.Error(err)
-	}
-	if got := names(t, dir); got != "" {
-		t.Errorf("left behind: %s", got)
-	}
-}
-
 func TestFileWriteMakesIt(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a", "b", "c.toml")
 	f := open(t, name)
