@@ -34,7 +34,6 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 		if err != nil {
 			return v, fmt.Errorf("%w: cannot read the event logs and the state of running processes", err)
 		}
-		known := len(v.Stats.Running) > 0 || len(v.Notes) > 0
 		note := func(text string) { v.Notes = append(v.Notes, record.Warning{Message: text}) }
 		if c.Telemetry.Events == "off" {
 			note(eventsOff)
@@ -42,7 +41,7 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 		if mistakes != nil && !slices.ContainsFunc(v.Stats.Running, func(p record.Status) bool { return p.Config == c.Path }) { // else the process reports them
 			note("The configuration has mistakes: " + mistakes.Problems[0].String())
 		}
-		if known {
+		if len(v.Stats.Running) > 0 {
 			return v, nil
 		}
 		if _, runs := daemonOf(c); runs {

@@ -118,16 +118,6 @@ func (s *Stats) pool() (sum PoolBudget) {
 	return sum
 }
 
-// runsWithoutStatus reports whether a process is running that should have written its status, and
-// has none.
-func runsWithoutStatus(dir string) bool {
-	files, _ := allFiles(dir) // an unreadable folder counts as empty
-	return slices.ContainsFunc(files, func(f File) bool {
-		return f.Running && strings.HasSuffix(f.Path, ".lock") && time.Since(f.Modified) > startGrace &&
-			!exists(strings.TrimSuffix(f.Path, ".lock")+statusSuffix)
-	})
-}
-
 const statusSuffix = ".status.json"
 
 // readStatuses returns the statuses of the running processes, ordered by start. It skips files

@@ -88,9 +88,6 @@ func (f *Follower) View() (View, error) {
 	v := f.tally.View(now)
 	v.Period = "today"
 	v.Stats.SetRunning(running)
-	if len(running) == 0 && runsWithoutStatus(f.dir) {
-		v.Notes = append(v.Notes, Warning{Message: Printable("A process is running, but its state is missing from " + f.dir + "; the disk may be full.")})
-	}
 	return v, err
 }
 
