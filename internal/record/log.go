@@ -51,7 +51,6 @@ type Log struct {
 	o       Options // with defaults filled in
 	begin   Event
 	lost    atomic.Int64
-	lostErr atomic.Pointer[string] // why lines could not be written last; nil if none
 	off     atomic.Bool
 	full    atomic.Bool
 	timeout time.Duration // how long Flush and Close wait for the disk
@@ -167,9 +166,6 @@ func (l *Log) Lost() int64 { return l.lost.Load() }
 func (l *Log) FillStatus(s *Status) {
 	s.Process, s.PID, s.Since = l.begin.Process, l.begin.PID, l.begin.At
 	s.Program, s.Transport, s.Dir, s.Lost = l.begin.Program, l.begin.Transport, l.begin.Dir, l.Lost()
-	if err := l.lostErr.Load(); err != nil {
-		s.LostError = *err
-	}
 }
 
 // Reconfigure replaces [Options].Full and Off from now on. Events added while writing is off do

@@ -11,7 +11,7 @@ import (
 
 // Status is the status of one process. While the process runs, it keeps its status in a file
 // beside its log for other processes to read, even with events off. The file contains no
-// arguments, answers or secrets. It has 16 fields because each is one thing that is shown.
+// arguments, answers or secrets.
 type Status struct {
 	Process     string            `json:"process" jsonschema:"Name of the process in the record."`
 	PID         int               `json:"pid" jsonschema:"Process ID."`
@@ -28,7 +28,6 @@ type Status struct {
 	Pinned      map[string]string `json:"pinned,omitempty" jsonschema:"With tool search on: NAME/TOOL of those listed all the same because of how they are used, with the reason."`
 	Pool        *PoolBudget       `json:"pool,omitempty" jsonschema:"Token budget that all sessions share, if there is one; of a daemon only one workplace has it."`
 	Lost        int64             `json:"events_lost,omitempty" jsonschema:"Lines of the event log that could not be written."`
-	LostError   string            `json:"events_lost_error,omitempty" jsonschema:"Why lines of the event log could not be written last."`
 }
 
 // Daemon is the transport in the status of a daemon. Each workplace of a daemon has a status

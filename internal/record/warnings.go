@@ -49,13 +49,7 @@ func (s *Stats) Warnings() []Warning {
 		}
 	}
 	if n := s.Totals.EventsLost; n > 0 {
-		why := ""
-		for _, p := range s.Running {
-			if p.LostError != "" {
-				why = ": " + p.LostError
-			}
-		}
-		warn("", "%d lines of the event log could not be written%s; the figures of the running process include them.", n, why)
+		warn("", "%d lines of the event log could not be written; the figures of the running process include them.", n)
 	}
 	if why := s.whyNoPrefetch(); why != "" {
 		warn("", "%s.", why)

@@ -105,7 +105,6 @@ func (w *writer) write() {
 		return
 	}
 	w.log.lost.Add(int64(bytes.Count(w.lines.Bytes(), []byte("\n"))))
-	w.log.lostErr.Store(new(err.Error()))
 	if w.f != nil {
 		_ = w.f.Truncate(w.size) // remove what was written in part
 		w.closeFile()
