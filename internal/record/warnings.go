@@ -39,13 +39,9 @@ func (s *Stats) Warnings() []Warning {
 	if len(passed) > 0 {
 		warn("mcpschedd check --connect", "Nothing is cached or prefetched of: %s.", strings.Join(passed, ", "))
 	}
-	if s.Totals.Declined[quota] > 0 {
-		for _, p := range s.Running {
-			for _, host := range slices.Sorted(maps.Keys(p.Hosts)) {
-				if p.Hosts[host].OverQuota > 0 {
-					warn("", "Prefetches were left out because their host has an hourly limit of them: speculative_per_hour in [limits.%q] sets it.", host)
-				}
-			}
+	for _, host := range slices.Sorted(maps.Keys(s.Hosts)) {
+		if s.Hosts[host].OverQuota > 0 && s.Totals.Declined[quota] > 0 { // not only on earlier days
+			warn("", "Prefetches were left out because their host has an hourly limit of them: speculative_per_hour in [limits.%q] sets it.", host)
 		}
 	}
 	if n := s.Totals.EventsLost; n > 0 {
@@ -66,8 +62,8 @@ func (s *Stats) whyNoPrefetch() string {
 	f := &s.Totals
 	const none = "Nothing was prefetched: "
 	isOff := slices.ContainsFunc(s.upstreams(), func(u UpstreamStatus) bool { return u.Why == PrefetchOff })
-	all, unlikely := sumOf(f.Declined), f.Declined[lowProbability]
-	declined := largest(f.Declined)
+	all, unlikely := sumOf(f.Declined), f.Declined[lowProbability] // most candidates of a list are unlikely, and that says little
+	declined := slices.DeleteFunc(largest(f.Declined), func(reason string) bool { return reason == lowProbability })
 	others := f.Calls - f.Reads - f.Unclassified // may write
 	switch compared := f.Prefetch.Compared; {
 	case isOff || f.Prefetch.Issued > compared || max(f.Reads, f.Unclassified, others) <= minCallsToReport:
@@ -82,10 +78,8 @@ func (s *Stats) whyNoPrefetch() string {
 		return none + `no call was predicted; no follow-up has been seen, or [enrichment] mode is "off"`
 	case all == unlikely:
 		return fmt.Sprintf(none+"none of %d candidates was likely enough (min_probability)", all)
-	case declined[0] == lowProbability: // most candidates of a list are unlikely, and that says little
-		return fmt.Sprintf(none+"%d of %d candidates were likely enough, and most of those were left out because %s", all-unlikely, all, meaningOf(declined[1]))
 	}
-	return fmt.Sprintf(none+"of %d candidates most were left out because %s", all, meaningOf(declined[0]))
+	return fmt.Sprintf(none+"%d of %d candidates were likely enough, and most of those were left out because %s", all-unlikely, all, meaningOf(declined[0]))
 }
 
 const (

@@ -113,11 +113,11 @@ func TestWhyNone(t *testing.T) {
 	unlikely := record.Event{Kind: record.Decision, Session: "a", Candidates: 70, Declined: map[string]int{"low_probability": 70}}
 	compared := record.Event{Kind: record.Prefetch, Session: "a", Seq: 90, Fate: record.Compared, Sent: 1}
 	for _, tt := range []struct{ name, text, want string }{
-		{"reasons", calls("read_only", 21, declined), "Nothing was prefetched: of 9 candidates most were left out because the data that they read may change"},
+		{"reasons", calls("read_only", 21, declined), "Nothing was prefetched: 9 of 9 candidates were likely enough, and most of those were left out because the data that they read may change"},
 		{"likely ones", calls("read_only", 21, declined, unlikely), "Nothing was prefetched: 9 of 79 candidates were likely enough, and most of those were left out because the data that they read may change"},
 		{"no likely ones", calls("read_only", 21, unlikely), "Nothing was prefetched: none of 70 candidates was likely enough (min_probability).\n"},
 		{"only compared", calls("read_only", 21, declined, compared), "Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, 1 so far.\n"},
-		{"an unknown reason", calls("read_only", 21, record.Event{Kind: record.Decision, Session: "a", Declined: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: of 1 candidates most were left out because mood?.\n"},
+		{"an unknown reason", calls("read_only", 21, record.Event{Kind: record.Decision, Session: "a", Declined: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: 1 of 1 candidates were likely enough, and most of those were left out because mood?.\n"},
 		{"no candidates", calls("read_only", 21), "Nothing was prefetched: no call was predicted; no follow-up has been seen, or [enrichment] mode is \"off\".\n"},
 		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: 48 calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste.\n"},
 		{"an upstream whose calls may write", calls("may_write", 48), "Nothing was prefetched: 48 calls may write, by their tools' classes or their arguments; mcpschedd explain NAME/TOOL says why.\n"},
@@ -132,7 +132,8 @@ func TestWhyNone(t *testing.T) {
 // Prefetches that were left out because of the hourly limit of their host are a warning, which names the host
 // and the key.
 func TestWarnsOfQuota(t *testing.T) {
-	s := record.Stats{Running: []record.Status{{Hosts: map[string]record.Host{"api.github.com": {OverQuota: 3}, "x.example": {Prefetches: 9}}}}}
+	var s record.Stats
+	s.SetRunning([]record.Status{{Hosts: map[string]record.Host{"api.github.com": {OverQuota: 3}, "x.example": {Prefetches: 9}}}})
 	s.Totals.Prefetch.Issued = 200
 	if got := s.Warnings(); len(got) > 0 {
 		t.Errorf("not today: got %v", got)

@@ -77,7 +77,7 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	p.until(isLive)
 	p.until(`document.getElementById("wrong").innerText.includes("no call was predicted")`)
 	tell(record.Event{Kind: record.Decision, After: 1, Candidates: 5, Declined: map[string]int{"unsteady": 3, "gate": 2}})
-	p.until(`document.getElementById("wrong").innerText.includes("of 5 candidates most were left out because")`)
+	p.until(`document.getElementById("wrong").innerText.includes("most of those were left out because")`)
 	p.sound()
 	open.Store(true)
 	p.until(`!document.getElementById("wrong").innerText.includes("Nothing was prefetched")`)
