@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"reflect"
@@ -36,7 +37,11 @@ func Clamp(e *Event) { e.clamp() }
 // its last call, as a Follower does.
 func Follow(dir string, since time.Time, onEvent func(*Event), onProblem func(Problem)) (poll func() error) {
 	r := newReader(since, onEvent, onProblem)
-	return func() error { return r.readFolder(dir) }
+	return func() error {
+		files, err := Files(dir)
+		r.read(context.Background(), files)
+		return err
+	}
 }
 
 // ReadStatuses returns the statuses of the running processes.

@@ -100,18 +100,8 @@ func newReader(since time.Time, onEvent func(*Event), onProblem func(Problem)) *
 	return &reader{since, onEvent, onProblem, make(map[string]*source), bufio.NewReaderSize(nil, maxLine)}
 }
 
-// readFolder reads what was written to the logs of a folder since the last call, or all of it the
-// first time. An incomplete last line is left to the next call. It returns an error only if the
-// folder cannot be listed.
-func (r *reader) readFolder(dir string) error {
-	files, err := Files(dir)
-	if err == nil {
-		r.read(context.Background(), files)
-	}
-	return err
-}
-
-// read continues to read the files, and returns how many of them could be opened.
+// read reads what was written to the files since the last call, and returns how many of them could be
+// opened. While a process runs, an incomplete last line is left to the next call.
 func (r *reader) read(ctx context.Context, files []File) (opened int) {
 	for _, f := range files {
 		s := r.sources[f.Path]

@@ -80,7 +80,8 @@ func (f *Follower) View() (View, error) {
 		f.tally.since = day
 		f.logs = newReader(day, f.tally.Add, f.tally.Problem)
 	}
-	err := f.logs.readFolder(f.dir)
+	files, err := Files(f.dir)
+	f.logs.read(context.Background(), files)
 	running := readStatuses(f.dir)
 	if len(running) == 0 {
 		now = time.Time{}
