@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // metric describes a field of [Stats], or of a struct in it, by its tags.
@@ -87,27 +86,18 @@ func sumOf(m map[string]int64) (sum int64) {
 	return sum
 }
 
-// WriteCSV writes a header and a line for each tool. Control characters in names are replaced,
-// and a name that a spreadsheet would take for a formula gets a leading '.
+// WriteCSV writes a header and a line for each tool. Control characters in names are replaced.
 func (s *Stats) WriteCSV(w io.Writer) error {
 	lines := [][]string{{"tool"}}
 	for _, f := range figuresOf(Figures{}) {
 		lines[0] = append(lines[0], f.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
-		line := []string{csvText(name)}
+		line := []string{Printable(name)}
 		for _, f := range figuresOf(s.Tools[name]) {
 			line = append(line, strconv.FormatFloat(f.value, 'f', -1, 64))
 		}
 		lines = append(lines, line)
 	}
 	return csv.NewWriter(w).WriteAll(lines)
-}
-
-// csvText makes an untrusted name safe to open in a spreadsheet.
-func csvText(name string) string {
-	if first, _ := utf8.DecodeRuneInString(strings.TrimLeft(name, " ")); strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
-		return "'" + Printable(name)
-	}
-	return Printable(name)
 }

@@ -154,16 +154,3 @@ func csvOf(t *testing.T, tally *record.Tally) [][]string {
 	}
 	return lines
 }
-
-// Names chosen by servers must not be run as formulas by a spreadsheet.
-func TestCSVFormulas(t *testing.T) {
-	for upstream, want := range map[string]string{
-		"=1+1": "'=1+1/t", "+1": "'+1/t", "-1": "'-1/t", "@SUM(A1)": "'@SUM(A1)/t", "\t=1": "'?=1/t", "\r\n=1": "'??=1/t", "  =1": "'  =1/t", "＝1": "'＝1/t",
-		"claude 2": "claude 2/t", "a=b": "a=b/t", " ": " /t", "é": "é/t", "'=1": "'=1/t",
-	} {
-		lines := csvOf(t, tallied(record.Event{Kind: record.Call, Upstream: upstream, Tool: "t", Disposition: record.Hit}))
-		if len(lines) != 2 || lines[1][0] != want {
-			t.Errorf("%q: got %q; want %q", upstream, lines[1][0], want)
-		}
-	}
-}
