@@ -28,12 +28,7 @@ import (
 	"strings"
 )
 
-const (
-	markBegin = "[secret: "
-	markEnd   = "]"
-)
-
-func mark(rule string) string { return markBegin + rule + markEnd }
+func mark(rule string) string { return "[secret: " + rule + "]" }
 
 // Span is the position of a secret in a text, in bytes.
 type Span struct {
