@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/tailscale/hujson"
 )
 
 // hookMatcher is an element of the list for an event under "hooks" in Claude Code's
@@ -73,21 +71,14 @@ func HooksFile(m Machine) string { return filepath.Join(m.folder("CLAUDE SETTING
 // the command line, added after the others. Earlier hooks of mcpschedd are removed. Without a
 // command line they are only removed.
 func WithHooks(path string, text []byte, line []string) ([]byte, error) {
-	hooks, isNew := hooksOf(line), len(bytes.TrimSpace(text)) == 0
-	if isNew && hooks == nil {
-		return text, nil
-	} else if isNew {
+	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}\n")
 	}
 	doc, err := parse(path, text)
 	if err != nil {
 		return nil, err
 	}
-	text, err = doc.edited(func(d *document) error { return d.setHooks(hooks) })
-	if isNew && err == nil {
-		return hujson.Format(text)
-	}
-	return text, err
+	return doc.edited(func(d *document) error { return d.setHooks(hooksOf(line)) })
 }
 
 // setHooks removes mcpschedd's hooks, with the lists and the object that had nothing else,
