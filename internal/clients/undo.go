@@ -26,12 +26,9 @@ type receipt struct {
 
 const receipts = "import" // folder in the state directory
 
-// Locked runs work while holding the lock for imports, undos and edits of the configuration. The locked
-// file has the time of the last one, which is only for people.
+// Locked runs work while holding the lock for imports, undos and edits of the configuration.
 func Locked(dir state.Dir, work func() error) error {
-	return dir.Update(receipts+"/last", func([]byte) ([]byte, error) {
-		return []byte(time.Now().UTC().Format(time.RFC3339) + "\n"), work()
-	})
+	return dir.Update(receipts+"/last", func(old []byte) ([]byte, error) { return old, work() })
 }
 
 // Apply makes all changes or none. It first copies each file and syncs the copies, then
