@@ -3,7 +3,6 @@ package clients
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -146,13 +145,8 @@ func reverted(path string, now, before []byte, moves []Move) ([]byte, error) {
 // Advice returns what the user must change by hand, if the client's file belongs to a
 // project; else "".
 func (r *Reader) Advice(s Server) string {
-	file, how := s.From.File, "turn "+literal(s.Called)+" off in the client"
-	if r.project(file) == "" {
+	if r.project(s.From.File) == "" {
 		return ""
 	}
-	if filepath.Base(file) == ".mcp.json" {
-		settings := filepath.Join(filepath.Dir(file), ".claude", "settings.local.json")
-		how = "add " + literal(s.Called) + ` to the "disabledMcpjsonServers" of ` + settings
-	}
-	return OneLine(file + " is not changed, since it belongs to a project: " + how)
+	return OneLine(s.From.File + " is not changed, since it belongs to a project: turn " + literal(s.Called) + " off in the client")
 }
