@@ -161,11 +161,11 @@ func (r *Reader) Forbidden(path string) string {
 	if doc == nil {
 		return ""
 	}
-	has := func(list string) bool {
+	lists := func(list string) bool {
 		all, _ := at(doc.tree, list).([]any)
 		return slices.ContainsFunc(all, func(e any) bool { return at(e, "serverName") == ownName })
 	}
-	if has("deniedMcpServers") || at(doc.tree, "allowedMcpServers") != nil && !has("allowedMcpServers") {
+	if lists("deniedMcpServers") || at(doc.tree, "allowedMcpServers") != nil && !lists("allowedMcpServers") {
 		return managed + ` does not allow mcpschedd ("allowedMcpServers", "deniedMcpServers")`
 	}
 	return ""
