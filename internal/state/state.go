@@ -34,15 +34,8 @@ func OnlyRead(path string) Dir { return Dir{path: path, onlyRead: true} }
 // Path returns the path of a file.
 func (d Dir) Path(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
-// Read returns the content of a file; the error wraps fs.ErrNotExist if it does not exist. Anything but a
-// regular file is an error: a pipe might never end.
-func (d Dir) Read(name string) ([]byte, error) {
-	path := d.Path(name)
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	return os.ReadFile(path)
-}
+// Read returns the content of a file; the error wraps fs.ErrNotExist if it does not exist.
+func (d Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
 
 // Write replaces a file (0600). After a crash of the process it has the old content or the new one;
 // it is not synced to the disk. If two processes write at once, the later one wins.

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"mcpschedd/internal/state"
 )
 
 // A file with a group that its user is not in, such as one that was moved from a folder of another group,
@@ -41,20 +39,6 @@ func TestFileWriteWithAnotherGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		holds(t, name, "new", want)
-	}
-}
-
-// A pipe in the place of a file is an error, and is not waited for.
-func TestReadPipe(t *testing.T) {
-	dir, err := state.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(dir.Path("a"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := dir.Read("a"); err == nil {
-		t.Errorf("got %q", text)
 	}
 }
 
