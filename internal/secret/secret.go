@@ -79,10 +79,13 @@ func merge(all []Span) []Span {
 
 // replace returns a text with its secrets replaced by marks.
 func replace(s string, spans []Span) string {
-	for _, p := range slices.Backward(spans) {
-		s = s[:p.From] + mark(p.rule) + s[p.To:]
+	var pieces []string
+	done := 0
+	for _, p := range spans {
+		pieces = append(pieces, s[done:p.From], mark(p.rule))
+		done = p.To
 	}
-	return s
+	return strings.Join(append(pieces, s[done:]), "")
 }
 
 // Text returns s with each secret replaced by "[secret: RULE]", or s itself if it has

@@ -2,6 +2,7 @@ package secret_test
 
 import (
 	"encoding/base64"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -100,6 +101,22 @@ func TestText(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		})
+	}
+}
+
+// The work is linear in a text, of which a server may send any length.
+func TestTextWithManySecrets(t *testing.T) {
+	const n = 5000
+	text := strings.Repeat("password=hunter2 ", n)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	got := secret.Text(text)
+	runtime.ReadMemStats(&after)
+	if want := strings.Repeat("password=[secret: password] ", n); got != want {
+		t.Errorf("got %.100s, want %.100s", got, want)
+	}
+	if used := int(after.TotalAlloc - before.TotalAlloc); used > 500*len(text) {
+		t.Errorf("got %d bytes allocated for a text of %d", used, len(text))
 	}
 }
 
