@@ -340,9 +340,6 @@ func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn
 	req.Late = func(m jsonrpc.Message) {
 		answer := upstream.Answer{Message: m}
 		c.endWrite(write, &outcome{answer: answer, kind: kindOf(&answer)})
-		if c.observed != nil {
-			c.s.srv.prefetch.Scheduler.AnsweredLate(&c.observed.run, time.Now())
-		}
 	}
 	var giveUp context.CancelCauseFunc // nil if no other replica has to see the write
 	if !write.Announced() {

@@ -121,15 +121,6 @@ func (d *Scheduler) Abandoned(r *Run, stillRunning bool, now time.Time) {
 	}
 }
 
-// AnsweredLate records that an abandoned call has been answered.
-func (d *Scheduler) AnsweredLate(r *Run, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if r.instance != nil {
-		d.endLocked(r, now)
-	}
-}
-
 // endLocked ends a call at its instance, and learns from its latency unless it was abandoned.
 func (d *Scheduler) endLocked(r *Run, now time.Time) {
 	i := r.instance

@@ -68,9 +68,7 @@ func FuzzConcurrency(f *testing.F) {
 				open[id] = new(speculate.Run)
 				d.Sent(open[id], up, tool, of, now)
 			case run == nil:
-			case story[0]>>6 == 3:
-				d.AnsweredLate(run, now)
-			case story[0]>>6 == 2:
+			case story[0]>>6 >= 2:
 				d.Abandoned(run, odd, now)
 			default:
 				d.Answered(run, now)
