@@ -254,9 +254,6 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
 	return v
 }
 
-// minResume is the least time after which candidates are checked again.
-const minResume = 100 * time.Millisecond
-
 // resumeAfter chooses again after a while, from the candidates that wait then.
 func (p *pairState) resumeAfter(wait time.Duration) {
 	if p.resuming {
@@ -264,7 +261,7 @@ func (p *pairState) resumeAfter(wait time.Duration) {
 	}
 	p.resuming = true
 	w, up := p.w, p.lease
-	time.AfterFunc(max(wait, minResume), func() {
+	time.AfterFunc(wait, func() {
 		w.queue.add(task{required: true, do: func() {
 			p.resuming = false
 			w.resume(p.sessionState, up, nil, nil, 0)
@@ -303,9 +300,6 @@ func (p *pairState) Begin(c *predict.Candidate, v *Eligibility) (refused enrich.
 		f.Call.Claim = claim
 		return up.Fetch(claim.Context, f)
 	}); refused != "" {
-		if refused == enrich.Settling { // a write has just ended
-			p.resumeAfter(v.Settle)
-		}
 		return refused
 	}
 	p.dollars += c.Model.Cost.Dollars
