@@ -190,29 +190,25 @@ func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now tim
 	if c.Claims == nil {
 		return false
 	}
-	serial, busy := c.Claims.serial(c.Upstream)
 	usual := enrich.Fixed(think)
-	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual)
-	if !busy { // a call in progress delays both the pause and the prefetch
-		pause = pause.Minus(now.Sub(c.foundAt))
-	}
+	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual).Minus(now.Sub(c.foundAt))
 	saves := g.P * float64(g.Latency.Overlap(lead)) // 0 for a tool without a call so far, to find out
 	next := g.P / max(1, c.expectedCalls)           // probability that it is the next call
-	costs := serial * (1 - next) * float64(g.Latency.Excess(pause))
+	costs := c.Claims.serial(c.Upstream) * (1 - next) * float64(g.Latency.Excess(pause))
 	return costs > float64(minHarmWait) && costs > saves
 }
 
-// serial returns the probability that an upstream is serial, and whether a call is in progress there.
-func (s *Claims) serial(up *Upstream) (p float64, busy bool) {
+// serial returns the probability that an upstream is serial.
+func (s *Claims) serial(up *Upstream) float64 {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	switch i := s.scheduler.instanceLocked(up); {
 	case i.verdict == Parallel, i.verdict == Unknown && up.Remote:
-		return 0, i.busy()
+		return 0
 	case i.verdict == Serial:
-		return 1, i.busy()
+		return 1
 	default:
-		return 1 - i.parallel(), i.busy()
+		return 1 - i.parallel()
 	}
 }
 

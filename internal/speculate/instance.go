@@ -216,11 +216,6 @@ func (i *instance) room() int {
 	return max(0, free)
 }
 
-// busy reports whether a client's call is in progress.
-func (i *instance) busy() bool {
-	return slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == nil && !r.abandoned() })
-}
-
 // abandonClaim abandons the call of a claim.
 func (i *instance) abandonClaim(c *Claim, now time.Time) {
 	for _, r := range slices.Clone(i.calls) { // abandonLocked removes calls from it
