@@ -187,7 +187,7 @@ func (c *Claim) overdue() {
 	c.claims.scheduler.mu.Lock()
 	c.freeLocked()
 	c.claims.scheduler.mu.Unlock()
-	c.cancel(ErrDeadline)
+	c.cancel(errUnwanted)
 }
 
 // freeLocked frees the slot of c, if it holds one.
@@ -278,15 +278,15 @@ func (s *Claims) reviewLocked(now time.Time) {
 	s.sweepLocked()
 }
 
-// DropUnless cancels the prefetches that no call has joined and for which keep returns false, with
-// ErrDropped. Chained prefetches are kept.
+// DropUnless cancels the prefetches that no call has joined and for which keep returns false. Chained
+// prefetches are kept.
 func (s *Claims) DropUnless(now time.Time, keep func(call.Key) bool) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	for _, c := range s.open {
 		if c.holdsSlot && !c.joined && c.Context.Err() == nil && !c.chained && !keep(c.key) {
 			c.instance.abandonClaim(c, now)
-			c.cancel(ErrDropped)
+			c.cancel(errUnwanted)
 		}
 	}
 }
@@ -308,7 +308,7 @@ func (s *Claims) End() {
 		}
 		c.settleLocked(fate)
 		if c.cancel != nil {
-			c.cancel(ErrEnded)
+			c.cancel(errUnwanted)
 		}
 	}
 	s.open, s.ended = nil, true

@@ -11,13 +11,9 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Causes with which the context of a prefetch ends. If its fate is known, the cause is none of
-// these.
-var (
-	ErrDeadline = errors.New("the prefetch exceeded its deadline")
-	ErrDropped  = errors.New("the prefetch is no longer worth it")
-	ErrEnded    = errors.New("the prefetch's session has ended")
-)
+// errUnwanted is the cause with which the context of a prefetch ends before its fate is known. Its server
+// is told.
+var errUnwanted = errors.New("the prefetch is not wanted any more")
 
 // Slots limit the prefetches in progress. Fields that are not positive take their defaults.
 type Slots struct {

@@ -167,7 +167,6 @@ func (s *sessionState) invalidate(places []call.Place) {
 // end drops a session that has ended.
 func (s *sessionState) end(now time.Time) {
 	delete(s.w.sessions, s.session)
-	s.claims.Review(now)
 	s.claims.End()
 	for _, p := range s.pairs {
 		p.endDecisions(now)
