@@ -16,10 +16,6 @@ const (
 	Parallel                    // several at once
 )
 
-var concurrencyNames = [...]string{"unknown", "serial", "parallel"}
-
-func (c Concurrency) String() string { return concurrencyNames[c] }
-
 // Weights and thresholds of the evidence.
 const (
 	evidenceDecay = 0.9  // per piece of evidence, so that about ten count

@@ -53,3 +53,5 @@ func (s *Claims) Open() int { return len(s.open) }
 
 // Key returns the key of a claim's call.
 func (c *Claim) Key() call.Key { return c.key }
+
+func (c Concurrency) String() string { return [...]string{"unknown", "serial", "parallel"}[c] }
