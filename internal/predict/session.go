@@ -180,12 +180,8 @@ func (s *Session) Candidates(now time.Time) []Candidate {
 }
 
 // Suppose returns the candidates that would follow if the client made the call c next with
-// the result r; their P is that of both calls. It learns nothing and labels no candidates. It
-// returns nothing if c itself follows a candidate, as the probabilities become too small.
+// the successful result r; their P is that of both calls. It learns nothing and labels no candidates.
 func (s *Session) Suppose(c Candidate, r Result) []Candidate {
-	if c.Why.Depth != 0 || r.Failed {
-		return nil
-	}
 	_, slots, _ := split(c.Key.Arguments)
 	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, independent: c.Why.Independent, turn: s.turn + 1}
 	e.call = callHash(e.tool, e.arguments)

@@ -215,7 +215,7 @@ func TestNestedDeep(t *testing.T) {
 }
 
 // Suppose returns the candidates after a candidate's result, with the product of both
-// probabilities, one level deep.
+// probabilities.
 func TestSuppose(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
 	p.call("list", `{}`, `[{"n":1}]`)
@@ -227,12 +227,6 @@ func TestSuppose(t *testing.T) {
 	}
 	if log := find(next, "log", `{"n":1}`); log.Reason != enrich.NotSpeculatable {
 		t.Errorf("got %+v, want the reason not_speculatable", log)
-	}
-	if got := p.s.Suppose(owner, predict.Result{Text: []byte(`{"team":"x"}`)}); got != nil {
-		t.Errorf("two levels deep: got %+v, want nothing", got)
-	}
-	if got := p.s.Suppose(get, predict.Result{Failed: true, Text: []byte(`{"owner":"ann"}`)}); got != nil {
-		t.Errorf("after a failed candidate: got %+v, want nothing", got)
 	}
 }
 

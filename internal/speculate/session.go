@@ -335,7 +335,7 @@ func (p *pairState) fetched(f *Fetch, r FetchResult) {
 	}
 	f.Call.Claim.Done() // after the bar, as a candidate waiting for the slot may be of the same tool
 	var body []byte
-	if f.Candidate.Why.Depth == 0 && r.Good {
+	if f.Candidate.Why.Depth == 0 && r.Good { // what follows a follow-up is too improbable
 		body = w.keep(r.Body)
 	}
 	size := len(r.Body)
