@@ -127,15 +127,10 @@ func (m *Model) Adopt(s *Snapshot) {
 			if old.persistent(t) {
 				continue
 			}
-			known := next.templates[t.Trigger]
-			weakest := slices.IndexFunc(known, func(o *template) bool { return o.Support < t.Support })
-			switch k := next.template(t.Trigger, t.id); {
-			case k != nil:
-				*k = *t
-			case next.hasRoom(known):
+			if known := next.template(t.Trigger, t.id); known != nil {
+				*known = *t
+			} else if next.hasRoom(next.templates[t.Trigger]) {
 				next.add(t)
-			case weakest >= 0: // one of those that are weaker
-				*known[weakest] = *t
 			}
 		}
 	}
