@@ -20,8 +20,16 @@ type LearnedFollowUp struct {
 // Count counts the candidates scored before the turn after the call that they follow. Newer
 // ones have more weight.
 type Count struct {
-	Right float64 // candidates that the client called while a prefetched result could be served
-	Of    float64 // all candidates
+	Right float32 // candidates that the client called while a prefetched result could be served
+	Of    float32 // all candidates
+}
+
+func (s *Count) add(hit bool) {
+	s.Right *= decay
+	s.Of = s.Of*decay + 1
+	if hit {
+		s.Right++
+	}
 }
 
 // LearnedFollowUps returns the learned follow-ups, without private values, that the configuration
@@ -30,22 +38,13 @@ func (m *Model) LearnedFollowUps() (out []LearnedFollowUp) {
 	for _, trigger := range slices.Sorted(maps.Keys(m.learned.templates)) {
 		for _, t := range m.learned.templates[trigger] {
 			if args, ok := t.configuredArgs(); ok && m.learned.persistent(t) {
-				out = append(out, LearnedFollowUp{t.Trigger, t.Target, args, t.counts()})
+				ranks := 1
+				if t.Driver >= 0 {
+					ranks = min(t.Deepest+1, len(t.Ranks))
+				}
+				out = append(out, LearnedFollowUp{t.Trigger, t.Target, args, slices.Clone(t.Ranks[:ranks])})
 			}
 		}
-	}
-	return out
-}
-
-// counts returns the outcomes of a template's candidates by rank.
-func (t *template) counts() []Count {
-	most := 1
-	if t.Driver >= 0 {
-		most = min(t.Deepest+1, len(t.Ranks))
-	}
-	var out []Count
-	for _, o := range t.Ranks[:most] {
-		out = append(out, Count{float64(o.Right), float64(o.Of)})
 	}
 	return out
 }

@@ -30,7 +30,7 @@ type template struct {
 
 	Labels  int      // labelled candidates of which it was the most probable match
 	Support float32  // decayed number of calls that it explained
-	Ranks   [4]share // by rank, the candidates scored in the trigger's turn and those called in time; the last one counts all higher ranks
+	Ranks   [4]Count // by rank, the candidates scored in the trigger's turn and those called in time; the last one counts all higher ranks
 
 	id       hash
 	anchored bool      // an argument comes from the trigger
@@ -104,7 +104,7 @@ func (m *Model) learnTemplate(t *template, rank int, session uint64) {
 	fresh := *t
 	if known := m.learned.template(t.Trigger, t.id); known != nil {
 		fresh = *known
-		fresh.Support, fresh.Ranks, fresh.Deepest, fresh.Labels = 0, [4]share{}, 0, 0
+		fresh.Support, fresh.Ranks, fresh.Deepest, fresh.Labels = 0, [4]Count{}, 0, 0
 	} else if fresh.private = t.holdsData(); t.maySecret() {
 		return // so it is neither used nor saved
 	}

@@ -18,17 +18,6 @@ type toolStats struct {
 	Barred  string // why it is never prefetched again; "" if it is not barred
 }
 
-// share counts events and the positive ones among them. Older ones have less weight.
-type share struct{ Right, Of float32 }
-
-func (s *share) add(hit bool) {
-	s.Right *= decay
-	s.Of = s.Of*decay + 1
-	if hit {
-		s.Right++
-	}
-}
-
 // toolFor returns the statistics of a tool for updating.
 func (m *state) toolFor(name string) *toolStats {
 	t := m.tools[name]

@@ -292,10 +292,10 @@ const minLabels = 5
 // counts.
 func (t *Tuner) likelyRanks(ranks []predict.Count) (right, total float64, n int) {
 	for _, c := range ranks {
-		if !(c.Of >= minLabels) || shrink(c.Right, c.Of) < t.o.MinProbability {
+		if !(c.Of >= minLabels) || shrink(float64(c.Right), float64(c.Of)) < t.o.MinProbability {
 			break
 		}
-		right, total, n = right+c.Right, total+c.Of, n+1
+		right, total, n = right+float64(c.Right), total+float64(c.Of), n+1
 	}
 	return right, total, n
 }
