@@ -123,9 +123,7 @@ func (s *armSession) fetch(m *playedCall, c *Figures, done func()) {
 // lookup asks the store for the answer to a call. validFrom is the earliest tick at which a
 // valid answer can have been fetched.
 func (s *armSession) lookup(m *playedCall, q dedup.Query, c *Figures, validFrom uint64, answered func()) {
-	waits := true
 	w := &dedup.Waiter{Done: func(o dedup.Outcome) {
-		waits = false
 		switch {
 		case o.Err != nil: // the session has ended
 		case o.Refetch: // the flight that the call joined has failed
@@ -138,13 +136,9 @@ func (s *armSession) lookup(m *playedCall, q dedup.Query, c *Figures, validFrom 
 		}
 	}}
 	s.arm.store.Do(s.ctx, q, w, func(_ context.Context, f *dedup.Flight) {
-		waits = false
 		s.ledger.sent[fetchKey{m.callKey, s.arm.now}] = s.clock.tick
 		s.fetch(m, c, func() { f.Finish(m.body(), false, !m.recorded.Failed) })
 	})
-	if waits {
-		s.join(q.Key)
-	}
 }
 
 // countServed counts an answer that was not fetched by its call.
@@ -178,7 +172,6 @@ func (s *armSession) countServed(m *playedCall, c *Figures, validFrom uint64, o 
 // end ends the session and cancels its prefetches.
 func (s *armSession) end() {
 	s.chooser.DropWaiting(s)
-	s.slots.Review(s.at())
 	s.slots.End()
 	s.leave()
 	s.arm.store.DropScope(s.scope)

@@ -25,7 +25,6 @@ type prefetch struct {
 	fetching context.Context // of the flight, done when nothing waits for it any more
 	ctx      context.Context // ends the prefetch's wait for the flight
 	cancel   context.CancelFunc
-	joined   bool // a call waits for it
 	used     bool
 	ended    bool // it has completed or was cancelled
 }
@@ -143,15 +142,6 @@ func (s *armSession) send(g *prefetch, cand *predict.Candidate) {
 	s.clock.after(takes, func() { s.complete(g) })
 }
 
-// join marks the open prefetch of a key as joined by a call.
-func (s *armSession) join(k call.Key) {
-	for _, g := range s.prefetches {
-		if g.key == k && !g.ended {
-			g.joined = true
-		}
-	}
-}
-
 // complete stores the answer of a prefetch.
 func (s *armSession) complete(g *prefetch) {
 	if g.ended {
@@ -188,10 +178,10 @@ func (s *armSession) finish(g *prefetch) {
 	g.cancel()
 }
 
-// endCancelled ends the prefetches that the throttles have cancelled.
+// endCancelled ends the prefetches that the throttles have cancelled, which no call has joined.
 func (s *armSession) endCancelled() {
 	for _, g := range s.prefetches {
-		if !g.joined && g.ctx.Err() != nil {
+		if g.ctx.Err() != nil {
 			s.cancel(g)
 		}
 	}
