@@ -119,7 +119,7 @@ func (t *playback) withoutImmediate(found []predict.Candidate, s *armSession) []
 func (t *playback) beginCall(m *playedCall) {
 	t.called[m.callKey] = true
 	if t.learner != nil {
-		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.tool, Arguments: m.arguments, At: t.at()})
+		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: t.turns, Tool: m.tool, Arguments: m.arguments, At: t.at()})
 	}
 	if m.class.effect.Changes() && t.learner != nil {
 		t.learner.Invalidate(func(tool, arguments string) bool {

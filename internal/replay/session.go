@@ -30,7 +30,6 @@ type playedCall struct {
 	recorded   *Call
 	class      *callClass
 	number     int           // in the session, from 1
-	turn       int           // index of its turn
 	offset     time.Duration // start, since the start of the turn
 	start, end time.Duration // since the start of the session, as recorded
 	repeat     bool          // equal to an earlier call of the session
@@ -64,7 +63,7 @@ func (s *Session) add(c *Call) {
 		n++
 	}
 	s.calls++
-	m := &playedCall{recorded: c, callKey: callKey{c.Tool, string(c.Arguments)}, number: s.calls, turn: n - 1}
+	m := &playedCall{recorded: c, callKey: callKey{c.Tool, string(c.Arguments)}, number: s.calls}
 	if canonical, ok := jsonrpc.AppendCanonical(nil, c.Arguments); ok {
 		m.arguments = string(canonical)
 	}
