@@ -24,7 +24,9 @@ type playback struct {
 }
 
 func newPlayback(p *Player, s *Session, arms []*arm) *playback {
-	t := &playback{p: p, s: s, classes: make(map[callKey]*callClass), called: make(map[callKey]bool)}
+	t := &playback{
+		p: p, s: s, began: p.wall.Add(p.o.Think), classes: make(map[callKey]*callClass), called: make(map[callKey]bool),
+	}
 	for i := range s.turns {
 		for _, m := range s.turns[i].calls {
 			m.class = t.class(m.callKey)
@@ -37,7 +39,6 @@ func newPlayback(p *Player, s *Session, arms []*arm) *playback {
 	if p.o.KeepTurns > 0 {
 		s.spread()
 	}
-	t.began = p.startTime(s)
 	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.Source == Forecast }) {
 		t.learner = p.learner().Begin(s.learnerID, false)
 	}
@@ -45,16 +46,6 @@ func newPlayback(p *Player, s *Session, arms []*arm) *playback {
 		t.arms = append(t.arms, a.begin(t))
 	}
 	return t
-}
-
-// startTime returns the start of a session: its recorded start, but not before the end of the
-// previous session.
-func (p *Player) startTime(s *Session) time.Time {
-	at := p.wall.Add(p.o.Think)
-	if first := earliest(s.turns[0].calls); first != nil && time.UnixMilli(*first).After(at) {
-		return time.UnixMilli(*first)
-	}
-	return at
 }
 
 // class returns the classification of a call, which is cached.

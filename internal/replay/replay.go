@@ -66,10 +66,10 @@ type Player struct {
 	shared *predict.Model // learner of all sessions if Options.Learner is nil
 	arms   []*arm
 
-	sessions int // played so far
-	wall     time.Time
-	untimed  int  // calls played to arms that have no recorded duration
-	playing  bool // what is learned from now counts
+	sessions int       // played so far
+	wall     time.Time // end of the last session
+	untimed  int       // calls played to arms that have no recorded duration
+	playing  bool      // what is learned from now counts
 	deciles  [10]Decile
 }
 
