@@ -47,11 +47,7 @@ func newSearch(items []Item, l Limits) *search {
 	s := &search{items: items, limits: l, node: node{budgetLeft: l.Budget, countLeft: l.Count}, decided: make([]decision, len(items))}
 	needs := make([][]int, len(items))
 	for i := range items {
-		it := &items[i]
-		needs[i] = it.Needs
-		if !(it.Value >= 0 && it.Value <= maxValue) || it.Cost < 0 || slices.ContainsFunc(it.Needs, func(k int) bool { return k < 0 || k >= len(items) }) {
-			needs[i] = []int{i} // a self-loop keeps it, and all that needs it, out of the order
-		}
+		needs[i] = items[i].Needs
 	}
 	d := newDAG(needs)
 	s.dependents = d.successors
@@ -78,9 +74,9 @@ func newSearch(items []Item, l Limits) *search {
 
 func (it *Item) density() float64 {
 	switch {
-	case it.Value <= 0:
+	case it.Value == 0:
 		return 0
-	case it.Cost <= 0:
+	case it.Cost == 0:
 		return math.Inf(1)
 	}
 	return it.Value / float64(it.Cost)

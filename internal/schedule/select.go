@@ -5,17 +5,12 @@ import (
 	"slices"
 )
 
-// Item may be chosen. An item is not chosen, nor is any that needs it, if its value is not a
-// number from 0 to 1e100, its cost is negative, or it needs itself, directly or not, or an index
-// out of range.
+// Item may be chosen. An item that needs itself, directly or not, is not chosen, nor is any that needs it.
 type Item struct {
-	Value float64 // any unit
-	Cost  int     // against Limits.Budget
-	Needs []int   // indices of items that must be chosen too
+	Value float64 // in any unit; not negative
+	Cost  int     // against Limits.Budget; not negative
+	Needs []int   // indices of items that must be chosen too; one out of range panics
 }
-
-// maxValue bounds an item's value, so that sums and products stay finite.
-const maxValue = 1e100
 
 // Limits bound a choice. The zero value allows any number of items without cost.
 type Limits struct {
