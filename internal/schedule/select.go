@@ -40,9 +40,6 @@ func Select(items []Item, l Limits) Choice {
 	s := newSearch(items, l)
 	s.seed()
 	s.branch(0)
-	if s.capped {
-		s.greedy(slices.Clone(s.best)) // best may have been recorded before the search could add further items to it
-	}
 	c := Choice{Items: s.best, Exact: !s.capped, Nodes: s.nodes}
 	slices.Sort(c.Items)
 	for _, i := range c.Items {
