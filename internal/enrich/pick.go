@@ -91,19 +91,21 @@ func choose(all []Candidate, open []int, o *Options) (chosen []int) {
 	for n, i := range open {
 		items[n] = schedule.Item{Value: all[i].Value, Cost: all[i].Tokens}
 	}
-	var choice schedule.Choice
+	left := o.Budget
 	if o.Slots > 0 {
-		choice = schedule.Select(items, schedule.Limits{Budget: o.Budget, Count: o.Slots})
-	}
-	for _, i := range open {
-		all[i].Reason = Cap
-		if all[i].Tokens > o.Budget-choice.Cost {
-			all[i].Reason = Budget
+		for _, n := range schedule.Select(items, schedule.Limits{Budget: o.Budget, Count: o.Slots}) {
+			chosen = append(chosen, open[n])
+			left -= items[n].Cost
 		}
 	}
-	for _, n := range choice.Items {
-		all[open[n]].Reason = ""
-		chosen = append(chosen, open[n])
+	for _, i := range open {
+		switch {
+		case slices.Contains(chosen, i):
+		case all[i].Tokens > left:
+			all[i].Reason = Budget
+		default:
+			all[i].Reason = Cap
+		}
 	}
 	return chosen
 }

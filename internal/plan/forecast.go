@@ -61,7 +61,7 @@ func (r *Runner) leftOut(p *Plan) []string {
 	if r.NoOptional {
 		return why
 	}
-	for _, i := range schedule.Select(items, schedule.Limits{Budget: max(room, 0)}).Items {
+	for _, i := range schedule.Select(items, schedule.Limits{Budget: max(room, 0)}) {
 		why[i] = ""
 	}
 	return why

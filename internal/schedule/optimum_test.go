@@ -167,7 +167,7 @@ func TestSelectAgainstEveryChoice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInstance(t)
 		best, floor := in.optimum(), in.floor()
-		c := schedule.Select(in.items, in.limits)
+		c := schedule.Choose(in.items, in.limits, 0)
 		in.check(t, c)
 		if !c.Exact || c.Value != best {
 			t.Fatalf("%+v: got %+v, want %v", in, c, best)
@@ -179,10 +179,10 @@ func TestSelectAgainstEveryChoice(t *testing.T) {
 			above++
 		}
 
-		in.limits.Nodes = rapid.IntRange(1, 6).Draw(t, "cap")
-		c = schedule.Select(in.items, in.limits)
+		most := rapid.IntRange(1, 6).Draw(t, "cap")
+		c = schedule.Choose(in.items, in.limits, most)
 		in.check(t, c)
-		if c.Nodes > in.limits.Nodes || c.Value < floor || c.Exact && c.Value != best {
+		if c.Nodes > most || c.Value < floor || c.Exact && c.Value != best {
 			t.Fatalf("%+v: got %+v, want at least %v and at most %v", in, c, floor, best)
 		}
 		if !c.Exact {

@@ -14,7 +14,6 @@ const rounding = 1e-12
 type search struct {
 	node
 	items          []Item
-	limits         Limits
 	dependents     [][]int // item → items that need it directly
 	order          []int   // items that may be chosen, by descending density
 	byFallingValue []int   // the same by descending value; nil unless Count binds
@@ -24,7 +23,7 @@ type search struct {
 
 	best      []int   // items of the best choice so far
 	bestValue float64 // its value, which a new choice must exceed
-	nodes     int
+	left      int     // nodes that it may still visit
 	capped    bool
 }
 
@@ -44,7 +43,7 @@ const (
 )
 
 func newSearch(items []Item, l Limits) *search {
-	s := &search{items: items, limits: l, node: node{budgetLeft: l.Budget, countLeft: l.Count}, decided: make([]decision, len(items))}
+	s := &search{items: items, node: node{budgetLeft: l.Budget, countLeft: l.Count}, decided: make([]decision, len(items))}
 	needs := make([][]int, len(items))
 	for i := range items {
 		needs[i] = items[i].Needs
@@ -203,11 +202,11 @@ func (s *search) branch(at int) {
 		if s.decided[i] != open {
 			continue
 		}
-		if s.nodes >= s.limits.Nodes {
+		if s.left == 0 {
 			s.capped = true
 			break
 		}
-		s.nodes++
+		s.left--
 		if !s.promising(at) {
 			break
 		}

@@ -39,7 +39,7 @@ func TestSelect(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := schedule.Select(tt.items, tt.limits)
+			c := schedule.Choose(tt.items, tt.limits, 0)
 			if diff := cmp.Diff(tt.want, c.Items); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -56,7 +56,7 @@ func TestEqualItemsAreNotPermuted(t *testing.T) {
 	for i := range items {
 		items[i] = schedule.Item{Value: 3, Cost: 7}
 	}
-	if c := schedule.Select(items, schedule.Limits{Budget: 500}); !c.Exact || c.Nodes > 300 || len(c.Items) != 71 {
+	if c := schedule.Choose(items, schedule.Limits{Budget: 500}, 0); !c.Exact || c.Nodes > 300 || len(c.Items) != 71 {
 		t.Errorf("got %d items, exact %v, after %d nodes", len(c.Items), c.Exact, c.Nodes)
 	}
 }
@@ -69,7 +69,7 @@ func TestSearchIsShort(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		nodes := 0
 		for range 100 {
-			nodes += schedule.Select(shape.draw(r, 64), schedule.Limits{Budget: 8000}).Nodes
+			nodes += schedule.Choose(shape.draw(r, 64), schedule.Limits{Budget: 8000}, 0).Nodes
 		}
 		if nodes/100 > most[shape.name] {
 			t.Errorf("%s: got %d nodes on average, want at most %d", shape.name, nodes/100, most[shape.name])
@@ -91,12 +91,12 @@ func hard(n int) []schedule.Item {
 func TestNodeCap(t *testing.T) {
 	items := hard(64)
 	for _, limit := range []int{1, 10, 1000} {
-		c := schedule.Select(items, schedule.Limits{Budget: 100_001, Nodes: limit})
+		c := schedule.Choose(items, schedule.Limits{Budget: 100_001}, limit)
 		if c.Exact || c.Nodes != limit {
 			t.Errorf("cap %d: got exact %v after %d nodes", limit, c.Exact, c.Nodes)
 		}
 	}
-	if c := schedule.Select(items, schedule.Limits{Budget: 100_001}); c.Nodes != 20_000 {
+	if c := schedule.Choose(items, schedule.Limits{Budget: 100_001}, 0); c.Nodes != 20_000 {
 		t.Errorf("got %d nodes, want the default cap of 20,000", c.Nodes)
 	}
 }
