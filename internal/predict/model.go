@@ -26,6 +26,7 @@
 package predict
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -74,10 +75,14 @@ func New(o Options) *Model {
 	if o.Tool == nil {
 		o.Tool = func(string) Tool { return Tool{} }
 	}
-	if o.ShadowLabels == 0 {
-		o.ShadowLabels = 5
-	}
-	return &Model{opt: o, learned: newState()}
+	m := &Model{opt: o, learned: newState()}
+	m.Configure(o.Learn, o.ShadowLabels, o.MaxAge)
+	return m
+}
+
+// Configure changes options; see Options.
+func (m *Model) Configure(learn bool, shadowLabels int, maxAge time.Duration) {
+	m.opt.Learn, m.opt.ShadowLabels, m.opt.MaxAge = learn, cmp.Or(shadowLabels, 5), maxAge
 }
 
 // maxAge returns how long a prefetched result of a tool may be served.

@@ -11,8 +11,6 @@ import (
 // learned is the state learned of one upstream. The worker's goroutine owns it.
 type learned struct {
 	model     *predict.Model
-	rules     Rules                  // under which model was made
-	exclusive bool                   // whether its upstream was exclusive then
 	storage   Storage                // never nil
 	changed   bool                   // since the last save
 	saving    chan *predict.Snapshot // receives the result of the save in progress; nil if none is
@@ -22,31 +20,25 @@ type learned struct {
 
 // learnedOf returns what was learned of an upstream, and loads it from storage if needed.
 func (w *Worker) learnedOf(up *Upstream) *learned {
-	rules := w.Rules()
-	o := w.learned[up.Key]
-	if o != nil && o.rules == *rules && o.exclusive == up.Exclusive {
-		o.lease = up
-		return o
+	rules, o := w.Rules(), w.learned[up.Key]
+	fresh := o == nil
+	if fresh {
+		o = &learned{storage: up.Storage}
+		if o.storage == nil {
+			o.storage = InMemory()
+		}
+		o.model = predict.New(predict.Options{Tool: func(name string) predict.Tool { return o.lease.Tool(name) }})
+		w.learned[up.Key] = o
 	}
-	old := o
-	o = &learned{rules: *rules, exclusive: up.Exclusive, storage: up.Storage, lease: up}
-	if o.storage == nil {
-		o.storage = InMemory()
+	o.lease = up
+	o.model.Configure(rules.Learn, rules.ShadowLabels, rules.Age(up.Exclusive)) // they may have changed
+	if fresh {
+		w.saveNow(o) // reads what is stored
+		for _, tool := range o.model.ObservedTools() {
+			w.publish(o, tool)
+		}
+		w.Scheduler.PresumeConcurrency(up.Key, o.model.Concurrency())
 	}
-	if old != nil { // the configuration has changed; its sessions start again
-		w.saveNow(old)
-		o.storage = old.storage
-	}
-	o.model = predict.New(predict.Options{
-		Tool:  func(name string) predict.Tool { return o.lease.Tool(name) },
-		Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
-	})
-	w.learned[up.Key] = o
-	w.saveNow(o) // reads what is stored
-	for _, tool := range o.model.ObservedTools() {
-		w.publish(o, tool)
-	}
-	w.Scheduler.PresumeConcurrency(up.Key, o.model.Concurrency())
 	return o
 }
 

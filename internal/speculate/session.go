@@ -49,14 +49,12 @@ func (w *Worker) session(c *Session) *sessionState {
 	return s
 }
 
-// pair returns the state of a session with an upstream; a new one if the rules have changed.
+// pair returns the state of a session with an upstream; a new one if that was removed from the configuration
+// and added again.
 func (s *sessionState) pair(up *Upstream) *pairState {
 	o := s.w.learnedOf(up)
 	p := s.pairs[up.Key]
 	if p == nil || p.learned != o {
-		if p != nil {
-			p.endDecisions(time.Now())
-		}
 		p = &pairState{sessionState: s, learned: o, predictor: o.model.Begin(s.session.ID, s.session.Multiplexed)}
 		s.pairs[up.Key] = p
 		o.checkTools()
@@ -169,16 +167,11 @@ func (s *sessionState) end(now time.Time) {
 	delete(s.w.sessions, s.session)
 	s.claims.End()
 	for _, p := range s.pairs {
-		p.endDecisions(now)
+		p.chooser.DropWaiting(p) // no candidate waits for a slot any more
+		p.decisions.reportDue(now, true, p.w.Decided)
 		p.predictor.End()
 		p.learned.changed = true
 	}
-}
-
-// endDecisions reports the open decisions. No candidate waits for a slot any more.
-func (p *pairState) endDecisions(now time.Time) {
-	p.chooser.DropWaiting(p)
-	p.decisions.reportDue(now, true, p.w.Decided)
 }
 
 // Limits of the words kept for the model's intent.

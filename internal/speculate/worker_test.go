@@ -194,7 +194,7 @@ func TestWorkerLearnsAfterTheEnd(t *testing.T) {
 
 // TestWorkerDecidesOfAllBeforeItReports: a decision is reported only when none of its candidates
 // waits for a slot any more, so that the event counts each candidate and never changes. Other rules
-// lose no decision.
+// change no decision.
 func TestWorkerDecidesOfAllBeforeItReports(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newShelf(t)
