@@ -198,7 +198,7 @@ func BenchmarkRead(b *testing.B) {
 				result := []byte(c.result)
 				b.SetBytes(int64(len(result)))
 				for b.Loop() {
-					predict.Read(result)
+					predict.Read(result, 0)
 				}
 			})
 		}

@@ -13,8 +13,9 @@
 //	m := predict.New(predict.Options{Tool: known, Learn: true})
 //	s := m.Begin(rand.Uint64(), false)
 //	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list_issues", Arguments: `{"owner":"a"}`, At: now})
-//	text, structured := predict.Read(answer)
-//	s.Result(predict.Result{ID: 1, Text: text, Structured: structured, Size: len(answer), At: now})
+//	r := predict.Read(answer, len(answer))
+//	r.ID, r.At = 1, now
+//	s.Result(r)
 //	candidates := s.Candidates(now)
 //
 // A candidate that must not be prefetched has a reason. A model only has the data of one

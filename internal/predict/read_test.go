@@ -39,9 +39,9 @@ func TestRead(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			text, structured := predict.Read([]byte(test.result))
-			if string(text) != test.text || string(structured) != test.structured {
-				t.Errorf("got %q and %q, want %q and %q", text, structured, test.text, test.structured)
+			r := predict.Read([]byte(test.result), 0)
+			if string(r.Text) != test.text || string(r.Structured) != test.structured {
+				t.Errorf("got %q and %q, want %q and %q", r.Text, r.Structured, test.text, test.structured)
 			}
 		})
 	}
@@ -59,9 +59,9 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, result []byte) {
 		before := bytes.Clone(result)
-		_, structured := predict.Read(result)
-		if !bytes.Contains(result, structured) {
-			t.Fatalf("got %q", structured)
+		r := predict.Read(result, 0)
+		if !bytes.Contains(result, r.Structured) {
+			t.Fatalf("got %q", r.Structured)
 		}
 		if !bytes.Equal(before, result) {
 			t.Fatal("the result was changed")

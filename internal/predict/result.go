@@ -15,19 +15,20 @@ const MaxRead = 256 << 10
 type Result struct {
 	ID         uint64 // of the call
 	Failed     bool
-	Text       []byte    // as returned by [Read]; not retained
+	Text       []byte    // not retained
 	Structured []byte    // the same
 	Size       int       // bytes of the whole result
 	At         time.Time // when the server answered; zero if it was not called, or if the latency is not representative
 	Delivered  time.Time // when the client received the result; zero means At
 }
 
-// Read extracts from the result of a tools/call what later calls may be derived from: the
-// text of its blocks, joined by newlines, and its structured content verbatim. It omits JSON
+// Read extracts from the result of a tools/call of that size what later calls may be derived from:
+// the text of its blocks, joined by newlines, and its structured content verbatim. It omits JSON
 // text beside structured content, as servers repeat the content there for older clients.
-func Read(result []byte) (text, structured []byte) {
+func Read(result []byte, size int) Result {
+	r := Result{Size: size}
 	if !jsonrpc.Valid(result) {
-		return nil, nil
+		return r
 	}
 	members := jsonrpc.NewIndex(result)
 	for block := range jsonrpc.Elements(members.Get("content")) {
@@ -35,18 +36,18 @@ func Read(result []byte) (text, structured []byte) {
 		if !ok || string(jsonrpc.Get(block, "type")) != `"text"` {
 			continue
 		}
-		if len(text) > 0 {
-			text = append(text, '\n')
+		if len(r.Text) > 0 {
+			r.Text = append(r.Text, '\n')
 		}
-		text = append(text, s...)
+		r.Text = append(r.Text, s...)
 	}
 	if s := members.Get("structuredContent"); len(s) > 0 && (s[0] == '{' || s[0] == '[') {
-		structured = s
-		if value, _ := parse(text); value != nil {
-			text = nil
+		r.Structured = s
+		if value, _ := parse(r.Text); value != nil {
+			r.Text = nil
 		}
 	}
-	return text, structured
+	return r
 }
 
 // answer is a result with parts that are parsed once for all their readers.

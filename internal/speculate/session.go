@@ -105,7 +105,7 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Reply) {
 		return
 	}
 	p := s.pair(c.Upstream)
-	result := read(r.Body, size)
+	result := predict.Read(r.Body, size)
 	result.ID, result.Failed, result.Delivered = c.ID, !r.Complete, r.At
 	took := r.Took
 	if is, _ := w.Scheduler.Concurrency(c.Upstream.Key); is == Serial && r.Unloaded > 0 {
@@ -122,13 +122,6 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Reply) {
 	if reply != nil {
 		reply <- Reply{begun, s.intentWords()}
 	}
-}
-
-// read parses an answer into the text that the model reads.
-func read(body []byte, size int) predict.Result {
-	r := predict.Result{Size: size}
-	r.Text, r.Structured = predict.Read(body)
-	return r
 }
 
 // compared handles the comparison of an answer with the prefetched one.
@@ -344,7 +337,7 @@ func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, bod
 	w.current = s.session
 	p, now := s.pair(up), time.Now()
 	if body != nil && p.decisions.newest != nil {
-		follows := p.predictor.Suppose(*g, read(body, size))
+		follows := p.predictor.Suppose(*g, predict.Read(body, size))
 		p.chooser.Add(follows)
 		p.decisions.newest.event.Candidates += len(follows)
 	}
