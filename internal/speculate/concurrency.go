@@ -23,11 +23,10 @@ const (
 	unsure        = 0.6  // probability below which it no longer is
 	presumed      = 3    // pieces of evidence from earlier that count: the server may have changed
 
-	maxEvidence    = 1 / (1 - evidenceDecay) // the limit of the decayed sum
-	minLogRatio    = 1                       // log-likelihood ratio that makes a piece of evidence
-	priorVariance  = 0.1                     // of the logarithm of a latency, before any sample
-	steadyVariance = 0.03                    // below it a latency is steady; takes three samples
-	maxTools       = 64                      // tools with a service time
+	minLogRatio    = 1    // log-likelihood ratio that makes a piece of evidence
+	priorVariance  = 0.1  // of the logarithm of a latency, before any sample
+	steadyVariance = 0.03 // below it a latency is steady; takes three samples
+	maxTools       = 64   // tools with a service time
 )
 
 // estimate says whether an upstream handles calls serially, judged by the calls of all its instances.
@@ -54,13 +53,10 @@ type serviceTime struct {
 
 func newEstimate() *estimate { return &estimate{tools: make(map[string]*serviceTime)} }
 
-// presume sets the evidence from an earlier process, unless there is newer evidence or it is out of
-// range.
+// presume sets the evidence from an earlier process, unless there is newer evidence.
 func (v *estimate) presume(learned predict.ConcurrencyEvidence) {
-	sum := learned.Parallel + learned.Serial
-	inRange := learned.Parallel >= 0 && learned.Serial >= 0 && sum <= maxEvidence
-	if v.evidence == (predict.ConcurrencyEvidence{}) && inRange {
-		weight := min(1, presumed/max(sum, 1))
+	if v.evidence == (predict.ConcurrencyEvidence{}) {
+		weight := min(1, presumed/max(learned.Parallel+learned.Serial, 1))
 		v.evidence = predict.ConcurrencyEvidence{Parallel: weight * learned.Parallel, Serial: weight * learned.Serial}
 		v.decide()
 	}

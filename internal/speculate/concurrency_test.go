@@ -213,8 +213,6 @@ func TestPresume(t *testing.T) {
 	}{
 		{"nothing", predict.ConcurrencyEvidence{}, parallel, 0, speculate.Unknown},
 		{"not a number", predict.ConcurrencyEvidence{Parallel: math.NaN()}, parallel, 0, speculate.Unknown},
-		{"negative", predict.ConcurrencyEvidence{Parallel: -1, Serial: 2}, parallel, 0, speculate.Unknown},
-		{"more than there can be", predict.ConcurrencyEvidence{Serial: 1e9}, parallel, 0, speculate.Unknown},
 		{"serial", predict.ConcurrencyEvidence{Serial: 3}, parallel, 0, speculate.Serial},
 		{"evidence adds up", predict.ConcurrencyEvidence{Parallel: 1.9}, parallel, 1, speculate.Parallel},
 		{"one says otherwise", predict.ConcurrencyEvidence{Serial: 3}, parallel, 1, speculate.Serial},
