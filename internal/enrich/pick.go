@@ -3,7 +3,6 @@ package enrich
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"mcpschedd/internal/schedule"
 	"mcpschedd/internal/valuemodel"
@@ -12,9 +11,6 @@ import (
 // Pick chooses the candidates to start, and returns their indexes, the best first. It sets the
 // Reason of all others, and the Value and Tokens of those that reach the gate.
 func Pick(all []Candidate, o Options) (chosen []int) {
-	if o.DefaultLead <= 0 {
-		o.DefaultLead = 3 * time.Second
-	}
 	o.Dollars = max(o.Dollars, 0)
 	intent := valuemodel.NewIntent(o.Keywords)
 	var open []int

@@ -43,6 +43,7 @@ func likely(tool string, p float64, change func(*enrich.Candidate)) enrich.Candi
 func options(change func(*enrich.Options)) enrich.Options {
 	o := enrich.Options{
 		Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond, SecondWorth: 0.01,
+		DefaultLead: 3 * time.Second,
 	}
 	if change != nil {
 		change(&o)
@@ -112,7 +113,7 @@ func TestPick(t *testing.T) {
 		{"the better first", candidates{likely("a", 0.4, nil), likely("b", 0.9, nil)}, nil, []string{"1", "0"}},
 		{"no slot", candidates{likely("a", 0.9, nil)}, func(o *enrich.Options) { o.Slots = 0 }, []string{"0 cap"}},
 		{"no slot and no budget", candidates{likely("a", 0.9, nil)}, func(o *enrich.Options) { o.Slots, o.Budget = 0, 0 }, []string{"0 budget"}},
-		{"no options", candidates{likely("a", 0.9, nil)}, func(o *enrich.Options) { *o = enrich.Options{} }, []string{"0 budget"}},
+		{"no options", candidates{likely("a", 0.9, nil)}, func(o *enrich.Options) { *o = enrich.Options{} }, []string{"0 gate"}},
 		{"more than slots", candidates{likely("a", 0.6, nil), likely("b", 0.9, nil), likely("c", 0.7, nil), likely("d", 0.8, nil)}, nil, []string{"1", "3", "2", "0 cap"}},
 		{"more than the budget", candidates{likely("a", 0.6, nil), likely("b", 0.9, nil)}, func(o *enrich.Options) { o.Budget = 600 }, []string{"1", "0 budget"}},
 		{"under the floor", candidates{likely("a", 0.29, nil), likely("b", 0.3, nil), likely("c", math.NaN(), nil)}, nil, []string{"1", "0 low_probability", "2 low_probability"}},
@@ -238,11 +239,9 @@ func TestHiddenTimeIsExpectedOverBothSpreads(t *testing.T) {
 
 func TestLeadDefaultsToThink(t *testing.T) {
 	slow := likely("a", 1, func(c *candidate) { c.Latency = enrich.Fixed(time.Hour) })
-	for think, want := range map[time.Duration]float64{0: 3000, time.Second: 1000} {
-		s := pick(candidates{slow}, options(func(o *enrich.Options) { o.DefaultLead = think }))
-		if got := s.all[s.chosen[0]].Value; math.Abs(got-want) > 1e-6 {
-			t.Errorf("think %v: got %v, want %v", think, got, want)
-		}
+	s := pick(candidates{slow}, options(nil))
+	if got := s.all[s.chosen[0]].Value; math.Abs(got-3000) > 1e-6 {
+		t.Errorf("got %v, want 3000", got)
 	}
 }
 

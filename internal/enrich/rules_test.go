@@ -87,7 +87,7 @@ func drawCandidates(r *rand.Rand, n int) candidates {
 func drawOptions(r *rand.Rand) enrich.Options {
 	return enrich.Options{
 		Budget: r.IntN(12000), Slots: r.IntN(6), MinProbability: 0.3 * r.Float64(), Waste: time.Duration(r.IntN(300)) * time.Millisecond,
-		SecondWorth: 0.01, Dollars: 0.002 * r.Float64(),
+		SecondWorth: 0.01, Dollars: 0.002 * r.Float64(), DefaultLead: 3 * time.Second,
 	}
 }
 

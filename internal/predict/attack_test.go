@@ -60,7 +60,7 @@ func TestNothingCrossesUpstreams(t *testing.T) {
 						t.Errorf("got arguments %s for %s, want none built", g.Key.Arguments, g.Key.Tool)
 					}
 				}
-				chosen, _ := choose(candidates, anything, enrich.Options{Budget: 1e6, Slots: 99})
+				chosen, _ := choose(candidates, anything, enrich.Options{Budget: 1e6, Slots: 99, DefaultLead: budget.DefaultLead})
 				for _, g := range chosen {
 					if crosses(g) {
 						t.Errorf("chosen: %+v", g)

@@ -125,4 +125,4 @@ func anything(g *predict.Candidate) around {
 	return around{Key: call.Key{Upstream: 1, Scope: "s", Tool: g.Key.Tool, Arguments: g.Key.Arguments}}
 }
 
-var budget = enrich.Options{Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond}
+var budget = enrich.Options{Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond, DefaultLead: 3 * time.Second}
