@@ -19,14 +19,11 @@ type playback struct {
 	turns   int              // turns that have begun
 	learner *predict.Session // nil if no arm uses it
 	classes map[callKey]*callClass
-	called  map[callKey]bool // calls made so far
 	arms    []*armSession
 }
 
 func newPlayback(p *Player, s *Session, arms []*arm) *playback {
-	t := &playback{
-		p: p, s: s, began: p.wall.Add(p.o.Think), classes: make(map[callKey]*callClass), called: make(map[callKey]bool),
-	}
+	t := &playback{p: p, s: s, began: p.wall.Add(p.o.Think), classes: make(map[callKey]*callClass)}
 	for i := range s.turns {
 		for _, m := range s.turns[i].calls {
 			m.class = t.class(m.callKey)
@@ -108,7 +105,6 @@ func (t *playback) withoutImmediate(found []predict.Candidate, s *armSession) []
 
 // beginCall passes a call to the learner.
 func (t *playback) beginCall(m *playedCall) {
-	t.called[m.callKey] = true
 	if t.learner != nil {
 		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: t.turns, Tool: m.tool, Arguments: m.arguments, At: t.at()})
 	}

@@ -72,7 +72,7 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Eligibility {
 		return v
 	}
 	switch why := s.arm.store.PrefetchRefusal(v.Query); {
-	case s.t.p.o.KeepTurns > 0 && s.t.called[c]:
+	case s.t.p.o.KeepTurns > 0 && s.begun[c] > 0:
 		v.Reason = enrich.Delivered
 	case why != "":
 		if v.Reason = enrich.Reason(why); v.Reason == enrich.Settling && !s.resuming {
