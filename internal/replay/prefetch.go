@@ -49,9 +49,6 @@ func (s *armSession) consider(found []predict.Candidate) {
 
 // choose chooses among the waiting candidates and starts prefetches.
 func (s *armSession) choose() {
-	if s.chooser.Waiting() == 0 {
-		return
-	}
 	s.slots.Review(s.at())
 	at := speculate.Situation{Host: s.t.p.o.Model("").Host, Spent: s.dollars, Think: s.t.p.o.Think}
 	s.chooser.Choose(s.at(), &s.arm.Rules, at, s)

@@ -31,9 +31,6 @@ type Environment interface {
 	Declined(c *predict.Candidate, why enrich.Reason)
 }
 
-// Waiting returns the number of waiting candidates.
-func (c *Chooser) Waiting() int { return len(c.waiting) }
-
 // Replace replaces the waiting candidates with those that follow a new answer. It cancels the
 // prefetches in progress that are no longer worth finishing: less than half as likely now as
 // required to begin one, as part of their cost is already spent.

@@ -55,3 +55,6 @@ func (s *Claims) Open() int { return len(s.open) }
 func (c *Claim) Key() call.Key { return c.key }
 
 func (c Concurrency) String() string { return [...]string{"unknown", "serial", "parallel"}[c] }
+
+// Waiting returns the number of waiting candidates.
+func (c *Chooser) Waiting() int { return len(c.waiting) }

@@ -341,9 +341,7 @@ func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, bod
 		p.chooser.Add(follows)
 		p.decisions.newest.event.Candidates += len(follows)
 	}
-	if p.chooser.Waiting() > 0 {
-		p.decide(now)
-	}
+	p.decide(now)
 }
 
 // clientRequested records that the server of a prefetch sent the client a request, on any goroutine.
