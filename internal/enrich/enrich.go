@@ -69,8 +69,7 @@ type Candidate struct {
 	Lead        Percentiles // time until the client makes the call; zero means Options.DefaultLead
 	WasteFactor float64     // multiplies the cost of waste, by the level of session and host; zero means 1
 
-	Bytes     int // size of the result, 90th percentile; zero means unknown
-	FileBytes int // size of the file that it reads; zero if it reads none
+	Bytes int // size of the result, 90th percentile, or of the file that it reads; zero means unknown
 
 	// Why it must not be chosen, if the caller knows already; set by Pick if it is not chosen. The
 	// gate comes before Shadow, Cap, Throttled and Settling.

@@ -62,8 +62,6 @@ func (c *Candidate) tokens(o *Options) int {
 	most := c.Model.Cost.MaxKB * 1024
 	var bytes float64
 	switch {
-	case c.FileBytes > 0:
-		bytes = float64(c.FileBytes)
 	case c.Bytes > 0:
 		bytes = float64(c.Bytes)
 	case c.Model.Cost.TypicalKB > 0:

@@ -114,9 +114,9 @@ func TestIntentDecidesBetweenBets(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	cost := func(typical, most float64, bytes, file int) func(*candidate) {
+	cost := func(typical, most float64, bytes int) func(*candidate) {
 		return func(c *candidate) {
-			c.Bytes, c.FileBytes = bytes, file
+			c.Bytes = bytes
 			c.Model = reading(func(m *model) { m.Cost.TypicalKB, m.Cost.MaxKB = typical, most })
 		}
 	}
@@ -125,14 +125,13 @@ func TestTokens(t *testing.T) {
 		change func(*candidate)
 		want   int
 	}{
-		{"the 90th percentile, not the median", cost(1, 0, 8000, 0), 2050},
-		{"twice the median where that is all", cost(2, 0, 0, 0), 50 + 1024},
-		{"the most where that is all", cost(0, 8, 0, 0), 50 + 2048},
-		{"nothing is known", cost(0, 0, 0, 0), 50},
-		{"a file is as large as it is", cost(1, 0, 8000, 400), 150},
-		{"and no larger than what is let through", cost(1, 8, 8000, 1<<20), 50 + 2048},
-		{"nor is anything else", cost(1, 4, 8000, 0), 50 + 1024},
-		{"beyond all measure", cost(math.Inf(1), 0, 0, 0), 50 + 1e9},
+		{"the 90th percentile, not the median", cost(1, 0, 8000), 2050},
+		{"twice the median where that is all", cost(2, 0, 0), 50 + 1024},
+		{"the most where that is all", cost(0, 8, 0), 50 + 2048},
+		{"nothing is known", cost(0, 0, 0), 50},
+		{"no more than what is let through", cost(1, 8, 1<<20), 50 + 2048},
+		{"nor is anything else", cost(1, 4, 8000), 50 + 1024},
+		{"beyond all measure", cost(math.Inf(1), 0, 0), 50 + 1e9},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,10 +8,9 @@ import (
 
 // around is what the caller of the package knows about a candidate.
 type around struct {
-	Key       call.Key
-	Reason    enrich.Reason // why it must not be prefetched now; "" if it may be
-	Caution   float64       // factor of the cost of waste; 0 means 1
-	FileBytes int           // size of the file that it reads; 0 if it reads none
+	Key     call.Key
+	Reason  enrich.Reason // why it must not be prefetched now; "" if it may be
+	Caution float64       // factor of the cost of waste; 0 means 1
 }
 
 // choose calls ask for each candidate that is not forbidden and probable enough, and picks.
@@ -30,7 +29,7 @@ func choose(candidates []predict.Candidate, ask func(g *predict.Candidate) aroun
 		if w.Reason != "" {
 			c.Reason = w.Reason
 		}
-		c.WasteFactor, c.FileBytes = w.Caution, w.FileBytes
+		c.WasteFactor = w.Caution
 	}
 	for _, i := range enrich.Pick(all, o) {
 		chosen = append(chosen, candidates[i])

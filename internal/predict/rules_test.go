@@ -247,7 +247,7 @@ func TestChooseAsks(t *testing.T) {
 	}
 }
 
-// Pick uses the waste factor and the file size that the caller knows.
+// Pick uses the waste factor that the caller knows.
 func TestChooseWeighs(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.5, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	p := play(predict.New(predict.Options{Tool: o.tool}))
@@ -259,8 +259,7 @@ func TestChooseWeighs(t *testing.T) {
 		want   enrich.Reason
 	}{
 		{"a wasted call costs much", around{Caution: 1000}, enrich.Gate},
-		{"the file is larger than the budget", around{FileBytes: 39 << 10}, enrich.Budget},
-		{"neither", around{}, ""},
+		{"as much as usual", around{}, ""},
 	} {
 		o := budget
 		o.Budget = 5000

@@ -160,7 +160,7 @@ func (c *Chooser) input(
 		r = c.room(now, v.Host)
 		rooms[v.Host] = r
 	}
-	out.WasteFactor, out.FileBytes = r.WasteFactor, v.FileBytes
+	out.WasteFactor, out.Bytes = r.WasteFactor, cmp.Or(v.FileBytes, out.Bytes)
 	switch {
 	case r.Shadow:
 	case r.Slots == 0:

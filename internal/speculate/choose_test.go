@@ -21,6 +21,7 @@ import (
 type table struct {
 	session  *speculate.Claims
 	refusal  func(c *predict.Candidate) enrich.Reason // nil: nothing stands in the way
+	file     int                                      // bytes of the file that each call reads
 	now      time.Time
 	begun    []string // arguments of the prefetches that were started
 	claims   []*speculate.Claim
@@ -32,7 +33,7 @@ func (w *table) key(arguments string) call.Key {
 }
 
 func (w *table) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
-	v := speculate.Eligibility{Query: dedup.Query{Key: w.key(c.Key.Arguments)}, Host: host}
+	v := speculate.Eligibility{Query: dedup.Query{Key: w.key(c.Key.Arguments)}, Host: host, FileBytes: w.file}
 	if w.refusal != nil {
 		v.Reason = w.refusal(c)
 	}
@@ -153,6 +154,19 @@ func TestChooseBudget(t *testing.T) {
 	}
 	if len(w.begun) != 2 {
 		t.Errorf("got %v, want two, as many as the budget allows", w.begun)
+	}
+}
+
+// TestChooseCountsFiles: a call that reads a file takes as many tokens as the file.
+func TestChooseCountsFiles(t *testing.T) {
+	_, c, w := laid(speculate.Parallel)
+	w.file = 39 << 10
+	rules := budget(5000)
+	rules.Delivery = "inline"
+	c.Replace(w.now, nth(t, 1), rules, w)
+	c.Choose(w.now, rules, thinker, w)
+	if got := w.declined[`{"n":0}`]; got != enrich.Budget {
+		t.Errorf("got %q, want %q", got, enrich.Budget)
 	}
 }
 
