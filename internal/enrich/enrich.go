@@ -10,7 +10,9 @@
 //		{Key: list, Model: m, P: 0.8, Latency: enrich.Fixed(400 * time.Millisecond)},
 //		{Key: issue, Model: m, P: 0.2},
 //		{Key: page, Model: m, P: 0.6, Reason: enrich.Stored},
-//	}, enrich.Options{Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond, DefaultLead: 3 * time.Second})
+//	}, enrich.Options{
+//		Budget: 8000, Slots: 3, MinProbability: 0.3, Waste: 50 * time.Millisecond, DefaultLead: 3 * time.Second,
+//	})
 //	// chosen is [0]; the Reasons of the others are low_probability and stored
 //
 // Every declined candidate has exactly one reason. The gate ignores how much a result is
