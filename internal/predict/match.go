@@ -87,7 +87,7 @@ func (c *collector) add(g *match, arguments, value string) {
 // candidates returns the configured follow-ups and the template matches of the remembered
 // calls, the newest call first.
 func (f *scorer) candidates() []*candidate {
-	all := f.s.m.matches[:0]
+	var all []match
 	same := map[string]int{}
 	var c collector
 	for _, e := range slices.Backward(f.s.events) {
@@ -98,7 +98,6 @@ func (f *scorer) candidates() []*candidate {
 		}
 	}
 	f.build(all, &c)
-	f.s.m.matches = all[:0]
 	return c.all
 }
 

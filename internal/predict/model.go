@@ -37,9 +37,9 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Options configure a model. With the zero value there are no tools, and so no candidates.
+// Options configure a model.
 type Options struct {
-	Tool         func(name string) Tool // returns the current tool; called often, so it must be fast; nil for no tools
+	Tool         func(name string) Tool // returns the current tool, not nil; called often, so it must be fast
 	Learn        bool                   // false: only configured follow-ups, at their configured probability
 	ShadowLabels int                    // labels before a learned follow-up, or a tool declared read-only by annotation only, may prefetch; default 5
 	MaxAge       time.Duration          // how long a prefetched result may be served; zero means no limit
@@ -66,17 +66,14 @@ type Model struct {
 	saved      uint64         // hash of the state that was saved last
 	overflowed bool           // older changes were dropped
 	follows    map[*valuemodel.Model][]*followUp
-	checks     *simplelru.LRU[checkKey, enrich.Reason] // nil until first used
-	effort     int                                     // that is left for the current result
-	matches    []match                                 // scratch space for candidates
+	checks     *simplelru.LRU[checkKey, enrich.Reason]
+	effort     int // that is left for the current result
 }
 
 // New returns a model without observations.
 func New(o Options) *Model {
-	if o.Tool == nil {
-		o.Tool = func(string) Tool { return Tool{} }
-	}
-	m := &Model{opt: o, learned: newState()}
+	checks, _ := simplelru.NewLRU[checkKey, enrich.Reason](maxChecks, nil) // fails only for size 0
+	m := &Model{opt: o, learned: newState(), checks: checks}
 	m.Configure(o.Learn, o.ShadowLabels, o.MaxAge)
 	return m
 }

@@ -3,8 +3,6 @@ package predict
 import (
 	"errors"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schema"
@@ -64,9 +62,6 @@ const (
 func (m *Model) refuses(t Tool, arguments string) (why enrich.Reason) {
 	if t.Schema == nil && t.Model.Classify == "" {
 		return ""
-	}
-	if m.checks == nil {
-		m.checks, _ = simplelru.NewLRU[checkKey, enrich.Reason](maxChecks, nil) // fails only for size 0
 	}
 	k := checkKey{t.Model, t.Schema, arguments}
 	if why, known := m.checks.Get(k); known {
