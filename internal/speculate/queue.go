@@ -50,8 +50,8 @@ func newQueue(work func(do func()), save func(wait bool)) *queue {
 	}
 }
 
-// hasRoom reports whether n bytes of a result may be queued, and counts them against the pace.
-func (q *queue) hasRoom(n int) bool {
+// reserve reports whether n bytes of a result may be queued, and if so counts them against the pace.
+func (q *queue) reserve(n int) bool {
 	return q.bytes.Load()+int64(n) <= maxQueuedBytes && (n < bytesPerCall || q.pace.AllowN(time.Now(), n/bytesPerCall))
 }
 

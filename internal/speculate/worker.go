@@ -116,7 +116,7 @@ func (w *Worker) Answered(c *Call, r Result, reply chan<- Reply) bool {
 
 // keep returns a copy of a body, or nil if it is too long or there is no room for it.
 func (w *Worker) keep(body []byte) []byte {
-	if len(body) > predict.MaxRead || !w.queue.hasRoom(len(body)) {
+	if len(body) > predict.MaxRead || !w.queue.reserve(len(body)) {
 		return nil
 	}
 	return slices.Clone(body)
