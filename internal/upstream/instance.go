@@ -181,7 +181,7 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 	}
 	// A process that exited more often, or that last spoke a stateless revision, had another reason to
 	// exit. What is remembered holds for one version of the server.
-	onDiscover := in.exits == 1 && (last == nil || !revision.Stateless(last.Version))
+	onDiscover := in.exits == 1 && !legacy && (last == nil || !revision.Stateless(last.Version))
 	if !revision.Stateless(offer.Version) && (onDiscover || legacy && offer.serverVersion() == last.serverVersion()) {
 		offer.Legacy = true
 	}

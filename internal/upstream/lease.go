@@ -227,8 +227,8 @@ func (in *instance) sendWatches(c *conn, uris []string) (answers map[string]<-ch
 
 // Watch subscribes the session to resources, also after restarts, or ends the subscriptions. It
 // returns a channel that receives nil or the server's error for each URI that was sent. None is sent
-// without a live connection or to a stateless server, nor if this session or another watches the
-// resource already, or another still does.
+// without a live connection or to a stateless server, nor if it would repeat what the connection was
+// sent last.
 func (l *Lease) Watch(on bool, uris ...string) (answers map[string]<-chan error) {
 	l.in.mu.Lock()
 	for _, uri := range uris {
