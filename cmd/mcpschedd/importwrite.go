@@ -65,6 +65,7 @@ func (o *importOptions) changes(p *importPlan, dir state.Dir) (all []clients.Cha
 		if p.moved, err = clients.Moved(dir); err != nil {
 			return nil, err
 		}
+		p.moved = slices.DeleteFunc(p.moved, func(m clients.Move) bool { return p.upstream(m.Upstream) == nil })
 	}
 	switch {
 	case o.write:

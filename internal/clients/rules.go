@@ -73,8 +73,12 @@ func denied(rule, server string) (string, bool) {
 func (r *Reader) Rewrites(earlier []Move, prefix bool) (all []Change) {
 	moves := slices.Clone(earlier)
 	for _, s := range r.servers {
-		if s.Stays == "" && s.From.Client == "claude" {
-			moves = append(moves, s.move())
+		if m := s.move(); s.From.Client != "claude" {
+			continue
+		} else if s.Stays == "" {
+			moves = append(moves, m)
+		} else { // the rules are about the client's own server, also if one of that name was moved before
+			moves = slices.DeleteFunc(moves, func(earlier Move) bool { return earlier.Name == m.Name && earlier.Folder == m.Folder })
 		}
 	}
 	// If the names of two servers are prefixes, the longer one counts, and a server of the

@@ -151,4 +151,10 @@ func TestRewrites(t *testing.T) {
 			t.Errorf("got %v", w.Renamed)
 		}
 	}
+	for i := range r.Servers() {
+		r.Servers()[i].Stays = "it is special"
+	}
+	if got := r.Rewrites([]clients.Move{{Name: "fs", Upstream: "fs"}}, true); len(got) > 0 {
+		t.Errorf("got %v, want the rules for the servers that the client has again as they are", got)
+	}
 }
