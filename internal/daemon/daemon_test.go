@@ -385,13 +385,13 @@ func TestHangs(t *testing.T) {
 	}
 	defer l.Close()
 	c := connectBy(t, daemon.Options{Place: p, PingEvery: 20 * time.Millisecond})
-	first, lines, kind := accepted(t, l)
+	first, lines, _ := accepted(t, l)
 	c.sends(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	if _, err := lines.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	first.(io.Closer).Close()
-	for kind = ""; kind != "session"; { // after pings of the one before
+	for kind := ""; kind != "session"; { // after pings of the one before
 		first, lines, kind = accepted(t, l)
 	}
 	if _, err := lines.ReadString('\n'); err != nil {

@@ -166,7 +166,7 @@ func share(children []child, room int, wholeFirst bool) (rooms []int) {
 // text appends the beginning of a string.
 func (c *cutter) text(value []byte, room int, at string, shift int) {
 	text, _ := jsonrpc.String(value)
-	for shift = min(shift, len(text)); shift < len(text) && !utf8.RuneStart(text[shift]); {
+	for shift = max(0, min(shift, len(text))); shift < len(text) && !utf8.RuneStart(text[shift]); {
 		shift-- // to the start of the character
 	}
 	text = text[shift:]

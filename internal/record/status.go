@@ -70,7 +70,7 @@ type ClientStatus struct {
 }
 
 // SetRunning sets the running processes, and computes from them Open, EventsLost and Hosts. If
-// several call a host, it has the figures of the one that prefetches least.
+// several call a host, it has the figures of the one that prefetches least, and the largest OverQuota.
 func (s *Stats) SetRunning(running []Status) {
 	s.Running, s.Open, s.Hosts, s.Totals.EventsLost = running, 0, make(map[string]Host), 0
 	for _, p := range running {
@@ -79,9 +79,13 @@ func (s *Stats) SetRunning(running []Status) {
 		}
 		s.Totals.EventsLost += p.Lost
 		for name, h := range p.Hosts {
-			if other, known := s.Hosts[name]; !known || h.Level < other.Level {
-				s.Hosts[name] = h
+			other, known := s.Hosts[name]
+			quota := max(h.OverQuota, other.OverQuota)
+			if known && h.Level >= other.Level {
+				h = other
 			}
+			h.OverQuota = quota
+			s.Hosts[name] = h
 		}
 	}
 }

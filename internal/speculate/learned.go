@@ -20,7 +20,7 @@ type learned struct {
 
 // learnedOf returns what was learned of an upstream, and loads it from storage if needed.
 func (w *Worker) learnedOf(up *Upstream) *learned {
-	rules, o := w.Rules(), w.learned[up.Key]
+	o := w.learned[up.Key]
 	fresh := o == nil
 	if fresh {
 		o = &learned{storage: up.Storage}
@@ -31,7 +31,7 @@ func (w *Worker) learnedOf(up *Upstream) *learned {
 		w.learned[up.Key] = o
 	}
 	o.lease = up
-	o.model.Configure(rules.Learn, rules.ShadowLabels, rules.Age(up.Exclusive)) // they may have changed
+	w.configure(o)
 	if fresh {
 		w.saveNow(o) // reads what is stored
 		for _, tool := range o.model.ObservedTools() {
@@ -40,6 +40,12 @@ func (w *Worker) learnedOf(up *Upstream) *learned {
 		w.Scheduler.PresumeConcurrency(up.Key, o.model.Concurrency())
 	}
 	return o
+}
+
+// configure applies the rules, which may have changed.
+func (w *Worker) configure(o *learned) {
+	rules := w.Rules()
+	o.model.Configure(rules.Learn, rules.ShadowLabels, rules.Age(o.lease.Exclusive))
 }
 
 // InMemory keeps learned state for the lifetime of the process.
@@ -72,7 +78,8 @@ func (w *Worker) forgetRemoved() {
 			delete(w.learned, key)
 			continue
 		}
-		w.updateProven(o) // the rules of its tools may have changed
+		w.configure(o) // before it says which tools are proven
+		w.updateProven(o)
 	}
 	w.tools.mu.Lock()
 	defer w.tools.mu.Unlock()

@@ -55,6 +55,10 @@ func (s *sessionState) pair(up *Upstream) *pairState {
 	o := s.w.learnedOf(up)
 	p := s.pairs[up.Key]
 	if p == nil || p.learned != o {
+		if p != nil {
+			p.chooser.DropWaiting(p)
+			p.decisions.reportDue(time.Now(), true, s.w.Decided)
+		}
 		p = &pairState{sessionState: s, learned: o, predictor: o.model.Begin(s.session.ID, s.session.Multiplexed)}
 		s.pairs[up.Key] = p
 		o.checkTools()

@@ -492,6 +492,13 @@ func TestWorkersShareTrials(t *testing.T) {
 			if !p.Tool("up", "get").Proven {
 				t.Errorf("in process %s the tool does not count as read-only", name)
 			}
+			p.rules.ShadowLabels = 50
+			p.UpstreamsChanged()
+			p.asks(p.c, p.up, "list", `{"page":4}`)
+			time.Sleep(time.Second)
+			if p.Tool("up", "get").Proven {
+				t.Errorf("in process %s the tool still counts as read-only when more comparisons are wanted", name)
+			}
 			p.SessionEnded(p.c, func() {})
 			p.Close()
 		}

@@ -60,7 +60,7 @@ invalidates_only            false                                               
 field_groups.debug          {"fields":["url","*_url"],"estimated_value":0.1,"default_include":false}                                  c.toml:3
 follow_up.get               {"tool":"get","probability":0.4,"args":{"lit":"$$args","n":"$result.items[*].number"},"max":3}  c.toml:3
 invalidates.get             {"tool":"get","match":["id"]}                                                                      c.toml:3
-invalidates.see             {"tool":"see","match":null}                                                                          c.toml:3
+invalidates.see             {"tool":"see"}                                                                          c.toml:3
 `
 	squeeze := func(s string) string { // column widths do not matter here
 		var lines []string
@@ -110,7 +110,7 @@ func TestMarshalJSON(t *testing.T) {
 			"field_groups.debug": {"value": {"fields": ["url", "*_url"], "estimated_value": 0.1, "default_include": false}, "source": "c.toml:3"},
 			"follow_up.get lit=$$args n=$result.items[*].number": {"value": {"tool": "get", "probability": 0.4, "args": {"n": "$result.items[*].number", "lit": "$$args"}, "max": 3}, "source": "c.toml:3"},
 			"invalidates.get same id": {"value": {"tool": "get", "match": ["id"]}, "source": "c.toml:3"},
-			"invalidates.see": {"value": {"tool": "see", "match": null}, "source": "c.toml:3"},
+			"invalidates.see": {"value": {"tool": "see"}, "source": "c.toml:3"},
 			"invalidates_only": {"value": false, "source": "default"}
 		}
 	}`

@@ -118,7 +118,7 @@ type FieldGroup struct {
 // Match.
 type Edge struct {
 	Tool  string   `toml:"tool" short:"" json:"tool"`          // "NAME/TOOL", a glob of that form, or a bare name for any upstream
-	Match []string `toml:"match" form:"argument" json:"match"` // argument names; nil for all results
+	Match []string `toml:"match" form:"argument" json:"match,omitempty"` // argument names; nil for all results
 }
 
 // FollowUp is a call that often follows a call of the tool.
