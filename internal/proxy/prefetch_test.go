@@ -115,8 +115,14 @@ func TestPrefetchedDelivery(t *testing.T) {
 				o.Enrichment.Delivery, o.Enrichment.Wait = delivery, 200*time.Millisecond
 				g := beset(t, newFoe(func(v *visit) reply {
 					v.sleeps(100 * time.Millisecond)
+					if strings.Contains(v.arguments, "2") {
+						return reply{result: strings.Replace(v.told(), "{", `{"isError":true,`, 1)}
+					}
 					return reply{result: v.told()}
 				}), o).enter()
+				if got := string(g.call("list", page(2)).Result); strings.Contains(got, "pre-fetched") || strings.Contains(got, "get {") {
+					t.Errorf("got %s, want an error as it is", got)
+				}
 				got := string(g.call("list", page(1)).Result)
 				thingOne := `get {\"n\":11}` // the server's answer for the first item
 				// The other prefetches wait, as the server's concurrency is not known yet.
