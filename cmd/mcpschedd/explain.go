@@ -183,6 +183,9 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 	case len(of) > 1:
 		return lastKnown{}, "", hinted{misused{fmt.Errorf("several servers have a tool %q", name)}, "name one: " + strings.Join(full, ", ")}
 	}
-	err := fmt.Errorf("no server is known to have a tool %q", name)
-	return lastKnown{}, "", suggest(err, "", name, names, "mcpschedd check --connect lists the tools of every server")
+	const allTools = "mcpschedd check --connect lists the tools of every server"
+	if server := strings.TrimSuffix(name, "/"); slices.ContainsFunc(all, func(k lastKnown) bool { return k.name() == server }) {
+		return lastKnown{}, "", hinted{usage("want NAME/TOOL, have only the server %s", server), allTools}
+	}
+	return lastKnown{}, "", suggest(fmt.Errorf("no server is known to have a tool %q", name), "", name, names, allTools)
 }

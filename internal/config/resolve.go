@@ -16,26 +16,26 @@ import (
 	"mcpschedd/internal/paths"
 )
 
-// Unresolved is the error for a key of an upstream that cannot be resolved.
-type Unresolved struct {
+// unresolved is the error for a key of an upstream that cannot be resolved.
+type unresolved struct {
 	Key    string // as in [Config.Positions]
 	Reason string // may name variables; of their values, only the path of env_file and the scheme of url
 }
 
 // Error returns "key: reason".
-func (e *Unresolved) Error() string { return e.Key + ": " + e.Reason }
+func (e *unresolved) Error() string { return e.Key + ": " + e.Reason }
 
 // Resolve returns the upstream with every ${NAME} expanded, the lines of env_file added to Env, and
 // absolute paths. It looks names up in env_file first, then in env, which is [os.LookupEnv] outside
-// tests. It returns an error, u.Err or one or more joined [Unresolved], if this upstream cannot run;
+// tests. It returns an error, u.Err or one or more joined [unresolved], if this upstream cannot run;
 // others are not affected.
 func (u Upstream) Resolve(env func(string) (string, bool)) (Upstream, error) {
 	if u.Err != nil {
 		return Upstream{}, u.Err
 	}
-	var errs []error // each an *Unresolved
+	var errs []error // each an *unresolved
 	fail := func(key, reason string) {
-		errs = append(errs, &Unresolved{join("upstreams", u.Name) + "." + key, reason})
+		errs = append(errs, &unresolved{join("upstreams", u.Name) + "." + key, reason})
 	}
 	file, err := u.envFile(env)
 	vars := Secrets{}
@@ -99,13 +99,13 @@ func (c *Config) EnvFiles(env func(string) (string, bool)) (files []string) {
 // cannot be used with the variables of env.
 func (c *Config) Unusable(env func(string) (string, bool)) (all []Problem) {
 	if _, err := c.StoreURL(env); err != nil {
-		e := err.(*Unresolved)
+		e := err.(*unresolved)
 		all = append(all, c.Problem(e.Key, "%s", e.Reason))
 	}
 	for _, u := range c.Upstreams {
 		if _, err := u.Resolve(env); err != nil && u.Enabled {
 			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
-				e := err.(*Unresolved) // as the configuration has no problems
+				e := err.(*unresolved) // as the configuration has no problems
 				all = append(all, c.Problem(e.Key, "%s", e.Reason))
 			}
 		}
@@ -135,7 +135,7 @@ func (c *Config) Variables(dir string) []string {
 func (c *Config) StoreURL(env func(string) (string, bool)) (string, error) {
 	url, err := expand(c.Dedup.Store, env)
 	if err != nil {
-		return "", &Unresolved{"dedup.store", err.Error()}
+		return "", &unresolved{"dedup.store", err.Error()}
 	}
 	return url, nil
 }
