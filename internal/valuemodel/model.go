@@ -117,7 +117,7 @@ type FieldGroup struct {
 // stale, either all of them or only those with the same values for the arguments in
 // Match.
 type Edge struct {
-	Tool  string   `toml:"tool" short:"" json:"tool"`          // "NAME/TOOL", a glob of that form, or a bare name for any upstream
+	Tool  string   `toml:"tool" short:"" json:"tool"`                    // "NAME/TOOL", a glob of that form, or a bare name for any upstream
 	Match []string `toml:"match" form:"argument" json:"match,omitempty"` // argument names; nil for all results
 }
 
