@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"bytes"
-	"errors"
 
 	"mcpschedd/internal/call"
 )
@@ -20,8 +19,6 @@ const (
 func (q *Query) comparesOnly(g *Prefetch) bool {
 	return g != nil && q.Reuse.CompareOnly
 }
-
-var errCompared = errors.New("store: the comparing call already has its answer")
 
 // startComparisonLocked has q compare its own answer with the stored prefetch e or the
 // prefetch in flight on; either may be nil. A compared prefetch serves no call.
@@ -44,7 +41,7 @@ func (f *Flight) comparandLocked() *entry {
 		return f.compareTo
 	}
 	on.held = false
-	on.abandonLocked(compared, errCompared)
+	on.abandonLocked(compared, errUnwanted)
 	return on.prefetch.answer
 }
 

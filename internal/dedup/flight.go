@@ -144,12 +144,10 @@ func (f *Flight) releaseHold(why error) {
 }
 
 // scopeEndedLocked runs when the answer's scope has ended: waiting calls still get it.
-func (f *Flight) scopeEndedLocked(why error) {
+func (f *Flight) scopeEndedLocked() {
 	f.notKept, f.held = neverAsked, false
-	f.abandonLocked(neverAsked, why)
+	f.abandonLocked(neverAsked, errUnwanted)
 }
-
-var errReplaced = errors.New("store: a newer fetch has taken its place")
 
 // replacedLocked runs when a call could not join a prefetch, or another prefetch was made, and began a
 // flight in its place. No later call can join it either, nor be served an answer that is older than the
@@ -163,8 +161,10 @@ func (f *Flight) replacedLocked(by *Query) {
 		why = invalidated
 	}
 	f.notKept, f.held = why, false
-	f.abandonLocked(why, errReplaced)
+	f.abandonLocked(why, errUnwanted)
 }
+
+var errUnwanted = errors.New("store: no call can get the answer")
 
 // abandonLocked cancels the fetch if no call is waiting and nothing holds it. A prefetch
 // counts as wasted from then on, however long its fetch takes to end.
@@ -247,7 +247,7 @@ func (f *Flight) Taint() {
 			return w != f.leader
 		})
 		f.held = false
-		f.abandonLocked(failed, errTainted)
+		f.abandonLocked(failed, errUnwanted)
 	}
 	f.store.mu.Unlock()
 	for _, w := range refetch {
@@ -270,8 +270,6 @@ func (s *Store) Taint(upstream uint64) {
 		f.Taint()
 	}
 }
-
-var errTainted = errors.New("store: the server sent its client a request, and no call is waiting for the answer")
 
 // ErrJoinTimeout is the error of a waiter that has joined a prefetch which takes longer than a call
 // of its own would. The server may have lost the prefetch, and it owes a prefetch less

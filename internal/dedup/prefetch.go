@@ -3,7 +3,6 @@ package dedup
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"sync/atomic"
 	"time"
@@ -181,12 +180,10 @@ func (s *Store) ExpirePrefetches(scope func(string) bool) {
 	for f := range s.flights {
 		if f.prefetch != nil && len(f.waiters) == 0 && !f.query.Reuse.Pure && scope(f.query.Key.Scope) {
 			f.notKept, f.held = expired, false
-			f.abandonLocked(expired, errOutdated)
+			f.abandonLocked(expired, errUnwanted)
 		}
 	}
 }
-
-var errOutdated = errors.New("store: prefetched before the user's last prompt")
 
 // sweepBatch is the number of stored prefetches checked whenever a fetch begins.
 const sweepBatch = 4

@@ -22,7 +22,6 @@
 package dedup
 
 import (
-	"errors"
 	"hash/maphash"
 	"math"
 	"sync"
@@ -100,8 +99,6 @@ func (s *Store) Configure(o Options) {
 	s.shrinkLocked(nil)
 }
 
-var errClosed = errors.New("store: closed")
-
 // Close cancels all fetches and clears the store. A later Do always fetches.
 func (s *Store) Close() {
 	s.mu.Lock()
@@ -112,15 +109,13 @@ func (s *Store) Close() {
 	}
 	clear(s.byKey)
 	for f := range s.flights {
-		f.scopeEndedLocked(errClosed)
-		f.cancel(errClosed)
+		f.scopeEndedLocked()
+		f.cancel(errUnwanted)
 	}
 	for _, e := range s.answers.entries.Values() {
 		s.removeLocked(e, neverAsked)
 	}
 }
-
-var errScopeEnded = errors.New("store: its scope has ended")
 
 // DropScope removes the answers of a scope that has ended, and stores none of its
 // flights. A prefetch without a waiting call is cancelled.
@@ -132,7 +127,7 @@ func (s *Store) DropScope(scope string) {
 	}
 	for f := range s.flights {
 		if f.query.Key.Scope == scope {
-			f.scopeEndedLocked(errScopeEnded)
+			f.scopeEndedLocked()
 		}
 	}
 }
