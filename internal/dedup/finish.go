@@ -88,8 +88,6 @@ func (f *Flight) takeWaiters(stateless, good bool) (r result, ok bool) {
 func (f *Flight) unfitLocked(e *entry, good bool) cause {
 	s, u := f.store, f.query.Reuse
 	switch {
-	case f.abandoned:
-		return dropped
 	case !good:
 		return failed
 	case f.notKept != "":

@@ -28,16 +28,15 @@ type Flight struct {
 	share    func(*SharedAnswer) // shares the answer with other replicas; nil if it is not shared
 
 	// Guarded by the store's mutex.
-	waiters   []*Waiter
-	leader    *Waiter       // the call that fetches; nil if prefetched, or fetched by another replica
-	held      bool          // the prefetch continues without a waiting call
-	joined    bool          // a call has joined it
-	joinedAt  age.Moment    // first join
-	sent      age.Moment    // when the request of a prefetch was sent; began until then, and for a call
-	unloaded  time.Duration // the fetch's latency without other calls; 0 if not known to be less
-	abandoned bool          // cancelled, as no call wanted it
-	notKept   cause         // why the answer is not stored; "" if it may be
-	finished  bool
+	waiters  []*Waiter
+	leader   *Waiter       // the call that fetches; nil if prefetched, or fetched by another replica
+	held     bool          // the prefetch continues without a waiting call
+	joined   bool          // a call has joined it
+	joinedAt age.Moment    // first join
+	sent     age.Moment    // when the request of a prefetch was sent; began until then, and for a call
+	unloaded time.Duration // the fetch's latency without other calls; 0 if not known to be less
+	notKept  cause         // why the answer is not stored; "" if it may be
+	finished bool
 
 	compareTo       *entry  // the stored prefetch to compare its answer with; nil for none
 	compareToFlight *Flight // the prefetch in flight to compare its answer with; nil for none
@@ -169,10 +168,10 @@ var errUnwanted = errors.New("store: no call can get the answer")
 // abandonLocked cancels the fetch if no call is waiting and nothing holds it. A prefetch
 // counts as wasted from then on, however long its fetch takes to end.
 func (f *Flight) abandonLocked(why cause, err error) {
-	if f.finished || f.abandoned || f.held || len(f.waiters) > 0 {
+	if f.finished || f.held || len(f.waiters) > 0 {
 		return
 	}
-	f.abandoned = true
+	f.notKept = why
 	f.unlistLocked()
 	f.store.wastedLocked(f.prefetch, why)
 	f.cancel(err) // safe under the mutex: its callbacks run on other goroutines
