@@ -161,7 +161,7 @@ func (w *world) end() {
 		w.blame("at the end: %v", err)
 	}
 	got := w.store.Stats()
-	if got.Flights != 0 || got.UnderWay != 0 || got.Doubtful != 0 || w.store.Pending() != 0 {
+	if got.Flights != 0 || got.UnderWay != 0 || w.store.Pending() != 0 {
 		w.left = fmt.Sprintf("at the end there are %+v, and %d pending writes", got, w.store.Pending())
 	}
 	w.sums["prefetch used"] += int(got.Prefetch.Used)

@@ -67,7 +67,6 @@ func (p *PendingWrite) endLocked() {
 	s.underWay--
 	if p.timer != nil {
 		p.timer.Stop()
-		delete(s.doubtful, p)
 	}
 	if p.announced != nil {
 		p.endAnnouncementLocked()
@@ -117,7 +116,6 @@ func (p *PendingWrite) Doubt() {
 		p.timer.Reset(wait)
 		return
 	}
-	s.doubtful[p] = struct{}{}
 	p.timer = time.AfterFunc(wait, p.expire)
 }
 

@@ -148,7 +148,7 @@ func reformSettles(t *testing.T, reform func(s *dedup.Store)) {
 	})
 }
 
-// TestCloseWithDoubt: a closed store leaves no timer, and a timer that fires changes nothing.
+// TestCloseWithDoubt: a timer that fires after Close changes nothing.
 func TestCloseWithDoubt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)

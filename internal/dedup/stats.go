@@ -35,7 +35,6 @@ type Stats struct {
 	Bytes       int64 // their size, with overhead
 	Flights     int   // flights not yet finished
 	UnderWay    int   // registered calls that have not ended
-	Doubtful    int   // those with an outcome in doubt
 }
 
 // Stats returns a snapshot.
@@ -45,6 +44,6 @@ func (s *Store) Stats() Stats {
 	out := s.counts
 	out.Prefetch.Wasted = maps.Clone(out.Prefetch.Wasted)
 	out.Entries, out.Bytes = s.answers.entries.Len(), s.answers.bytes
-	out.Flights, out.UnderWay, out.Doubtful = len(s.flights), s.underWay, len(s.doubtful)
+	out.Flights, out.UnderWay = len(s.flights), s.underWay
 	return out
 }

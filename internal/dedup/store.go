@@ -67,10 +67,9 @@ type Store struct {
 	byKey        map[call.Key]*Flight // key → the newest flight that calls of the key see: to join it, or to know that it is under way
 	flights      map[*Flight]struct{} // not yet finished
 	answers      answers
-	lastID       uint64                     // of the newest flight
-	reclassified uint64                     // number of reclassifications
-	underWay     int                        // registered calls that have not ended
-	doubtful     map[*PendingWrite]struct{} // those of unknown outcome
+	lastID       uint64 // of the newest flight
+	reclassified uint64 // number of reclassifications
+	underWay     int    // registered calls that have not ended
 	closed       bool
 	counts       Stats // only the counters
 }
@@ -84,10 +83,9 @@ func New(o Options) *Store {
 	return &Store{
 		clock: clock, start: clock(), seed: maphash.MakeSeed(), peers: newReplicas(o.Peers), options: o,
 		epochs: newEpochs(), answers: newAnswers(),
-		byKey:    make(map[call.Key]*Flight),
-		flights:  make(map[*Flight]struct{}),
-		doubtful: make(map[*PendingWrite]struct{}),
-		counts:   Stats{Prefetch: PrefetchStats{Wasted: make(map[string]int64)}},
+		byKey:   make(map[call.Key]*Flight),
+		flights: make(map[*Flight]struct{}),
+		counts:  Stats{Prefetch: PrefetchStats{Wasted: make(map[string]int64)}},
 	}
 }
 
@@ -104,9 +102,6 @@ func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	for p := range s.doubtful {
-		p.timer.Stop()
-	}
 	clear(s.byKey)
 	for f := range s.flights {
 		f.scopeEndedLocked()
