@@ -11,7 +11,7 @@ import (
 const Slots = slots
 
 // Look returns the state of a file, for comparison.
-func Look(path string) any { return statFile(path) }
+func Look(path string) any { return (&Query{Reuse: Reuse{File: path}}).fileState() }
 
 // Check recomputes the store's counts, and returns the first difference.
 func (s *Store) Check() error {

@@ -17,23 +17,18 @@ type fileState struct {
 	mtime, ctime int64 // nanoseconds
 }
 
-// statFile returns the state of the file at an absolute path. It does I/O, and must not
-// be called under the store's mutex.
-func statFile(path string) fileState {
-	if !filepath.IsAbs(path) {
+// fileState returns the state of the file that the answer to q depends on, if it has one. It
+// does I/O, and must not be called under the store's mutex.
+func (q *Query) fileState() fileState {
+	switch {
+	case q.Reuse.File == "":
+		return fileState{stable: true}
+	case !filepath.IsAbs(q.Reuse.File):
 		return fileState{}
 	}
-	state, ok := stat(path)
+	state, ok := stat(q.Reuse.File)
 	state.stable = ok && time.Since(time.Unix(0, state.mtime)) > racyWindow
 	return state
-}
-
-// fileState returns the state of the file that the answer to q depends on, if it has one.
-func (q *Query) fileState() fileState {
-	if q.Reuse.File == "" {
-		return fileState{stable: true}
-	}
-	return statFile(q.Reuse.File)
 }
 
 // matches reports whether the file is unchanged.

@@ -38,7 +38,7 @@ func (f *Flight) Finish(body []byte, stateless, good bool) {
 		r.entry.hash = maphash.Bytes(s.seed, body)
 	}
 	r.size, r.comparison = len(body), f.query.Reuse.compare(r.compareTo, body)
-	if f.query.Reuse.File != "" && (r.waste == "" || r.comparison != NotCompared) && !statFile(f.query.Reuse.File).matches(f.file) {
+	if (r.waste == "" || r.comparison != NotCompared) && !f.query.fileState().matches(f.file) {
 		r.waste, r.comparison = invalidated, NotCompared
 	}
 	outcomes := f.complete(&r)
