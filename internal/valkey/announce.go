@@ -66,14 +66,10 @@ func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(err
 		if time.Since(began) > s.options.Lease {
 			return nil, fmt.Errorf("not sent: the write could not be announced to the other replicas: %w", err)
 		}
-		pause := retryDelay
-		if errors.Is(err, errHistory) && s.confirmation.servers == 0 {
-			pause = 0
-		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(pause):
+		case <-time.After(retryDelay):
 		}
 	}
 }
