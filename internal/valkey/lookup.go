@@ -241,12 +241,10 @@ func (s *Store) Lookup(ctx context.Context, places []call.Place) ([]string, erro
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("place %s: %w", placeKey("", places[i]), err) // the key is another program's
-		case len(members) == 0:
-			s.runOnPlace(ctx, places[i], plantScript, rand.Text())
 		case len(members) == 1:
 			tokens[i] = members[token]
-		case anyExpired(members, got.now):
-			s.runOnPlace(ctx, places[i], sweepScript)
+		case len(members) == 0 || anyExpired(members, got.now):
+			s.repair(ctx, places[i])
 		}
 	}
 	return tokens, nil
@@ -262,23 +260,21 @@ func anyExpired(members map[string]string, now int64) bool {
 	return false
 }
 
-// Scripts that repair a place: one sets a missing token, the other removes expired marks.
-const (
-	plantScript = `return redis.call('HSETNX', KEYS[1], 't', ARGV[1])`
-	sweepScript = `
+// repairScript sets a missing token, and removes expired marks.
+const repairScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('HSETNX', KEYS[1], 't', ARGV[1])
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
 	local till = tonumber(all[i + 1])
 	if all[i] ~= 't' and (not till or till <= now) then redis.call('HDEL', KEYS[1], all[i]) end
 end
 return 1`
-)
 
-// runOnPlace runs a script on a place. The next lookup sees its effect.
-func (s *Store) runOnPlace(ctx context.Context, p call.Place, script string, args ...string) {
+// repair repairs a place. The next lookup sees its effect.
+func (s *Store) repair(ctx context.Context, p call.Place) {
 	_, _ = s.roundTrip(ctx, func(c rueidis.Client, history string) rueidis.Completed {
-		return c.B().Eval().Script(script).Numkeys(1).Key(placeKey(history, p)).Arg(args...).Build()
+		return c.B().Eval().Script(repairScript).Numkeys(1).Key(placeKey(history, p)).Arg(rand.Text()).Build()
 	})
 }

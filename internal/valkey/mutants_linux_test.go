@@ -15,7 +15,7 @@ var mutants = []mutant.Mutant{
 	}},
 	{Name: "tokens are read from the primary", Cuts: []mutant.Cut{ // not from a tracked copy
 		{In: "valkey", Call: "clientOption", Under: []string{"New"}, Becomes: `func() (client rueidis.ClientOption, n int, err error) { client, n, err = $&; client.DisableCache = false; return }()`},
-		{In: "valkey", Call: "Store.roundTrip", Under: []string{"Store.Lookup"}, Except: []string{"Store.runOnPlace", "Store.deleteOldHistories"}, Becomes: `func() (out reply, err error) {
+		{In: "valkey", Call: "Store.roundTrip", Under: []string{"Store.Lookup"}, Except: []string{"Store.repair", "Store.deleteOldHistories"}, Becomes: `func() (out reply, err error) {
 			if s.conn.Load() == nil {
 				return out, errDown
 			}
@@ -31,7 +31,7 @@ var mutants = []mutant.Mutant{
 		}()`},
 	}},
 	{Name: "what is absent is not known", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "Store.runOnPlace", Under: []string{"Store.Lookup"}, Becomes: `if len(members) == 0 { tokens[i] = "absent" } else { $& }`},
+		{In: "valkey", Call: "Store.repair", Under: []string{"Store.Lookup"}, Becomes: `if len(members) == 0 { tokens[i] = "absent" } else { $& }`},
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.bumpChangedLocked"}, Becomes: `if token != "absent" { $& }`},
 	}},
 	{Name: "another token is a change", Cuts: []mutant.Cut{
