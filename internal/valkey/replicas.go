@@ -139,9 +139,6 @@ func (s *Store) Take(a limit.TokenRequest) (g limit.Grant, err error) {
 	if err != nil {
 		return g, err
 	}
-	if len(parts) != 3 {
-		return g, errors.New("tokens: expected three numbers")
-	}
 	given, err1 := parts[0].AsInt64()
 	left, err2 := parts[1].AsFloat64()
 	quota, err3 := parts[2].AsInt64()
