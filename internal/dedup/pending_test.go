@@ -71,6 +71,14 @@ func TestPending(t *testing.T) {
 	}
 }
 
+// TestRegisterWriteAllocates: every call that goes upstream is registered, so it must be cheap.
+func TestRegisterWriteAllocates(t *testing.T) {
+	s := newStore(t)
+	if got := testing.AllocsPerRun(100, func() { s.RegisterWrite(call.Effect{}).End() }); got > 1 {
+		t.Errorf("%v allocations, want at most 1", got)
+	}
+}
+
 // TestReclassify: after Reclassify, any call in progress may change anything.
 func TestReclassify(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
