@@ -294,6 +294,12 @@ func (w *world) prefetch(o op) {
 		return
 	}
 	w.prefetches = append(w.prefetches, g)
+	w.work.Go(func() { // the fate may be read at any time
+		time.Sleep(o.before)
+		if why, fate := g.Why(), g.Fate(); why != "" && fate != call.Wasted && fate != call.Compared {
+			w.blame("no call got a prefetch because of %q, and then one did", why)
+		}
+	})
 	w.mu.Lock()
 	own.prefetch = g
 	w.mu.Unlock()
