@@ -2,7 +2,6 @@ package limit_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,43 +76,6 @@ func wantRefused(t *testing.T, h *limit.Hosts, host string, want error) {
 	}
 	if _, err := h.Prefetch(t.Context(), host, nil); err != want {
 		t.Errorf("Prefetch at %v: got %v, want %v", time.Now().Format(time.TimeOnly), err, want)
-	}
-}
-
-func TestRealCallsGoFirst(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		rule limit.Rule
-		hold time.Duration
-	}{
-		{"slots", limit.Rule{Concurrency: 1}, time.Second},
-		{"tokens", limit.Rule{Rate: 1, Burst: 1}, 0},
-		{"both", limit.Rule{Rate: 2, Burst: 2, Concurrency: 2}, time.Second},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				h := limit.New(map[string]limit.Rule{github: tt.rule})
-				order := make(begun, 10)
-				for i := range max(tt.rule.Burst, tt.rule.Concurrency) {
-					order.real(t, h, "first", tt.hold+time.Duration(i)*time.Millisecond) // so that no two end at the same time, which would leave the order open
-				}
-				promoted := make(chan struct{})
-				order.prefetch(t, h, "prefetch 1", nil, tt.hold)
-				order.prefetch(t, h, "prefetch 2", promoted, tt.hold)
-				order.real(t, h, "real 1", tt.hold)
-				close(promoted)
-				synctest.Wait()
-				order.real(t, h, "real 2", tt.hold)
-				if _, ok := h.TryEnter(github); ok {
-					t.Error("TryEnter passed waiting calls")
-				}
-				time.Sleep(time.Minute)
-				got := slices.DeleteFunc(order.order(), func(name string) bool { return name == "first" })
-				if diff := cmp.Diff([]string{"real 1", "prefetch 2", "real 2", "prefetch 1"}, got); diff != "" {
-					t.Errorf("order (-want +got):\n%s", diff)
-				}
-			})
-		})
 	}
 }
 
