@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"errors"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -89,7 +88,7 @@ func unit(word string) string {
 // from now, at most an hour; 0 if the header is empty or not valid.
 func RetryAfter(header string, now time.Time) time.Duration {
 	header = strings.Trim(header, " \t")
-	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
 		return time.Duration(min(seconds, uint64(maxCoolDown/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(header)
