@@ -57,11 +57,9 @@ func (u *Reuse) compare(prefetched *entry, body []byte) Comparison {
 }
 
 // conclusiveLocked reports whether a comparison counts: nothing has changed since the
-// prefetch began, and the call's answer is of a size that can be stored.
-func (f *Flight) conclusiveLocked(r *result) bool {
-	s := f.store
-	current := s.epochs.current(r.compareTo.epoch, r.compareTo.places, f.query.Places)
-	return current && cost(r.size, f.query.Key) <= s.options.MaxBytes/maxShare
+// prefetch began.
+func (f *Flight) conclusiveLocked(prefetched *entry) bool {
+	return f.store.epochs.current(prefetched.epoch, prefetched.places, f.query.Places)
 }
 
 // comparedBy records the call that compares the prefetch. The caller holds the store's

@@ -12,7 +12,6 @@ import (
 // result is the result of a flight while it is being finished.
 type result struct {
 	entry      *entry
-	size       int        // bytes of the body
 	waiters    []*Waiter  // removed from the flight, to be completed
 	good       bool       // complete and not an error
 	share      bool       // calls that joined get it too
@@ -37,7 +36,7 @@ func (f *Flight) Finish(body []byte, stateless, good bool) {
 	if good && f.query.Reuse.Repeats > 0 {
 		r.entry.hash = maphash.Bytes(s.seed, body)
 	}
-	r.size, r.comparison = len(body), f.query.Reuse.compare(r.compareTo, body)
+	r.comparison = f.query.Reuse.compare(r.compareTo, body)
 	if (r.waste == "" || r.comparison != NotCompared) && !f.query.fileState().matches(f.file) {
 		r.waste, r.comparison = invalidated, NotCompared
 	}
@@ -142,7 +141,7 @@ func (f *Flight) outcomeLocked(w *Waiter, r *result, now age.Moment) Outcome {
 	switch {
 	case w == f.leader:
 		o.How = Fetched
-		if r.comparison != NotCompared && f.conclusiveLocked(r) {
+		if r.comparison != NotCompared && f.conclusiveLocked(r.compareTo) {
 			o.Comparison = r.comparison
 		}
 	case !r.share:
