@@ -52,17 +52,8 @@ func TestBackOff(t *testing.T) {
 			}, fetched(0)})},
 		{"other arguments", holding, append(three[:3:3],
 			step{func(t *testing.T, src *source, q *dedup.Query) { src.ask(t, other(*q)) }, held(2 * s)})},
-		{"another tool", holding, append(three[:3:3],
-			step{func(t *testing.T, src *source, q *dedup.Query) {
-				list := *q
-				list.Key.Tool = "list"
-				src.ask(t, list)
-				time.Sleep(s)
-			}, held(s)})},
 		{"another client", holding, append(three[:3:3],
 			step{func(_ *testing.T, _ *source, q *dedup.Query) { q.Delivered = dedup.NewDelivered() }, fetched(0)})},
-		{"a client that is not known", holding, append(three[:3:3],
-			step{func(_ *testing.T, _ *source, q *dedup.Query) { q.Delivered = nil }, fetched(0)})},
 		{"another client fetched since", holding, append(three[:3:3],
 			step{func(t *testing.T, src *source, q *dedup.Query) {
 				theirs := *q

@@ -197,10 +197,7 @@ func TestTook(t *testing.T) {
 		{"at once", func(*dedup.Flight) { sleep(3 * s) }, 3 * s, true},
 		{"sent later", func(f *dedup.Flight) { sleep(2 * s); f.Sent(); sleep(s) }, s, true},
 		{"in company", func(f *dedup.Flight) { sleep(3 * s); f.SetUnloadedLatency(s) }, s, true},
-		{"sent later, and in company", func(f *dedup.Flight) { sleep(2 * s); f.Sent(); sleep(3 * s); f.SetUnloadedLatency(2 * s) }, 2 * s, true},
 		{"worth more than it took", func(f *dedup.Flight) { sleep(3 * s); f.SetUnloadedLatency(time.Minute) }, 3 * s, true},
-		{"worth is not known", func(f *dedup.Flight) { sleep(3 * s); f.SetUnloadedLatency(0) }, 3 * s, true},
-		{"not prefetched", func(*dedup.Flight) { sleep(3 * s) }, 3 * s, false},
 		{"not prefetched, in company", func(f *dedup.Flight) { sleep(3 * s); f.SetUnloadedLatency(2 * s) }, 2 * s, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -77,7 +77,6 @@ func TestInvalidated(t *testing.T) {
 		{"nothing", func(*dedup.Store) {}, dedup.Hit},
 		{"domain", func(s *dedup.Store) { s.Invalidate(host) }, dedup.Fetched},
 		{"edge", func(s *dedup.Store) { s.Invalidate(edge) }, dedup.Fetched},
-		{"several", func(s *dedup.Store) { s.Invalidate(local, edge) }, dedup.Fetched},
 		{"another domain", func(s *dedup.Store) { s.Invalidate(local) }, dedup.Hit},
 		{"another slot", func(s *dedup.Store) { s.Invalidate(slot(8)) }, dedup.Hit},
 		{"slot that shares the state", func(s *dedup.Store) { s.Invalidate(slot(7 + dedup.Slots)) }, dedup.Fetched},
