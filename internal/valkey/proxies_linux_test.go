@@ -3,8 +3,6 @@ package valkey_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -30,8 +28,6 @@ type service struct {
 	gets  atomic.Int64
 	puts  atomic.Int64
 	gate  atomic.Pointer[chan struct{}] // get blocks until it is closed; nil: get does not block
-
-	putting func() // called by put, if not nil
 }
 
 func newService(t *testing.T) *service {
@@ -47,9 +43,6 @@ func newService(t *testing.T) *service {
 	})
 	s.AddTool(mcp.NewTool("put"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		v.puts.Add(1)
-		if v.putting != nil {
-			v.putting()
-		}
 		return mcp.NewToolResultText(fmt.Sprint(v.value.Add(1))), nil
 	})
 	s.AddTool(mcp.NewTool("busy"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -70,10 +63,9 @@ const (
 
 // gateway is one replica of the proxy with a client.
 type gateway struct {
-	t   *testing.T
-	s   *proxy.Server
-	url string
-	c   *client.Client
+	t *testing.T
+	s *proxy.Server
+	c *client.Client
 }
 
 func newGateway(t *testing.T, v *service, store string) *gateway {
@@ -124,7 +116,7 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	if _, err := c.Initialize(ctx, begin); err != nil {
 		t.Fatal(err)
 	}
-	return &gateway{t, s, web.URL + "/mcp", c}
+	return &gateway{t, s, c}
 }
 
 // call calls a tool; err is a protocol error or an error result.
@@ -256,80 +248,6 @@ func TestOneFetch(t *testing.T) {
 	calls.Wait()
 	if got := v.gets.Load() - before; got != 1 {
 		t.Errorf("the service got %d requests, want 1", got)
-	}
-}
-
-// post sends a request of a session to a replica, and returns the status and body of the response.
-func (g *gateway) post(ctx context.Context, session, text string) (status int, answer string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url, strings.NewReader(text))
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	r.Header.Set("Mcp-Protocol-Version", "2025-11-25")
-	r.Header.Set("Mcp-Session-Id", session)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(body), err
-}
-
-// TestAnotherReplica: behind a load balancer without sticky sessions, a replica refuses a session
-// of another one, so that the client starts a new one. A read that is repeated there after its
-// connection broke joins the first one. A write is sent once, even if its client disconnects.
-func TestAnotherReplica(t *testing.T) {
-	t.Parallel()
-	store, v := startServer(t), newService(t)
-	a, b := newGateway(t, v, store.addr), newGateway(t, v, store.addr)
-	a.sharing(v)
-	b.sharing(v)
-	session := a.c.GetTransport().GetSessionId()
-	if status, answer, err := b.post(t.Context(), session, `{"jsonrpc":"2.0","id":7,"method":"ping"}`); status != http.StatusNotFound {
-		t.Errorf("a session of another replica: got %d %s (%v), want 404", status, answer, err)
-	}
-
-	gate := make(chan struct{})
-	v.gate.Store(&gate)
-	before := v.gets.Load()
-	broken, breaks := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if _, answer, err := a.post(broken, session, `{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"get","arguments":{"n":9}}}`); err == nil {
-			t.Errorf("answered before the connection broke: %s", answer)
-		}
-	}()
-	waitUntil(t, "a replica fetches", func() bool { return v.gets.Load() == before+1 })
-	breaks()
-	<-ended
-	again := make(chan string)
-	go func() {
-		text, err := b.call("get", 9)
-		again <- fmt.Sprint(text, err)
-	}()
-	time.Sleep(200 * time.Millisecond) // time for the other replica to send a request, which it must not
-	v.gate.Store(nil)
-	close(gate)
-	if got := <-again; got != "0<nil>" {
-		t.Errorf("asked again: got %s", got)
-	}
-	if got := v.gets.Load() - before; got != 1 {
-		t.Errorf("the service got %d requests, want 1", got)
-	}
-
-	puts := v.puts.Load()
-	broken, breaks = context.WithCancel(t.Context())
-	v.putting = breaks
-	_, _, _ = a.post(broken, session, `{"jsonrpc":"2.0","id":10,"method":"tools/call","params":{"name":"put"}}`)
-	if got := b.mustCall("get", 9); got != "1" {
-		t.Errorf("after a write of a client that has disconnected: read %s, want 1", got)
-	}
-	if got := v.puts.Load() - puts; got != 1 {
-		t.Errorf("the service got %d writes, want 1", got)
 	}
 }
 
