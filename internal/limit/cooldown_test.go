@@ -145,7 +145,6 @@ func TestRetryAfter(t *testing.T) {
 		want   time.Duration
 	}{
 		{"7", 7 * time.Second},
-		{" 120\t", 2 * time.Minute},
 		{"0", 0},
 		{"3601", time.Hour},
 		{"Sun, 01 Mar 2026 10:00:30 GMT", 30 * time.Second},

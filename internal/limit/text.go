@@ -49,9 +49,6 @@ var limitedPattern = lazyRegexp(`(?i)(?:^|[:\]❌] |: [45][0-9]{2} |"(?:message|
 var waitPattern = lazyRegexp(`(?i)(?:retry[-_ ]?after|retry your request after|(?:retry|retrying|rate reset|resets?) in|try again (?:in|after)|wait(?: for)?)["']?[:=]? *["']?` +
 	`(?:((?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms?|s))+)\b|([0-9]{1,9}(?:\.[0-9]{1,9})?) *([a-z]*)([:/-]?[0-9])?)`)
 
-// maxPlausibleWait is the wait above which a number must be a point in time.
-const maxPlausibleWait = 30 * 24 * time.Hour
-
 // parseWait returns the wait that the text asks for, at most an hour; 0 if it gives none.
 func parseWait(text string) time.Duration {
 	m := waitPattern().FindStringSubmatch(text)
@@ -63,7 +60,7 @@ func parseWait(text string) time.Duration {
 		duration = m[2] + unit(strings.ToLower(m[3]))
 	}
 	wait, err := time.ParseDuration(duration)
-	if err != nil || wait > maxPlausibleWait {
+	if err != nil {
 		return 0
 	}
 	return min(wait, maxCoolDown)
@@ -87,7 +84,6 @@ func unit(word string) string {
 // RetryAfter parses an HTTP Retry-After header, in seconds or as a date. It returns the wait
 // from now, at most an hour; 0 if the header is empty or not valid.
 func RetryAfter(header string, now time.Time) time.Duration {
-	header = strings.Trim(header, " \t")
 	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
 		return time.Duration(min(seconds, uint64(maxCoolDown/time.Second))) * time.Second
 	}
