@@ -62,9 +62,6 @@ func (f *Flight) takeWaiters(stateless, good bool) (r result, ok bool) {
 		return r, false
 	}
 	f.finished = true
-	if f.prefetch != nil && f.prefetch.joinTimer != nil {
-		f.prefetch.joinTimer.Stop()
-	}
 	r.waiters, f.waiters = f.waiters, nil
 	for _, w := range r.waiters {
 		w.flight = nil

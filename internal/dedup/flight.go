@@ -186,7 +186,7 @@ func (f *Flight) Sent() {
 		g.sent, f.sent = true, f.store.clock()
 		waiters = slices.Clone(f.waiters)
 		if limit := f.query.Reuse.JoinTimeout; limit > 0 && !f.finished {
-			g.joinTimer = time.AfterFunc(limit, f.giveUp)
+			time.AfterFunc(limit, f.giveUp)
 		}
 	}
 	f.store.mu.Unlock()

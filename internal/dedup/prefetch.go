@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"sync/atomic"
-	"time"
 
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
@@ -24,11 +23,10 @@ type Prefetch struct {
 	promoted chan struct{} // closed when a call joins it
 
 	// Guarded by the store's mutex.
-	sent        bool        // its request has been sent
-	joinTimer   *time.Timer // runs giveUp; nil if there is no join timeout, or it has not been sent
-	overdue     bool        // giveUp has run
-	compareOnly bool        // a call compares its answer, which serves no call
-	answer      *entry      // if it is only compared: its answer; nil for none yet
+	sent        bool   // its request has been sent
+	overdue     bool   // giveUp has run
+	compareOnly bool   // a call compares its answer, which serves no call
+	answer      *entry // if it is only compared: its answer; nil for none yet
 }
 
 // Fate returns the outcome of the prefetch so far. It takes no lock.
