@@ -102,7 +102,6 @@ func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	clear(s.byKey)
 	for f := range s.flights {
 		f.scopeEndedLocked()
 		f.cancel(errUnwanted)
