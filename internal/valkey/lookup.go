@@ -124,9 +124,11 @@ func (s *Store) checkHistory(ctx context.Context, c rueidis.Client, history stri
 	if err != nil {
 		return 0, err
 	}
-	if now, err = milliseconds(tail[len(tail)-1]); err != nil {
-		return 0, err
+	at, err := tail[len(tail)-1].AsIntSlice()
+	if err != nil || len(at) != 2 {
+		return 0, fmt.Errorf("TIME: %v", err)
 	}
+	now = at[0]*1000 + at[1]/1000
 	if current != history {
 		if err := s.checkServer(ctx, c); err != nil {
 			return 0, err
@@ -205,20 +207,6 @@ var errYoung = fmt.Errorf("%w, which is not trusted yet", errHistory)
 // grace is how long a new history is not trusted. Any write that was announced in the one before
 // has then ended, has been announced in this one, or cannot land any more.
 func (s *Store) grace() time.Duration { return s.options.Lease + s.options.WriteSettle + time.Second }
-
-// milliseconds parses the reply to TIME.
-func milliseconds(r rueidis.RedisResult) (int64, error) {
-	parts, err := r.AsStrSlice()
-	if err != nil || len(parts) != 2 {
-		return 0, fmt.Errorf("TIME: %v", err)
-	}
-	seconds, err := strconv.ParseInt(parts[0], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	micros, err := strconv.ParseInt(parts[1], 10, 64)
-	return seconds*1000 + micros/1000, err
-}
 
 // Lookup returns the token of each place; "" if a write to it is pending, or it has no token.
 func (s *Store) Lookup(ctx context.Context, places []call.Place) ([]string, error) {
