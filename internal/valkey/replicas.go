@@ -3,7 +3,6 @@ package valkey
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"strconv"
 	"time"
 
@@ -135,12 +134,9 @@ func (s *Store) Take(a limit.TokenRequest) (g limit.Grant, err error) {
 	if got.results == nil { // a young history will do
 		return g, err
 	}
-	parts, err := got.results[0].ToArray()
+	parts, err := got.results[0].AsFloatSlice()
 	if err != nil {
 		return g, err
 	}
-	given, err1 := parts[0].AsInt64()
-	left, err2 := parts[1].AsFloat64()
-	quota, err3 := parts[2].AsInt64()
-	return limit.Grant{Tokens: int(given), Left: left, QuotaWait: time.Duration(quota) * time.Millisecond}, errors.Join(err1, err2, err3)
+	return limit.Grant{Tokens: int(parts[0]), Left: parts[1], QuotaWait: time.Duration(parts[2]) * time.Millisecond}, nil
 }
