@@ -1,6 +1,7 @@
 package valkey
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -107,16 +108,10 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 			return "", err
 		}
 	}
-	before, err := s.historyOf(results)
-	if err != nil {
-		return "", err
-	}
-	after, err := s.historyOf(results[4:])
-	if err != nil {
-		return "", err
-	}
-	received, err := results[3].AsInt64()
-	switch {
+	before, err1 := s.historyOf(results)
+	after, err2 := s.historyOf(results[4:])
+	received, err3 := results[3].AsInt64()
+	switch err := cmp.Or(err1, err2, err3); {
 	case err != nil:
 		return "", err
 	case received < s.confirmation.standbysNeeded():
