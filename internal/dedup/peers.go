@@ -77,10 +77,7 @@ func (s *Store) lookUpPeers(ctx context.Context, places []call.Place) peerView {
 		return peerView{valid: true}
 	}
 	tokens, err := s.peers.Lookup(ctx, places)
-	if err != nil {
-		return peerView{}
-	}
-	return peerView{tokens: tokens, valid: true}
+	return peerView{tokens: tokens, valid: err == nil}
 }
 
 // bumpChangedLocked bumps the places that the lookup found changed.
