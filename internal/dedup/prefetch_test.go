@@ -128,7 +128,7 @@ func TestFetchPanics(t *testing.T) {
 func numbered(seq int64) call.Number { return call.Number{Session: "1f00c2", Seq: seq} }
 
 // TestPrefetchBy: a prefetch has the number of its query, and By returns the call that used it
-// first.
+// first, or compared it.
 func TestPrefetchBy(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -140,6 +140,12 @@ func TestPrefetchBy(t *testing.T) {
 		{"wasted", func(_ *testing.T, _ *source, _ dedup.Query, g *prefetching) { g.over() }, false},
 		{"used", func(t *testing.T, src *source, q dedup.Query, g *prefetching) { g.settle(); src.ask(t, q) }, true},
 		{"used late", func(t *testing.T, src *source, q dedup.Query, g *prefetching) { wait(t, src.store, q); g.settle() }, true},
+		{"compared", func(t *testing.T, src *source, q dedup.Query, g *prefetching) { g.settle(); src.ask(t, trying(q)) }, true},
+		{"compared in flight, and again", func(t *testing.T, src *source, q dedup.Query, _ *prefetching) {
+			src.ask(t, trying(q))
+			q.Number = numbered(9)
+			src.ask(t, trying(q))
+		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -158,28 +164,6 @@ func TestPrefetchBy(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// TestPrefetchIsComparedBy: a compared prefetch has no user; By returns the comparing call.
-func TestPrefetchIsComparedBy(t *testing.T) {
-	for _, stored := range []bool{true, false} {
-		src := &source{store: newStore(t)}
-		q := trying(query(never, host))
-		q.Number = numbered(1)
-		g := begin(t, src.store, q)
-		if stored {
-			g.settle()
-		}
-		for seq := int64(2); seq < 4; seq++ {
-			q.Number = numbered(seq)
-			if o := src.ask(t, q); o.How != dedup.Fetched || o.FirstUseOf != nil {
-				t.Fatalf("stored %v: got %s, first %v, want fetched for itself", stored, o.How, o.FirstUseOf)
-			}
-		}
-		if by := g.By(); by != numbered(2) || g.Fate() != call.Compared {
-			t.Errorf("stored %v: got fate %d by %+v, want compared by call 2", stored, g.Fate(), by)
-		}
 	}
 }
 
