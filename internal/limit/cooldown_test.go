@@ -13,22 +13,6 @@ func limited(after time.Duration) limit.Outcome {
 	return limit.Outcome{Limited: true, RetryAfter: after, Failed: true}
 }
 
-func TestRetryAfterStopsPrefetches(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := limit.New(nil)
-		enter(t, h, github).Leave(limited(7 * time.Second))
-		for range 7 {
-			wantRefused(t, h, github, limit.ErrCoolingDown)
-			enter(t, h, github).Leave(good) // a call that began before the cool-down ended does not end it
-			time.Sleep(time.Second)
-		}
-		wantRefused(t, h, github, limit.ErrCoolingDown) // half open
-		enter(t, h, github).Leave(good)
-		wantRefused(t, h, github, nil)
-		wantRefused(t, h, "another", nil)
-	})
-}
-
 // TestRefused: a 429 reported by another replica has the same effect as one of this process, but
 // is not counted. Leave does not report further 429s of concurrent calls, nor those of local
 // processes.
