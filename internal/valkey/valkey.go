@@ -45,12 +45,9 @@ import (
 type Options struct {
 	URL         string        // valkey://, valkeys://, redis:// or rediss://
 	WriteSettle time.Duration // how long a request may still land after it was given up; the same at all replicas
-	Lease       time.Duration // how long a write stays announced without renewal; the same at all replicas; 0 means DefaultLease
+	Lease       time.Duration // how long a write stays announced without renewal; the same at all replicas; 0 means 10 s
 	Log         *slog.Logger
 }
-
-// DefaultLease is the default of Options.Lease.
-const DefaultLease = 10 * time.Second
 
 const (
 	prefix      = "mcpschedd:"
@@ -95,7 +92,7 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	if o.Lease == 0 {
-		o.Lease = DefaultLease
+		o.Lease = 10 * time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
