@@ -96,9 +96,7 @@ func (s *Store) bumpChangedLocked(places []call.Place, seen *peerView) {
 
 // asAtPeers returns the place as in the store of the peers: edges with one token are one place.
 func asAtPeers(p call.Place) call.Place {
-	if p.Domain == "" {
-		p.Slot %= slots
-	}
+	p.Slot %= slots // 0 for a domain
 	return p
 }
 
