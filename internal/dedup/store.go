@@ -22,6 +22,7 @@
 package dedup
 
 import (
+	"errors"
 	"hash/maphash"
 	"math"
 	"sync"
@@ -104,7 +105,7 @@ func (s *Store) Close() {
 	s.closed = true
 	for f := range s.flights {
 		f.scopeEndedLocked()
-		f.cancel(errUnwanted)
+		f.cancel(errors.New("store: closed"))
 	}
 	for _, e := range s.answers.entries.Values() {
 		s.removeLocked(e, neverAsked)
