@@ -16,7 +16,7 @@ import (
 func behaviours() []string {
 	return []string{
 		"echo", "hold", "hang", "progress", "log", "ask", "early", "die", "closeout", "closein",
-		"garbage", "broken", "big", "seen", "change", "update", "task", "pid",
+		"garbage", "big", "seen", "change", "update", "task", "pid",
 		"status", "lose", "cut",
 	}
 }
@@ -82,19 +82,10 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 		r.srv.mu.Lock()
 		defer r.srv.mu.Unlock()
 		return structured(r.srv.early), nil
-	case "garbage": // prints lines, invalid messages by default, before the result
-		lines := a.Lines
-		if lines == nil {
-			for _, line := range []string{"Debug: listening", `{"jsonrpc":"2.0","id":`, "[]", "\x00\xff", `{"jsonrpc":"2.0"}`} {
-				lines = append(lines, []byte(line))
-			}
-		}
-		for _, line := range lines {
+	case "garbage": // prints lines before the result
+		for _, line := range a.Lines {
 			r.send(bytes.ReplaceAll(line, []byte("$ID"), r.ID))
 		}
-	case "broken": // sends a result that is not JSON
-		r.send([]byte(`{"jsonrpc":"2.0","id":` + string(r.ID) + `,"result":{"content":[{"type":"text","text":"` + "\x01" + `"}]}}`))
-		return nil, nil
 	case "big":
 		return []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", a.N) + `"}]}`), nil
 	case "seen": // returns every message received so far

@@ -205,16 +205,15 @@ func TestFaultsAffectOneCall(t *testing.T) {
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail", Start: "rubbish"}))), handshake)
 	pid := c.said("pid", "")
 	hung := c.begin("hang", "")
-	var others [][]byte
+	garbage := func(lines ...[]byte) string { return string(jsonrpc.Marshal(map[string]any{"lines": lines})) }
+	lines := [][]byte{[]byte("Debug: listening"), []byte(`{"jsonrpc":"2.0","id":`), []byte("[]"), []byte("\x00\xff"), []byte(`{"jsonrpc":"2.0"}`)}
 	for _, id := range []string{"0", "-7", "999999999", "$ID.5", `"$IDx"`, "null", "1e3"} {
-		others = append(others, []byte(`{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[],"wrong":true}}`))
+		lines = append(lines, []byte(`{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[],"wrong":true}}`))
 	}
-	for _, lines := range [][][]byte{nil, others} {
-		if got := c.call("garbage", string(jsonrpc.Marshal(map[string]any{"lines": lines}))); !strings.Contains(got, `"frail"`) || strings.Contains(got, "wrong\"") {
-			t.Errorf("after %q: got %s, want its own answer", lines, got)
-		}
+	if got := c.call("garbage", garbage(lines...)); !strings.Contains(got, `"frail"`) || strings.Contains(got, "wrong\"") {
+		t.Errorf("after %q: got %s, want its own answer", lines, got)
 	}
-	if got := c.broken("broken", ""); !strings.Contains(got, `"frail"`) || !strings.Contains(got, "its answer cannot be read") {
+	if got := c.broken("garbage", garbage([]byte(`{"jsonrpc":"2.0","id":$ID,"result":{"x":"`+"\x01"+`"}}`))); !strings.Contains(got, `"frail"`) || !strings.Contains(got, "its answer cannot be read") {
 		t.Errorf("broken answer: got %q", got)
 	}
 	if got := c.call("big", `{"n":300000}`); len(got) < 300_000 {

@@ -477,7 +477,7 @@ func (c *caller) noticed(method, id string) (params []string, late bool) {
 // the response. Without a token it gets none.
 func TestPlanProgress(t *testing.T) {
 	const steps = `{"steps":[{"id":"a","tool":"progress","arguments":{"n":3,"late":true}},{"id":"b","tool":"echo"},
-		{"id":"c","tool":"echo","when":{"ref":{"$ref":"b#/x"},"op":"exists"},"arguments":{"x":1}},{"id":"d","tool":"broken"},{"id":"e","tool":"echo","arguments":{"x":{"$ref":"d#"}}}]}`
+		{"id":"c","tool":"echo","when":{"ref":{"$ref":"b#/x"},"op":"exists"},"arguments":{"x":1}},{"id":"d","tool":"echo","arguments":{"x":{"$ref":"b#/x"}}},{"id":"e","tool":"echo","arguments":{"x":{"$ref":"d#"}}}]}`
 	eachEra(t, func(t *testing.T, client, server string) {
 		c := connect(t, chatty(t, server, "stdio"), client)
 		c.plan(steps)

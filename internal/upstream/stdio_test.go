@@ -122,9 +122,9 @@ func TestProcessEnds(t *testing.T) {
 	for call, want := range map[string]string{
 		`{"name":"die","arguments":{"stderr":["about to fail","really"]}}`: ended + "exit status 3\nits last lines on stderr:\n  about to fail\n  really",
 		`{"name":"die","arguments":{"kill":true}}`:                         ended + "signal: killed",
-		mute:                                  ended + "closed its output",
-		`{"name":"broken"}`:                   "its answer cannot be read: parse error: not JSON at byte 68 (-32700)",
-		garbage(`{"jsonrpc":"2.0","id":$ID}`): `its answer cannot be read: invalid request: no "method", "result" or "error" (-32600)`,
+		mute: ended + "closed its output",
+		garbage(`{"jsonrpc":"2.0","id":$ID,"result":{"text":"` + "\x01" + `"}}`): "its answer cannot be read: parse error: not JSON at byte 42 (-32700)",
+		garbage(`{"jsonrpc":"2.0","id":$ID}`):                                    `its answer cannot be read: invalid request: no "method", "result" or "error" (-32600)`,
 	} {
 		t.Run(call, func(t *testing.T) {
 			command := faulty(t, mcptest.Options{Stays: call == mute})
