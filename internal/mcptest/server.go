@@ -40,7 +40,7 @@ type Options struct {
 	Prompts      []string          // raw prompts; default: one of its own
 	Results      map[string]string // tool → its raw result, or "error " and the raw error
 	Page         int               // items on a page of a list; 0 means all
-	Start        string            // "die": exits at once | "mute": never answers | "rubbish": prints invalid lines first | "refuse": answers initialize with an error | "unlisted": answers tools/list with an error | "listless": exits at the first list
+	Start        string            // "die": exits at once | "mute": never answers | "rubbish": prints invalid lines first | "refuse": answers initialize with an error | "listless": exits at the first list
 	Gate         string            // address of a Gate, at which the server waits before it answers its first message
 	Beacon       string            // address of a Gate to which the process stays connected until it exits
 	Stays        bool              // the process does not exit at the end of its input
@@ -302,9 +302,6 @@ func (r *request) dressed(result []byte) []byte {
 // list returns a page of one of the four lists.
 func (r *request) list() ([]byte, *jsonrpc.Error) {
 	member, all := "tools", []string(nil)
-	if r.srv.o.Start == "unlisted" && r.Method == "tools/list" {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "no list today"}
-	}
 	if r.srv.o.Start == "listless" {
 		os.Exit(3)
 	}

@@ -78,7 +78,7 @@ func TestWhatCannotStart(t *testing.T) {
 
 // The status of a server whose list of tools cannot be read says so.
 func TestStatusOfUnlistedTools(t *testing.T) {
-	p := start(t, options(child(t, mcptest.Options{Name: "one", Start: "unlisted"})))
+	p := start(t, options(child(t, mcptest.Options{Name: "one", Tools: []string{"{"}})))
 	connect(t, p, handshake)
 	settles(t, "the server is ready and the status says what is wrong with its list", func() bool {
 		u := p.Report().Running[0].Upstreams[0]
