@@ -63,9 +63,6 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	serve := session.take(r.Context(), m, a.send)
 	if !m.IsRequest() {
 		w.WriteHeader(http.StatusAccepted)
-		if serve != nil {
-			go serve() // its requests to the client use another stream
-		}
 		return
 	}
 	serve()

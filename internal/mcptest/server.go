@@ -48,7 +48,6 @@ type Options struct {
 	Family       bool              // the process starts a child with the same Beacon, which has Stays
 	Apart        bool              // the process leaves its process group
 	ChildApart   bool              // with Family: the child has Apart
-	AskFirst     bool              // the server requests roots/list as soon as it is initialized
 	Leaks        []string          // environment variables; the process prints their values to stderr before it crashes, in all encodings of Written
 	Relay        string            // address of a Server to which the process only relays bytes
 
@@ -72,7 +71,6 @@ type Server struct {
 	seen     []string            // every received message, raw
 	sessions map[string]*session // id → session
 	listens  map[*request]bool   // open subscriptions/listen requests
-	early    []byte              // the client's response to the request of AskFirst
 	tasks    []string            // ids
 	ids      int                 // number of session ids assigned
 }
@@ -136,8 +134,7 @@ type request struct {
 	send      func(line []byte) // the stream on which the request is answered
 }
 
-// take records a message and returns a function that serves it, or nil if nothing remains
-// to be done.
+// take records a message and returns a function that serves it, or nil if it is not a request.
 func (s *session) take(ctx context.Context, m jsonrpc.Message, send func(line []byte)) (serve func()) {
 	srv := s.srv
 	if srv.o.Answer == nil {
@@ -159,7 +156,15 @@ func (s *session) take(ctx context.Context, m jsonrpc.Message, send func(line []
 		}
 		return nil
 	case m.IsNotification():
-		return s.noted(m)
+		if m.Method == "notifications/cancelled" {
+			s.mu.Lock()
+			cancel := s.open[string(jsonrpc.Get(m.Params, "requestId"))]
+			s.mu.Unlock()
+			if cancel != nil {
+				cancel()
+			}
+		}
+		return nil
 	}
 	r := &request{session: s, Message: m, send: send}
 	var cancel context.CancelFunc
@@ -181,28 +186,6 @@ func (s *session) take(ctx context.Context, m jsonrpc.Message, send func(line []
 			send(jsonrpc.AppendResult(nil, m.ID, r.dressed(result)))
 		}
 	}
-}
-
-func (s *session) noted(m jsonrpc.Message) func() {
-	switch m.Method {
-	case "notifications/cancelled":
-		s.mu.Lock()
-		cancel := s.open[string(jsonrpc.Get(m.Params, "requestId"))]
-		s.mu.Unlock()
-		if cancel != nil {
-			cancel()
-		}
-	case "notifications/initialized":
-		if s.srv.o.AskFirst {
-			return func() {
-				answer := s.ask(context.Background(), s.out, "roots/list", nil)
-				s.srv.mu.Lock()
-				s.srv.early = answer
-				s.srv.mu.Unlock()
-			}
-		}
-	}
-	return nil
 }
 
 const hopPrefix = "io.modelcontextprotocol/"
@@ -401,23 +384,23 @@ func (s *Server) SetTools(tools ...string) {
 }
 
 // ask sends a request to the client and returns its result or error object.
-func (s *session) ask(ctx context.Context, send func([]byte), method string, params []byte) []byte {
-	s.mu.Lock()
-	s.asks++
+func (r *request) ask(method string, params []byte) []byte {
+	r.mu.Lock()
+	r.asks++
 	// Ids count from 1, as in most servers, and so collide with the proxy's ids.
-	id := strconv.Itoa(s.asks)
+	id := strconv.Itoa(r.asks)
 	answer := make(chan jsonrpc.Message, 1)
-	s.asked[id] = answer
-	s.mu.Unlock()
-	send(jsonrpc.AppendRequest(nil, []byte(id), method, params))
+	r.asked[id] = answer
+	r.mu.Unlock()
+	r.send(jsonrpc.AppendRequest(nil, []byte(id), method, params))
 	select {
 	case m := <-answer:
 		if m.Error != nil {
 			return m.Error
 		}
 		return m.Result
-	case <-ctx.Done():
-		send(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+id+`}`)))
+	case <-r.ctx.Done():
+		r.send(jsonrpc.AppendNotification(nil, "notifications/cancelled", []byte(`{"requestId":`+id+`}`)))
 		return []byte(`"cancelled"`)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // behaviours returns the names of the tools, which call implements.
 func behaviours() []string {
 	return []string{
-		"echo", "hold", "hang", "progress", "log", "ask", "early", "die", "closeout", "closein",
+		"echo", "hold", "hang", "progress", "log", "ask", "die", "closeout", "closein",
 		"garbage", "big", "seen", "change", "update", "task", "pid",
 		"status", "lose", "cut",
 	}
@@ -78,10 +78,6 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 		}
 	case "ask": // sends requests to the client and returns its responses
 		return r.askAll(a)
-	case "early": // returns the client's response to the request of AskFirst
-		r.srv.mu.Lock()
-		defer r.srv.mu.Unlock()
-		return structured(r.srv.early), nil
 	case "garbage": // prints lines before the result
 		for _, line := range a.Lines {
 			r.send(bytes.ReplaceAll(line, []byte("$ID"), r.ID))
@@ -117,9 +113,6 @@ func (r *request) echo() []byte {
 }
 
 func structured(value []byte) []byte {
-	if value == nil {
-		value = []byte("null")
-	}
 	return []byte(`{"content":[],"structuredContent":` + string(value) + `}`)
 }
 
@@ -159,7 +152,7 @@ func (r *request) askAll(a arguments) ([]byte, *jsonrpc.Error) {
 		var all sync.WaitGroup
 		for i, q := range a.Asks {
 			method, _ := jsonrpc.String(jsonrpc.Get(q, "method"))
-			all.Go(func() { answers[i] = string(r.ask(r.ctx, r.send, method, jsonrpc.Get(q, "params"))) })
+			all.Go(func() { answers[i] = string(r.ask(method, jsonrpc.Get(q, "params"))) })
 		}
 		all.Wait()
 		said = append(said, answers...)

@@ -166,34 +166,34 @@ func (c *caller) ask(up, tag, who string, rounds int) {
 func TestAskedBeforeAnyCall(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		t.Run(era, func(t *testing.T) {
-			o := mcptest.Options{Name: "curious", AskFirst: true}
-			c := attach(t, start(t, options(child(t, o))), era)
+			srv, up := remote(t, mcptest.Options{Name: "curious"})
+			c := attach(t, start(t, options(up)), era)
 			c.reply(tagged("me"))
+			seen := func(what string) {
+				settles(t, "the server has got "+what, func() bool { return strings.Contains(strings.Join(srv.Seen(), "\n"), what) })
+			}
+			ask := func() {
+				seen("notifications/initialized")
+				srv.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+			}
 			if era == handshake {
 				c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`}`)
+				ask()
 				c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-				// The tool returns the answer that has arrived so far. It is called until there is
-				// one, as there is no event to wait for.
-				for got := "null"; !strings.Contains(got, `"me"`); got = c.said("early", "") {
-					if got != "null" {
-						t.Fatalf("the server got %s", got)
-					}
-				}
+				seen(`"me"`)
 				return
 			}
 			// The only way to ask a stateless client is with the result of one of its calls.
 			first := toolCall("hang", "")
-			result := []byte(c.request("tools/call", first))
+			call := c.start("tools/call", first)
+			ask()
+			result := call.wait().Result
 			again := retry(first, result, tagged("me"))
 			if again == nil {
 				t.Fatalf("got %s, want the question", result)
 			}
 			hung := c.start("tools/call", string(again))
-			for got := "null"; !strings.Contains(got, `"me"`); got = c.said("early", "") {
-				if got != "null" {
-					t.Fatalf("the server got %s", got)
-				}
-			}
+			seen(`"me"`)
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + hung.id + `}}`)
 		})
 	}
