@@ -46,8 +46,6 @@ type Options struct {
 	Stays        bool              // the process does not exit at the end of its input
 	Stubborn     bool              // the process ignores SIGTERM
 	Family       bool              // the process starts a child with the same Beacon, which has Stays
-	Apart        bool              // the process leaves its process group
-	ChildApart   bool              // with Family: the child has Apart
 	Leaks        []string          // environment variables; the process prints their values to stderr before it crashes, in all encodings of Written
 	Relay        string            // address of a Server to which the process only relays bytes
 

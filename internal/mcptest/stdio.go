@@ -41,11 +41,6 @@ func Main() {
 }
 
 func serveStdio(o Options) error {
-	if o.Apart {
-		if err := leaveGroup(); err != nil {
-			return err
-		}
-	}
 	if o.Beacon != "" {
 		beacon, err := arrive(context.Background(), o.Beacon)
 		if err != nil {
@@ -120,7 +115,7 @@ func bear(o Options) error {
 		return err
 	}
 	child := exec.Command(self)
-	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Start: "mute", Stays: true, Stubborn: o.Stubborn, Apart: o.ChildApart}.Env())
+	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Start: "mute", Stays: true, Stubborn: o.Stubborn}.Env())
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	in, err := child.StdinPipe()
 	if err != nil {

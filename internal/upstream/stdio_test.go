@@ -39,6 +39,12 @@ func TestMain(m *testing.M) {
 		serveFamily(program)
 		os.Exit(0)
 	}
+	if len(os.Args) > 1 && os.Args[1] == "apart" { // a server with a child outside its group: program, environment of the child
+		child := exec.Command(os.Args[2])
+		child.Env, child.Stdout, child.Stderr = os.Args[3:], os.Stdout, os.Stderr
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		panic(cmp.Or(child.Start(), syscall.Exec(os.Args[2], os.Args[2:3], os.Environ())))
+	}
 	os.Exit(m.Run())
 }
 
@@ -269,10 +275,17 @@ func TestProcessEndsDespiteGrandchild(t *testing.T) {
 				o.StopFast = fast
 			}
 			gate := mcptest.NewGate(t)
-			v := run(t, faulty(t, mcptest.Options{Family: true, ChildApart: apart, Beacon: gate.Addr()}), o)
+			command := faulty(t, mcptest.Options{Family: !apart, Beacon: gate.Addr()})
+			if apart {
+				command.Args = []string{"apart", command.Path, mcptest.Options{Beacon: gate.Addr(), Stays: true}.Env()}
+				command.Path = os.Args[0]
+			}
+			v := run(t, command, o)
 			p := v.process(t)
-			gate.Next()
 			pid := gate.Next().PID
+			if other := gate.Next().PID; pid == p.leader.Pid {
+				pid = other
+			}
 			if got, want := v.tool(t.Context(), `{"name":"die"}`), "connection ended before the answer: exit status 3"; got != want {
 				t.Fatalf("got %q, want %q", got, want)
 			}

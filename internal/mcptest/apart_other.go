@@ -1,7 +1,0 @@
-//go:build !unix
-
-package mcptest
-
-import "errors"
-
-func leaveGroup() error { return errors.ErrUnsupported }
