@@ -20,7 +20,7 @@ type edit struct {
 
 // find returns the edits of a cut, or an error if there are none.
 func (c *code) find(cut Cut) ([]edit, error) {
-	of := cmp.Or(cut.Call, cut.Compare, cut.Read, cut.Set, cut.Value)
+	of := cmp.Or(cut.Call, cut.Compare, cut.Read, cut.Set)
 	within, err := c.functions(cut.Under, true)
 	if err != nil {
 		return nil, err
@@ -92,21 +92,14 @@ func (c *code) place(cut Cut, n ast.Node) (place ast.Node, base ast.Expr) {
 			return n, nil
 		}
 	case *ast.AssignStmt:
-		for i, left := range n.Lhs {
-			switch {
-			case cut.Set != "" && c.names(left, cut.Set):
+		for _, left := range n.Lhs {
+			if cut.Set != "" && c.names(left, cut.Set) {
 				return n, before(left)
-			case cut.Value != "" && c.names(left, cut.Value) && len(n.Rhs) == len(n.Lhs):
-				return n.Rhs[i], before(left)
 			}
 		}
 	case *ast.IncDecStmt:
 		if cut.Set != "" && c.names(n.X, cut.Set) {
 			return n, before(n.X)
-		}
-	case *ast.KeyValueExpr:
-		if cut.Value != "" && c.names(n.Key, cut.Value) {
-			return n.Value, nil
 		}
 	case *ast.SelectorExpr:
 		if cut.Read != "" && c.names(n, cut.Read) {

@@ -31,7 +31,7 @@ type Mutant struct {
 	Env  []string // more environment variables
 }
 
-// Cut selects places in the code to replace. Exactly one of Call, Compare, Read, Set and Value
+// Cut selects places in the code to replace. Exactly one of Call, Compare, Read and Set
 // must be set. Names from another package than In are qualified: "dedup.PendingWrite.End".
 type Cut struct {
 	In string // package, below internal
@@ -40,7 +40,6 @@ type Cut struct {
 	Compare string // comparisons with this field: "placeState.pending"
 	Read    string // expressions that read this field
 	Set     string // statements that assign to this field
-	Value   string // values of this field in literals and assignments
 
 	With   string   // only calls with this field as an argument: "entry.epoch"; "" means all calls
 	Under  []string // only in these functions and those that they reach in the package; a type means its methods; nil means everywhere

@@ -34,7 +34,7 @@ var mutants = []mutant.Mutant{
 		{In: "dedup", Call: "epochs.current", With: "Flight.epoch", Under: []string{"Store.joinableLocked"}, Becomes: mutant.True},
 	}},
 	{Name: "scope", Says: "answer of another principal", Cuts: []mutant.Cut{
-		{In: "proxy", Value: "call.Key.Scope", Becomes: `func() string { _ = $&; return "*" }()`},
+		{In: "proxy", Call: "scopeOf", Becomes: `map[bool]string{false: "*"}[$& == ""]`},
 	}},
 	{Name: "unknown outcome", Cuts: []mutant.Cut{
 		{In: "proxy", Call: "dedup.PendingWrite.Doubt", Except: []string{"tasks"}, Becomes: "$x.End()"},
