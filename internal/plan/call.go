@@ -54,7 +54,7 @@ func (r *Runner) perform(ctx context.Context, c Call, in inputs, value []byte) a
 	for wait := retryDelay; ctx.Err() == nil; wait *= 2 {
 		a.Result = r.tryOnce(ctx, a.Call)
 		a.calls, a.ended = a.calls+1, time.Now()
-		if a.Err == "" || c.Step.Writes || a.calls > c.Step.Retry {
+		if a.Err == "" || a.calls > c.Step.Retry {
 			return a
 		}
 		select {

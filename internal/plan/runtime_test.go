@@ -219,18 +219,6 @@ func TestRunBarsAfterTheFirst(t *testing.T) {
 	})
 }
 
-// A write is never retried, even if its step asks for retries.
-func TestRunWritesOnce(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		p := parse(t, plan.Limits{}, `{"steps":[{"id":"w","tool":"write","arguments":{"fail":"no"}}]}`)
-		p.Steps[0].Retry = 3
-		s := newServers()
-		if (&plan.Runner{Call: s.call}).Run(t.Context(), p); len(s.made) != 1 {
-			t.Errorf("got %d calls, want 1", len(s.made))
-		}
-	})
-}
-
 // References in a result are not resolved.
 func TestRunResultsAreData(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
