@@ -77,42 +77,6 @@ func large(n int) []byte {
 	return []byte(`{"items":[` + strings.Repeat(`{"id":12345,"name":"a name","tags":["x","y","z"]},`, n) + `0],"total":7,"none":null}`)
 }
 
-// References resolve to the same arguments in a small result and in a large, indexed one.
-func TestRunReadsLargeResults(t *testing.T) {
-	arguments := `{"all":["$ref:a.total","$ref:a.total",{"$ref":"a#/total"},{"$ref":"a#/items/2/name"},"$ref:a.nothing.there",
-		{"$ref":"a#/nothing","default":3},{"$ref":"a#/none","default":4},"$ref:a.none",{"$ref":"a#/items/1/*","default":5},{"$ref":"a#/items/0/tags"},
-		{"$ref":"a#/items/0/tags/*"},"$ref:a.items.0.tags.9",{"$tpl":"${a#/total} of ${a#/items/0/name}"}],"i":{"$ref":"item#/v"}}`
-	for _, missing := range []string{"", `{"$ref":"a#/items/0/nam"}`, `{"$ref":"a#/items/0/tags/*/x"}`} {
-		arguments := arguments
-		if missing != "" {
-			arguments = `{"x":` + missing + `}`
-		}
-		var got []string
-		for _, n := range []int{3, 3000} {
-			p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"w","tool":"read","when":"$ref:a.total"},{"id":"v","tool":"read","when":{"ref":"$ref:a.nothing","op":"exists"}},
-				{"id":"list","tool":"read"},{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","max_parallel":1,"arguments":`+arguments+`}]}`)
-			r := &plan.Runner{Limits: plan.Limits{Parallel: 1}, Call: func(_ context.Context, c plan.Call) plan.Result {
-				switch c.Step.ID {
-				case "a":
-					return resultOf(large(n))
-				case "list":
-					return resultOf(`[{"v":1},{"v":2}]`)
-				}
-				return resultOf(c.Arguments)
-			}}
-			report := r.Run(t.Context(), p)
-			e := report.Steps[4]
-			got = append(got, fmt.Sprintf("%s %s\n%s %s\n%s", report.Steps[1].State, report.Steps[2].State, e.State, e.Reason, e.Result.JSON))
-		}
-		if diff := cmp.Diff(got[0], got[1]); diff != "" {
-			t.Errorf("-small +large\n%s", diff)
-		}
-		if missing == "" && !strings.HasPrefix(got[0], "ok skipped\nok \n") || missing != "" && !strings.Contains(got[0], "refers to nothing") {
-			t.Errorf("got %s", got[0])
-		}
-	}
-}
-
 // Resolving references does not delay other steps or a cancellation, even nine hundred references
 // into a result of several MB.
 func TestRunCancelledWhileReading(t *testing.T) {
@@ -205,25 +169,4 @@ func TestRunTellsOfItems(t *testing.T) {
 			t.Errorf("-want +got\n%s", diff)
 		}
 	})
-}
-
-// BenchmarkForEachOfLarge runs three thousand items with one reference each into a result of
-// several hundred KB.
-func BenchmarkForEachOfLarge(b *testing.B) {
-	list := []byte("[" + strings.Repeat("1,", 2999) + "1]")
-	p := parse(b, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"list","tool":"read"},
-		{"id":"e","tool":"read","for_each":"$ref:list","max_items":3000,"arguments":{"n":"$ref:a.total"}}],"output_steps":["e"]}`)
-	result := large(14_000)
-	r := &plan.Runner{Limits: plan.Limits{Parallel: 16}, Call: func(_ context.Context, c plan.Call) plan.Result {
-		switch c.Step.ID {
-		case "a":
-			return resultOf(result)
-		case "list":
-			return resultOf(list)
-		}
-		return resultOf("1")
-	}}
-	for b.Loop() {
-		r.Run(b.Context(), p)
-	}
 }
