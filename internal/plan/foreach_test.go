@@ -230,18 +230,6 @@ func raise(most *atomic.Int64, n int64) {
 	}
 }
 
-// Results are not stored if their step is neither an output nor referred to.
-func TestForEachKeepsNothingInVain(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		report, s := run(t, plan.Limits{Bytes: 1000}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8]}},
-			{"id":"e","tool":"read","for_each":"$ref:list","arguments":{"long":900}},
-			{"id":"d","tool":"read","depends_on":["e"]}],"output_steps":["d"]}`)
-		if got := fates(report); got != "list ok\ne ok\nd ok" {
-			t.Errorf("got\n%s\nafter %s", got, s.ids())
-		}
-	})
-}
-
 // Of a result with millions of items, only those that are called for take memory beyond their text.
 func TestMillionsOfItems(t *testing.T) {
 	list := resultOf(`{"ids":[` + strings.Repeat(`{},`, 5_000_000) + `{}]}`)

@@ -217,6 +217,12 @@ func TestRunErrors(t *testing.T) {
 			"a ok\nw1 failed: no\nw2 skipped: Skipped because 'w1' failed\nr ok\nw3 skipped: Skipped because 'w1' failed",
 		},
 		{
+			"writes after the first of two that failed, also those before the other",
+			`{"id":"w0","tool":"write","arguments":{"ms":5,"fail":"no"}},{"id":"r","tool":"read","arguments":{"ms":20}},` +
+				`{"id":"w1","tool":"write","depends_on":["r"]},{"id":"w2","tool":"write2","arguments":{"ms":10,"fail":"no"}}`,
+			"w0 failed: no\nr ok\nw1 skipped: Skipped because 'w0' failed\nw2 failed: no",
+		},
+		{
 			"writes after one in doubt", `{"id":"w1","tool":"write","arguments":{"fail":"lost","doubt":true}},{"id":"w2","tool":"write"}`,
 			"w1 failed in doubt: lost\nw2 skipped: Skipped because 'w1' may have changed something",
 		},

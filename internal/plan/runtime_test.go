@@ -31,32 +31,6 @@ func TestRunDataflow(t *testing.T) {
 	})
 }
 
-func TestRunSlots(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		tool     string
-		parallel int
-		want     int // concurrent calls
-	}{
-		{"of the plan", "read", 3, 3},
-		{"of the host", "host", 3, 2},
-		{"of no host", "read", 0, 10},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				var steps []string
-				for i := range 10 {
-					steps = append(steps, `{"id":"s`+string(rune('0'+i))+`","tool":"`+c.tool+`","arguments":{"ms":10}}`)
-				}
-				_, s := run(t, plan.Limits{Parallel: c.parallel}, `{"steps":[`+strings.Join(steps, ",")+`]}`)
-				if s.most != c.want || len(s.made) != 10 {
-					t.Errorf("got %d calls, at most %d at once, want 10 and %d", len(s.made), s.most, c.want)
-				}
-			})
-		})
-	}
-}
-
 func TestRunTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, _ := run(t, plan.Limits{}, `{"steps":[
@@ -185,36 +159,6 @@ func TestRunEndsAsItIsCancelled(t *testing.T) {
 		report := r.Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"write","arguments":{"ms":10}}]}`))
 		if got := fates(report); got != "a ok" || report.Ended != "" {
 			t.Errorf("got %s, ended %q, want a plan that was not cancelled", got, report.Ended)
-		}
-	})
-}
-
-func TestRunTells(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		s := newServers()
-		var ended []int
-		r := &plan.Runner{
-			Call:     s.call,
-			Progress: func(done float64, of int, _ string) { ended = append(ended, int(done), of) },
-		}
-		r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read","arguments":{"ms":2}},
-			{"id":"b","tool":"read","arguments":{"ms":1}},{"id":"c","tool":"read","when":"$ref:a.zz"}]}`))
-		if want := []int{1, 3, 2, 3, 3, 3}; !slices.Equal(ended, want) {
-			t.Errorf("got %v, want %v", ended, want)
-		}
-	})
-}
-
-// If two writes fail, the one that is earlier in the plan decides which later writes are
-// prevented, even those before the other.
-func TestRunBarsAfterTheFirst(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		report, _ := run(t, plan.Limits{}, `{"steps":[{"id":"w0","tool":"write","arguments":{"ms":5,"fail":"no"}},
-			{"id":"r","tool":"read","arguments":{"ms":20}},{"id":"w1","tool":"write","depends_on":["r"]},
-			{"id":"w2","tool":"write2","arguments":{"ms":10,"fail":"no"}}]}`)
-		want := "w0 failed: no\nr ok\nw1 skipped: Skipped because 'w0' failed\nw2 failed: no"
-		if got := fates(report); got != want {
-			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	})
 }
