@@ -79,13 +79,13 @@ func (r *Runner) tryOnce(ctx context.Context, c Call) Result {
 	switch {
 	case res.Err == "":
 		if fault := jsonrpc.Fault(res.JSON); fault != "" {
-			res.Err, res.InDoubt = "the result is "+fault, true
+			res.Err = "the result is " + fault
 		}
 	case within.Err() == nil:
 	case ctx.Err() != nil:
-		res.Err, res.InDoubt = "cut short: "+endReason(ctx), true
+		res.Err = "cut short: " + endReason(ctx)
 	default:
-		res.Err, res.InDoubt = "no answer within "+age.Text(limit), true
+		res.Err = "no answer within " + age.Text(limit)
 	}
 	return res
 }

@@ -77,8 +77,8 @@ func TestForEach(t *testing.T) {
 		},
 		{
 			"writes stop at the first failure, and go one by one",
-			list + `{"id":"e","tool":"write","for_each":"$ref:list","on_error":"continue","max_parallel":9,"arguments":{"ms":"$ref:item.ms","fail":{"$ref":"item#/fail","default":""},"doubt":true}}`,
-			"e failed in doubt: 2 of 3 items called; 1 failed; item 1: no", 2,
+			list + `{"id":"e","tool":"write","for_each":"$ref:list","on_error":"continue","max_parallel":9,"arguments":{"ms":"$ref:item.ms","fail":{"$ref":"item#/fail","default":""}}}`,
+			"e failed: 2 of 3 items called; 1 failed; item 1: no", 2,
 		},
 		{
 			"retries", list + `{"id":"e",` + strings.Replace(each, `"ms"`, `"times":1,"ms"`, 1) + `,"retry":1}`,

@@ -23,19 +23,18 @@ const (
 
 // Status is the outcome of a step.
 type Status struct {
-	Step    *Step
-	State   State
-	Reason  string        // why it is not ok or what was omitted; may be empty
-	Took    time.Duration // from the start of its first call to its last answer
-	Tokens  int           // tokens of its output; with ForEach, of each item plus one separator each
-	Bytes   int           // bytes of its responses
-	Calls   int           // number of calls
-	Source  string        // source of its last result
-	InDoubt bool          // its writes may or may not have been made
-	Result  Result        // stored if a step or the client needs it; with ForEach a JSON array
-	Benign  bool          // skipped without a failure: because of a condition, the budget or another benign skip
-	Output  bool          // its result is an output
-	chain   int           // calls of the longest chain of steps up to this one
+	Step   *Step
+	State  State
+	Reason string        // why it is not ok or what was omitted; may be empty
+	Took   time.Duration // from the start of its first call to its last answer
+	Tokens int           // tokens of its output; with ForEach, of each item plus one separator each
+	Bytes  int           // bytes of its responses
+	Calls  int           // number of calls
+	Source string        // source of its last result
+	Result Result        // stored if a step or the client needs it; with ForEach a JSON array
+	Benign bool          // skipped without a failure: because of a condition, the budget or another benign skip
+	Output bool          // its result is an output
+	chain  int           // calls of the longest chain of steps up to this one
 }
 
 // Report is the outcome of a plan.

@@ -9,17 +9,15 @@ import (
 
 // Result is the result of one call.
 type Result struct {
-	Value            // for references; without JSON if the call failed
-	Blocks  [][]byte // content blocks that are not text, as JSON; passed through
-	Bytes   int      // bytes of the whole response
-	Err     string   // why the call failed; empty if it succeeded
-	InDoubt bool     // a failed call may have run
-	Source  string   // fetched, hit or joined; empty if not known
+	Value           // for references; without JSON if the call failed
+	Blocks [][]byte // content blocks that are not text, as JSON; passed through
+	Bytes  int      // bytes of the whole response
+	Err    string   // why the call failed; empty if it succeeded
+	Source string   // fetched, hit or joined; empty if not known
 }
 
 // ResultOf converts the result of a tools/call: structuredContent, or else the text, parsed as
 // JSON if it is JSON. It copies only these parts, because a plan limits the bytes of its results.
-// A result without content is in doubt, because it does not tell whether the call ran.
 func ResultOf(result []byte) Result {
 	out := Result{Bytes: len(result), Source: "fetched"}
 	index := jsonrpc.NewIndex(result)
@@ -39,7 +37,7 @@ func ResultOf(result []byte) Result {
 	text := strings.Join(texts, "\n")
 	switch {
 	case index.Get("content") == nil && structured == nil:
-		out.Err, out.InDoubt = "the answer is not a result of a tool: it has no content", true
+		out.Err = "the answer is not a result of a tool: it has no content"
 	case failed != nil && string(failed) != "false" && string(failed) != "null":
 		if out.Err = text; text == "" {
 			out.Err = "the tool failed and did not say why"

@@ -33,7 +33,7 @@ type Runner struct {
 // starts first.
 //
 // Failures are in the report. When ctx ends or the plan times out, calls in flight are cancelled
-// and no other starts. A write that is cut short is in doubt.
+// and no other starts.
 func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	began := time.Now()
 	if r.Timeout > 0 {
@@ -262,11 +262,10 @@ func (x *execution) answered(ctx context.Context, a answer) {
 	}
 	if a.Err == "" {
 		if err := x.storeResult(run, i, a.Result, a.tokens); err != nil {
-			a.Err, a.InDoubt, run.items.stopped = err.Error(), true, true // it ran, but its result is lost
+			a.Err, run.items.stopped = err.Error(), true
 		}
 	}
 	if a.Err != "" {
-		run.InDoubt = run.InDoubt || a.InDoubt && s.Writes
 		x.failItem(run, i, a.Err)
 	}
 	if ctx.Err() != nil && run.items.more() {

@@ -38,7 +38,6 @@ type order struct {
 	Give  json.RawMessage `json:"give"`  // the result; by default the arguments
 	Fail  string          `json:"fail"`  // the error
 	Times int             `json:"times"` // number of failures before it succeeds; 0 means always
-	Doubt bool            `json:"doubt"` // the failed call is in doubt
 	Deaf  bool            `json:"deaf"`  // ignores cancellation
 	Long  int             `json:"long"`  // the result is a string of this length
 }
@@ -81,7 +80,7 @@ func (s *servers) call(ctx context.Context, c plan.Call) plan.Result {
 	s.failed[key]++
 	s.mu.Unlock()
 	if fails {
-		return plan.Result{Err: o.Fail, InDoubt: o.Doubt}
+		return plan.Result{Err: o.Fail}
 	}
 	give := []byte(o.Give)
 	switch {
@@ -147,9 +146,6 @@ func fates(r *plan.Report) string {
 	var lines []string
 	for _, st := range r.Steps {
 		line := st.Step.ID + " " + string(st.State)
-		if st.InDoubt {
-			line += " in doubt"
-		}
 		if st.Reason != "" {
 			line += ": " + st.Reason
 		}
@@ -223,10 +219,6 @@ func TestRunErrors(t *testing.T) {
 			"w0 failed: no\nr ok\nw1 skipped: Skipped because 'w0' failed\nw2 failed: no",
 		},
 		{
-			"writes after one in doubt", `{"id":"w1","tool":"write","arguments":{"fail":"lost","doubt":true}},{"id":"w2","tool":"write"}`,
-			"w1 failed in doubt: lost\nw2 skipped: Skipped because 'w1' may have changed something",
-		},
-		{
 			"writes written before one that failed, and waiting for it", `{"id":"w1","tool":"write2","depends_on":["w2"]},{"id":"w2","tool":"write","arguments":{"fail":"no"},"on_error":"skip"}`,
 			"w1 skipped: Skipped because 'w2' failed\nw2 failed: no",
 		},
@@ -235,7 +227,7 @@ func TestRunErrors(t *testing.T) {
 			"w1 failed: no\nw2 ok",
 		},
 		{
-			"a read in doubt", `{"id":"a","tool":"read","arguments":{"fail":"no","doubt":true}},{"id":"w","tool":"write"}`,
+			"writes after a read that failed", `{"id":"a","tool":"read","arguments":{"fail":"no"}},{"id":"w","tool":"write"}`,
 			"a failed: no\nw ok",
 		},
 		{

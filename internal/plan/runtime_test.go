@@ -40,8 +40,8 @@ func TestRunTimeout(t *testing.T) {
 			{"id":"after","tool":"write2","depends_on":["late"]}]}`)
 		want := "a failed: no answer within 1s\n" +
 			"late ok\n" + // its result arrived, although late, so it is used
-			"w failed in doubt: no answer within 1s\n" +
-			"after skipped: Skipped because 'w' may have changed something"
+			"w failed: no answer within 1s\n" +
+			"after skipped: Skipped because 'w' failed"
 		if got := fates(report); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -87,8 +87,7 @@ func TestRunRetry(t *testing.T) {
 	}
 }
 
-// Cancellation interrupts calls in flight, and writes among them are in doubt. Other steps never
-// start. The report distinguishes them.
+// Cancellation interrupts calls in flight. Other steps never start. The report distinguishes them.
 func TestRunCancelled(t *testing.T) {
 	const steps = `{"steps":[
 		{"id":"w1","tool":"write","arguments":{"ms":10}},
@@ -119,7 +118,7 @@ func TestRunCancelled(t *testing.T) {
 					time.AfterFunc(50*ms, func() { cancel(c.cancel) })
 				}
 				report := r.Run(ctx, parse(t, c.limits, steps))
-				want := "w1 ok\nw2 failed in doubt: cut short: " + c.want + "\nw3 cancelled: " + c.want +
+				want := "w1 ok\nw2 failed: cut short: " + c.want + "\nw3 cancelled: " + c.want +
 					"\nr1 ok\nr2 failed: cut short: " + c.want + "\nagain failed: busy" +
 					"\neach failed: 3 of 6 items called; 1 failed; item 2: cut short: " + c.want + "\nlist ok"
 				if got := fates(report); got != want {
@@ -191,7 +190,7 @@ func TestRunResultThatIsNoJSON(t *testing.T) {
 	for _, result := range []string{"", "{", "[1,2", `{"a":1} 2`, "NaN"} {
 		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result { return resultOf(result) }}
 		report := r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"w","tool":"write"}]}`))
-		if got, want := fates(report), "w failed in doubt: the result is not JSON at byte "; !strings.HasPrefix(got, want) {
+		if got, want := fates(report), "w failed: the result is not JSON at byte "; !strings.HasPrefix(got, want) {
 			t.Errorf("%q: got %s, want %s", result, got, want)
 		}
 	}
@@ -215,8 +214,8 @@ func TestRunBytes(t *testing.T) {
 		{
 			"a write was run, be its answer too long",
 			`{"id":"a","tool":"write","arguments":{"long":200}},{"id":"b","tool":"write"},{"id":"d","tool":"read","when":"$ref:a"}`,
-			"a failed in doubt: answer of 202 bytes: all results of a plan may have 150 (max_result_bytes)\n" +
-				"b skipped: Skipped because 'a' may have changed something\nd skipped: Skipped because dependency 'a' failed",
+			"a failed: answer of 202 bytes: all results of a plan may have 150 (max_result_bytes)\n" +
+				"b skipped: Skipped because 'a' failed\nd skipped: Skipped because dependency 'a' failed",
 		},
 		{
 			"arguments",

@@ -119,11 +119,7 @@ func (r *Report) skipReason(s *Step) (why string, benign bool) {
 // earlier in the plan, or one that it follows.
 func (r *Report) failedWrite(s *Step) string {
 	for i, st := range r.Steps {
-		switch {
-		case st.State != Failed || !st.Step.stopsWrites() || i > s.Index && !s.follows(i):
-		case st.InDoubt:
-			return fmt.Sprintf("Skipped because '%s' may have changed something", st.Step.ID)
-		default:
+		if st.State == Failed && st.Step.stopsWrites() && (i < s.Index || s.follows(i)) {
 			return fmt.Sprintf("Skipped because '%s' failed", st.Step.ID)
 		}
 	}

@@ -132,11 +132,11 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	defer o.answer.Buffer.Release()
 	switch {
 	case o.err != nil:
-		return plan.Result{Err: x.explain(o.err).Error(), InDoubt: o.answer.Sent && !o.answer.Limited}
+		return plan.Result{Err: x.explain(o.err).Error()}
 	case o.answer.Error != nil:
 		return plan.Result{Err: jsonrpc.Text(o.answer.Error, "message")}
 	case o.kind == startedTask:
-		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", InDoubt: true}
+		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for"}
 	}
 	out := plan.ResultOf(o.answer.Result)
 	if x.call != nil {

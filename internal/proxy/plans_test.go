@@ -753,7 +753,7 @@ func TestPlanVisitorGone(t *testing.T) {
 	}
 }
 
-// A write that was open when its server's process exited is in doubt, so no later write is made.
+// After a write that was open when its server's process exited, no later write is made.
 func TestPlanProcessDiesWriting(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		rules := []valuemodel.Rule{reading("frail/die", 0), reading("frail/seen", 0)}
@@ -769,7 +769,7 @@ func TestPlanProcessDiesWriting(t *testing.T) {
 		if want := "w failed, v skipped"; got.states() != want {
 			t.Errorf("got %s, want %s", got.states(), want)
 		}
-		if got, want := got.why("v"), "Skipped because 'w' may have changed something"; got != want {
+		if got, want := got.why("v"), "Skipped because 'w' failed"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if seen := c.said("seen", ""); strings.Contains(seen, `"put"`) {
