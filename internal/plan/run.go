@@ -387,12 +387,9 @@ func (x *execution) tell(done float64, what string) {
 
 // endReason returns the reason why a plan ended early.
 func endReason(ctx context.Context) string {
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, context.Canceled):
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.Canceled) {
 		return "cancelled"
-	case errors.Is(cause, context.DeadlineExceeded):
-		return "timeout"
-	default:
-		return cause.Error()
 	}
+	return cause.Error()
 }
