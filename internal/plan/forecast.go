@@ -15,7 +15,7 @@ const defaultTokens = 500
 
 // expectedTokens returns the expected size of a step's output.
 func (s *Step) expectedTokens() int {
-	n := cmp.Or(max(s.Tool.Tokens, 0), defaultTokens)
+	n := cmp.Or(s.Tool.Tokens, defaultTokens)
 	if s.MaxTokens > 0 {
 		return min(n, s.MaxTokens)
 	}

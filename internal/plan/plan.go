@@ -123,7 +123,7 @@ type Limits struct {
 // ResultTokens returns the part of a budget that outputs may use: the budget less the reserve, but at
 // least one token, as zero would mean no limit.
 func (l *Limits) ResultTokens(budget int) int {
-	return max(int(float64(budget)*(1-min(max(l.Reserve, 0), 1))), min(budget, 1))
+	return max(int(float64(budget)*(1-l.Reserve)), min(budget, 1))
 }
 
 // Options are the options of [Parse].
