@@ -341,17 +341,17 @@ func (r *request) notify(method string, params []byte) {
 	r.send(jsonrpc.AppendNotification(nil, method, jsonrpc.Set(params, "_meta", meta)))
 }
 
-// announce sends a notification to every client: on the open subscriptions, if there are any,
+// Announce sends a notification to every client: on the open subscriptions, if there are any,
 // else to the sessions.
-func (s *Server) announce(method string, params []byte) {
+func (s *Server) Announce(method, params string) {
 	s.mu.Lock()
 	listens := slices.Collect(maps.Keys(s.listens))
 	s.mu.Unlock()
 	for _, r := range listens {
-		r.notify(method, params)
+		r.notify(method, []byte(params))
 	}
 	if len(listens) == 0 {
-		s.Say(string(jsonrpc.AppendNotification(nil, method, params)))
+		s.Say(string(jsonrpc.AppendNotification(nil, method, []byte(params))))
 	}
 }
 
@@ -363,15 +363,6 @@ func (s *Server) Say(line string) {
 	for _, session := range sessions {
 		session.out([]byte(line))
 	}
-}
-
-// Announce sends a notification to every client.
-func (s *Server) Announce(method, params string) {
-	var raw []byte
-	if params != "" {
-		raw = []byte(params)
-	}
-	s.announce(method, raw)
 }
 
 // SetTools replaces the tools without notifying the clients.

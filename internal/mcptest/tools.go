@@ -89,7 +89,7 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 	case "change": // replaces the tools and notifies the clients
 		r.srv.change(a)
 	case "update": // notifies the clients that a resource has changed
-		r.srv.announce("notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q}`, a.URI))
+		r.srv.Announce("notifications/resources/updated", fmt.Sprintf(`{"uri":%q}`, a.URI))
 	case "task":
 		return r.begin(""), nil
 	case "read": // returns the text of a file; not among the default tools
@@ -197,7 +197,7 @@ func (s *Server) change(a arguments) {
 		s.SetTools(tools...)
 	}
 	for range max(a.N, 1) {
-		s.announce("notifications/tools/list_changed", nil)
+		s.Announce("notifications/tools/list_changed", "{}")
 	}
 }
 

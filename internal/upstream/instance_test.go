@@ -207,7 +207,7 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 		}
 		readsBefore, changedBefore := reads(), changed
 		for range 50 { // 50 in half a second, without a change
-			server.Announce("notifications/tools/list_changed", "")
+			server.Announce("notifications/tools/list_changed", "{}")
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Minute)
@@ -220,7 +220,7 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 		}
 		mu.Unlock()
 		server.SetTools(`{"name":"two"}`)
-		server.Announce("notifications/tools/list_changed", "")
+		server.Announce("notifications/tools/list_changed", "{}")
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
