@@ -18,7 +18,6 @@ type Puppet struct {
 
 	mu   sync.Mutex
 	open map[string]chan []byte // raw id of a call → its result
-	held chan struct{}          // closed when replies may be accepted; nil if they are not held
 }
 
 // NewPuppet returns a puppet.
@@ -52,20 +51,6 @@ func (p *Puppet) Answer(id, result []byte) {
 	p.Say(string(jsonrpc.AppendResult(nil, id, result)))
 }
 
-// Hold delays the HTTP responses to POSTs of replies until release is called.
-func (p *Puppet) Hold() (release func()) {
-	held := make(chan struct{})
-	p.mu.Lock()
-	p.held = held
-	p.mu.Unlock()
-	return sync.OnceFunc(func() {
-		p.mu.Lock()
-		p.held = nil
-		p.mu.Unlock()
-		close(held)
-	})
-}
-
 func (p *Puppet) answer(ctx context.Context, m jsonrpc.Message) []byte {
 	name, _ := jsonrpc.String(jsonrpc.Get(m.Params, "name"))
 	switch {
@@ -94,21 +79,11 @@ func (p *Puppet) answer(ctx context.Context, m jsonrpc.Message) []byte {
 	}
 }
 
-func (p *Puppet) heard(ctx context.Context, m jsonrpc.Message) {
+func (p *Puppet) heard(m jsonrpc.Message) {
 	switch {
 	case m.Method == "notifications/cancelled":
 		p.Ended <- m
 	case m.IsResponse() || m.Method == "notifications/progress":
 		p.Replies <- m
-	}
-	p.mu.Lock()
-	held := p.held
-	p.mu.Unlock()
-	if held == nil || !m.IsResponse() {
-		return
-	}
-	select {
-	case <-held:
-	case <-ctx.Done():
 	}
 }

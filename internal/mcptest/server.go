@@ -56,7 +56,7 @@ type Options struct {
 
 	// Heard, if it is set, is called with each notification and response, before the next
 	// message is read; over HTTP before the response to its POST.
-	Heard func(ctx context.Context, m jsonrpc.Message) `json:"-"`
+	Heard func(m jsonrpc.Message) `json:"-"`
 }
 
 // Server is an MCP server.
@@ -141,7 +141,7 @@ func (s *session) take(ctx context.Context, m jsonrpc.Message, send func(line []
 		srv.mu.Unlock()
 	}
 	if srv.o.Heard != nil && !m.IsRequest() {
-		srv.o.Heard(ctx, m)
+		srv.o.Heard(m)
 	}
 	switch {
 	case m.IsResponse():

@@ -295,11 +295,20 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 			if sse {
 				handler = p.SSE()
 			}
-			u, _ := bubbledWith(t, handler, Spec{Shared: true, SSE: sse, StartTimeout: time.Minute}, Options{})
+			held := make(chan struct{})
+			close(held)
+			slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				handler.ServeHTTP(w, r) // its short responses are sent when this function returns
+				select {
+				case <-held:
+				case <-r.Context().Done():
+				}
+			})
+			u, _ := bubbledWith(t, slow, Spec{Shared: true, SSE: sse, StartTimeout: time.Minute}, Options{})
 			a := visit(u, "a")
 			a.AwaitOffer(t.Context())
-			release := p.Hold()
-			defer release()
+			synctest.Wait()
+			held = make(chan struct{})
 			want := func(n int, when string) {
 				synctest.Wait()
 				if got := len(p.Replies); got != n {
@@ -315,7 +324,7 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 			want(maxReplies, "with those that wait")
 			time.Sleep(replyTimeout)
 			want(2*maxReplies, "after the timeout")
-			release()
+			close(held)
 			want(min(questions, maxReplies+maxQuestions), "when they are taken")
 			a.Close()
 		})
