@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
@@ -32,23 +30,6 @@ func timed(t testing.TB) plan.Options {
 // forecast returns what a runner with the limits expects of a plan.
 func forecast(p *plan.Plan, l plan.Limits) *plan.Forecast {
 	return (&plan.Runner{Limits: l}).Forecast(p)
-}
-
-// Seed 1, 4.3: four checks take 1.1 s.
-func TestForecastHeartbeat(t *testing.T) {
-	p := parsed(t, steps(
-		`{"id":"email","tool":"t8"}`, `{"id":"calendar","tool":"t9"}`, `{"id":"health","tool":"t11"}`, `{"id":"state","tool":"t4"}`,
-	), timed(t))
-	got := forecast(p, plan.Limits{Parallel: 4})
-	want := `{"steps":[` +
-		`{"id":"email","tool":"t8","runs":true,"start_ms":0,"end_ms":800},` +
-		`{"id":"calendar","tool":"t9","runs":true,"start_ms":0,"end_ms":900},` +
-		`{"id":"health","tool":"t11","runs":true,"start_ms":0,"end_ms":1100},` +
-		`{"id":"state","tool":"t4","runs":true,"start_ms":0,"end_ms":400}],` +
-		`"expected":{"ms":1100,"tokens":400,"calls":4},"writes":[],"discloses":[]}`
-	if diff := cmp.Diff(want, string(jsonrpc.Marshal(got))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }
 
 func TestForecast(t *testing.T) {
@@ -96,27 +77,6 @@ func expected(t testing.TB, p *plan.Plan, l plan.Limits) {
 				t.Errorf("step %s begins at %d, before %s has ended at %d", s.ID, one.Start, o.Steps[j].ID, o.Steps[j].End)
 			}
 		}
-	}
-}
-
-// An optional step runs if a required one refers to it, however small the budget.
-func TestBudgetNeeded(t *testing.T) {
-	p := parsed(t, steps(
-		`{"id":"far","tool":"a","optional":true}`,
-		`{"id":"near","tool":"a","optional":true,"arguments":{"x":"$ref:far"}}`,
-		`{"id":"before","tool":"a","optional":true}`,
-		`{"id":"must","tool":"a","arguments":{"x":"$ref:near"},"depends_on":["before"]}`,
-		`{"id":"may","tool":"a","optional":true,"arguments":{"x":"$ref:must"}}`,
-	), parsing(t))
-	p.Budget = 1
-	var run []string
-	for _, s := range forecast(p, plan.Limits{}).Steps {
-		if s.Runs {
-			run = append(run, s.ID)
-		}
-	}
-	if want := []string{"far", "near", "must"}; !slices.Equal(run, want) {
-		t.Errorf("got %v, want %v", run, want)
 	}
 }
 
