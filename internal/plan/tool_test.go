@@ -22,41 +22,30 @@ func TestDescriptionIsShort(t *testing.T) {
 	}
 }
 
-// The guide documents every member, and its example is a valid plan.
-func TestGuideExample(t *testing.T) {
+// The guide documents every member.
+func TestGuideMembers(t *testing.T) {
 	for m := range jsonrpc.Members(jsonrpc.At(plan.InputSchema(), "/properties/steps/items/properties")) {
 		if !strings.Contains(plan.Guide, "`"+string(m.Name)+"`") {
 			t.Errorf("the guide does not mention %s", m.Name)
 		}
 	}
-	_, example, _ := strings.Cut(plan.Guide, "```json\n")
-	example, _, _ = strings.Cut(example, "```")
-	o := parsing(t)
-	o.Find = func(name string) *plan.Tool { return &plan.Tool{Name: name, Writes: never} }
-	if p := parsed(t, example, o); len(p.Steps) != 3 || len(p.Steps[2].Needs) != 2 {
-		t.Errorf("got %+v", p.Steps)
-	}
-	fits(t, plan.InputSchema(), example, true)
 }
 
-// The example in the description is a valid plan.
-func TestDescriptionExample(t *testing.T) {
-	text := plan.Description(&plan.Settings{})
-	_, example, _ := strings.Cut(text, "Example: ")
-	example, _, _ = strings.Cut(example, "\n")
+// The examples of the guide and the description are valid plans.
+func TestExamples(t *testing.T) {
 	o := parsing(t)
 	o.Find = func(name string) *plan.Tool { return &plan.Tool{Name: name, Writes: never} }
-	p := parsed(t, example, o)
-	if len(p.Steps) != 2 || p.Steps[1].ForEach == nil || p.Steps[1].Needs[0] != 0 {
-		t.Errorf("got %+v", p.Steps)
+	_, guide, _ := strings.Cut(plan.Guide, "```json\n")
+	guide, _, _ = strings.Cut(guide, "```")
+	_, description, _ := strings.Cut(plan.Description(&plan.Settings{}), "Example: ")
+	description, _, _ = strings.Cut(description, "\n")
+	for _, example := range []string{guide, description, guideComparison, guideSummary, guideErrors} {
+		parsed(t, example, o)
+		fits(t, plan.InputSchema(), example, true)
 	}
-	fits(t, plan.InputSchema(), example, true)
 }
 
 func TestSchemas(t *testing.T) {
-	for _, raw := range []string{guideComparison, guideSummary, guideErrors} {
-		fits(t, plan.InputSchema(), raw, true)
-	}
 	full := `{"steps":[{"id":"a","tool":"t","arguments":{"x":1},"depends_on":["b"],"when":{"ref":"$ref:b","op":"eq","value":1},"for_each":{"$ref":"b#"},
 		"max_items":1,"max_parallel":1,"timeout":5,"retry":1,"on_error":"default","default":[null],"optional":false,"value":1,"probability":0.5,
 		"max_tokens":5},{"id":"b","tool":"t","timeout":"5s","when":"$ref:c"}],"output_steps":["a"],"budget_tokens":1,"dry_run":true}`
