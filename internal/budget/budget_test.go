@@ -97,17 +97,6 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestFloor: an agent that starts late gets its share of the rest of the window, whatever the
-// others used before.
-func TestFloor(t *testing.T) {
-	for _, from := range []float64{0, .25, .5, .9} {
-		got := play(t, budget.Rules{}, []agent{{wants: 10}, {wants: 10}, {wants: 10, from: from}})
-		if want := (1 - from) / 3; got[2] < want-.01 {
-			t.Errorf("an agent that starts at %.2f of the window: got %.3f of the pool, want at least %.3f", from, got[2], want)
-		}
-	}
-}
-
 // TestRandom: the agents together never use more than the pool, and each gets its share of the
 // rest of the window if it wants it.
 func TestRandom(t *testing.T) {
