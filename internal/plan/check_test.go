@@ -168,13 +168,9 @@ func TestOutputMayHold(t *testing.T) {
 		schema, pointer string
 		possible        bool
 	}{
-		{`{}`, "/x", true},
 		{`{"properties":{"a":{}},"additionalProperties":false}`, "/b", false},
-		{`{"properties":{"a":{}},"additionalProperties":false}`, "/0", true},                                                 // the result may be an array
-		{`{"$ref":"#/$defs/t","$defs":{"t":{"type":"object","properties":{"kid":{"$ref":"#/$defs/t"}}}}}`, "/kid/kod", true}, // recursive
+		{`{"properties":{"a":{}},"additionalProperties":false}`, "/0", true}, // the result may be an array
 		{`{"anyOf":[{"type":"string"},{"type":"null"}]}`, "/a", false},
-		{`{"items":{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false},"type":"array"}`, "/*/n", true},
-		{`{"items":{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false},"type":"array"}`, "/0/m", false},
 		{`{"type":7,"properties":[],"anyOf":{},"items":null}`, "/a", true}, // not a valid schema
 	} {
 		o := parsing(t)
