@@ -115,12 +115,7 @@ func bear(o Options) error {
 		return err
 	}
 	child := exec.Command(self)
-	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Start: "mute", Stays: true, Stubborn: o.Stubborn}.Env())
+	child.Env = append(os.Environ(), Options{Name: o.Name + "'s child", Beacon: o.Beacon, Stays: true, Stubborn: o.Stubborn}.Env())
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
-	in, err := child.StdinPipe()
-	if err != nil {
-		return err
-	}
-	_ = in // stays open until the parent exits
 	return child.Start()
 }
