@@ -43,7 +43,10 @@ func TestMain(m *testing.M) {
 		child := exec.Command(os.Args[2])
 		child.Env, child.Stdout, child.Stderr = os.Args[3:], os.Stdout, os.Stderr
 		child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		panic(cmp.Or(child.Start(), syscall.Exec(os.Args[2], os.Args[2:3], os.Environ())))
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+		panic(syscall.Exec(os.Args[2], os.Args[2:3], os.Environ()))
 	}
 	os.Exit(m.Run())
 }
