@@ -177,10 +177,7 @@ func TestHarmNone(t *testing.T) {
 	t.Parallel()
 	const takes = 2 * time.Second
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(func(v *visit) reply {
-			v.sleeps(takes)
-			return reply{result: v.told()}
-		})
+		f := newFoe(taking(takes))
 		d := beset(t, f, defaults(t, listing(t)...))
 		for i, a := range d.enter().bursts(soak(40)) {
 			if a.took > takes {

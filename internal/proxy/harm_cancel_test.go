@@ -35,10 +35,7 @@ func TestHarmCancel(t *testing.T) {
 					if name == "one principal" {
 						o = onePrincipal(o)
 					}
-					f := newFoe(func(v *visit) reply {
-						v.sleeps(takes)
-						return reply{result: v.told()}
-					})
+					f := newFoe(taking(takes))
 					d := beset(t, f, o)
 					var all sync.WaitGroup
 					for i := range 5 {
@@ -89,45 +86,11 @@ func (g *guest) wavers(r *rand.Rand, rounds int, within time.Duration) {
 	all.Wait()
 }
 
-// When a client disconnects during its calls, its prefetches end at once.
-func TestHarmGone(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(soak(10)) {
-		bubble.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(seed, 5))
-			f := newFoe(func(v *visit) reply {
-				v.sleeps(rand.N(4 * time.Second))
-				return reply{result: v.told()}
-			})
-			d := beset(t, f, defaults(t, listing(t)...))
-			g, other := d.enter(), d.enter()
-			g.call("list", page(1))
-			other.call("list", page(2))
-			time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
-			for i := range r.IntN(3) {
-				g.begin("get", thing(1, i))
-			}
-			time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
-			g.leave()
-			d.guests = d.guests[1:]
-			synctest.Wait()
-			for _, v := range f.ledger() {
-				if v.session == f.ledger()[0].session && v.ctx.Err() == nil && v.went.IsZero() {
-					t.Errorf("seed %d: %s %s, early: %v, is still open at the server, although its client has disconnected", seed, v.tool, v.arguments, v.early)
-				}
-			}
-		})
-	}
-}
-
 // A client that does not read its responses affects no other client.
 func TestHarmNeverReads(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(func(v *visit) reply {
-			v.sleeps(400 * time.Millisecond)
-			return reply{result: v.told()}
-		})
+		f := newFoe(taking(400 * time.Millisecond))
 		d := beset(t, f, defaults(t, listing(t)...))
 		g := d.enter()
 		defer g.deaf()()

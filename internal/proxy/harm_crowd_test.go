@@ -123,10 +123,7 @@ func TestHarmCrowd(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				f := newFoe(func(v *visit) reply {
-					v.sleeps(700 * time.Millisecond)
-					return reply{result: v.told()}
-				})
+				f := newFoe(taking(700 * time.Millisecond))
 				o := test.make(defaults(t, listing(t)...))
 				o.HTTP.MaxSessions = 4 * test.sessions // one principal may have a quarter of them
 				d := beset(t, f, o)
@@ -153,10 +150,7 @@ func TestHarmCrowd(t *testing.T) {
 // Sessions that have ended use no memory, neither for their state nor for their prefetches.
 func TestHarmCrowdIsForgotten(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(func(v *visit) reply {
-			v.sleeps(200 * time.Millisecond)
-			return reply{result: v.told()}
-		})
+		f := newFoe(taking(200 * time.Millisecond))
 		o := defaults(t, listing(t)...)
 		o.Upstreams[0].Spec.Shared = true
 		o.Record.OnEvent = func(record.Event) {} // an account would grow with every call
@@ -202,12 +196,7 @@ func TestHarmCrowdIsForgotten(t *testing.T) {
 func TestHarmCrowdEnds(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(func(v *visit) reply {
-			if v.tool == "get" {
-				v.sleeps(1000 * time.Hour)
-			}
-			return reply{result: v.told()}
-		})
+		f := newFoe(delaying(isGet, 1000 * time.Hour))
 		d := beset(t, f, defaults(t, listing(t)...))
 		var all []*visitor
 		for i := range 12 {

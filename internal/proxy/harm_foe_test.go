@@ -109,6 +109,32 @@ func (v *visit) sleeps(d time.Duration) bool {
 	}
 }
 
+// after answers each call after a time of its own.
+func after(d func(v *visit) time.Duration) func(*visit) reply {
+	return func(v *visit) reply {
+		v.sleeps(d(v))
+		return reply{result: v.told()}
+	}
+}
+
+// taking answers each call after d.
+func taking(d time.Duration) func(*visit) reply {
+	return after(func(*visit) time.Duration { return d })
+}
+
+// delaying answers some calls after d, and others at once.
+func delaying(some func(*visit) bool, d time.Duration) func(*visit) reply {
+	return after(func(v *visit) time.Duration {
+		if some(v) {
+			return d
+		}
+		return 0
+	})
+}
+
+func isGet(v *visit) bool      { return v.tool == "get" }
+func isPrefetch(v *visit) bool { return v.early }
+
 func (f *foe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -157,10 +157,7 @@ func TestHarmQuota(t *testing.T) {
 	t.Parallel()
 	const most = 20
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(func(v *visit) reply {
-			v.sleeps(400 * time.Millisecond)
-			return reply{result: v.told()}
-		})
+		f := newFoe(taking(400 * time.Millisecond))
 		o := defaults(t, listing(t)...)
 		o.Limits = map[string]limit.Rule{host: {SpeculativePerHour: most}}
 		g := beset(t, f, o).enter()

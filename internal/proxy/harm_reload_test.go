@@ -22,8 +22,8 @@ func hung(d *ordeal) (all []*guest) {
 	return all
 }
 
-// after returns the prefetches that arrived after at.
-func after(ledger []visit, at time.Time) (all []visit) {
+// since returns the prefetches that arrived after at.
+func since(ledger []visit, at time.Time) (all []visit) {
 	for _, v := range early(ledger) {
 		if v.came.After(at) {
 			all = append(all, v)
@@ -39,12 +39,7 @@ func TestHarmSwitchedOff(t *testing.T) {
 	for _, mode := range []string{"off", "shadow"} {
 		t.Run(mode, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				f := newFoe(func(v *visit) reply {
-					if v.tool == "get" {
-						v.sleeps(5 * time.Second)
-					}
-					return reply{result: v.told()}
-				})
+				f := newFoe(delaying(isGet, 5 * time.Second))
 				o := defaults(t, listing(t)...)
 				d := beset(t, f, o)
 				hung(d)
@@ -53,7 +48,7 @@ func TestHarmSwitchedOff(t *testing.T) {
 				d.proxy.Apply(o)
 				at := time.Now()
 				time.Sleep(time.Minute)
-				if late := len(after(f.ledger(), at)); before == 0 || late > 0 {
+				if late := len(since(f.ledger(), at)); before == 0 || late > 0 {
 					t.Errorf("%d prefetches came before, and %d after it", before, late)
 				}
 			})
@@ -82,12 +77,7 @@ func TestHarmRejudged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				f := newFoe(func(v *visit) reply {
-					if v.tool == "get" {
-						v.sleeps(5 * time.Second)
-					}
-					return reply{result: v.told()}
-				})
+				f := newFoe(delaying(isGet, 5 * time.Second))
 				d := beset(t, f, defaults(t, listing(t)...))
 				all := hung(d)
 				before := len(early(f.ledger()))
@@ -96,12 +86,12 @@ func TestHarmRejudged(t *testing.T) {
 				d.proxy.Apply(o)
 				at := time.Now()
 				time.Sleep(time.Minute)
-				waiting := len(after(f.ledger(), at))
+				waiting := len(since(f.ledger(), at))
 				for i, g := range all {
 					g.call("list", page(50+i))
 				}
 				time.Sleep(time.Minute)
-				if later := len(after(f.ledger(), at)) - waiting; before == 0 || waiting > 0 || later > 0 {
+				if later := len(since(f.ledger(), at)) - waiting; before == 0 || waiting > 0 || later > 0 {
 					t.Errorf("%d prefetches came before the reload, %d that had waited came after it, and %d new ones; want some, none and none", before, waiting, later)
 				}
 			})
@@ -114,12 +104,7 @@ func TestHarmRejudged(t *testing.T) {
 func TestHarmPromoted(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(func(v *visit) reply {
-			if v.early {
-				v.sleeps(1000 * time.Hour)
-			}
-			return reply{result: v.told()}
-		})
+		f := newFoe(delaying(isPrefetch, 1000 * time.Hour))
 		d := beset(t, f, defaults(t, listing(t)...))
 		all := hung(d)
 		sent := early(f.ledger())

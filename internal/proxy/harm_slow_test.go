@@ -69,11 +69,7 @@ func TestHarmSlow(t *testing.T) {
 		}, "not answered"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			serve := func(v *visit) reply {
-				v.sleeps(test.takes(v))
-				return reply{result: v.told()}
-			}
-			on, off, _ := apart(t, defaults(t, listing(t)...), 3*time.Second, serve)
+			on, off, _ := apart(t, defaults(t, listing(t)...), 3*time.Second, after(test.takes))
 			if seen := noSlower(t, on, off, 0); seen[test.how] == 0 {
 				t.Errorf("got %v, want some %s", seen, test.how)
 			}
@@ -85,12 +81,7 @@ func TestHarmSlow(t *testing.T) {
 func TestHarmHang(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(func(v *visit) reply {
-			if v.tool == "get" {
-				v.sleeps(1000 * time.Hour)
-			}
-			return reply{result: v.told()}
-		})
+		f := newFoe(delaying(isGet, 1000 * time.Hour))
 		d := beset(t, f, defaults(t, listing(t)...))
 		g := d.enter()
 		g.call("list", page(1))
@@ -179,10 +170,6 @@ func TestHarmSlowForPrefetchesOnly(t *testing.T) {
 // Hints and inlined answers delay an answer no longer than configured, however long the prefetches take.
 func TestHarmSlowDelivery(t *testing.T) {
 	t.Parallel()
-	serve := func(v *visit) reply {
-		v.sleeps(2 * time.Second)
-		return reply{result: v.told()}
-	}
 	for _, test := range []struct {
 		delivery   string
 		wait, more time.Duration
@@ -193,7 +180,7 @@ func TestHarmSlowDelivery(t *testing.T) {
 		t.Run(test.delivery, func(t *testing.T) {
 			o := defaults(t, listing(t)...)
 			o.Enrichment.Delivery, o.Enrichment.Wait = test.delivery, test.wait
-			on, off, _ := apart(t, o, 3*time.Second, serve)
+			on, off, _ := apart(t, o, 3*time.Second, taking(2*time.Second))
 			noSlower(t, on, off, test.more)
 		})
 	}
@@ -204,12 +191,7 @@ func TestHarmSlowDelivery(t *testing.T) {
 func TestHarmSlowIsNotServedLater(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
-		d := beset(t, newFoe(func(v *visit) reply {
-			if v.early {
-				v.sleeps(5 * time.Second)
-			}
-			return reply{result: v.told()}
-		}), defaults(t, listing(t)...))
+		d := beset(t, newFoe(delaying(isPrefetch, 5 * time.Second)), defaults(t, listing(t)...))
 		g := d.enter()
 		g.call("list", page(1))
 		time.Sleep(time.Second)
@@ -251,11 +233,7 @@ func TestHarmSlowIsCountedOnce(t *testing.T) {
 		o.Common = proxy.NewCommon(o)
 		defer o.Common.Close()
 		o.Record.OnEvent = func(record.Event) {} // an account compares the events of one server with the store of both
-		serve := func(v *visit) reply {
-			v.sleeps(2 * time.Second)
-			return reply{result: v.told()}
-		}
-		all := []*ordeal{beset(t, newFoe(serve), o), beset(t, newFoe(serve), o)}
+		all := []*ordeal{beset(t, newFoe(taking(2*time.Second)), o), beset(t, newFoe(taking(2*time.Second)), o)}
 		a, b := all[0].enter(), all[1].enter()
 		b.call("list", page(9)) // both servers have looked at the waits once
 		a.call("list", page(1))

@@ -77,7 +77,7 @@ func TestHarmUnknown(t *testing.T) {
 						if q = newQueue(takes, false); tt.serial {
 							f = q.foe
 						} else {
-							f = newFoe(func(v *visit) reply { v.sleeps(takes); return reply{result: v.told()} })
+							f = newFoe(taking(takes))
 						}
 						d := beset(t, f, defaults(t, listing(t)...))
 						g := d.enter()

@@ -68,10 +68,7 @@ func lineUp(t *testing.T, o func(*proxy.Options), starts, takes time.Duration) *
 		o(&opts)
 	}
 	l := &lineup{ready: time.Now().Add(starts)}
-	f := newFoe(func(v *visit) reply {
-		v.sleeps(takes)
-		return reply{result: v.told()}
-	}, tools...)
+	f := newFoe(taking(takes), tools...)
 	rest := f.rest
 	f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -165,12 +162,7 @@ func TestOrderOfAFlight(t *testing.T) {
 func TestOrderOfAPrefetch(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const takes = 10 * time.Second
-		f := newFoe(func(v *visit) reply {
-			if v.arguments == thing(2, 0) {
-				v.sleeps(takes)
-			}
-			return reply{result: v.told()}
-		}, `{"name":"list","inputSchema":{"type":"object"}}`, `{"name":"get","inputSchema":{"type":"object"}}`,
+		f := newFoe(delaying(func(v *visit) bool { return v.arguments == thing(2, 0) }, takes), `{"name":"list","inputSchema":{"type":"object"}}`, `{"name":"get","inputSchema":{"type":"object"}}`,
 			`{"name":"write","inputSchema":{"type":"object"}}`, `{"name":"look","inputSchema":{"type":"object"}}`)
 		rules := listing(t)
 		rules[0].Layer.Host = "single"

@@ -153,10 +153,7 @@ func TestPrefetchedAfterWrite(t *testing.T) {
 		want  string
 	}{{time.Second, "fetched"}, {2500 * time.Millisecond, "hit"}} {
 		bubble.Test(t, func(t *testing.T) {
-			f := newFoe(func(v *visit) reply {
-				v.sleeps(300 * time.Millisecond)
-				return reply{result: v.told()}
-			})
+			f := newFoe(taking(300 * time.Millisecond))
 			g := beset(t, f, defaults(t, append(listing(t), valuemodel.Rule{
 				Pattern: "foe/write", Source: "test", Layer: valuemodel.Layer{
 					Class:     valuemodel.MutatesExternal,

@@ -202,10 +202,7 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				o := defaults(t, listing(t)...)
 				o.Upstreams[0].Allows = func(tool string) bool { return tool != "write" }
-				d := beset(t, newFoe(func(v *visit) reply {
-					v.sleeps(time.Second)
-					return reply{result: v.told()}
-				}), o)
+				d := beset(t, newFoe(taking(time.Second)), o)
 				g := d.enter()
 				d.account.asked.Add(2)
 				g.send(`{"jsonrpc":"2.0","id":900,"method":"tools/call","params":{"name":"list","arguments":{"page":1}}}`)

@@ -312,10 +312,7 @@ func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			server := mcptest.NewPuppet()
-			f := newFoe(func(v *visit) reply {
-				v.sleeps(time.Duration(len(v.arguments)*53%3000) * time.Millisecond)
-				return reply{result: v.told()}
-			})
+			f := newFoe(after(func(v *visit) time.Duration { return time.Duration(len(v.arguments)*53%3000) * time.Millisecond }))
 			f.rest = server.Handler()
 			o := planned(t)
 			o.Plans.Enabled = false // otherwise there are tools besides the puppet's
