@@ -6,12 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
 )
 
 func TestUpstreamClosesAPipe(t *testing.T) {
+	t.Parallel()
 	for _, pipe := range []string{"closeout", "closein"} {
 		t.Run(pipe, func(t *testing.T) {
 			c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail"}))), handshake)
@@ -186,21 +189,22 @@ func TestOpenCallsAreAnsweredAfterTheEndOfInput(t *testing.T) {
 	}
 }
 
+// A call that its server does not answer in time fails, and is cancelled there.
 func TestTimeout(t *testing.T) {
-	for _, era := range []string{handshake, stateless} {
-		t.Run(era, func(t *testing.T) {
-			up := child(t, mcptest.Options{Name: "slow"})
-			up.Timeout = 200 * time.Millisecond
-			c := connect(t, start(t, options(up)), era)
-			c.tools()
-			if got := c.broken("hang", ""); !strings.Contains(got, `"slow"`) || !strings.Contains(got, "no answer within 200ms") {
-				t.Errorf("got %q", got)
-			}
-			settles(t, "the server has got the notification", func() bool { // a busy one does not answer within 200 ms
-				return strings.Contains(string(c.begin("seen", "").wait().Result), "notifications/cancelled")
-			})
-		})
+	o := func(t testing.TB) proxy.Options {
+		o := planned(t)
+		o.Upstreams[0].Timeout = time.Minute
+		return o
 	}
+	besetEach(t, o, slowly, func(t *testing.T, d *ordeal, p *planner) {
+		if got := brokenText(t, p.call("get", `{"x":"hang"}`).Message); !strings.Contains(got, `"foe"`) || !strings.Contains(got, "no answer within 1m") {
+			t.Errorf("got %q", got)
+		}
+		synctest.Wait()
+		if n := d.foe.there(); n != 0 {
+			t.Errorf("%d calls are open at the server", n)
+		}
+	})
 }
 
 func TestHTTPUpstreamFaults(t *testing.T) {

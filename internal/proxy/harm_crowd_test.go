@@ -196,7 +196,7 @@ func TestHarmCrowdIsForgotten(t *testing.T) {
 func TestHarmCrowdEnds(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(delaying(isGet, 1000 * time.Hour))
+		f := newFoe(delaying(isGet, 1000*time.Hour))
 		d := beset(t, f, defaults(t, listing(t)...))
 		var all []*visitor
 		for i := range 12 {

@@ -39,7 +39,7 @@ func TestHarmSwitchedOff(t *testing.T) {
 	for _, mode := range []string{"off", "shadow"} {
 		t.Run(mode, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				f := newFoe(delaying(isGet, 5 * time.Second))
+				f := newFoe(delaying(isGet, 5*time.Second))
 				o := defaults(t, listing(t)...)
 				d := beset(t, f, o)
 				hung(d)
@@ -77,7 +77,7 @@ func TestHarmRejudged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				f := newFoe(delaying(isGet, 5 * time.Second))
+				f := newFoe(delaying(isGet, 5*time.Second))
 				d := beset(t, f, defaults(t, listing(t)...))
 				all := hung(d)
 				before := len(early(f.ledger()))
@@ -104,7 +104,7 @@ func TestHarmRejudged(t *testing.T) {
 func TestHarmPromoted(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(delaying(isPrefetch, 1000 * time.Hour))
+		f := newFoe(delaying(isPrefetch, 1000*time.Hour))
 		d := beset(t, f, defaults(t, listing(t)...))
 		all := hung(d)
 		sent := early(f.ledger())

@@ -35,7 +35,7 @@ func TestHarmShadow(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				f := newFoe(taking(400 * time.Millisecond), hinted("list", "get")...)
+				f := newFoe(taking(400*time.Millisecond), hinted("list", "get")...)
 				d := beset(t, f, test.options(t))
 				d.enter().browses(0, 12, 3*time.Second)
 				asked := 0 // counts a candidate each time it is considered

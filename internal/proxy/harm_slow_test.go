@@ -81,7 +81,7 @@ func TestHarmSlow(t *testing.T) {
 func TestHarmHang(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(delaying(isGet, 1000 * time.Hour))
+		f := newFoe(delaying(isGet, 1000*time.Hour))
 		d := beset(t, f, defaults(t, listing(t)...))
 		g := d.enter()
 		g.call("list", page(1))
@@ -191,7 +191,7 @@ func TestHarmSlowDelivery(t *testing.T) {
 func TestHarmSlowIsNotServedLater(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
-		d := beset(t, newFoe(delaying(isPrefetch, 5 * time.Second)), defaults(t, listing(t)...))
+		d := beset(t, newFoe(delaying(isPrefetch, 5*time.Second)), defaults(t, listing(t)...))
 		g := d.enter()
 		g.call("list", page(1))
 		time.Sleep(time.Second)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -20,9 +21,11 @@ import (
 )
 
 func TestListen(t *testing.T) {
+	t.Parallel()
 	for _, upEra := range []string{"handshake", "stateless"} {
 		for _, transport := range []string{"stdio", "http"} {
 			t.Run(upEra+" "+transport, func(t *testing.T) {
+				t.Parallel() // each waits twice until a change may be told
 				o := mcptest.Options{Name: "n", Era: upEra}
 				up := child(t, o)
 				if transport == "http" {
@@ -191,31 +194,32 @@ func checkSubscription(t *testing.T, m jsonrpc.Message, listen pending) {
 	}
 }
 
-// Ten changes in a short time cause one or two notifications, or one for every half second, and list_changed is only sent if
-// bytes of the list have changed.
+// Ten changes in a short time cause one or two notifications, and list_changed is only sent if bytes of
+// the list have changed.
 func TestListChanged(t *testing.T) {
-	for _, upEra := range []string{"handshake", "stateless"} {
-		t.Run(upEra, func(t *testing.T) {
-			c := connect(t, start(t, options(child(t, mcptest.Options{Name: "n", Era: upEra}))), handshake)
-			before := c.tools()
-			c.call("change", `{"n":20}`) // nothing changes
-			began := time.Now()
+	for _, era := range []string{"handshake", "stateless"} {
+		bubble.Test(t, func(t *testing.T) {
+			d, change := changeable(t, era)
+			g := d.enter()
+			notified := func() int {
+				time.Sleep(10 * time.Second)
+				return len(g.notices("notifications/tools/list_changed"))
+			}
+			before := notified()
 			for i := range 10 {
-				c.call("change", fmt.Sprintf(`{"names":["echo","change","t%d"],"n":3}`, i))
+				change(fmt.Sprintf("t%d", i))
+				time.Sleep(20 * time.Millisecond)
 			}
-			said := 0
-			for got := before; got != "echo change t9"; got = c.tools() {
-				c.next("notifications/tools/list_changed")
-				said++
+			after := notified()
+			if n := after - before; n < 1 || n > 2 {
+				t.Errorf("%s: got %d notifications of ten changes, want one or two", era, n)
 			}
-			c.call("echo", "")
-			for len(c.notes) > 0 {
-				if m := <-c.notes; m.Method == "notifications/tools/list_changed" {
-					said++
-				}
+			if list := g.request("tools/list", "{}").Result; !strings.Contains(string(list), `"t9"`) {
+				t.Errorf("%s: got %s", era, list)
 			}
-			if most := 3 + int(time.Since(began)/(500*time.Millisecond)); said > most {
-				t.Errorf("told %d times of changes that came at once, want at most %d", said, most)
+			change("t9")
+			if n := notified() - after; n != 0 {
+				t.Errorf("%s: got %d notifications of no change", era, n)
 			}
 		})
 	}

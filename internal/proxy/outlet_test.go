@@ -71,8 +71,8 @@ func accept(t *testing.T, n front.Session, line string, to front.Outlet) {
 }
 
 // changeable returns a proxy in front of a foe, and a function that changes the foe's tools.
-func changeable(t *testing.T) (d *ordeal, change func(tool string)) {
-	srv := mcptest.New(mcptest.Options{Name: "foe"})
+func changeable(t *testing.T, era string) (d *ordeal, change func(tool string)) {
+	srv := mcptest.New(mcptest.Options{Name: "foe", Era: era})
 	f := newFoe(nil)
 	f.rest = srv.Handler()
 	return beset(t, f, withoutPrefetch(defaults(t))), func(tool string) {
@@ -84,7 +84,7 @@ func changeable(t *testing.T) (d *ordeal, change func(tool string)) {
 // A change of a list while a listen request is acknowledged is notified after the acknowledgement.
 func TestChangeWhileListenBegins(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d, change := changeable(t)
+		d, change := changeable(t, "handshake")
 		n := proxy.Begin(d.proxy, front.Client{})
 		defer n.End(front.ErrEnded)
 		request := func(id, method, params string, to *outlet) {
@@ -118,7 +118,7 @@ func TestChangeWhileListenBegins(t *testing.T) {
 // If resources and their templates change, a listen request gets one list_changed for both.
 func TestResourcesAndTemplatesChange(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d, _ := changeable(t)
+		d, _ := changeable(t, "handshake")
 		n := proxy.Begin(d.proxy, front.Client{})
 		defer n.End(front.ErrEnded)
 		to := newOutlet()

@@ -179,43 +179,19 @@ func TestPrefetchedAfterWrite(t *testing.T) {
 
 // The next process uses what one process has learned.
 func TestPrefetchedLearned(t *testing.T) {
-	var kept speculate.State
-	session := func(nth int) string {
-		o := prefetching(t, mcptest.Options{Name: "one"}, valuemodel.Rule{Pattern: "one/list", Source: "test", Layer: valuemodel.Layer{FollowUps: []valuemodel.FollowUp{}}})
-		o.Models, _ = valuemodel.Compile([]valuemodel.Rule{reading("one/echo", 0), reading("one/list", 0)})
-		o.Upstreams[0].Learned = func(merge func(speculate.State) (speculate.State, error)) error {
-			next, err := merge(kept)
-			kept = next
-			return err
-		}
-		s := proxy.New(o, nil)
-		defer s.Close()
-		c := connect(t, s, handshake)
-		rest := func() { // 20 ms and as long as the worker and its prefetches need
-			time.Sleep(20 * time.Millisecond)
-			proxy.Decided(s)
-			until(t, s, "no prefetch in flight", func(st proxy.Stats) bool { return st.Store.Flights == 0 })
-		}
-		how := ""
-		for range 3 {
-			c.call("list", `{}`)
-			rest()
-			how = disposition(t, c.call("echo", `{"n":11}`))
-			rest()
-			c.call("write", `{}`)
-			rest()
-		}
-		c.in.Close()
-		<-c.end
-		return how
-	}
+	var k kept
+	o := defaults(t, reading("foe/get", 0), reading("foe/list", 0))
+	o.Upstreams[0].Learned = k.learned
 	var all []string
-	for nth := range 6 {
-		if all = append(all, session(nth)); all[nth] == "hit" {
-			return
-		}
+	for range 6 {
+		bubble.Test(t, func(t *testing.T) {
+			g := beset(t, newFoe(taking(400*time.Millisecond)), o).enter()
+			all = append(all, g.browses(0, 1, 3*time.Second)[1].how()) // of the first item
+		})
 	}
-	t.Errorf("got %v, want a hit by the sixth session", all)
+	if all[0] == "hit" || all[5] != "hit" {
+		t.Errorf("got %v, want a hit by the sixth process", all)
+	}
 }
 
 // An answer is replaced by a note only if the operator allows it, the session has one

@@ -206,6 +206,7 @@ func TestNameThatComesLate(t *testing.T) {
 // A tool that is not listed any more is classified by its last annotations. If it is then listed
 // as a write, its open calls count as writes.
 func TestListedAgain(t *testing.T) {
+	t.Parallel()
 	server := newSlowWriter()
 	var hints atomic.Value // annotations of w; "" if it is not listed
 	hints.Store(`{"readOnlyHint":true}`)

@@ -122,6 +122,7 @@ func TestSelectionAuto(t *testing.T) {
 // auto: nothing is decided by a short list while that of another server is unknown. Calls follow the
 // list that the client has seen, and the client is notified of the next one.
 func TestSelectionAutoWhileAListIsUnknown(t *testing.T) {
+	t.Parallel()
 	known := make(chan struct{})
 	_, late := remote(t, mcptest.Options{
 		Name:  "late",
