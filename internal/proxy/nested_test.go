@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -14,59 +13,32 @@ import (
 // A client that answers a question with the help of further calls at the same host is not held up by
 // the slot of the call that asks, also if the further calls ask too.
 func TestCallWhileAsked(t *testing.T) {
-	asks := func(depth int) string { return fmt.Sprintf(`{"asks":[%s],"n":%d}`, elicits, depth) }
-	for _, server := range []string{"process", "http", "stateless"} {
-		up := func(t *testing.T) proxy.Options {
-			one := child(t, mcptest.Options{Name: "one"})
-			if server == "http" {
-				_, one = remote(t, mcptest.Options{Name: "one"})
-			} else if server == "stateless" {
-				_, one = remote(t, mcptest.Options{Name: "one", Era: "stateless"})
-			}
-			o := options(one)
-			o.Limits = map[string]limit.Rule{"*": {Concurrency: 1}}
-			return o
-		}
-		t.Run(server+" handshake", func(t *testing.T) {
-			c := connect(t, start(t, up(t)), handshake)
-			depth := 3
-			c.reply(func(string, []byte) []byte {
-				var got string
-				if depth--; depth > 0 {
-					got = c.call("ask", asks(depth))
-				} else {
-					got = c.call("echo", `{"deep":1}`)
+	_, web := remote(t, mcptest.Options{Name: "one"})
+	_, modern := remote(t, mcptest.Options{Name: "one", Era: "stateless"})
+	for server, up := range map[string]proxy.Upstream{"process": child(t, mcptest.Options{Name: "one"}), "http": web, "stateless": modern} {
+		for _, client := range []string{handshake, stateless} {
+			t.Run(server+" "+client, func(t *testing.T) {
+				o := options(up)
+				o.Limits = map[string]limit.Rule{"*": {Concurrency: 1}}
+				c := connect(t, start(t, o), client)
+				depth := 3
+				var deeper func(string, []byte) []byte
+				call := func() {
+					of, params := depth, toolCall("echo", `{"deep":1}`)
+					if depth--; of > 0 {
+						params = toolCall("ask", fmt.Sprintf(`{"asks":[%s],"n":%d}`, elicits, of))
+					}
+					if m := c.converse(c.complete(params), deeper); !strings.Contains(string(m.Result), "deep") {
+						t.Errorf("at depth %d: got %s", of, m.Raw)
+					}
 				}
-				if !strings.Contains(got, "deep") {
-					t.Errorf("at depth %d: got %s", depth, got)
+				deeper = func(string, []byte) []byte {
+					call()
+					return []byte(`{"action":"accept","content":{"deep":1}}`)
 				}
-				return []byte(`{"action":"accept","content":{"deep":1}}`)
+				c.reply(deeper)
+				call()
 			})
-			if got := c.call("ask", asks(depth)); !strings.Contains(got, "deep") {
-				t.Errorf("got %s", got)
-			}
-		})
-		t.Run(server+" stateless", func(t *testing.T) {
-			c := connect(t, start(t, up(t)), stateless)
-			var answer func(depth int) string
-			answer = func(depth int) string {
-				if depth == 0 {
-					return c.call("echo", `{"deep":1}`)
-				}
-				asked := []byte(c.call("ask", asks(depth)))
-				if got := answer(depth - 1); !strings.Contains(got, "deep") {
-					t.Errorf("at depth %d: got %s", depth, got)
-				}
-				var replies []byte
-				for q := range jsonrpc.Members(jsonrpc.Get(asked, "inputRequests")) {
-					replies = jsonrpc.Set(replies, string(q.Name), []byte(`{"action":"accept","content":{"deep":1}}`))
-				}
-				params := jsonrpc.Set([]byte(toolCall("ask", asks(depth))), "inputResponses", replies)
-				return c.request("tools/call", string(jsonrpc.Set(params, "requestState", jsonrpc.Get(asked, "requestState"))))
-			}
-			if got := answer(3); !strings.Contains(got, "deep") {
-				t.Errorf("got %s", got)
-			}
-		})
+		}
 	}
 }
