@@ -38,7 +38,7 @@ type foundTools struct {
 // found searches, and returns the result.
 func (c *caller) found(arguments string) (out foundTools) {
 	c.t.Helper()
-	text, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(c.call("find_tools", arguments)), "content")), "text"))
+	text := firstText([]byte(c.call("find_tools", arguments)))
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		c.t.Fatalf("got %s: %v", text, err)
 	}
@@ -94,7 +94,7 @@ func TestCallFound(t *testing.T) {
 		if got, want := s.called(), `get {"n":7}`; got != want {
 			t.Errorf("called %s, want %s", got, want)
 		}
-		if direct := c.call("get", `{"n":7}`); jsonText(direct) != jsonText(through) {
+		if direct := c.call("get", `{"n":7}`); firstText([]byte(direct)) != firstText([]byte(through)) {
 			t.Errorf("got %s, directly %s", through, direct)
 		}
 		c.call("call_tool", `{"name":"find"}`)
@@ -112,11 +112,6 @@ func TestCallFound(t *testing.T) {
 			t.Errorf("got %v, want the calls under the tools' own names", tools)
 		}
 	})
-}
-
-func jsonText(result string) string {
-	text, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(result), "content")), "text"))
-	return text
 }
 
 // A call that may write is only made after the user has confirmed it, whichever wrapper or name it
@@ -146,7 +141,7 @@ func TestCallFoundConfirmed(t *testing.T) {
 				m := c.ableTo(capabilities, how.tool, how.arguments)
 				if action == "accept" {
 					want = `put {"path":"/etc"}`
-					if got := jsonText(string(m.Result)); got != `{"did":{"path":"/etc"}}` {
+					if got := firstText(m.Result); got != `{"did":{"path":"/etc"}}` {
 						t.Errorf("got %s, want the server's answer", m.Raw)
 					}
 				} else if text := brokenText(t, m); !strings.Contains(text, "not called") {

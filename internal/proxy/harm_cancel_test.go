@@ -12,7 +12,6 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/valuemodel"
 )
 
 // onePrincipal makes all sessions share the connection to the foe, as one principal.
@@ -140,9 +139,7 @@ func TestCancelledWhileReplicasAreAsked(t *testing.T) {
 	for _, joined := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
 			peers := &holdingPeers{release: make(chan struct{})}
-			o := onePrincipal(withoutPrefetch(defaults(t, reading("foe/get", time.Hour), valuemodel.Rule{
-				Pattern: "foe/write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal},
-			})))
+			o := onePrincipal(withoutPrefetch(defaults(t, reading("foe/get", time.Hour), writesAll("foe/write"))))
 			o.Dedup.Peers = peers
 			d := beset(t, newFoe(nil), o)
 			g, other := d.enter(), d.enter()

@@ -56,12 +56,10 @@ type reply struct {
 
 // newFoe returns a server with tools that list the items of a page, return an item, and change
 // one.
-func newFoe(serve func(*visit) reply, tools ...string) *foe {
-	f := &foe{serve: serve, tools: tools}
-	if tools == nil {
-		for _, name := range []string{"list", "get", "write"} {
-			f.tools = append(f.tools, `{"name":"`+name+`","inputSchema":{"type":"object"}}`)
-		}
+func newFoe(serve func(*visit) reply, listed ...string) *foe {
+	f := &foe{serve: serve, tools: listed}
+	if listed == nil {
+		f.tools = tools("list", "get", "write")
 	}
 	f.rest = mcptest.New(mcptest.Options{Name: "foe", Tools: f.tools}).Handler()
 	return f

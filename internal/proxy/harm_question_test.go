@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -97,7 +96,7 @@ func askedByPrefetch(t *testing.T, o proxy.Options) (s *proxy.Server, c *caller)
 	until(t, s, "dropped", func(st proxy.Stats) bool {
 		return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Harm.Questions == 1 && st.Store.Flights == 0
 	})
-	if n := c.asked(); n > 0 {
+	if n := len(c.questions()); n > 0 {
 		t.Errorf("the client got %d questions of a prefetch", n)
 	}
 	return s, c
@@ -113,7 +112,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 			close(asker.ask)
 			s, c := askedByPrefetch(t, asker.options(t))
 			c.call("ask", `{"asks":[`+question+`]}`)
-			if n := c.asked(); n != 1 {
+			if n := len(c.questions()); n != 1 {
 				t.Errorf("the client got %d questions of its own call", n)
 			}
 			c.call("write", `{}`)
@@ -242,8 +241,8 @@ func TestHarmQuestionOfASharedProcess(t *testing.T) {
 	until(t, s, "decided", func(st proxy.Stats) bool {
 		return st.Prefetch.Declined["not_speculatable"] > 0 || asker.calls("ask!") > 1
 	})
-	if n := asker.calls("ask!"); n != 1 || c.asked()+other.asked() > 0 {
-		t.Errorf("%d prefetches were made, want 1; the clients got %d questions", n, c.asked()+other.asked())
+	if n := asker.calls("ask!"); n != 1 || len(c.questions())+len(other.questions()) > 0 {
+		t.Errorf("%d prefetches were made, want 1; the clients got %d questions", n, len(c.questions())+len(other.questions()))
 	}
 }
 
@@ -292,9 +291,8 @@ func (a *asker) options(t *testing.T) proxy.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := mcptest.Options{Name: "one", Results: map[string]string{"list": said("here"), "write": said("done")}, Answer: a.answer}
-	for _, name := range []string{"list", "ask", "slow", "write"} {
-		o.Tools = append(o.Tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name))
+	o := mcptest.Options{
+		Name: "one", Tools: tools("list", "ask", "slow", "write"), Results: map[string]string{"list": said("here"), "write": said("done")}, Answer: a.answer,
 	}
 	up := child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(o))})
 	up.Exclusive = true
@@ -306,16 +304,6 @@ func (a *asker) options(t *testing.T) proxy.Options {
 	}}, up)
 	opt.Enrichment = defaults(t).Enrichment
 	return opt
-}
-
-// asked returns how many questions the client got.
-func (c *caller) asked() (n int) {
-	for _, line := range c.transcript() {
-		if m, err := jsonrpc.Parse([]byte(line)); err == nil && m.IsRequest() {
-			n++
-		}
-	}
-	return n
 }
 
 // The time that a call waits for its user is not recorded as a latency of its tool.

@@ -41,7 +41,7 @@ func newWire(t *testing.T, book *account, to io.WriteCloser, from io.Reader) *wi
 		notes: make(chan jsonrpc.Message, 4096), hears: make(chan struct{}, 1),
 	}
 	if book != nil {
-		w.answer = func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) }
+		w.answer = accepts
 	}
 	w.hears <- struct{}{}
 	go w.read(from)

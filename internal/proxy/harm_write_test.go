@@ -100,9 +100,9 @@ func everything(t *testing.T) proxy.Options {
 // rambles calls list, and then some of the tools with values from its answer.
 func rambles(g *guest, r *rand.Rand) {
 	a := g.call("list", fmt.Sprintf(`{"page":%d}`, r.IntN(1000)+1))
-	said, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get(a.Result, "content")), "text"))
-	get := func(name string) []byte { return jsonrpc.Get([]byte(said), name) }
-	n := jsonrpc.Get(firstOf(get("things")), "n")
+	said := []byte(firstText(a.Result))
+	get := func(name string) []byte { return jsonrpc.Get(said, name) }
+	n := jsonrpc.At(said, "/things/0/n")
 	for range r.IntN(4) + 1 {
 		time.Sleep(time.Duration(r.Int64N(int64(4*time.Second))) + 10*time.Millisecond)
 		switch name := []string{"run", "query", "get", "get", "write", "unknown", "never", "tell", "status", "dear"}[r.IntN(10)]; name {

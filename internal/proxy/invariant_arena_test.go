@@ -203,11 +203,7 @@ func (a *arena) ruled(nth int) proxy.Options {
 	for i := range o.Upstreams {
 		o.Upstreams[i].Model.Domain = domain
 	}
-	var problems []valuemodel.Problem
-	o.Models, problems = valuemodel.Compile(rules(reads, edges))
-	if problems != nil {
-		a.t.Fatalf("rules: %v", problems)
-	}
+	o.Models = modelled(a.t, rules(reads, edges)...)
 	return o
 }
 

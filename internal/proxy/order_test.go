@@ -162,8 +162,7 @@ func TestOrderOfAFlight(t *testing.T) {
 func TestOrderOfAPrefetch(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const takes = 10 * time.Second
-		f := newFoe(delaying(func(v *visit) bool { return v.arguments == thing(2, 0) }, takes), `{"name":"list","inputSchema":{"type":"object"}}`, `{"name":"get","inputSchema":{"type":"object"}}`,
-			`{"name":"write","inputSchema":{"type":"object"}}`, `{"name":"look","inputSchema":{"type":"object"}}`)
+		f := newFoe(delaying(func(v *visit) bool { return v.arguments == thing(2, 0) }, takes), tools("list", "get", "write", "look")...)
 		rules := listing(t)
 		rules[0].Layer.Host = "single"
 		for tool, class := range map[string]valuemodel.Class{"write": valuemodel.MutatesExternal, "look": valuemodel.ReadOnly} {

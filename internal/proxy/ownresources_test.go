@@ -22,7 +22,7 @@ import (
 func (c *caller) resource(uri string) string {
 	c.t.Helper()
 	result := c.request("resources/read", fmt.Sprintf(`{"uri":%q}`, uri))
-	text, ok := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(result), "contents")), "text"))
+	text, ok := jsonrpc.String(jsonrpc.At([]byte(result), "/contents/0/text"))
 	if !ok {
 		c.t.Fatalf("%s: got %s", uri, result)
 	}
@@ -194,7 +194,7 @@ func TestStatusWhyOfChange(t *testing.T) {
 func TestUnclassifiedCalls(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "one", Tools: append(tools("unknown", "run"),
 		`{"name":"put","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}}`)})
-	p := start(t, stored(t, []valuemodel.Rule{{Pattern: "one/run", Layer: valuemodel.Layer{Classify: valuemodel.Shell}}}, up))
+	p := start(t, stored(t, []valuemodel.Rule{classified("one/run", valuemodel.Shell)}, up))
 	c := connect(t, p, handshake)
 	c.tools()
 	for _, tool := range []string{"unknown", "run", "put"} {

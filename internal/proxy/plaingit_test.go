@@ -20,8 +20,7 @@ func TestGitThatIsQuiet(t *testing.T) {
 	home := t.TempDir()
 	up := child(t, mcptest.Options{Name: "one"})
 	up.Spec.Command.Env = append(up.Spec.Command.Env, "HOME="+home)
-	shell := valuemodel.Rule{Pattern: "one/pid", Source: "test", Layer: valuemodel.Layer{Classify: valuemodel.Shell}}
-	c := connect(t, start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour), shell}, up)), handshake)
+	c := connect(t, start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour), classified("one/pid", valuemodel.Shell)}, up)), handshake)
 	c.call("pid", `{}`)
 
 	const core = "[core]\n\tbare = false\n[commit]\n\tgpgsign = true\n"

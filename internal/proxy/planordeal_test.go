@@ -17,10 +17,7 @@ import (
 // planned returns options with plans, and with rules by which list and get read and write writes.
 func planned(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	t.Helper()
-	rules = append([]valuemodel.Rule{
-		reading("foe/list", 0), reading("foe/get", 0),
-		{Pattern: "foe/write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}},
-	}, rules...)
+	rules = append([]valuemodel.Rule{reading("foe/list", 0), reading("foe/get", 0), writesAll("foe/write")}, rules...)
 	o := withoutPrefetch(defaults(t, rules...))
 	o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: "allow"})
 	return o

@@ -12,7 +12,6 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/valuemodel"
 )
 
 // ledgered is a server with registers. Each counts its writes. A call reads or writes at a random
@@ -103,7 +102,7 @@ func TestPlanReadsItsWrites(t *testing.T) {
 			l := &ledgered{r: rand.New(rand.NewPCG(seed, 1)), landed: make(map[int]int)}
 			rules := listing(t)
 			rules[0] = reading("foe/get", time.Hour)
-			rules = append(rules, valuemodel.Rule{Pattern: "foe/write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}})
+			rules = append(rules, writesAll("foe/write"))
 			o := defaults(t, rules...)
 			if seed%2 == 0 {
 				o = onePrincipal(o)
@@ -154,7 +153,7 @@ func (p *planner) mixes(l *ledgered, r *rand.Rand, serial func() int) (how map[s
 		for n := range shelves {
 			a := p.call("get", fmt.Sprintf(`{"n":%d}`, n))
 			how["ordinary "+a.how()]++
-			p.least(fmt.Sprintf("an ordinary call of %d", n), string(jsonrpc.Get([]byte(firstText(a.Message)), "count")), before[n])
+			p.least(fmt.Sprintf("an ordinary call of %d", n), string(jsonrpc.Get([]byte(firstText(a.Result)), "count")), before[n])
 		}
 		return how
 	}
@@ -189,10 +188,7 @@ func (p *planner) least(what, got string, least int) {
 }
 
 // firstText returns the first text of a result.
-func firstText(m jsonrpc.Message) string {
-	text, _ := jsonrpc.String(jsonrpc.At(m.Result, "/content/0/text"))
-	return text
-}
+func firstText(result []byte) string { return jsonrpc.Text(jsonrpc.At(result, "/content/0"), "text") }
 
 // A step can join an ordinary call and use cached results, and its own result is cached for
 // ordinary calls.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,11 +65,8 @@ func (s *shop) called() string {
 
 // shopTools are the tools listed by a shop.
 func shopTools() []string {
-	var out []string
-	for _, name := range []string{"find", "get", "put", "fail", "large", "ask", "hang", "secret_get"} {
-		out = append(out, `{"name":"`+name+`","inputSchema":{"type":"object"}}`)
-	}
-	return append(out, `{"name":"typed","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"number":{"type":"integer"}},"required":["text"],"additionalProperties":false}}`)
+	return append(tools("find", "get", "put", "fail", "large", "ask", "hang", "secret_get"),
+		`{"name":"typed","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"number":{"type":"integer"}},"required":["text"],"additionalProperties":false}}`)
 }
 
 // planning returns a proxy with plans in front of a shop.
@@ -79,19 +75,16 @@ func planning(t *testing.T, era string, change func(*proxy.Options)) (*proxy.Ser
 	s := &shop{}
 	server, up := remote(t, mcptest.Options{Name: "shop", Era: era, Tools: shopTools(), Answer: s.answer})
 	up.Allows = func(tool string) bool { return tool != "secret_get" }
-	var rules []valuemodel.Rule
+	rules := []valuemodel.Rule{writesAll("shop/put")}
 	for _, tool := range []string{"find", "get", "fail", "large", "ask", "hang", "typed"} {
 		rules = append(rules, reading("shop/"+tool, 0))
 	}
-	rules = append(rules, valuemodel.Rule{Pattern: "shop/put", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}})
 	o := stored(t, rules, up)
 	o.Plans = planSettings(proxy.Plans{Enabled: true})
 	if change != nil {
 		change(&o)
 	}
-	p := proxy.New(o, nil)
-	t.Cleanup(p.Close)
-	return p, s, server
+	return start(t, o), s, server
 }
 
 // planSettings returns settings with the defaults of the configuration where they are not set.
@@ -702,11 +695,11 @@ func (d *ordeal) ask(ctx context.Context, params string) string {
 		return ""
 	}
 	defer answer.Body.Close()
-	m, err := readBody(answer)
+	m, err := io.ReadAll(answer.Body)
 	if err != nil && ctx.Err() == nil {
 		d.t.Errorf("post: %v", err)
 	}
-	return m
+	return string(m)
 }
 
 func tools(names ...string) (all []string) {
@@ -714,11 +707,6 @@ func tools(names ...string) (all []string) {
 		all = append(all, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name))
 	}
 	return all
-}
-
-func readBody(answer *http.Response) (string, error) {
-	body, err := io.ReadAll(answer.Body)
-	return string(body), err
 }
 
 // gone is a plan with a read that takes an hour, and a write after it.
@@ -758,7 +746,7 @@ func TestPlanProcessDiesWriting(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		rules := []valuemodel.Rule{reading("frail/die", 0), reading("frail/seen", 0)}
 		gate := mcptest.NewGate(t)
-		o := stored(t, rules, child(t, mcptest.Options{Name: "frail", Era: server, Tools: append(tools("hold", "die", "seen"), tools("put")...)}))
+		o := stored(t, rules, child(t, mcptest.Options{Name: "frail", Era: server, Tools: tools("hold", "die", "seen", "put")}))
 		o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: "allow"})
 		c := connect(t, start(t, o), client)
 		p := c.begin("execute_tool_plan", line(`{"steps":[{"id":"w","tool":"hold","arguments":{"gate":"`+gate.Addr()+`"}},

@@ -110,9 +110,7 @@ func TestPlanConfirmationOfOddMembers(t *testing.T) {
 // If a server was replaced by another one after the confirmation, no write and no disclosure is
 // sent to it. A server that only has a new configuration stays confirmed.
 func TestPlanServerReplacedWhileAsked(t *testing.T) {
-	rules := []valuemodel.Rule{reading("one/find", 0), writesAll("one/put"), {
-		Pattern: "one/fetch", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty},
-	}}
+	rules := []valuemodel.Rule{reading("one/find", 0), writesAll("one/put"), thirdParty("one/fetch")}
 	as := func(up proxy.Upstream) proxy.Options {
 		o := stored(t, rules, up)
 		o.Plans = planSettings(proxy.Plans{Enabled: true})

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -28,9 +29,7 @@ func prefetching(t testing.TB, o mcptest.Options, rules ...valuemodel.Rule) prox
 	if o.Results == nil {
 		o.Results = map[string]string{"list": items}
 	}
-	for _, name := range []string{"list", "echo", "start", "write"} {
-		o.Tools = append(o.Tools, `{"name":"`+name+`","inputSchema":{"type":"object"}}`)
-	}
+	o.Tools = append(o.Tools, tools("list", "echo", "start", "write")...)
 	up := child(t, o)
 	up.Exclusive = true
 	opt := stored(t, append([]valuemodel.Rule{reading("one/echo", 0), {
@@ -265,11 +264,7 @@ func stored(t testing.TB, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.
 		o.Upstreams[i].Model.Name = o.Upstreams[i].Spec.Name
 		o.Upstreams[i].Model.URL = o.Upstreams[i].Spec.URL
 	}
-	models, problems := valuemodel.Compile(rules)
-	if len(problems) > 0 {
-		t.Fatalf("rules: %v", problems)
-	}
-	o.Models = models
+	o.Models = modelled(t, rules...)
 	o.Dedup = dedup.Options{MaxBytes: 16 << 20, WriteSettle: time.Hour, Settle: 0}
 	o.Enrichment.MaxAge = time.Hour
 	return o
@@ -278,11 +273,7 @@ func stored(t testing.TB, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.
 // disposition returns the disposition in an answer's _meta, or "fetched" if there is none.
 func disposition(t *testing.T, result string) string {
 	t.Helper()
-	how, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get([]byte(result), "_meta"), "mcpschedd/disposition"))
-	if !ok {
-		return "fetched"
-	}
-	return how
+	return cmp.Or(jsonrpc.Text(jsonrpc.Get([]byte(result), "_meta"), "mcpschedd/disposition"), "fetched")
 }
 
 // without removes what the proxy has added to a result.
@@ -440,13 +431,6 @@ func TestReloadOfModels(t *testing.T) {
 	if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
 		t.Errorf("after a write: got %s, want fetched", how)
 	}
-}
-
-func firstOf(array []byte) []byte {
-	for e := range jsonrpc.Elements(array) {
-		return e
-	}
-	return nil
 }
 
 // Candidates are not prefetched if a rule forbids it, whether they are configured or learned.

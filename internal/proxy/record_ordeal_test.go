@@ -276,11 +276,7 @@ func TestTraceGoesOnWithPrefetches(t *testing.T) {
 	const client = "00-cccccccccccccccccccccccccccccccc-dddddddddddddddd-01"
 	for name, want := range map[string]string{"a tracer": traceparent(1), "none": client} {
 		t.Run(name, func(t *testing.T) {
-			mo := mcptest.Options{Name: "one", Results: map[string]string{"list": items}}
-			for _, tool := range []string{"list", "echo"} {
-				mo.Tools = append(mo.Tools, `{"name":"`+tool+`","inputSchema":{"type":"object"}}`)
-			}
-			server, up := remote(t, mo)
+			server, up := remote(t, mcptest.Options{Name: "one", Tools: tools("list", "echo"), Results: map[string]string{"list": items}})
 			o := prefetching(t, mcptest.Options{Name: "one"})
 			o.Upstreams[0].Spec, o.Upstreams[0].Fingerprint = up.Spec, up.Fingerprint
 			if want != client {

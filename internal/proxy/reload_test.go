@@ -93,8 +93,7 @@ func tool(m jsonrpc.Message) string {
 	if m.Method != "tools/call" {
 		return ""
 	}
-	name, _ := jsonrpc.String(jsonrpc.Get(m.Params, "name"))
-	return name
+	return jsonrpc.Text(m.Params, "name")
 }
 
 // slowWriter is a server with a tool w, which writes when the test releases it, and a tool r,

@@ -110,7 +110,7 @@ func TestSelectionAuto(t *testing.T) {
 				t.Errorf("%d tools are preloaded: %s", ready, list)
 			}
 			if !test.searched {
-				if got := jsonText(c.call("call_tool", `{"name":"put"}`)); got != `{"did":{"name":"put"}}` {
+				if got := firstText([]byte(c.call("call_tool", `{"name":"put"}`))); got != `{"did":{"name":"put"}}` {
 					t.Errorf("call_tool of the server: got %s", got)
 				}
 				c.call("put", "")
