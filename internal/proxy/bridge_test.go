@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -15,12 +14,7 @@ import (
 )
 
 // soak returns the number of rounds of a randomised test.
-func soak(times int) int {
-	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
-		return 50 * times
-	}
-	return times
-}
+func soak(times int) int { return slice(times, 50*times) }
 
 // slice is the part of a long run that make test plays; make soak plays all of it.
 func slice(few, all int) int {
@@ -177,9 +171,8 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 				srv.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
 			}
 			if era == handshake {
-				c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`}`)
+				c.opens("tester", able)
 				ask()
-				c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 				seen(`"me"`)
 				return
 			}
@@ -199,44 +192,29 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 	}
 }
 
-// librarian is a server in a process that asks the client two questions before it returns a
-// resource.
-type librarian struct{}
-
-func (librarian) Serve(conn net.Conn) {
-	defer conn.Close()
-	var reading []byte // id of the open resources/read
-	asked := 0
-	for r := jsonrpc.NewReader(conn, 0); ; {
-		line, err := r.Next()
-		if err != nil {
-			return
-		}
-		m, err := jsonrpc.Parse(line)
-		switch {
-		case err != nil, m.IsNotification():
-			continue
-		case m.Method == "initialize":
-			fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"resources":{}},"serverInfo":{"name":"librarian","version":"1"}}}`+"\n", m.ID)
-			continue
-		case m.Method == "resources/read":
-			reading, asked = m.ID, 0
-		case m.IsRequest():
-			fmt.Fprintf(conn, "%s\n", jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32601,"message":"none"}`)))
-			continue
-		}
-		if asked++; asked <= 2 {
-			fmt.Fprintf(conn, "%s\n", jsonrpc.AppendRequest(nil, fmt.Appendf(nil, "%d", asked), "elicitation/create", []byte(`{"message":"?","requestedSchema":{"type":"object","properties":{}}}`)))
-			continue
-		}
-		fmt.Fprintf(conn, "%s\n", jsonrpc.AppendResult(nil, reading, []byte(`{"contents":[{"uri":"x://unlisted","text":"lent"}]}`)))
-	}
-}
-
 // A resources/read is tried at each of several servers, one of which asks more than one question.
 // The server's own request stays open while the client is asked.
 func TestQuestionsOfARequestThatIsTriedAtEach(t *testing.T) {
-	asks := child(t, mcptest.Options{Name: "asks", Relay: relay(t, librarian{})})
+	var librarian *mcptest.Server
+	replies := make(chan struct{}, 2)
+	librarian = mcptest.New(mcptest.Options{
+		Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+			if m.Method != "resources/read" {
+				return nil
+			}
+			for n := range 2 {
+				librarian.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{"message":"?"}}`, n))
+				<-replies
+			}
+			return []byte(`{"contents":[{"uri":"x://unlisted","text":"lent"}]}`)
+		},
+		Heard: func(_ context.Context, m jsonrpc.Message) {
+			if m.IsResponse() {
+				replies <- struct{}{}
+			}
+		},
+	})
+	asks := child(t, mcptest.Options{Name: "asks", Relay: relay(t, librarian)})
 	_, other := remote(t, mcptest.Options{Name: "other"})
 	s := start(t, options(asks, other))
 	c := connect(t, s, stateless)
