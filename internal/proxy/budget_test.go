@@ -17,20 +17,6 @@ import (
 // spender is a client that reads how many tokens are left in its budgets.
 type spender struct{ *planner }
 
-// enterAs starts a session of a client with the given name and declared weight; "" means none.
-func (d *ordeal) enterAs(name, weight string) spender {
-	d.t.Helper()
-	g := d.stranger("")
-	able := "{}"
-	if weight != "" {
-		able = `{"experimental":{"mcpschedd/budget":{"weight":` + weight + `}}}`
-	}
-	g.request("initialize", `{"protocolVersion":"`+handshake+`","capabilities":`+able+`,"clientInfo":{"name":"`+name+`","version":"1"}}`)
-	g.note("notifications/initialized", "{}")
-	g.request("tools/list", "{}")
-	return spender{&planner{g, handshake}}
-}
-
 // left returns the tokens left in a result's _meta.
 func left(t *testing.T, result []byte) int {
 	t.Helper()
@@ -74,7 +60,7 @@ func budgeted(t *testing.T, r budget.Rules) proxy.Options {
 func TestBudgetSteps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(wordy), budgeted(t, budget.Rules{Context: 20_000, Reserve: .25}))
-		c := d.enterAs("guest", "")
+		c := spender{d.plans(handshake)}
 		run := func() (planAnswer, int) {
 			t.Helper()
 			a := c.planner.call("execute_tool_plan", `{"steps":[
@@ -125,7 +111,7 @@ func TestBudgetReload(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := withoutPrefetch(defaults(t))
 		d := beset(t, newFoe(wordy), o)
-		c := d.enterAs("guest", "")
+		c := spender{d.plans(handshake)}
 		list := string(c.request("tools/list", "{}").Result)
 		plain := func() {
 			t.Helper()

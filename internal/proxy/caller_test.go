@@ -40,10 +40,20 @@ func connect(t *testing.T, s *proxy.Server, era string) *caller {
 // introduce sends the first messages of a client.
 func (c *caller) introduce() {
 	if c.era == handshake {
-		c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`,"clientInfo":{"name":"tester","version":"1"}}`)
-		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.opens("tester", able)
 		c.request("tools/list", "")
 	}
+}
+
+// opens sends the first messages of a client with this name and capabilities, and returns the first result.
+func (c *caller) opens(name, capabilities string) string {
+	c.t.Helper()
+	if c.era == handshake {
+		result := c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"`+name+`","version":"1"}}`)
+		c.note("notifications/initialized", "{}")
+		return result
+	}
+	return string(c.startAs("server/discover", withMeta("{}", capabilities, "")).wait().Result)
 }
 
 // attach serves a client that has not sent anything yet.

@@ -18,8 +18,9 @@ import (
 // calls. A small real server answers all other requests.
 type foe struct {
 	serve func(v *visit) reply // returns when the call is to be answered; nil answers at once
-	tools []string             // raw list items; nil uses those of newFoe
+	tools []string             // raw list items
 	rest  http.Handler
+	first func(w http.ResponseWriter, m jsonrpc.Message) (done bool) // called with each message, unless it is nil
 
 	mu     sync.Mutex
 	visits []*visit // in order of arrival
@@ -142,6 +143,9 @@ func (f *foe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m, err := jsonrpc.Parse(body)
 	if err == nil && m.Method == "notifications/cancelled" {
 		f.cancelled(r.Header.Get("Mcp-Session-Id"), string(jsonrpc.Get(m.Params, "requestId")))
+	}
+	if f.first != nil && f.first(w, m) {
+		return
 	}
 	if r.Method != http.MethodPost || err != nil || tool(m) == "" {
 		f.rest.ServeHTTP(w, r)

@@ -2,8 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -379,18 +377,6 @@ func TestTaskListIsBounded(t *testing.T) {
 	}
 }
 
-// opening returns the first request of a client of an era, with its capabilities.
-func opening(c *caller, name, capabilities string) string {
-	c.t.Helper()
-	info := `{"name":"` + name + `","version":"1"}`
-	if c.era == handshake {
-		return c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":`+info+`}`)
-	}
-	meta := `{"io.modelcontextprotocol/protocolVersion":"` + stateless + `","io.modelcontextprotocol/clientCapabilities":` + capabilities + `,"io.modelcontextprotocol/clientInfo":` + info + `}`
-	m := c.startAs("server/discover", `{"_meta":`+meta+`}`).wait()
-	return string(m.Result)
-}
-
 // The first response does not wait for servers. It declares all capabilities that a server may
 // turn out to have. The lists wait for the servers.
 func TestBeginningDoesNotWait(t *testing.T) {
@@ -399,7 +385,7 @@ func TestBeginningDoesNotWait(t *testing.T) {
 		o := options(child(t, mcptest.Options{Name: "slow", Gate: gate.Addr()}), shelf("known", "tool"))
 		o.StartupWait = time.Hour
 		c := attach(t, start(t, o), era)
-		began := opening(c, "tester", able)
+		began := c.opens("tester", able)
 		for _, want := range []string{`"tools":{"listChanged":true}`, `"prompts":{"listChanged":true}`, `"resources":{"subscribe":true,"listChanged":true}`, `"logging":{}`, `"completions":{}`} {
 			if !strings.Contains(began, want) {
 				t.Errorf("%s: got %s, want %s in it", era, began, want)
@@ -424,11 +410,7 @@ func TestBeginningDoesNotWait(t *testing.T) {
 
 // instructed is an upstream that cannot be started and has stored instructions.
 func instructed(name, text string) proxy.Upstream {
-	kept := keptOffer(&upstream.Offer{Version: handshake, Instructions: text, Capabilities: json.RawMessage(`{"tools":{}}`)})
-	return proxy.Upstream{
-		Fingerprint: name, Spec: upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
-		Store: upstream.Store{Load: func() ([]byte, error) { return kept, nil }},
-	}
+	return shelved(name, upstream.Offer{Instructions: text})
 }
 
 // Of instructions that a client would cut off, each server has a fair share, and none is cut within a character.
@@ -446,7 +428,7 @@ func TestInstructionsShareTheAllowance(t *testing.T) {
 		}
 		s := start(t, options(ups...))
 		said := func(client string) string {
-			text, _ := jsonrpc.String(jsonrpc.Get([]byte(opening(attach(t, s, handshake), client, `{}`)), "instructions"))
+			text, _ := jsonrpc.String(jsonrpc.Get([]byte(attach(t, s, handshake).opens(client, `{}`)), "instructions"))
 			return text
 		}
 		if all := said("tester"); strings.Count(all, test.text) < test.servers || !strings.HasPrefix(all, "# mcpschedd\nNot available now: s0 (on the shelf).") {
@@ -468,11 +450,11 @@ func TestInstructionsShareTheAllowance(t *testing.T) {
 func TestInstructionsThatFit(t *testing.T) {
 	long, short := strings.Repeat("Ask twice. ", 270), "Be kind."
 	s := start(t, options(instructed("long", long), instructed("short", short)))
-	if got := opening(attach(t, s, handshake), "claude-code", `{}`); !strings.Contains(got, long) || !strings.Contains(got, short) {
+	if got := attach(t, s, handshake).opens("claude-code", `{}`); !strings.Contains(got, long) || !strings.Contains(got, short) {
 		t.Errorf("got %.200q, want both in full", got)
 	}
 	s = start(t, options(instructed("long", "GitHub "+strings.Repeat("道", 3000))))
-	if got := opening(attach(t, s, handshake), "claude-code", `{}`); strings.Count(got, "道") < 1200 {
+	if got := attach(t, s, handshake).opens("claude-code", `{}`); strings.Count(got, "道") < 1200 {
 		t.Errorf("got %.200q, want as much as there is space for", got)
 	}
 }

@@ -17,26 +17,26 @@ import (
 
 // shelf returns an upstream that cannot be started. Its list was stored by an earlier process.
 func shelf(name string, tools ...string) proxy.Upstream {
-	offer := upstream.Offer{Version: handshake, Capabilities: json.RawMessage(`{"tools":{}}`)}
+	var offer upstream.Offer
 	for _, tool := range tools {
 		raw := `{"name":` + string(jsonrpc.AppendString(nil, tool)) + `,"inputSchema":{"type":"object"}}`
 		offer.Lists[upstream.Tools] = append(offer.Lists[upstream.Tools], upstream.Item{Name: tool, Raw: []byte(raw)})
 	}
-	kept := keptOffer(&offer)
-	return proxy.Upstream{
-		Fingerprint: name + strings.Join(tools, " "),
-		Spec:        upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
-		Store:       upstream.Store{Load: func() ([]byte, error) { return kept, nil }},
-	}
+	return shelved(name, offer)
 }
 
-// keptOffer returns the stored form of an offer.
-func keptOffer(offer *upstream.Offer) []byte {
+// shelved returns an upstream that cannot be started, with what an earlier process has stored of it.
+func shelved(name string, offer upstream.Offer) proxy.Upstream {
+	offer.Version, offer.Capabilities = handshake, json.RawMessage(`{"tools":{}}`)
 	kept, _ := json.Marshal(struct { // it can be marshalled
 		Format int `json:"format"`
 		*upstream.Offer
-	}{4, offer})
-	return kept
+	}{4, &offer})
+	return proxy.Upstream{
+		Fingerprint: name + string(kept),
+		Spec:        upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
+		Store:       upstream.Store{Load: func() ([]byte, error) { return kept, nil }},
+	}
 }
 
 func TestAllowAndDeny(t *testing.T) {

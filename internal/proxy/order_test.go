@@ -1,9 +1,7 @@
 package proxy_test
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -69,15 +67,12 @@ func lineUp(t *testing.T, o func(*proxy.Options), starts, takes time.Duration) *
 	}
 	l := &lineup{ready: time.Now().Add(starts)}
 	f := newFoe(taking(takes), tools...)
-	rest := f.rest
-	f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if bytes.Contains(body, []byte(`"method":"initialize"`)) {
+	f.first = func(_ http.ResponseWriter, m jsonrpc.Message) bool {
+		if m.Method == "initialize" {
 			time.Sleep(time.Until(l.ready))
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		rest.ServeHTTP(w, r)
-	})
+		return false
+	}
 	l.ordeal = beset(t, f, opts)
 	return l
 }

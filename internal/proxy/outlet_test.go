@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -147,16 +146,13 @@ func TestResourcesAndTemplatesChange(t *testing.T) {
 // The resources of a listen request are watched with one request at a stateless server.
 func TestListenToManyResources(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(nil).of("stateless")
-		served, listens := f.rest, make(chan string, 1000)
-		f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Mcp-Method") == "subscriptions/listen" {
-				body, _ := io.ReadAll(r.Body)
-				r.Body = io.NopCloser(bytes.NewReader(body))
-				listens <- string(body)
+		f, listens := newFoe(nil).of("stateless"), make(chan string, 1000)
+		f.first = func(_ http.ResponseWriter, m jsonrpc.Message) bool {
+			if m.Method == "subscriptions/listen" {
+				listens <- string(m.Params)
 			}
-			served.ServeHTTP(w, r)
-		})
+			return false
+		}
 		d, to := beset(t, f, withoutPrefetch(defaults(t))), newOutlet()
 		n := proxy.Begin(d.proxy, front.Client{})
 		defer n.End(front.ErrEnded)
@@ -318,15 +314,10 @@ func subscriber(t *testing.T, refuse func(w http.ResponseWriter, m jsonrpc.Messa
 	t.Helper()
 	f := newFoe(nil)
 	srv = mcptest.New(mcptest.Options{Name: "foe"})
-	served := srv.Handler()
-	f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		if m, err := jsonrpc.Parse(body); err == nil && m.Method == "resources/subscribe" && refuse(w, m) {
-			return
-		}
-		served.ServeHTTP(w, r)
-	})
+	f.rest = srv.Handler()
+	f.first = func(w http.ResponseWriter, m jsonrpc.Message) bool {
+		return m.Method == "resources/subscribe" && refuse(w, m)
+	}
 	d, to := beset(t, f, withoutPrefetch(defaults(t))), newOutlet()
 	n = proxy.Begin(d.proxy, front.Client{Out: to})
 	accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)

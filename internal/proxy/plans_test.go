@@ -292,8 +292,7 @@ func TestPlanAsksBeforeItWrites(t *testing.T) {
 func (c *caller) ableTo(capabilities, tool, arguments string) jsonrpc.Message {
 	c.t.Helper()
 	if c.era == handshake {
-		c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"tester","version":"1"}}`)
-		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.opens("tester", capabilities)
 		return c.begin(tool, arguments).wait()
 	}
 	return c.converse(withMeta(toolCall(tool, arguments), capabilities, ""), c.answer)
@@ -435,18 +434,6 @@ func TestPlanWithdrawn(t *testing.T) {
 	})
 }
 
-// chatty returns a proxy in front of a server that sends notifications during calls.
-func chatty(t *testing.T, server, transport string) *proxy.Server {
-	t.Helper()
-	_, up := remote(t, mcptest.Options{Name: "one", Era: server})
-	if transport == "stdio" {
-		up = child(t, mcptest.Options{Name: "one", Era: server})
-	}
-	o := stored(t, []valuemodel.Rule{reading("one/*", 0)}, up)
-	o.Plans = planSettings(proxy.Plans{Enabled: true})
-	return start(t, o)
-}
-
 // noticed returns the params of the notifications of a method, and whether any came after the
 // response.
 func (c *caller) noticed(method, id string) (params []string, late bool) {
@@ -472,7 +459,9 @@ func TestPlanProgress(t *testing.T) {
 	const steps = `{"steps":[{"id":"a","tool":"progress","arguments":{"n":3,"late":true}},{"id":"b","tool":"echo"},
 		{"id":"c","tool":"echo","when":{"ref":{"$ref":"b#/x"},"op":"exists"},"arguments":{"x":1}},{"id":"d","tool":"echo","arguments":{"x":{"$ref":"b#/x"}}},{"id":"e","tool":"echo","arguments":{"x":{"$ref":"d#"}}}]}`
 	eachEra(t, func(t *testing.T, client, server string) {
-		c := connect(t, chatty(t, server, "stdio"), client)
+		o := stored(t, []valuemodel.Rule{reading("one/*", 0)}, child(t, mcptest.Options{Name: "one", Era: server}))
+		o.Plans = planSettings(proxy.Plans{Enabled: true})
+		c := connect(t, start(t, o), client)
 		c.plan(steps)
 		c.request(map[string]string{handshake: "ping", stateless: "tools/list"}[client], "")
 		if told, _ := c.noticed("notifications/progress", "0"); len(told) != 0 {
@@ -789,7 +778,8 @@ func TestPlanTakenUpByEqualArguments(t *testing.T) {
 			for _, server := range []string{"handshake", "stateless"} {
 				s, q := inquiring(t, server, "http", func(o *proxy.Options) { o.Plans.Mutations = "allow" })
 				c := connect(t, s, stateless)
-				params, result := c.suspended("execute_tool_plan", plan)
+				params := toolCall("execute_tool_plan", plan)
+				result := []byte(c.request("tools/call", params))
 				again := retry(params, result, tagged("me"))
 				other := strings.Replace(plan, test.from, test.to, 1)
 				if again == nil || other == plan {
@@ -809,12 +799,6 @@ func TestPlanTakenUpByEqualArguments(t *testing.T) {
 			}
 		})
 	}
-}
-
-func (c *caller) suspended(tool, arguments string) (params string, result []byte) {
-	c.t.Helper()
-	params = toolCall(tool, line(arguments))
-	return params, []byte(c.request("tools/call", params))
 }
 
 // over checks that the plan has ended and makes no more calls.

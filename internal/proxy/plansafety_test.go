@@ -197,10 +197,7 @@ func together(n int64) func(context.Context, jsonrpc.Message) []byte {
 			if came.Add(1) == n {
 				close(all)
 			}
-			select {
-			case <-all:
-			case <-ctx.Done():
-			}
+			heldUntil(ctx, all)
 		}
 		return nil
 	}
@@ -240,9 +237,6 @@ func TestPlansAskAcrossAPool(t *testing.T) {
 	}
 	all.Wait()
 }
-
-// modes are the values of [plan].mutations.
-var modes = []string{"confirm", "allow", "deny"}
 
 // disclosing returns a proxy in front of a shop with two more tools: fetch, which reads and
 // discloses its arguments to third parties, and the unclassified do.
@@ -327,7 +321,7 @@ func TestPlansTellNothingUnasked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many plans")
 	}
-	for _, mode := range modes {
+	for _, mode := range []string{"confirm", "allow", "deny"} {
 		for _, how := range []string{"accept", "decline", "cannot"} {
 			t.Run(mode+", "+how, func(t *testing.T) {
 				t.Parallel()

@@ -243,11 +243,10 @@ func TestListedAgain(t *testing.T) {
 func TestReloadWithTheSameLists(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(nil)
-		rest := f.rest
-		f.rest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.first = func(http.ResponseWriter, jsonrpc.Message) bool {
 			time.Sleep(100 * time.Millisecond)
-			rest.ServeHTTP(w, r)
-		})
+			return false
+		}
 		o := withoutPrefetch(defaults(t))
 		d := beset(t, f, o)
 		g := d.enter()

@@ -19,8 +19,7 @@ import (
 func introduced(t *testing.T, p *proxy.Server, name string) *caller {
 	t.Helper()
 	c := attach(t, p, handshake)
-	c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`,"clientInfo":{"name":"`+name+`","version":"1"}}`)
-	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	c.opens(name, able)
 	return c
 }
 
@@ -129,10 +128,7 @@ func TestSelectionAutoWhileAListIsUnknown(t *testing.T) {
 		Tools: []string{`{"name":"slow","description":"` + strings.Repeat("long ", 8000) + `","inputSchema":{"type":"object"}}`},
 		Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
 			if m.Method == "tools/list" {
-				select {
-				case <-known:
-				case <-ctx.Done():
-				}
+				heldUntil(ctx, known)
 			}
 			return nil
 		},

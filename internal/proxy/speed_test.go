@@ -50,15 +50,8 @@ func dial(tb testing.TB) *bare {
 	return dialTo(tb, options(child(tb, mcptest.Options{Name: "one"})))
 }
 
+// dialTo serves a bare client that has listed the tools.
 func dialTo(tb testing.TB, o proxy.Options) *bare {
-	c := serveBare(tb, o)
-	c.ask(tb, []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bare","version":"1"}}}`+"\n"))
-	c.ask(tb, []byte(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n"))
-	return c
-}
-
-// serveBare serves a bare client that has not sent anything yet.
-func serveBare(tb testing.TB, o proxy.Options) *bare {
 	s := proxy.New(o, nil)
 	in, toProxy, err := os.Pipe()
 	if err != nil {
@@ -79,7 +72,10 @@ func serveBare(tb testing.TB, o proxy.Options) *bare {
 		in.Close()
 		fromProxy.Close()
 	})
-	return &bare{in: toProxy, out: bufio.NewReaderSize(fromProxy, 2<<20)}
+	c := &bare{in: toProxy, out: bufio.NewReaderSize(fromProxy, 2<<20)}
+	c.ask(tb, []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bare","version":"1"}}}`+"\n"))
+	c.ask(tb, []byte(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n"))
+	return c
 }
 
 // ask writes one request and reads one line.
