@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ type bouncer struct {
 	*foe
 	until time.Time
 	bans  int
-	ours  int // bans while a prefetch was running
 }
 
 func newBouncer(takes time.Duration) *bouncer {
@@ -42,76 +40,7 @@ func (b *bouncer) bounces(v *visit) bool {
 	}
 	b.until = v.came.Add(time.Minute)
 	b.bans++
-	if v.prefetches > 0 {
-		b.ours++
-	}
 	return true
-}
-
-// The proxy does not know how many concurrent calls a host allows. It makes at most four
-// prefetches at a time to one host, for all sessions together. So prefetches exceed the limit only
-// if the clients' calls alone come within four of it. The forty sessions do that, so that case
-// asserts nothing about bans. If the limit is configured, prefetches leave half of it free, and
-// calls wait.
-func TestHarmBan(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		name       string
-		sessions   int
-		pages      int // per session
-		rules      map[string]limit.Rule
-		prefetches int  // maximum at a time
-		near       bool // the clients' calls alone come within four of the limit of ten
-	}{
-		{"1 session", 1, 4, nil, 4, false},
-		{"4 sessions", 4, 4, nil, 4, false},
-		{"40 sessions", 40, 1, nil, 4, true},
-		{"40 sessions under a rule", 40, 1, map[string]limit.Rule{host: {Concurrency: 10}}, 5, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			run := func(o proxy.Options) (b *bouncer) {
-				bubble.Test(t, func(t *testing.T) {
-					b = newBouncer(400 * time.Millisecond)
-					d := beset(t, b.foe, o)
-					var guests []*guest
-					for range test.sessions {
-						guests = append(guests, d.enter())
-					}
-					sideBySide(guests, func(i int, g *guest) {
-						g.wanders(rand.New(rand.NewPCG(uint64(i), 10)), i*1000, soak(test.pages))
-					})
-				})
-				return b
-			}
-			o := defaults(t, listing(t)...)
-			o.Limits = test.rules
-			off, on := run(withoutPrefetch(o)), run(o)
-			switch n := atOnce(on.ledger()); {
-			case n == 0:
-				t.Error("nothing was prefetched")
-			case n > test.prefetches:
-				t.Errorf("%d prefetches at once, want at most %d", n, test.prefetches)
-			}
-			if off.bans+on.bans > 0 && !test.near {
-				t.Errorf("banned %d times, %d of them during prefetches, and %d times without prefetching", on.bans, on.ours, off.bans)
-			}
-		})
-	}
-}
-
-// wanders plays a session with random pauses.
-func (g *guest) wanders(r *rand.Rand, from, pages int) {
-	pause := func() { time.Sleep(10*time.Millisecond + time.Duration(r.ExpFloat64()*float64(3*time.Second))) }
-	for p := range pages {
-		pause()
-		g.call("list", page(from+p+1))
-		for i := range perPage {
-			if r.IntN(2) == 0 {
-				pause()
-				g.call("get", thing(from+p+1, i))
-			}
-		}
-	}
 }
 
 // A client makes eight concurrent calls to a host that allows ten. With three prefetches that is

@@ -30,19 +30,18 @@ type foe struct {
 
 // visit is a tools/call as the server received it.
 type visit struct {
-	ctx        context.Context // done when the response is not wanted any more
-	cancel     context.CancelFunc
-	session    string
-	id         string // raw, of the request
-	tool       string
-	arguments  string
-	early      bool // marked as a prefetch
-	came       time.Time
-	worked     time.Time // start of the work on it, if the test sets it
-	went       time.Time // end; zero while it is open
-	beside     int       // number of open visits at its arrival, including itself
-	prefetches int       // number of open prefetches at its arrival
-	sort       string    // set by the test, for how it was answered
+	ctx       context.Context // done when the response is not wanted any more
+	cancel    context.CancelFunc
+	session   string
+	id        string // raw, of the request
+	tool      string
+	arguments string
+	early     bool // marked as a prefetch
+	came      time.Time
+	worked    time.Time // start of the work on it, if the test sets it
+	went      time.Time // end; zero while it is open
+	beside    int       // number of open visits at its arrival, including itself
+	sort      string    // set by the test, for how it was answered
 }
 
 // reply is the answer to a visit.
@@ -193,11 +192,6 @@ func (f *foe) arrives(r *http.Request, m jsonrpc.Message) *visit {
 	f.came++
 	f.open = append(f.open, v)
 	v.beside = len(f.open)
-	for _, o := range f.open {
-		if o.early {
-			v.prefetches++
-		}
-	}
 	return v
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
-	"mcpschedd/internal/limit"
 )
 
 // quota allows a number of calls within any minute.
@@ -87,94 +86,6 @@ func TestHarmLimited(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A server that refuses only some calls gets no prefetches during its cool-downs either.
-func TestHarmLimitedAtTimes(t *testing.T) {
-	t.Parallel()
-	bubble.Test(t, func(t *testing.T) {
-		var f *foe
-		calls := 0
-		f = newFoe(func(v *visit) reply {
-			f.mu.Lock()
-			calls++
-			refuses := calls%17 == 0
-			f.mu.Unlock()
-			v.sleeps(900 * time.Millisecond)
-			if refuses {
-				f.note(v, "refused")
-				return reply{status: http.StatusTooManyRequests}
-			}
-			return reply{result: v.told()}
-		})
-		d := beset(t, f, defaults(t, listing(t)...))
-		g := d.enter()
-		for p := range soak(60) {
-			g.skims(p + 1)
-		}
-		leftAlone(t, f.ledger(), 30*time.Second)
-		if counted, want := d.proxy.Stats().Prefetch.Harm.RateLimited, blamed(f.ledger()); counted != want || want == 0 {
-			t.Errorf("%d refusals count against prefetches, want %d", counted, want)
-		}
-	})
-}
-
-// A host gets prefetches again after a call succeeded that began after the cool-down.
-func TestHarmHalfOpen(t *testing.T) {
-	t.Parallel()
-	bubble.Test(t, func(t *testing.T) {
-		refuses := true
-		f := newFoe(func(v *visit) reply {
-			if refuses {
-				return reply{status: http.StatusTooManyRequests, retryAfter: "30"}
-			}
-			v.sleeps(time.Second)
-			return reply{result: v.told()}
-		})
-		g := beset(t, f, defaults(t, listing(t)...)).enter()
-		g.call("list", page(1))
-		refuses = false
-		for i, test := range []struct {
-			at   time.Duration // after the refusal
-			want bool          // whether prefetches are sent after that call
-		}{
-			{10 * time.Second, false},
-			{29500 * time.Millisecond, false}, // the answer comes after the cool-down, but the call began before its end
-			{40 * time.Second, true},
-		} {
-			time.Sleep(time.Until(f.ledger()[0].went.Add(test.at)))
-			g.call("list", page(i+2))
-			time.Sleep(5 * time.Second)
-			if n := len(early(f.ledger())); (n > 0) != test.want {
-				t.Errorf("%d prefetches came after a call made %v after the refusal", n, test.at)
-			}
-		}
-	})
-}
-
-// No host gets more prefetches in an hour than its quota allows.
-func TestHarmQuota(t *testing.T) {
-	t.Parallel()
-	const most = 20
-	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(taking(400 * time.Millisecond))
-		o := defaults(t, listing(t)...)
-		o.Limits = map[string]limit.Rule{host: {SpeculativePerHour: most}}
-		g := beset(t, f, o).enter()
-		for p := range soak(20) {
-			g.browses(p, 1, 3*time.Second)
-			time.Sleep(5 * time.Minute)
-		}
-		made := early(f.ledger())
-		for i, v := range made {
-			if i >= most && v.came.Sub(made[i-most].came) < time.Hour {
-				t.Errorf("%d prefetches came within %v", most+1, v.came.Sub(made[i-most].came))
-			}
-		}
-		if len(made) < most {
-			t.Errorf("%d prefetches were made, too few to reach the quota", len(made))
-		}
-	})
 }
 
 // skims lists a page and reads one or two of its items, with pauses of two seconds.
