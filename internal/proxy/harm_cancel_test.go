@@ -85,28 +85,6 @@ func (g *guest) wavers(r *rand.Rand, rounds int, within time.Duration) {
 	all.Wait()
 }
 
-// A client that does not read its responses affects no other client.
-func TestHarmNeverReads(t *testing.T) {
-	t.Parallel()
-	bubble.Test(t, func(t *testing.T) {
-		f := newFoe(taking(400 * time.Millisecond))
-		d := beset(t, f, defaults(t, listing(t)...))
-		g := d.enter()
-		defer g.deaf()()
-		for p := range 20 {
-			g.begin("list", page(p+1))
-			time.Sleep(time.Second)
-			for i := range perPage {
-				g.begin("get", thing(p+1, i))
-			}
-			time.Sleep(3 * time.Second)
-		}
-		if d.proxy.Stats().Prefetch.Used == 0 {
-			t.Error("nothing was prefetched")
-		}
-	})
-}
-
 // holdingPeers are replicas that hold every fetch until release is closed. No place changes there.
 type holdingPeers struct{ release chan struct{} }
 

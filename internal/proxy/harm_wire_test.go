@@ -31,19 +31,16 @@ type wire struct {
 	// Only set without a book.
 	lines []string             // all messages received, in order
 	notes chan jsonrpc.Message // notifications, and questions without a reply
-
-	hears chan struct{} // empty while the client does not read
 }
 
 func newWire(t *testing.T, book *account, to io.WriteCloser, from io.Reader) *wire {
 	w := &wire{
 		t: t, book: book, in: to, gone: make(chan struct{}), waiting: make(map[string]chan jsonrpc.Message),
-		notes: make(chan jsonrpc.Message, 4096), hears: make(chan struct{}, 1),
+		notes: make(chan jsonrpc.Message, 4096),
 	}
 	if book != nil {
 		w.answer = accepts
 	}
-	w.hears <- struct{}{}
 	go w.read(from)
 	return w
 }
@@ -52,7 +49,6 @@ func newWire(t *testing.T, book *account, to io.WriteCloser, from io.Reader) *wi
 func (w *wire) read(from io.Reader) {
 	defer close(w.gone)
 	for lines := jsonrpc.NewReader(from, 0); ; {
-		w.hears <- <-w.hears
 		line, err := lines.Next()
 		if err != nil {
 			return
@@ -97,12 +93,6 @@ func (w *wire) read(from io.Reader) {
 type notice struct {
 	method, params string
 	at             time.Time
-}
-
-// deaf makes the client stop reading until the returned function is called.
-func (w *wire) deaf() (goOn func()) {
-	token := <-w.hears
-	return func() { w.hears <- token }
 }
 
 func (w *wire) send(line string) {
