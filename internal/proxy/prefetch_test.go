@@ -343,45 +343,6 @@ func TestNotStored(t *testing.T) {
 	}
 }
 
-// Identical concurrent calls share one fetch, even if the first of them is cancelled.
-func TestJoined(t *testing.T) {
-	gate := mcptest.NewGate(t)
-	server, up := remote(t, mcptest.Options{Name: "one"})
-	up.Spec.Shared, up.SharedIdentity = true, true
-	s := start(t, stored(t, []valuemodel.Rule{reading("one/hold", time.Hour)}, up))
-	arguments := fmt.Sprintf(`{"gate":%q}`, gate.Addr())
-	first, c := connect(t, s, handshake), connect(t, s, handshake)
-	led := first.begin("hold", arguments)
-	held := gate.Next()
-	var joined []pending
-	for range 100 {
-		joined = append(joined, c.begin("hold", arguments))
-	}
-	third := connect(t, s, handshake)
-	last := third.begin("hold", arguments)
-	for _, client := range []*caller{c, third} {
-		client.request("ping", "") // read after the calls, so they have joined
-	}
-	first.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + led.id + `}}`)
-	for _, p := range joined[1:] {
-		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + p.id + `}}`)
-	}
-	first.request("ping", "")
-	c.request("ping", "")
-	held.Open()
-	for _, p := range []pending{joined[0], last} {
-		if how := disposition(t, string(p.wait().Result)); how != "joined" {
-			t.Errorf("got %s, want joined", how)
-		}
-	}
-	if n := strings.Count(strings.Join(server.Seen(), "\n"), `"tools/call"`); n != 1 {
-		t.Errorf("got %d calls upstream, want 1", n)
-	}
-	if cancelled := strings.Contains(strings.Join(server.Seen(), "\n"), "notifications/cancelled"); cancelled {
-		t.Error("the call was cancelled while a call waited for it")
-	}
-}
-
 func TestBackOff(t *testing.T) {
 	rule := reading("one/echo", 0)
 	rule.Layer.FailFastAfter = 2
