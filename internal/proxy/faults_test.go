@@ -1,8 +1,6 @@
 package proxy_test
 
 import (
-	"errors"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,52 +28,6 @@ func TestUpstreamClosesAPipe(t *testing.T) {
 				t.Errorf("got process %q, want another than %s", got, pid)
 			}
 		})
-	}
-}
-
-func TestCrashLoopAffectsOnlyItself(t *testing.T) {
-	_, well := remote(t, mcptest.Options{Name: "well"})
-	o, log := withLog(options(child(t, mcptest.Options{Name: "frail", Start: "die"}), well))
-	o.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})) // a repeated failure is not an error
-	c := connect(t, start(t, o), handshake)
-	began := time.Now()
-	for range 50 {
-		text := c.broken("frail__echo", "")
-		if !strings.Contains(text, "exit status 4") || !strings.Contains(text, "frail: born to die") {
-			t.Fatalf("got %q, want the reason and its last lines of stderr", text)
-		}
-		c.call("well__echo", "")
-	}
-	starts, most := log.count("cannot be started; retrying"), 3+int(time.Since(began)/(200*time.Millisecond))
-	t.Logf("%d starts, 100 calls in %v", starts, time.Since(began))
-	if starts < 2 || starts > most {
-		t.Errorf("got %d starts, want 2 to %d: at once, then after growing waits", starts, most)
-	}
-	if got := c.tools(); !strings.HasPrefix(got, "well__echo") {
-		t.Errorf("got tools %q", got)
-	}
-}
-
-func TestWhatCannotStart(t *testing.T) {
-	missing := child(t, mcptest.Options{Name: "missing"})
-	missing.Spec.Command.Path = "no-such-command"
-	missing.Spec.Command.Env = []string{"PATH=/nowhere/bin"}
-	unset := child(t, mcptest.Options{Name: "unset"})
-	unset.Spec.Unusable = errors.New("env.TOKEN: ${TOKEN} is not set")
-	refuses := child(t, mcptest.Options{Name: "refuses", Start: "refuse"})
-	_, well := remote(t, mcptest.Options{Name: "well"})
-	c := connect(t, start(t, options(missing, unset, refuses, well)), handshake)
-	for up, want := range map[string]string{
-		"missing": `command "no-such-command" not found in PATH`,
-		"unset":   "${TOKEN} is not set",
-		"refuses": "no licence",
-	} {
-		if got := c.broken(up+"__echo", ""); !strings.Contains(got, want) || !strings.Contains(got, `"`+up+`"`) || strings.Contains(got, "/nowhere") {
-			t.Errorf("%s: got %q, want %q", up, got, want)
-		}
-	}
-	if got := c.said("well__echo", ""); got == "" {
-		t.Error("the healthy one does not answer")
 	}
 }
 
@@ -205,50 +157,6 @@ func TestTimeout(t *testing.T) {
 			t.Errorf("%d calls are open at the server", n)
 		}
 	})
-}
-
-func TestHTTPUpstreamFaults(t *testing.T) {
-	for _, era := range []string{"handshake", "stateless"} {
-		t.Run(era, func(t *testing.T) {
-			server, up := remote(t, mcptest.Options{Name: "web", Era: era})
-			c := connect(t, start(t, options(up)), handshake)
-			sent := func(tool string) int {
-				n := 0
-				for _, m := range server.Seen() {
-					if strings.Contains(m, `"name":"`+tool+`"`) {
-						n++
-					}
-				}
-				return n
-			}
-			tests := []struct{ tool, arguments, want string }{
-				{"status", `{"status":500,"body":"out of order"}`, "500 Internal Server Error: out of order"},
-				{"status", `{"status":503}`, "503"},
-				{"cut", "", "broken off"},
-			}
-			for _, test := range tests {
-				if got := c.broken(test.tool, test.arguments); !strings.Contains(got, test.want) || !strings.Contains(got, `"web"`) {
-					t.Errorf("%s %s: got %q, want %q", test.tool, test.arguments, got, test.want)
-				}
-			}
-			if got := c.said("echo", `{"after":"faults"}`); !strings.Contains(got, `"after":"faults"`) {
-				t.Errorf("got %s", got)
-			}
-			if era == "handshake" {
-				if got := c.said("lose", `{"x":7}`); !strings.Contains(got, `"x":7`) {
-					t.Errorf("the call in a lost session: got %s", got)
-				}
-				if got := sent("lose"); got != 1 {
-					t.Errorf("the call was run %d times", got)
-				}
-			}
-			for range 3 { // the error needs a sign-in; it is reported, and not retried
-				if got := c.broken("status", `{"status":401}`); !strings.Contains(got, "401") || !strings.Contains(got, `"web"`) {
-					t.Errorf("got %q", got)
-				}
-			}
-		})
-	}
 }
 
 // After a crash, the proxy renews its subscriptions at the server.

@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -248,18 +247,6 @@ func (l *logged) count(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), what)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func withLog(o proxy.Options) (proxy.Options, *logged) {
-	l := new(logged)
-	o.Log = slog.New(slog.NewTextHandler(l, nil))
-	return o, l
 }
 
 // settles polls ok until it returns true, for conditions without an event to wait for.
