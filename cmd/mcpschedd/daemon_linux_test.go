@@ -42,9 +42,7 @@ func newDaemonTest(t *testing.T, config string) *daemonTest {
 	t.Helper()
 	dir := t.TempDir()
 	d := &daemonTest{T: t, file: filepath.Join(dir, "pipeline_config.toml"), state: filepath.Join(dir, "mcpschedd")}
-	if err := os.WriteFile(d.file, []byte(config+"[daemon]\nidle = \"2s\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, d.file, config+"[daemon]\nidle = \"2s\"\n")
 	t.Cleanup(func() {
 		d.wantEnded()
 		log, _ := os.ReadFile(filepath.Join(d.state, "logs", "daemon.log")) // missing if there was no daemon
@@ -391,9 +389,7 @@ func TestConnectAlone(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			d := &daemonTest{T: t, file: filepath.Join(dir, "pipeline_config.toml"), state: filepath.Join(dir, "mcpschedd"), wait: "100ms"}
-			if err := os.WriteFile(d.file, []byte(upstreamConfig(mcptest.Options{Name: "one"})), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, d.file, upstreamConfig(mcptest.Options{Name: "one"}))
 			if err := os.MkdirAll(d.state, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -459,9 +455,7 @@ func TestDaemonFoundByAnySpelling(t *testing.T) {
 	file := filepath.Join(folder, "c.toml")
 	t.Setenv("MCPSCHEDD_CONFIG", folder+"//x/../c.toml")
 	for _, spelling := range []string{folder + "/state/", folder + "//x/../state", "state/"} {
-		if err := os.WriteFile(file, fmt.Appendf(nil, "server.state_dir = %q\n", spelling), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, fmt.Sprintf("server.state_dir = %q\n", spelling))
 		c, err := load("")
 		if err != nil {
 			t.Fatal(err)

@@ -145,9 +145,7 @@ func TestDashboardOfRecorded(t *testing.T) {
 	line = append(line, "this is no event\n"...)
 	begin := record.Event{Kind: record.Begin, At: at, V: record.Version, PID: 7, Program: "dev"}
 	file := filepath.Join(t.TempDir(), "20260102T090000-7-beef.000.jsonl")
-	if err := os.WriteFile(file, append(appendLine(nil, &begin), line...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, string(append(appendLine(nil, &begin), line...)))
 	b := open(t, file)
 	b.get(b.address)
 	if _, body := b.get(strings.SplitN(b.address, "?", 2)[0] + "/view.json"); !bytes.Contains(body, []byte(`"recorded":true`)) {
@@ -190,9 +188,7 @@ func TestDashboardHost(t *testing.T) {
 func TestDashboardOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "conf.toml")
-	if err := os.WriteFile(config, []byte("[telemetry]\nevents = \"on\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, config, "[telemetry]\nevents = \"on\"\n")
 	for name, why := range map[string]string{config: ":1: not JSON", filepath.Join(dir, "nope"): "no such file", os.DevNull: ""} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), []string{"dashboard", name}, &stdout, &stderr)

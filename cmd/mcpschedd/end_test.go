@@ -189,9 +189,7 @@ func startHTTP(t *testing.T, config string) (cmd *exec.Cmd, url, state string) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "pipeline_config.toml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, config)
 	cmd = exec.Command(self, "serve", "--config", file, "--http", "127.0.0.1:0", "--auth", "none")
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+dir)
 	log, w, err := os.Pipe() // not StderrPipe, as Wait would close it while it is read
@@ -255,9 +253,7 @@ func TestCheckInterrupted(t *testing.T) {
 	homely(t)
 	file := filepath.Join(t.TempDir(), "config.toml")
 	config := upstreamConfig(mcptest.Options{Name: "mute", Start: "mute"}) + upstreamConfig(mcptest.Options{Name: "off"}) + "enabled = false\n"
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, config)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer

@@ -22,9 +22,7 @@ func TestExplainBarred(t *testing.T) {
 upstreams.notes = { command = "no-such-command", remote = true }
 tools."notes/*".side_effect_class = "read_only"
 `, filepath.Join(folder, "state"))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	explained := func(tool string) string {
 		t.Helper()
 		var out strings.Builder

@@ -87,9 +87,7 @@ func TestManual(t *testing.T) {
 // A command fails if its output cannot be written.
 func TestUnwritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.toml")
-	if err := os.WriteFile(file, []byte("[server]\nstate_dir = \"state\"\n[upstreams.x]\ncommand = \"x\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, "[server]\nstate_dir = \"state\"\n[upstreams.x]\ncommand = \"x\"\n")
 	readOnly, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)

@@ -107,9 +107,7 @@ func (r *fileClient) gets(want string, early bool) {
 
 func (r *fileClient) writes(text string) {
 	r.Helper()
-	if err := os.WriteFile(r.path, []byte(text), 0o600); err != nil {
-		r.Fatal(err)
-	}
+	writeFile(r.T, r.path, text)
 }
 
 // With the real program and a real server, a file is prefetched in a turn that the client's hooks
@@ -160,9 +158,7 @@ func TestHookIsSilent(t *testing.T) {
 	if _, err := os.Stat(d.state); err == nil {
 		t.Error("a hook has created the state folder")
 	}
-	if err := os.WriteFile(d.file, []byte("[upstreams"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, d.file, "[upstreams")
 	d.hook(strings.NewReader(`{"hook_event_name":"Stop"}`), "a")
 	for _, args := range [][]string{{"hook", "--no-such-flag"}, {"hook", "--config"}, {"hook", "word"}} {
 		out, err := exec.Command(self, args...).CombinedOutput()

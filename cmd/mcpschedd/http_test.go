@@ -37,9 +37,7 @@ func serveOver(t *testing.T, host, configuration string, args ...string) *proxyO
 	t.Setenv("XDG_STATE_HOME", home)
 	t.Setenv("HOME", home)
 	file := filepath.Join(home, "conf.toml")
-	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, configuration)
 	ctx, stop := context.WithCancel(t.Context())
 	r, w := io.Pipe()
 	ended := make(chan error, 1)

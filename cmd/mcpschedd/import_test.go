@@ -55,9 +55,7 @@ func TestImportOfHostileNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(file, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, file, string(text))
 
 			var stdout, stderr bytes.Buffer
 			if code := run(t.Context(), []string{"import", file}, &stdout, &stderr); code != 0 {

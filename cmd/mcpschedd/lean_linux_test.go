@@ -30,9 +30,7 @@ func TestFullTakesOver(t *testing.T) {
 		t.Errorf("alone: got %s, want an error about the missing program", got)
 	}
 	file := filepath.Join(t.TempDir(), "replicas.toml")
-	if err := os.WriteFile(file, []byte("[dedup]\nstore = \"redis://127.0.0.1:1\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, "[dedup]\nstore = \"redis://127.0.0.1:1\"\n")
 	alone := exec.Command(program, "serve", "--config", file)
 	alone.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir())
 	if out, err := alone.CombinedOutput(); err == nil || !strings.Contains(string(out), "dedup.store: this program was built without it") {

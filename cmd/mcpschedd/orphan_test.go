@@ -32,9 +32,7 @@ func startProgramAt(t *testing.T, path, config string) *program {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "pipeline_config.toml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, config)
 	cmd := exec.Command(path, "serve", "--config", file)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+dir)
 	in, err := cmd.StdinPipe()

@@ -200,9 +200,7 @@ func TestReloadWhileNothingIsServed(t *testing.T) {
 		{"[upstreams.one]\nurls = \"x\"\n[upstreams.two]\ncommand = \"x\"\n", "one.urls", true, true},
 		{"[upstreams.one]\ncwt = \"y\"\n", "one.cwt", true, true}, // the previous one stays, as it has a server
 	} {
-		if err := os.WriteFile(file, []byte(step.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, step.text)
 		eventually(t, step.text, func() bool {
 			mistakes := r.srv.View().Stats.Config.Error
 			return strings.Contains(mistakes, step.mistake) && r.srv.Has("one") == step.one && r.srv.Has("two") == step.two
@@ -222,9 +220,7 @@ func TestReloadOfEnvFiles(t *testing.T) {
 	d.base.config = c
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), text)
 	}
 	watchConfig(t, d)
 	write("red.env", "")

@@ -47,9 +47,7 @@ func TestSecretsOfServersAreNotTold(t *testing.T) {
 			"[upstreams.lost]\ncommand = \"no-such-command\"\n[upstreams.web]\nurl = " + quoted(web.URL+"/"+headers[3]+"/mcp?key="+headers[2]) + "\n[upstreams.web.headers]\nAuthorization = " + quoted("Bearer "+headers[0]) + "\nX-Key = " + quoted(headers[1]) + "\n",
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), text)
 	}
 	config := filepath.Join(dir, "c.toml")
 

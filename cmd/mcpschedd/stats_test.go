@@ -77,9 +77,7 @@ func TestStatsToken(t *testing.T) {
 	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, "0123456789abcdef\n")
 	for url, want := range map[string]string{
 		"localhost:1": "0123456789abcdef", "http://127.8.9.1:1": "0123456789abcdef", "[::1]:1": "0123456789abcdef",
 		"x.example": "", "10.0.0.1:1": "", "localhost.example:1": "", "http://127.0.0.1@x.example": "", "http://127.0.0.1.example": "",

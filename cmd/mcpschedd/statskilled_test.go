@@ -40,9 +40,7 @@ func alive(t *testing.T, home string) (kill func()) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{process + ".000.jsonl": text, process + ".status.json": status} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), string(text))
 	}
 	return func() { lock.Close() }
 }
@@ -55,6 +53,14 @@ func homely(t *testing.T) (home string) {
 	}
 	t.Setenv("MCPSCHEDD_CONFIG", "")
 	return home
+}
+
+// writeFile writes a file for this user alone.
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // lookAt returns what stats and the dashboard show.
