@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -104,23 +103,7 @@ func (d *daemonTest) start(dir string, env []string, path string, args ...string
 	d.Helper()
 	cmd := exec.Command(path, args...)
 	cmd.Dir, cmd.Env = dir, append(d.env(), env...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		d.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		d.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		d.Fatal(err)
-	}
-	p := &program{cmd, in, bufio.NewReader(out), d.state}
-	d.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	return p
+	return started(d.T, cmd, d.state)
 }
 
 // process returns the process id of the server that a client's call reaches.

@@ -156,10 +156,10 @@ func TestEndAtASignalOverHTTP(t *testing.T) {
 	inTime(t, func() (took time.Duration, last string) {
 		beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
 		cmd, url, state := startHTTP(t, stubborn(beacon))
-		opened := post(t, url, "", hello)
+		opened := send(t, http.MethodPost, url, "", hello)
 		session := opened.Header.Get("Mcp-Session-Id")
 		family := []*mcptest.Visitor{beacon.Next(), beacon.Next()}
-		io.Copy(io.Discard, post(t, url, session, echo(1)).Body)
+		io.Copy(io.Discard, send(t, http.MethodPost, url, session, echo(1)).Body)
 		stream := send(t, http.MethodGet, url, session, "")
 		answered := make(chan string, 1)
 		go func() {
@@ -219,11 +219,6 @@ func startHTTP(t *testing.T, config string) (cmd *exec.Cmd, url, state string) {
 	}
 	go io.Copy(io.Discard, lines)
 	return cmd, url, filepath.Join(dir, "mcpschedd")
-}
-
-func post(t *testing.T, url, session, body string) *http.Response {
-	t.Helper()
-	return send(t, http.MethodPost, url, session, body)
 }
 
 func send(t *testing.T, method, url, session, body string) *http.Response {

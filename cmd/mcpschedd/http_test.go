@@ -223,12 +223,7 @@ func TestReloadUnderAFlag(t *testing.T) {
 	serveOver(t, "127.0.0.1", "", "--auth", "none")
 	home := os.Getenv("HOME")
 	log, file := filepath.Join(home, "log"), filepath.Join(home, "conf.toml")
-	if err := os.WriteFile(file+".new", fmt.Appendf(nil, "[log]\nfile = %q\n", log), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
-		t.Fatal(err)
-	}
+	replaceFile(t, file, fmt.Sprintf("[log]\nfile = %q\n", log))
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	late := time.After(time.Minute)

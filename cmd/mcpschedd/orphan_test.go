@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -35,22 +36,22 @@ func startProgramAt(t *testing.T, path, config string) *program {
 	writeFile(t, file, config)
 	cmd := exec.Command(path, "serve", "--config", file)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+dir)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
+	return started(t, cmd, filepath.Join(dir, "mcpschedd"))
+}
+
+// started starts a program on stdio, which is killed when the test ends.
+func started(t *testing.T, cmd *exec.Cmd, state string) *program {
+	t.Helper()
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := cmp.Or(err1, err2, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	return &program{cmd, in, bufio.NewReader(out), filepath.Join(dir, "mcpschedd")}
+	return &program{cmd, in, bufio.NewReader(out), state}
 }
 
 // ask sends a request and returns its answer.

@@ -27,20 +27,18 @@ func (r records) Write(record []byte) (int, error) {
 	return len(record), nil
 }
 
-// TestReloadOfTheLog changes level and file of a running proxy's log.
-func TestReloadOfTheLog(t *testing.T) {
-	dir := t.TempDir()
-	file, elsewhere := filepath.Join(dir, "c.toml"), filepath.Join(dir, "logs", "a.log")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
+// replaceFile replaces a file at once, as editors do.
+func replaceFile(t *testing.T, file, text string) {
+	t.Helper()
+	writeFile(t, file+".new", text)
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
 	}
-	write("[log]\nlevel = \"error\"\n")
+}
+
+// watched serves a configuration and watches it. It returns a function that checks the next line of the log.
+func watched(t *testing.T, file string) (srv *proxy.Server, logs func(wants ...string)) {
+	t.Helper()
 	c, err := config.Default().Load(file)
 	if err != nil {
 		t.Fatal(err)
@@ -50,38 +48,43 @@ func TestReloadOfTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := proxy.New(options(c, state.Dir{}, log), nil)
-	defer srv.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	var watching sync.WaitGroup
+	srv = proxy.New(options(c, state.Dir{}, slog.New(slog.DiscardHandler)), nil)
+	t.Cleanup(srv.Close)
 	s := &servedProxy{config: c, dir: openState(t), log: log, output: output, srv: srv}
-	watching.Go(func() { s.watch(ctx, func() []workplace { return nil }, nil, s.applyConfig) })
-	defer watching.Wait()
-	defer cancel()
-	wantOnStderr := func(want string) {
+	inBackground(t, func(ctx context.Context) { s.watch(ctx, func() []workplace { return nil }, nil, s.applyConfig) })
+	return srv, func(wants ...string) {
 		t.Helper()
 		select {
 		case got := <-stderr:
-			if !strings.Contains(got, want) {
-				t.Errorf("got %s, want %s", got, want)
+			for _, want := range wants {
+				if !strings.Contains(got, want) {
+					t.Errorf("got %s, want %s", got, want)
+				}
 			}
 		case <-time.After(20 * time.Second):
-			t.Fatalf("got nothing logged for 20 s, want %s", want)
+			t.Fatalf("got nothing logged for 20 s, want %s", wants)
 		}
 	}
+}
 
-	write("[log]\nlevel = \"info\"\n")
-	wantOnStderr("configuration reloaded")
-	write(fmt.Sprintf("[log]\nfile = %q\n", filepath.Join(file, "no-folder")))
-	wantOnStderr("log moved")
-	wantOnStderr("configuration not reloaded; the previous one stays in force")
-	write(fmt.Sprintf("[log]\nfile = %q\n", elsewhere))
-	wantOnStderr("log moved")
-	write("[log]\n[http]\nmax_sessions = 99\n[daemon]\nidle = \"1m\"\n") // the first reload is applied before the next line is read
-	wantOnStderr(`msg="changed, but needs a restart" keys="http, daemon"`)
-	wantOnStderr("configuration reloaded")
-	write("[log]\n") // as at the start, so nothing needs a restart
-	wantOnStderr("configuration reloaded")
+// TestReloadOfTheLog changes level and file of a running proxy's log.
+func TestReloadOfTheLog(t *testing.T) {
+	dir := t.TempDir()
+	file, elsewhere := filepath.Join(dir, "c.toml"), filepath.Join(dir, "logs", "a.log")
+	writeFile(t, file, "[log]\nlevel = \"error\"\n")
+	_, logs := watched(t, file)
+	replaceFile(t, file, "[log]\nlevel = \"info\"\n")
+	logs("configuration reloaded")
+	replaceFile(t, file, fmt.Sprintf("[log]\nfile = %q\n", filepath.Join(file, "no-folder")))
+	logs("log moved")
+	logs("configuration not reloaded; the previous one stays in force")
+	replaceFile(t, file, fmt.Sprintf("[log]\nfile = %q\n", elsewhere))
+	logs("log moved")
+	replaceFile(t, file, "[log]\n[http]\nmax_sessions = 99\n[daemon]\nidle = \"1m\"\n") // the first reload is applied before the next line is read
+	logs(`msg="changed, but needs a restart" keys="http, daemon"`)
+	logs("configuration reloaded")
+	replaceFile(t, file, "[log]\n") // as at the start, so nothing needs a restart
+	logs("configuration reloaded")
 	if text, err := os.ReadFile(elsewhere); err != nil || strings.Count(string(text), "configuration reloaded") != 1 {
 		t.Errorf("got %q and %v, want the one reload in that file", text, err)
 	}
@@ -91,56 +94,15 @@ func TestReloadOfTheLog(t *testing.T) {
 // error is logged once, and the old policy stays until the next valid file.
 func TestReloadKeepsThePolicy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.toml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("[upstreams.a]\ncommand = \"no-such-command\"\n")
-	c, err := config.Default().Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	quiet := slog.New(slog.DiscardHandler)
-	srv := proxy.New(options(c, state.Dir{}, quiet), nil)
-	defer srv.Close()
-
-	log := make(records, 100)
-	ctx, cancel := context.WithCancel(t.Context())
-	var watching sync.WaitGroup
-	logger, output, err := openLog(c.Log, daemon.OpenLog(t.TempDir(), daemon.ProgramLog), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &servedProxy{config: c, dir: openState(t), log: logger, output: output, srv: srv}
-	watching.Go(func() { p.watch(ctx, func() []workplace { return nil }, nil, p.applyConfig) })
-	defer watching.Wait()
-	defer cancel()
-	next := func() string {
-		select {
-		case line := <-log:
-			return line
-		case <-time.After(20 * time.Second):
-			t.Fatal("got nothing logged for 20 s")
-			return ""
-		}
-	}
-
-	write("[upstreams.b]\ncommand = \"no-such-command\"\n[tools.x]\nfollow_up = [{ tool = \"y\", args = { a = \"$reslt\" } }]\n")
-	if got := next(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "c.toml:4: tools.x.follow_up[0].args.a: ") {
-		t.Errorf("got %s, want the error with its position", got)
-	}
+	writeFile(t, file, "[upstreams.a]\ncommand = \"no-such-command\"\n")
+	srv, logs := watched(t, file)
+	replaceFile(t, file, "[upstreams.b]\ncommand = \"no-such-command\"\n[tools.x]\nfollow_up = [{ tool = \"y\", args = { a = \"$reslt\" } }]\n")
+	logs("level=ERROR", "c.toml:4: tools.x.follow_up[0].args.a: ")
 	if !srv.Has("a") || srv.Has("b") {
 		t.Error("got the new policy, want the old one")
 	}
-	write("[upstreams.c]\ncommand = \"no-such-command\"\n")
-	if got := next(); !strings.Contains(got, "configuration reloaded") {
-		t.Errorf("got %s, want a reload, and no second error", got)
-	}
+	replaceFile(t, file, "[upstreams.c]\ncommand = \"no-such-command\"\n")
+	logs("configuration reloaded") // and no second error
 	if srv.Has("a") || !srv.Has("c") {
 		t.Error("got the old policy, want the new one")
 	}
@@ -254,15 +216,17 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // watchConfig watches the daemon's configuration until the end of the test.
 func watchConfig(t *testing.T, d *daemonProcess) {
+	inBackground(t, func(ctx context.Context) { d.base.watch(ctx, d.workplaces, d.again, d.applyConfig) })
+}
+
+// inBackground runs f until the end of the test.
+func inBackground(t *testing.T, f func(context.Context)) {
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		d.base.watch(ctx, d.workplaces, d.again, d.applyConfig)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
 	t.Cleanup(func() {
 		cancel()
-		<-ended
+		running.Wait()
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"mcpschedd/internal/daemon"
@@ -57,11 +56,7 @@ func TestSmallHookOfALaterVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = l.Run(ctx, func() {}) })
-	defer running.Wait()
-	defer cancel()
+	inBackground(t, func(ctx context.Context) { _ = l.Run(ctx, func() {}) })
 	cmd := exec.Command(program, daemon.HookCommand, "--config", file, "--later")
 	cmd.Env, cmd.Stdin = append(os.Environ(), "XDG_STATE_HOME="+state), strings.NewReader(`{"hook_event_name":"Stop"}`)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 || len(heard) != 1 {
