@@ -208,7 +208,7 @@ func TestQuestionsOfARequestThatIsTriedAtEach(t *testing.T) {
 			}
 			return []byte(`{"contents":[{"uri":"x://unlisted","text":"lent"}]}`)
 		},
-		Heard: func(_ context.Context, m jsonrpc.Message) {
+		Heard: func(m jsonrpc.Message) {
 			if m.IsResponse() {
 				replies <- struct{}{}
 			}

@@ -16,52 +16,44 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-const (
-	elicits = `{"method":"elicitation/create","params":{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}}`
-	samples = `{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
-	roots   = `{"method":"roots/list","params":{}}`
-)
+const elicits = `{"method":"elicitation/create","params":{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}}`
 
 // A server over HTTP asks a question while it works on a prefetch. The question arrives on the
 // prefetch's stream, so the client does not get it, the prefetch is dropped, and the tool is not
 // prefetched again. If the client makes the call itself, it gets the question.
 func TestHarmQuestion(t *testing.T) {
 	t.Parallel()
-	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples, "roots": roots} {
-		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				f := newFoe(func(v *visit) reply {
-					v.sleeps(400 * time.Millisecond)
-					if v.tool == "get" {
-						return reply{asks: question}
-					}
-					return reply{result: v.told()}
-				})
-				d := beset(t, f, defaults(t, listing(t)...))
-				g := d.enter()
-				g.call("list", page(1))
-				time.Sleep(3 * time.Second)
-				if asked := g.questions(); len(asked) > 0 {
-					t.Errorf("the client got %v, questions of a prefetch", asked)
-				}
-				st := d.proxy.Stats().Prefetch
-				if made := len(early(f.ledger())); made == 0 || made > session || st.Harm.Questions != int64(made) || st.Wasted["error"] != int64(made) {
-					t.Errorf("%d prefetches were made, %d questions are counted, %d prefetches dropped for them", made, st.Harm.Questions, st.Wasted["error"])
-				}
-				if a := g.call("get", thing(1, 0)); a.how() != "fetched" || len(g.questions()) != 1 {
-					t.Errorf("got %s, and the client the questions %v", a.how(), g.questions())
-				}
-				before := len(early(f.ledger()))
-				for p := range 5 {
-					g.call("list", page(p+2))
-					time.Sleep(3 * time.Second)
-				}
-				if n := len(early(f.ledger())) - before; n > 0 {
-					t.Errorf("%d prefetches of a tool that asks", n)
-				}
-			})
+	bubble.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			v.sleeps(400 * time.Millisecond)
+			if v.tool == "get" {
+				return reply{asks: elicits}
+			}
+			return reply{result: v.told()}
 		})
-	}
+		d := beset(t, f, defaults(t, listing(t)...))
+		g := d.enter()
+		g.call("list", page(1))
+		time.Sleep(3 * time.Second)
+		if asked := g.questions(); len(asked) > 0 {
+			t.Errorf("the client got %v, questions of a prefetch", asked)
+		}
+		st := d.proxy.Stats().Prefetch
+		if made := len(early(f.ledger())); made == 0 || made > session || st.Harm.Questions != int64(made) || st.Wasted["error"] != int64(made) {
+			t.Errorf("%d prefetches were made, %d questions are counted, %d prefetches dropped for them", made, st.Harm.Questions, st.Wasted["error"])
+		}
+		if a := g.call("get", thing(1, 0)); a.how() != "fetched" || len(g.questions()) != 1 {
+			t.Errorf("got %s, and the client the questions %v", a.how(), g.questions())
+		}
+		before := len(early(f.ledger()))
+		for p := range 5 {
+			g.call("list", page(p+2))
+			time.Sleep(3 * time.Second)
+		}
+		if n := len(early(f.ledger())) - before; n > 0 {
+			t.Errorf("%d prefetches of a tool that asks", n)
+		}
+	})
 }
 
 // A tool that asks a question is barred at once: prefetches of it that wait for a slot are not
@@ -106,24 +98,20 @@ func askedByPrefetch(t *testing.T, o proxy.Options) (s *proxy.Server, c *caller)
 // it belongs to one of them.
 func TestHarmQuestionOfAProcess(t *testing.T) {
 	t.Parallel()
-	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples} {
-		t.Run(name, func(t *testing.T) {
-			asker := newAsker(question)
-			close(asker.ask)
-			s, c := askedByPrefetch(t, asker.options(t))
-			c.call("ask", `{"asks":[`+question+`]}`)
-			if n := len(c.questions()); n != 1 {
-				t.Errorf("the client got %d questions of its own call", n)
-			}
-			c.call("write", `{}`)
-			c.call("list", `{}`)
-			proxy.Decided(s)
-			c.hangUp()
-			until(t, s, "declined", func(st proxy.Stats) bool { return st.Prefetch.Declined["not_speculatable"] > 0 })
-			if n := asker.calls("ask!"); n != 1 {
-				t.Errorf("%d prefetches were made, want 1", n)
-			}
-		})
+	asker := newAsker()
+	close(asker.ask)
+	s, c := askedByPrefetch(t, asker.options(t))
+	c.call("ask", `{"asks":[`+elicits+`]}`)
+	if n := len(c.questions()); n != 1 {
+		t.Errorf("the client got %d questions of its own call", n)
+	}
+	c.call("write", `{}`)
+	c.call("list", `{}`)
+	proxy.Decided(s)
+	c.hangUp()
+	until(t, s, "declined", func(st proxy.Stats) bool { return st.Prefetch.Declined["not_speculatable"] > 0 })
+	if n := asker.calls("ask!"); n != 1 {
+		t.Errorf("%d prefetches were made, want 1", n)
 	}
 }
 
@@ -131,7 +119,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 // server, so a question belongs to a prefetch.
 func TestHarmQuestionWhileAnAnswerWaits(t *testing.T) {
 	t.Parallel()
-	asker := newAsker(elicits)
+	asker := newAsker()
 	close(asker.ask)
 	o := asker.options(t)
 	o.Enrichment.Delivery, o.Enrichment.Wait, o.Enrichment.InlineFrom = "inline", patience, 0.5
@@ -142,7 +130,7 @@ func TestHarmQuestionWhileAnAnswerWaits(t *testing.T) {
 // is dropped, and the call is answered.
 func TestHarmQuestionBesideACall(t *testing.T) {
 	t.Parallel()
-	asker := newAsker(elicits)
+	asker := newAsker()
 	s := start(t, asker.options(t))
 	c := connect(t, s, handshake)
 	c.reply(accepts)
@@ -178,7 +166,7 @@ func (c *caller) accepted(params string, m jsonrpc.Message) jsonrpc.Message {
 // may belong to the call, although a prefetch is running.
 func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 	t.Parallel()
-	asker := newAsker(elicits)
+	asker := newAsker()
 	s := start(t, asker.options(t))
 	c := connect(t, s, stateless)
 	c.call("write", `{}`) // otherwise the rules change during the call
@@ -198,7 +186,7 @@ func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 // may belong to the call, and the tool of a running prefetch is not barred.
 func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	t.Parallel()
-	asker := newAsker(elicits)
+	asker := newAsker()
 	s := start(t, asker.options(t))
 	c := connect(t, s, stateless)
 	c.call("write", `{}`) // otherwise the rules change during the call
@@ -225,7 +213,7 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 // prefetched tool is not prefetched again.
 func TestHarmQuestionOfASharedProcess(t *testing.T) {
 	t.Parallel()
-	asker := newAsker(elicits)
+	asker := newAsker()
 	close(asker.ask)
 	o := asker.options(t)
 	o.Upstreams[0].Spec.Shared = true
@@ -248,14 +236,13 @@ func TestHarmQuestionOfASharedProcess(t *testing.T) {
 
 // asker is a server in a process. Its tool ask asks the client a question.
 type asker struct {
-	question string
-	ask      chan struct{} // closed when prefetched calls of ask may ask
-	slow     chan struct{} // closed when the tool slow may answer
-	seen     tally         // called tools; a prefetch has a ! appended
+	ask  chan struct{} // closed when prefetched calls of ask may ask
+	slow chan struct{} // closed when the tool slow may answer
+	seen tally         // called tools; a prefetch has a ! appended
 }
 
-func newAsker(question string) *asker {
-	return &asker{question: question, ask: make(chan struct{}), slow: make(chan struct{})}
+func newAsker() *asker {
+	return &asker{ask: make(chan struct{}), slow: make(chan struct{})}
 }
 
 // answer records a call and may delay it.
@@ -284,7 +271,7 @@ func (a *asker) calls(name string) int { return a.seen.of(name) }
 func (a *asker) options(t *testing.T) proxy.Options {
 	t.Helper()
 	var asks any
-	if err := json.Unmarshal([]byte(`[`+a.question+`]`), &asks); err != nil {
+	if err := json.Unmarshal([]byte(`[`+elicits+`]`), &asks); err != nil {
 		t.Fatal(err)
 	}
 	binding, err := valuemodel.ParseBinding(asks)

@@ -95,12 +95,17 @@ func (s *seat) ask(o op, all []*asked) *asked {
 			q.earlier = append(q.earlier, b.write)
 		}
 	}
+	s.name(q)
+	return q
+}
+
+// name gives a request an id under which its answer is expected.
+func (s *seat) name(q *asked) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ids++
 	q.id = fmt.Sprint(s.ids)
 	s.open[q.id] = q
-	s.mu.Unlock()
-	return q
 }
 
 // line returns the request as a line. It records the versions of the world: the answer need not
@@ -142,11 +147,7 @@ func (s *seat) await(all []*asked) {
 // in the pipe.
 func (s *seat) catchUp() {
 	q := &asked{op: op{tool: "ping"}, done: make(chan struct{})}
-	s.mu.Lock()
-	s.ids++
-	q.id = fmt.Sprint(s.ids)
-	s.open[q.id] = q
-	s.mu.Unlock()
+	s.name(q)
 	s.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"ping"}`+"\n", q.id), q)
 	s.await([]*asked{q})
 }
@@ -225,11 +226,7 @@ func (q *asked) outcome(m jsonrpc.Message) string {
 
 // inquire polls a task.
 func (s *seat) inquire(q *asked, id []byte) {
-	s.mu.Lock()
-	s.ids++
-	q.id = fmt.Sprint(s.ids)
-	s.open[q.id] = q
-	s.mu.Unlock()
+	s.name(q)
 	s.a.count("tasks/get")
 	s.a.count("operations")
 	s.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"tasks/get","params":{"taskId":%s}}`+"\n", q.id, id), q)

@@ -190,7 +190,7 @@ func TestListenToManyResources(t *testing.T) {
 // A client that cannot be told of a changed list, as it does not read, is told later, once.
 func TestChangeWhileClientDoesNotRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d, change := changeable(t)
+		d, change := changeable(t, "handshake")
 		to := newOutlet()
 		n := proxy.Begin(d.proxy, front.Client{Out: to})
 		defer n.End(front.ErrEnded)
