@@ -219,6 +219,9 @@ func TestPlanDefectsBeforeAnyCall(t *testing.T) {
 			t.Errorf("%s: got %s", name, text)
 		}
 	}
+	if text := c.broken("execute_tool_plan", `{"steps":[{"id":"a","tool":"put"},{"id":"b","tool":"typed","arguments":{"text":7}}]}`); !strings.Contains(text, "want string") {
+		t.Errorf("got %s, want the tool's schema", text)
+	}
 	if n := s.total.Load(); n != 0 {
 		t.Errorf("got %d calls, want none", n)
 	}
