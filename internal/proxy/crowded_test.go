@@ -168,16 +168,14 @@ func (f *httpClient) ableTo(capabilities string) (status int, answer string) {
 func TestCapabilitiesAreComparedAsValues(t *testing.T) {
 	server, up := remote(t, mcptest.Options{Name: "a"})
 	f := serveTCP(t, options(up))
-	for i := range 20 {
-		for _, capabilities := range []string{
-			`{"sampling":{},"roots":{"listChanged":true}}`,
-			`{"roots":{"listChanged":true},"sampling":{}}`,
-			`{ "roots" : {"listChanged":` + strings.Repeat(" ", i) + `true}, "sampling":{} }`,
-			`{"\u0072oots":{"listChanged":true},"sampling":{}}`,
-		} {
-			if status, answer := f.ableTo(capabilities); status != 200 || !strings.Contains(answer, `"name":"echo"`) {
-				t.Fatalf("%s: got %d %s", capabilities, status, answer)
-			}
+	for _, capabilities := range []string{
+		`{"sampling":{},"roots":{"listChanged":true}}`,
+		`{"roots":{"listChanged":true},"sampling":{}}`,
+		`{ "roots" : {"listChanged":   true}, "sampling":{} }`,
+		`{"\u0072oots":{"listChanged":true},"sampling":{}}`,
+	} {
+		if status, answer := f.ableTo(capabilities); status != 200 || !strings.Contains(answer, `"name":"echo"`) {
+			t.Fatalf("%s: got %d %s", capabilities, status, answer)
 		}
 	}
 	if got := server.Sessions(); got != 1 {

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,12 +12,16 @@ import (
 
 // quota allows a number of calls within any minute.
 type quota struct {
+	mu    sync.Mutex
 	calls int
 	times []time.Time
 }
 
 // takes reports whether one more call is within the quota.
-func (q *quota) takes(now time.Time) bool {
+func (q *quota) takes() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
 	for len(q.times) > 0 && now.Sub(q.times[0]) >= time.Minute {
 		q.times = q.times[1:]
 	}
@@ -50,7 +55,7 @@ func TestHarmLimited(t *testing.T) {
 				bears := &quota{calls: 28} // the client makes at most 25
 				var f *foe
 				f = newFoe(func(v *visit) reply {
-					if !f.within(bears) {
+					if !bears.takes() {
 						f.note(v, "refused")
 						return test.refusal
 					}
@@ -99,13 +104,6 @@ func (g *guest) skims(p int) (all []answered) {
 		}
 	}
 	return all
-}
-
-// within reports whether a quota allows one more call.
-func (f *foe) within(q *quota) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return q.takes(time.Now())
 }
 
 // leftAlone checks that after a refusal no prefetch came before the cool-down was over and the

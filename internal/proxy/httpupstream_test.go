@@ -31,23 +31,21 @@ func withBench(t *testing.T) (*bench, proxy.Options) {
 func TestClientsOfMcpGo(t *testing.T) {
 	_, o := withBench(t)
 	f := serveTCP(t, o)
+	streamable := func(path string) (*client.Client, error) { return client.NewStreamableHttpClient(f.url + path) }
 	tests := []struct {
-		name, version string
-		client        func() (*client.Client, error)
-		tool          string
+		name, version, path string
+		client              func(path string) (*client.Client, error)
 	}{
-		{"stateless", stateless, func() (*client.Client, error) { return client.NewStreamableHttpClient(f.url + "/mcp") }, "echo"},
-		{"handshake", handshake, func() (*client.Client, error) {
-			return client.NewStreamableHttpClient(f.url + "/mcp")
-		}, "echo"},
-		{"one upstream", handshake, func() (*client.Client, error) { return client.NewStreamableHttpClient(f.url + "/mcp/bench") }, "echo"},
-		{"SSE", "2024-11-05", func() (*client.Client, error) { return client.NewSSEMCPClient(f.url + "/sse") }, "echo"},
+		{"stateless", stateless, "/mcp", streamable},
+		{"handshake", handshake, "/mcp", streamable},
+		{"one upstream", handshake, "/mcp/bench", streamable},
+		{"SSE", "2024-11-05", "/sse", func(path string) (*client.Client, error) { return client.NewSSEMCPClient(f.url + path) }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			c, err := test.client()
+			c, err := test.client(test.path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +65,7 @@ func TestClientsOfMcpGo(t *testing.T) {
 			}
 			for _, size := range []int{1 << 10, 1 << 18} {
 				call := mcp.CallToolRequest{}
-				call.Params.Name = test.tool
+				call.Params.Name = "echo"
 				call.Params.Arguments = map[string]any{"text": large(size)}
 				result, err := c.CallTool(ctx, call)
 				if err != nil {
