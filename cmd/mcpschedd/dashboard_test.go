@@ -202,9 +202,7 @@ func TestDashboardOfNothing(t *testing.T) {
 }
 
 func TestDashboardUsage(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("MCPSCHEDD_CONFIG", "")
+	homely(t)
 	for _, c := range []struct {
 		args []string
 		want string

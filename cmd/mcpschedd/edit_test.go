@@ -12,8 +12,7 @@ import (
 
 // TestEditsAtOnce: if servers are added concurrently, none is lost.
 func TestEditsAtOnce(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	homely(t)
 	path := filepath.Join(t.TempDir(), "config.toml")
 	var adding sync.WaitGroup
 	for i := range 8 {

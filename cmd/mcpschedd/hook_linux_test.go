@@ -105,11 +105,6 @@ func (r *fileClient) gets(want string, early bool) {
 	}
 }
 
-func (r *fileClient) writes(text string) {
-	r.Helper()
-	writeFile(r.T, r.path, text)
-}
-
 // With the real program and a real server, a file is prefetched in a turn that the client's hooks
 // report. After a reported edit it is read again.
 func TestHookReportsEdits(t *testing.T) {
@@ -120,7 +115,7 @@ func TestHookReportsEdits(t *testing.T) {
 	r.p = d.connect(dir, "CLAUDE_CODE_SESSION_ID=a")
 	r.p.ask(t, hello)
 	r.p.ask(t, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`) // waits for the server
-	r.writes("one")
+	writeFile(t, r.path, "one")
 	d.report("SessionStart", `,"source":"startup"`)
 	d.report("UserPromptSubmit", `,"prompt":"mend it"`)
 	r.readsAhead(1)
@@ -128,10 +123,10 @@ func TestHookReportsEdits(t *testing.T) {
 
 	const edit = `,"tool_name":"Edit","tool_input":{},"tool_use_id":"1"`
 	r.path = filepath.Join(dir, "other")
-	r.writes("one")
+	writeFile(t, r.path, "one")
 	r.readsAhead(2)
 	d.report("PreToolUse", edit)
-	r.writes("two")
+	writeFile(t, r.path, "two")
 	d.report("PostToolUse", edit)
 	r.gets("two", false)
 

@@ -33,9 +33,7 @@ type proxyOverHTTP struct {
 // serveOver runs `mcpschedd serve --http ADDR` with a configuration, on a free port of host.
 func serveOver(t *testing.T, host, configuration string, args ...string) *proxyOverHTTP {
 	t.Helper()
-	home := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", home)
-	t.Setenv("HOME", home)
+	home := homely(t)
 	file := filepath.Join(home, "conf.toml")
 	writeFile(t, file, configuration)
 	ctx, stop := context.WithCancel(t.Context())

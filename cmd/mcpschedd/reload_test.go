@@ -180,24 +180,20 @@ func TestReloadOfEnvFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.base.config = c
-	write := func(name, text string) {
-		t.Helper()
-		writeFile(t, filepath.Join(dir, name), text)
-	}
 	watchConfig(t, d)
-	write("red.env", "")
-	write("blue.env", "")
+	writeFile(t, filepath.Join(dir, "red.env"), "")
+	writeFile(t, filepath.Join(dir, "blue.env"), "")
 	for _, team := range []string{"red", "blue"} {
 		client := &daemon.Client{Hello: daemon.Hello{Dir: dir, Env: []string{"TEAM=" + team}}}
 		r, err := d.enter(t.Context(), client, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		write("c.toml", "x"+team)
+		writeFile(t, filepath.Join(dir, "c.toml"), "x"+team)
 		tries := 0
 		eventually(t, team, func() bool {
 			tries++ // the file may not have been watched at the first
-			write(team+".env", fmt.Sprintf("TOKEN=%s\n#%d", team, tries))
+			writeFile(t, filepath.Join(dir, team+".env"), fmt.Sprintf("TOKEN=%s\n#%d", team, tries))
 			got := r.srv.Survey(t.Context(), func(string) {})[0].Problem
 			return got != nil && strings.Contains(got.Error(), "no-such-"+team) && strings.Contains(r.srv.View().Stats.Config.Error, "c.toml:1")
 		})

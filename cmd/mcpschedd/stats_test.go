@@ -54,10 +54,7 @@ func TestStatsURL(t *testing.T) {
 
 // The token in the state folder is sent to this machine only.
 func TestStatsToken(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("XDG_STATE_HOME", home)
-	t.Setenv("XDG_CONFIG_HOME", home)
-	t.Setenv("MCPSCHEDD_CONFIG", "")
+	home := homely(t)
 	t.Setenv("MCPSCHEDD_TOKEN", "")
 	tokenOf := func(url string) string {
 		t.Helper()
@@ -95,8 +92,7 @@ func TestStatsToken(t *testing.T) {
 }
 
 func TestStatsOfADaemon(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	t.Setenv("MCPSCHEDD_CONFIG", "")
+	homely(t)
 	t.Setenv("MCPSCHEDD_TOKEN", "right token of them all")
 	ours, err := json.Marshal(record.NewTally().Stats(time.Now()))
 	if err != nil {
