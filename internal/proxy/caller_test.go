@@ -45,7 +45,8 @@ func (c *caller) introduce() {
 	}
 }
 
-// opens sends the first messages of a client with this name and capabilities, and returns the first result.
+// opens sends the first messages of a client with these capabilities, and returns the first result. The
+// name is that of a client with a handshake; a stateless one is the tester in each message.
 func (c *caller) opens(name, capabilities string) string {
 	c.t.Helper()
 	if c.era == handshake {
