@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"mcpschedd/tools/dataset"
 	"mcpschedd/tools/launch"
 )
 
@@ -35,7 +34,7 @@ func (a *arm) run(ctx context.Context) error {
 	lanes := trainingLane
 	switch a.name {
 	case cold:
-		lanes = a.lab.lanes
+		lanes = coldLane
 	case trained:
 		learned = a.lab.learned
 	}
@@ -110,11 +109,11 @@ func (a *arm) furnish(s *session, label string) error {
 
 // row computes the results of the arm.
 func (a *arm) row(ctx context.Context, without []*play) (*row, error) {
-	r := &row{cell: a.cell, Arm: a.name, figures: figuresOf(a.plays), Declined: make(map[string]int)}
+	r := &row{cell: a.cell, Arm: a.name, figures: figuresOf(a.plays)}
 	var err error
 	most := 0
 	for _, s := range a.lab.played {
-		most += s.ceiling(s.timetable(a.cell.Pauses, a.lab.think, a.lab.longest), a.cell)
+		most += s.ceiling(s.timetable(a.cell.Pauses), a.cell)
 	}
 	r.Ceiling = ratio(most, r.Reads)
 	if a.name != off {
@@ -122,31 +121,7 @@ func (a *arm) row(ctx context.Context, without []*play) (*row, error) {
 		if r.Replay, err = a.replay(ctx); err != nil {
 			return nil, err
 		}
-		if err := a.declined(r.Declined); err != nil {
-			return nil, err
-		}
 	}
 	r.Missed = r.missed()
 	return r, nil
-}
-
-// declined adds up the reasons why candidates were not prefetched, from the event logs. They
-// include the sessions of the training.
-func (a *arm) declined(reasons map[string]int) error {
-	files, err := filepath.Glob(filepath.Join(a.state(), "events", "*.jsonl"))
-	if err != nil {
-		return err
-	}
-	for _, name := range files {
-		events, err := dataset.LinesOf[struct{ Declined map[string]int }](name)
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			for why, n := range e.Declined {
-				reasons[why] += n
-			}
-		}
-	}
-	return nil
 }

@@ -87,38 +87,31 @@ const (
 	trained = "trained" // also what the sessions of -train have learned
 )
 
-func armNames() []string { return []string{off, cold, trained} }
+var arms = []string{off, cold, trained}
 
 // row is the result of an arm of a cell.
 type row struct {
 	cell cell
 	Arm  string
 	figures
-	Replay   replayed
-	Ceiling  float64 // coverage of the best possible prefetcher
-	Others   float64 // time that calls which were not covered took at the server, relative to the same calls in the arm off; 0: not measured
-	Waiting  float64 // time that the client waited for all calls, likewise
-	Declined map[string]int
-	Missed   []string
+	Replay  replayed
+	Ceiling float64 // coverage of the best possible prefetcher
+	Others  float64 // time that calls which were not covered took at the server, relative to the same calls in the arm off; 0: not measured
+	Missed  []string
 }
 
-// compare computes the fields that are relative to the row without prefetches. The cost for calls
+// compare computes the field that is relative to the row without prefetches. The cost for calls
 // that were not covered is measured at the server: on a busy machine the client's times are not
 // precise enough.
 func (r *row) compare(plays, without []*play) {
-	if len(without) == 0 {
-		return
-	}
-	var others, othersWithout, all, allWithout time.Duration
+	var others, othersWithout time.Duration
 	for i, p := range plays {
 		for j := range p.calls {
 			c, w := &p.calls[j], &without[i].calls[j]
-			all, allWithout = all+c.wait(), allWithout+w.wait()
 			if !c.covered {
 				others, othersWithout = others+r.cell.Takes+c.queued, othersWithout+r.cell.Takes+w.queued
 			}
 		}
 	}
 	r.Others = float64(others) / float64(max(othersWithout, 1))
-	r.Waiting = float64(all) / float64(max(allWithout, 1))
 }

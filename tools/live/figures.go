@@ -20,7 +20,6 @@ type figures struct {
 	Upstream  int // as counted by the server
 	PerCall   float64
 	Different int
-	WaitMS    int64
 }
 
 func figuresOf(plays []*play) figures {
@@ -30,7 +29,6 @@ func figuresOf(plays []*play) figures {
 		for i := range p.calls {
 			m := &p.calls[i]
 			f.Calls++
-			f.WaitMS += m.wait().Milliseconds()
 			if m.different {
 				f.Different++
 			}
@@ -57,7 +55,6 @@ func ratio(a, b int) float64 {
 type replayed struct {
 	Reads    int
 	Covered  int
-	Issued   int
 	Coverage float64
 }
 
@@ -93,15 +90,14 @@ func (a *arm) replay(ctx context.Context) (replayed, error) {
 			return sum, fmt.Errorf("replay: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
 		}
 		var r struct {
-			Reads, Repeats, Issued, Used int
-			UsedByRepeats                int `json:"used_by_repeats"`
+			Reads, Repeats, Used int
+			UsedByRepeats        int `json:"used_by_repeats"`
 		}
 		if err := json.Unmarshal(out, &r); err != nil {
 			return sum, fmt.Errorf("replay: %w", err)
 		}
 		sum.Reads += r.Reads - r.Repeats
 		sum.Covered += r.Used - r.UsedByRepeats
-		sum.Issued += r.Issued
 	}
 	sum.Coverage = ratio(sum.Covered, sum.Reads)
 	return sum, nil
@@ -111,7 +107,7 @@ func (a *arm) replay(ctx context.Context) (replayed, error) {
 func (a *arm) record(name string, all ...*session) error {
 	var b bytes.Buffer
 	for _, s := range all {
-		for _, c := range s.trace(s.timetable(a.cell.Pauses, a.lab.think, a.lab.longest), a.cell) {
+		for _, c := range s.trace(s.timetable(a.cell.Pauses), a.cell) {
 			line, err := json.Marshal(c)
 			if err != nil {
 				return err

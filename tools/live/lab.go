@@ -42,7 +42,7 @@ type lab struct {
 
 func newLab(o options, progress io.Writer) (*lab, error) {
 	l := &lab{options: o, progress: progress,
-		places: semaphore.NewWeighted(int64(o.atOnce)), starts: semaphore.NewWeighted(int64(2 * runtime.NumCPU()))}
+		places: semaphore.NewWeighted(places), starts: semaphore.NewWeighted(int64(2 * runtime.NumCPU()))}
 	var err error
 	if l.self, err = os.Executable(); err != nil {
 		return nil, err
@@ -53,13 +53,11 @@ func newLab(o options, progress io.Writer) (*lab, error) {
 	if l.classes, err = filepath.Abs(o.classes); err != nil {
 		return nil, err
 	}
-	if l.played, err = l.read(o.trace, o.sessions); err != nil {
+	if l.played, err = l.read(o.trace, sessions); err != nil {
 		return nil, err
 	}
-	if o.train != "" && l.wants(trained) {
-		if l.learned, err = l.read(o.train, math.MaxInt); err != nil {
-			return nil, err
-		}
+	if l.learned, err = l.read(o.train, math.MaxInt); err != nil {
+		return nil, err
 	}
 	if o.keep != "" {
 		l.dir, err = filepath.Abs(o.keep)
@@ -74,8 +72,6 @@ func (l *lab) close() {
 		os.RemoveAll(l.dir)
 	}
 }
-
-func (o options) wants(arm string) bool { return slices.Contains(strings.Split(o.arms, ","), arm) }
 
 // read reads the first most sessions of a trace.
 func (l *lab) read(name string, most int) ([]*session, error) {
@@ -122,23 +118,19 @@ func (l *lab) cell(ctx context.Context, c cell) ([]*row, error) {
 		return nil, err
 	}
 	defer stop()
-	names := slices.DeleteFunc(armNames(), func(name string) bool { return !l.wants(name) })
-	arms := make([]*arm, len(names))
+	var played []*arm
 	all, playing := errgroup.WithContext(ctx)
-	for i, name := range names {
-		arms[i] = &arm{lab: l, cell: c, name: name, dir: dir, server: server}
-		all.Go(func() error { return arms[i].run(playing) })
+	for _, name := range arms {
+		a := &arm{lab: l, cell: c, name: name, dir: dir, server: server}
+		played = append(played, a)
+		all.Go(func() error { return a.run(playing) })
 	}
 	if err := all.Wait(); err != nil {
 		return nil, err
 	}
-	var without []*play
-	if arms[0].name == off {
-		without = arms[0].plays
-	}
 	var rows []*row
-	for _, a := range arms {
-		r, err := a.row(ctx, without)
+	for _, a := range played {
+		r, err := a.row(ctx, played[0].plays)
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ const agent = `
 {"session":"b","batch":2,"tool":"get","arguments":{"id":"4"},"ts_ms":999999,"res_ts_ms":999999}
 `
 
-func sessions(t *testing.T, text string) []*session {
+func parsed(t *testing.T, text string) []*session {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "classes.toml")
 	if err := os.WriteFile(name, []byte("[tools.get]\nside_effect_class = \"read_only\"\n[tools.list]\nside_effect_class = \"pure\"\nspeculate = false\n"), 0o600); err != nil {
@@ -58,7 +58,7 @@ func sessions(t *testing.T, text string) []*session {
 }
 
 func TestSessions(t *testing.T) {
-	all := sessions(t, desk+strings.TrimSpace(agent))
+	all := parsed(t, desk+strings.TrimSpace(agent))
 	if len(all) != 1 {
 		t.Fatalf("got %d sessions, want only the first", len(all))
 	}
@@ -75,7 +75,6 @@ func TestSessions(t *testing.T) {
 
 // A step is written as its pause and its calls.
 func TestTimetable(t *testing.T) {
-	const think, longest = 3 * time.Second, 20 * time.Second
 	for _, c := range []struct {
 		trace  string
 		pauses pauses
@@ -89,7 +88,7 @@ func TestTimetable(t *testing.T) {
 		{agent, atOnce, "3s[0 1] 2s[2] 0s[3] 20s[4]"},
 	} {
 		var got []string
-		for _, s := range sessions(t, c.trace)[0].timetable(c.pauses, think, longest) {
+		for _, s := range parsed(t, c.trace)[0].timetable(c.pauses) {
 			numbers, _ := json.Marshal(s.calls)
 			got = append(got, s.pause.String()+strings.ReplaceAll(string(numbers), ",", " "))
 		}
@@ -97,7 +96,7 @@ func TestTimetable(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", c.pauses, got, c.want)
 		}
 	}
-	for i, s := range sessions(t, desk)[0].timetable(hasty, think, longest) {
+	for i, s := range parsed(t, desk)[0].timetable(hasty) {
 		if i > 0 && (s.pause < 300*time.Millisecond || s.pause > time.Second) {
 			t.Errorf("hasty: got a pause of %v", s.pause)
 		}
@@ -106,15 +105,15 @@ func TestTimetable(t *testing.T) {
 
 // The trace for replay can be read, and has the times of a server without prefetches.
 func TestTrace(t *testing.T) {
-	s := sessions(t, agent)[0]
-	calls := s.trace(s.timetable(atOnce, time.Second, time.Minute), cell{Serial: true, Takes: takes})
+	s := parsed(t, agent)[0]
+	calls := s.trace(s.timetable(atOnce), cell{Serial: true, Takes: takes})
 	var times [][2]int64
 	var text strings.Builder
 	for _, c := range calls {
 		times = append(times, [2]int64{*c.Start, *c.End})
 		json.NewEncoder(&text).Encode(c)
 	}
-	if diff := cmp.Diff([][2]int64{{0, 600}, {0, 1200}, {3200, 3800}, {3800, 4400}, {64400, 65000}}, times); diff != "" {
+	if diff := cmp.Diff([][2]int64{{0, 600}, {0, 1200}, {3200, 3800}, {3800, 4400}, {24400, 25000}}, times); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := replay.ReadTrace("trace", strings.NewReader(text.String())); err != nil {
@@ -123,7 +122,7 @@ func TestTrace(t *testing.T) {
 }
 
 func TestWorld(t *testing.T) {
-	w := newWorld(sessions(t, desk)[0].Calls)
+	w := newWorld(parsed(t, desk)[0].Calls)
 	for _, c := range []struct {
 		tool, arguments, want string
 		failed                bool
@@ -176,7 +175,7 @@ func played(t *testing.T, s *session, c cell, early ...string) *play {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.client(t.Context(), in, names, s.timetable(c.Pauses, takes/2, time.Minute)); err != nil {
+		if err := p.client(t.Context(), in, names, s.timetable(c.Pauses)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -189,9 +188,9 @@ func played(t *testing.T, s *session, c cell, early ...string) *play {
 }
 
 func TestPlay(t *testing.T) {
-	p := played(t, sessions(t, desk)[0], cell{Takes: takes, Pauses: atOnce})
+	p := played(t, parsed(t, desk)[0], cell{Takes: takes, Pauses: atOnce})
 	got := figuresOf([]*play{p})
-	want := figures{Sessions: 1, Calls: 5, Reads: 2, Upstream: 5, PerCall: 1, WaitMS: 5 * takes.Milliseconds()}
+	want := figures{Sessions: 1, Calls: 5, Reads: 2, Upstream: 5, PerCall: 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -200,9 +199,9 @@ func TestPlay(t *testing.T) {
 // At a serial server the second call of a turn waits for the first, and the first for earlier
 // calls.
 func TestPlaySerial(t *testing.T) {
-	c := cell{Serial: true, Takes: takes, Pauses: atOnce}
-	without := played(t, sessions(t, desk)[0], c)
-	p := played(t, sessions(t, desk)[0], c, `{"id":"none"}`)
+	c := cell{Serial: true, Takes: 2 * think, Pauses: atOnce}
+	without := played(t, parsed(t, desk)[0], c)
+	p := played(t, parsed(t, desk)[0], c, `{"id":"none"}`)
 	r := row{cell: c, Arm: cold, figures: figuresOf([]*play{p})}
 	r.compare([]*play{p}, []*play{without})
 	if got, want := r.Upstream, 6; got != want {
@@ -215,7 +214,7 @@ func TestPlaySerial(t *testing.T) {
 
 // A call is covered if its server got it before the client made it, and not again.
 func TestCover(t *testing.T) {
-	s := sessions(t, desk)[0]
+	s := parsed(t, desk)[0]
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 	came := func(call, ms int) arrival { return arrival{Key: s.Calls[call].Key, At: at(ms).UnixNano()} }
 	p := &play{
@@ -275,17 +274,15 @@ func TestMissed(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	files := []string{"-trace", "t", "-classes", "c"}
+	files := []string{"-trace", "t", "-train", "t", "-classes", "c"}
 	for _, c := range []struct {
 		args []string
 		want string // part of the error
 	}{
-		{[]string{"-arms", "off,cold"}, ""},
-		{nil, "-train"},
-		{[]string{"-arms", "warm"}, `"warm"`},
-		{[]string{"-arms", "cold", "-cell", "stdio/none"}, "-cell"},
-		{[]string{"-arms", "cold", "-lanes", "0"}, "-lanes"},
-		{[]string{"-arms", "cold", "file"}, `"file"`},
+		{nil, ""},
+		{[]string{"-train", ""}, "-train"},
+		{[]string{"-cell", "stdio/none"}, "-cell"},
+		{[]string{"file"}, `"file"`},
 	} {
 		o, err := parse(append(slices.Clone(files), c.args...), t.Output())
 		if c.want == "" {
@@ -300,7 +297,7 @@ func TestParse(t *testing.T) {
 
 // At a serial server that takes as long as a pause, an oracle has time for one read.
 func TestCeiling(t *testing.T) {
-	s := sessions(t, desk)[0]
+	s := parsed(t, desk)[0]
 	for _, tt := range []struct {
 		cell cell
 		want int
@@ -312,7 +309,7 @@ func TestCeiling(t *testing.T) {
 		{cell{Takes: 3 * time.Second, Pauses: inRow, Serial: true}, 1},
 		{cell{Takes: 3 * time.Second, Pauses: atOnce, Serial: true}, 1},
 	} {
-		if got := s.ceiling(s.timetable(tt.cell.Pauses, 3*time.Second, 20*time.Second), tt.cell); got != tt.want {
+		if got := s.ceiling(s.timetable(tt.cell.Pauses), tt.cell); got != tt.want {
 			t.Errorf("%s: got %d of the two reads, want %d", tt.cell, got, tt.want)
 		}
 	}

@@ -3,7 +3,7 @@
 // the same sessions with the same times.
 //
 //	go run -C tools ./live -trace FILE -train FILE -classes FILE
-//	go run -C tools ./live -trace FILE -cell stdio/serial/3s -arms off,cold
+//	go run -C tools ./live -trace FILE -train FILE -classes FILE -cell stdio/serial/3s
 //
 // A cell is a kind of server and of client: TRANSPORT/SERVER/TIME/PAUSES, as in
 // stdio/parallel/600ms/recorded. An arm is the learned state of the proxy: none at first (cold),
@@ -51,14 +51,16 @@ type options struct {
 	trace, train, classes string
 	bin                   string // the mcpschedd to measure
 	cells                 string // parts of their names, separated by commas
-	arms                  string
-	sessions              int           // first sessions of the trace; of -train all are used
-	lanes                 int           // concurrent sessions of a cold arm, as they learn from each other
-	atOnce                int           // concurrent sessions in total
-	think                 time.Duration // pause where none was recorded
-	longest               time.Duration // maximum of a recorded pause
-	keep                  string        // folder that is kept
+	keep                  string // folder that is kept
 }
+
+const (
+	sessions = 40               // first sessions of the trace; of -train all are used
+	coldLane = 4                // concurrent sessions of a cold arm, as they learn from each other
+	places   = 80               // concurrent sessions in total
+	think    = 3 * time.Second  // pause where none was recorded
+	longest  = 20 * time.Second // maximum of a recorded pause
+)
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
@@ -69,28 +71,15 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.classes, "classes", "", "`FILE` that says of the recorded tools which only read")
 	f.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "the mcpschedd `PROGRAM`")
 	f.StringVar(&o.cells, "cell", "", "only cells with one of these `WORDS` in their names, as in serial/3s,http/")
-	f.StringVar(&o.arms, "arms", "off,cold,trained", "which of them")
-	f.IntVar(&o.sessions, "sessions", 40, "play the first `N` of -trace")
-	f.IntVar(&o.lanes, "lanes", 4, "`N` sessions of a cold arm at once: what one learns, those know that begin later")
-	f.IntVar(&o.atOnce, "at-once", 80, "`N` sessions at once of all cells")
-	f.DurationVar(&o.think, "think", 3*time.Second, "`TIME` between an answer and the next call, where that was not recorded")
-	f.DurationVar(&o.longest, "longest", 20*time.Second, "longest `TIME` of a recorded pause that is waited out")
 	f.StringVar(&o.keep, "keep", "", "leave configurations, journals and what the proxy recorded in `DIR`")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	wanted := strings.Split(o.arms, ",")
-	switch unknown := slices.IndexFunc(wanted, func(a string) bool { return !slices.Contains(armNames(), a) }); {
+	switch {
 	case f.NArg() > 0:
 		return o, fmt.Errorf("%q: want no arguments", f.Arg(0))
-	case o.trace == "" || o.classes == "":
-		return o, errors.New("-trace and -classes: want a file each")
-	case unknown >= 0:
-		return o, fmt.Errorf("-arms: want %s, have %q", strings.Join(armNames(), ", "), wanted[unknown])
-	case slices.Contains(wanted, trained) && o.train == "":
-		return o, errors.New("-train: want a file, or -arms without trained")
-	case o.sessions < 1 || o.lanes < 1 || o.atOnce < 1:
-		return o, errors.New("-sessions, -lanes, -at-once: want 1 or more")
+	case o.trace == "" || o.train == "" || o.classes == "":
+		return o, errors.New("-trace, -train, -classes: want a file each")
 	case len(o.wanted()) == 0:
 		return o, fmt.Errorf("-cell: no cell has one of %q in its name", o.cells)
 	}

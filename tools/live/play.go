@@ -37,8 +37,6 @@ type made struct {
 	queued         time.Duration // time at a serial server behind other calls
 }
 
-func (m *made) wait() time.Duration { return m.answered.Sub(m.sent) }
-
 // play plays a session through a proxy process of its own.
 func (a *arm) play(ctx context.Context, s *session, label string) (*play, error) {
 	p := &play{session: s, calls: make([]made, len(s.Calls))}
@@ -50,7 +48,7 @@ func (a *arm) play(ctx context.Context, s *session, label string) (*play, error)
 	if err != nil {
 		return fail(err)
 	}
-	err = p.client(ctx, proxy, names, s.timetable(a.cell.Pauses, a.lab.think, a.lab.longest))
+	err = p.client(ctx, proxy, names, s.timetable(a.cell.Pauses))
 	proxy.Close() // returns when the process has ended and has written what it learned
 	if err == nil {
 		p.arrived, err = readJournal(journalFile(a.dir, label))

@@ -76,7 +76,7 @@ type step struct {
 
 // timetable returns the steps of a session. The pauses of a hasty client depend only on the
 // session, so that all arms have the same ones.
-func (s *session) timetable(p pauses, think, longest time.Duration) []step {
+func (s *session) timetable(p pauses) []step {
 	turns := s.turns
 	if p == inRow || p == atOnce {
 		turns = s.joined()
@@ -93,7 +93,7 @@ func (s *session) timetable(p pauses, think, longest time.Duration) []step {
 		case p == hasty:
 			pause = 300*time.Millisecond + time.Duration(random.Int64N(int64(700*time.Millisecond)))
 		default:
-			pause = s.pause(turns[i-1], turn, think, longest)
+			pause = s.pause(turns[i-1], turn)
 		}
 		for _, calls := range s.together(turn, p) {
 			all = append(all, step{pause, calls})
@@ -138,7 +138,7 @@ func (s *session) together(turn []int, p pauses) [][]int {
 }
 
 // pause returns the pause between two turns.
-func (s *session) pause(before, turn []int, think, longest time.Duration) time.Duration {
+func (s *session) pause(before, turn []int) time.Duration {
 	var ended, began *int64
 	for _, c := range before {
 		if e := s.Calls[c].end; e != nil && (ended == nil || *e > *ended) {
