@@ -155,8 +155,6 @@ func (l *lab) compared(front string) []string {
 		return []string{switchedOff, switchedOn}
 	case l.mode == "versions":
 		return []string{older, newer}
-	case l.bin == "":
-		return names[:len(names)-1]
 	}
 	return names
 }

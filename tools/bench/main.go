@@ -46,7 +46,7 @@ const usage = `usage: bench [flags]
 // options are the flags of one run.
 type options struct {
 	mode  string // one of modes
-	bin   string // file of the proxy; "" leaves it out
+	bin   string // file of the proxy
 	old   string // file of an earlier build, for mode versions
 	only  string // part of the names of the cells to measure; "" means all
 	kind  string // of the upstream: raw, sdk or both
@@ -103,7 +103,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		fs.PrintDefaults()
 	}
 	fs.StringVar(&o.mode, "mode", "speed", "one of the above")
-	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "the mcpschedd `FILE` to measure; \"\" measures direct and relay only")
+	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "the mcpschedd `FILE` to measure")
 	fs.StringVar(&o.old, "old", "", "versions: `FILE` of the earlier build")
 	fs.StringVar(&o.only, "only", "", "speed: only cells whose name contains `TEXT`, as in stdio/1KB/32")
 	fs.StringVar(&o.kind, "upstream", "both", "speed, plan: `KIND` sdk, a server built with mcp-go, which the targets were stated with; raw, one that answers from memory, "+

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -28,9 +27,6 @@ var shapes = []shape{{chains: 10, length: 10, ms: 20}, {chains: 100, length: 1, 
 // plan measures the cost of a plan: its time compared with that of a client that makes the same
 // calls in the best order.
 func plan(ctx context.Context, l *lab) error {
-	if l.bin == "" {
-		return errors.New("-mode plan: there is no plan without a proxy")
-	}
 	for _, upstream := range l.upstreams() {
 		if err := l.makespans(ctx, upstream); err != nil {
 			return err

@@ -189,10 +189,3 @@ func TestPlansThatDidNotRun(t *testing.T) {
 		})
 	}
 }
-
-func TestPlanModeNeedsTheProxy(t *testing.T) {
-	var stderr strings.Builder
-	if err := run(t.Context(), []string{"-mode", "plan", "-bin", ""}, io.Discard, &stderr); err == nil {
-		t.Errorf("got no error; stderr:\n%s", &stderr)
-	}
-}

@@ -12,18 +12,10 @@ import (
 // soakSize is the size of an answer in long runs, that of a large file.
 const soakSize = 100 << 10
 
-// startMeasured starts the proxy over stdio, or the relay if there is no proxy to measure.
-func (l *lab) startMeasured(ctx context.Context) (*target, error) {
-	if l.bin == "" {
-		return l.startOne(ctx, stdio, rawUpstream, relayed)
-	}
-	return l.startOne(ctx, stdio, rawUpstream, proxied)
-}
-
 // stall makes many sequential calls, and reports the slowest. A Go server that reads blocking
 // pipes may stop for one or two minutes, about once in 25,000 calls.
 func stall(ctx context.Context, l *lab) error {
-	t, err := l.startMeasured(ctx)
+	t, err := l.startOne(ctx, stdio, rawUpstream, proxied)
 	if err != nil {
 		return err
 	}
@@ -55,10 +47,10 @@ const (
 	mostUsed = 34
 )
 
-// memory measures the resident memory of the process in the middle, and of its guard if it has
-// one, without forcing a garbage collection.
+// memory measures the resident memory of the proxy and of its guard, without forcing a garbage
+// collection.
 func memory(ctx context.Context, l *lab) error {
-	t, err := l.startMeasured(ctx)
+	t, err := l.startOne(ctx, stdio, rawUpstream, proxied)
 	if err != nil {
 		return err
 	}
