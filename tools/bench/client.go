@@ -80,7 +80,7 @@ func (s sample) rate() float64 {
 }
 
 // tools are the names under which a server lists the tools of the upstream.
-type tools struct{ blob, sleep, span string }
+type tools struct{ blob, sleep string }
 
 // handshake makes c ready for calls.
 func handshake(c client) (tools, error) {
@@ -126,8 +126,6 @@ func toolNames(answer []byte) (tools, error) {
 			t.blob = tool.Name
 		case "sleep", "bench__sleep":
 			t.sleep = tool.Name
-		case "span", "bench__span":
-			t.span = tool.Name
 		}
 	}
 	if t.blob == "" || t.sleep == "" {

@@ -183,7 +183,7 @@ func TestHTTPClientReadsEventsAndKeepsTheSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (tools{"bench__blob", "bench__sleep", ""}); names != want {
+	if want := (tools{"bench__blob", "bench__sleep"}); names != want {
 		t.Errorf("got %v, want %v", names, want)
 	}
 	call := blobCall(names.blob, 2000)

@@ -40,8 +40,7 @@ type scheduled struct {
 	name string
 	on   *target
 	run  func(*stdioClient, tools, shape) (time.Duration, error)
-	took []float64 // milliseconds per round, as measured by the client
-	span []float64 // as measured by the server
+	took []float64 // milliseconds per round
 }
 
 // makespans measures every shape in rounds. In each round all ways take turns.
@@ -92,11 +91,7 @@ func (l *lab) timeWays(ctx context.Context, s shape, ways []*scheduled) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.name, w.on.fail(err))
 			}
-			span, err := c.span(w.on.tools)
-			if err != nil {
-				return fmt.Errorf("%s: %w", w.name, w.on.fail(err))
-			}
-			w.took, w.span = append(w.took, took.Seconds()*1e3), append(w.span, span.Seconds()*1e3)
+			w.took = append(w.took, took.Seconds()*1e3)
 		}
 	}
 	return nil
@@ -106,7 +101,6 @@ func (l *lab) timeWays(ctx context.Context, s shape, ways []*scheduled) error {
 // proxy, so that the cost of the proxy itself does not count.
 func (l *lab) addMakespans(upstream string, s shape, ways []*scheduled) {
 	name := fmt.Sprintf("%s, %s over %d slots", upstream, s, planSlots)
-	l.report.addFact(name+", lower bound", s.bound().Seconds()*1e3, "ms")
 	bare, through, whole := ways[0], ways[1], ways[2]
 	for _, w := range ways {
 		took := spreadOf(w.took)
@@ -118,8 +112,6 @@ func (l *lab) addMakespans(upstream string, s shape, ways []*scheduled) {
 	l.report.addFact(name+", plan - client, proxy, first quartile", added.Low, "ms")
 	l.report.addFact(name+", plan - client, proxy, third quartile", added.High, "ms")
 	l.report.atMost(name+", plan - client, proxy, median", added.Median, 2, "ms")
-	spans := spreadOf(differences(whole.span, through.span))
-	l.report.atMost(name+", the same between the first call's arrival and the last one's end", spans.Median, 2, "ms")
 }
 
 // differences subtracts round by round, like ratios divides.

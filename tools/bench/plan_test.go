@@ -88,22 +88,6 @@ func TestChainsBeginWithTheLongest(t *testing.T) {
 	}
 }
 
-// The bound is the longest chain, or the work divided by the slots if that is more.
-func TestShapeBound(t *testing.T) {
-	for _, tc := range []struct {
-		s    shape
-		want time.Duration
-	}{
-		{shape{10, 10, 20}, 260 * time.Millisecond},
-		{shape{100, 1, 20}, 260 * time.Millisecond},
-		{shape{2, 10, 20}, 200 * time.Millisecond},
-	} {
-		if got := tc.s.bound(); got != tc.want {
-			t.Errorf("%s: got %s, want %s", tc.s, got, tc.want)
-		}
-	}
-}
-
 // The plan has the order that the client keeps: each step uses the result of the previous one in
 // its chain. No two steps have the same arguments.
 func TestShapeAsAPlan(t *testing.T) {

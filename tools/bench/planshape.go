@@ -26,12 +26,6 @@ func (s shape) String() string {
 
 func (s shape) calls() int { return s.chains * s.length }
 
-// bound returns the minimum makespan of any schedule over planSlots slots.
-func (s shape) bound() time.Duration {
-	rounds := max(s.length, (s.calls()+planSlots-1)/planSlots)
-	return time.Duration(rounds*s.ms) * time.Millisecond
-}
-
 // follow makes the calls of a shape over planSlots slots, always the next call of the chain with
 // the most remaining ones. That is the best order for chains of equal calls, which a plan has to
 // find from its steps. It returns the time from the first request to the last answer.

@@ -27,10 +27,8 @@ func sdkMain([]string) error {
 func serveSDK(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := server.NewMCPServer("bench", "1", server.WithToolCapabilities(false))
 	s.AddTool(mcp.NewTool("blob", mcp.WithNumber("size", mcp.Required())), blobTool())
-	clock := &span{}
-	s.AddTool(mcp.NewTool("sleep", mcp.WithNumber("ms", mcp.Required())), sleepTool(clock))
-	s.AddTool(mcp.NewTool("span"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return mcp.NewToolResultText(clock.take()), nil
+	s.AddTool(mcp.NewTool("sleep", mcp.WithNumber("ms", mcp.Required())), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText("slept"), launch.Pause(ctx, time.Duration(r.GetInt("ms", 0))*time.Millisecond)
 	})
 	return launch.Serve(ctx, s, in, out)
 }
@@ -57,12 +55,4 @@ func unquoted(s string) string {
 		return s // sourceLine is cut only at its end
 	}
 	return plain
-}
-
-func sleepTool(clock *span) server.ToolHandlerFunc {
-	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		clock.begin()
-		defer clock.end()
-		return mcp.NewToolResultText("slept"), launch.Pause(ctx, time.Duration(r.GetInt("ms", 0))*time.Millisecond)
-	}
 }

@@ -26,8 +26,7 @@ const (
 
 	toolList = `{"tools":[` +
 		`{"name":"blob","description":"Returns a text of the given size in bytes.","inputSchema":{"type":"object","properties":{"size":{"type":"integer"},"n":{"type":"integer"}},"required":["size"]}},` +
-		`{"name":"sleep","description":"Answers after the given number of milliseconds.","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"n":{"type":"integer"}},"required":["ms"]}},` +
-		`{"name":"span","description":"Microseconds from the first sleep since it was last asked to the end of the last.","inputSchema":{"type":"object"}}]}`
+		`{"name":"sleep","description":"Answers after the given number of milliseconds.","inputSchema":{"type":"object","properties":{"ms":{"type":"integer"},"n":{"type":"integer"}},"required":["ms"]}}]}`
 )
 
 // revisions are those with an initialize handshake, newest first.
@@ -44,8 +43,6 @@ func upstreamMain([]string) error {
 // upstream is an MCP server with minimal cost, so that measurements show the cost of what is in
 // front of it: a blob is never copied; only the id is written before the prepared rest.
 type upstream struct {
-	span span
-
 	mu    sync.Mutex     // also serializes answers on out
 	out   io.Writer      // one answer per write
 	blobs map[int][]byte // size → room for head and id, then the rest of the answer
@@ -86,7 +83,6 @@ func serveUpstream(in io.Reader, out io.Writer) error {
 			continue // a notification, or a response without a question
 		}
 		if r.Method == "tools/call" && r.Params.Name == "sleep" {
-			u.span.begin()
 			if d := time.Duration(r.Params.Arguments.MS) * time.Millisecond; d > 0 {
 				sleeping.Go(func() {
 					if launch.Pause(ctx, d) == nil {
@@ -120,10 +116,7 @@ func (u *upstream) answer(r request) error {
 			if size := r.Params.Arguments.Size; size >= 0 && size <= maxBlob && len(r.ID) <= idRoom {
 				return u.writeBlob(r.ID, size)
 			}
-		case "span":
-			return u.write(r.ID, "result", `{"content":[{"type":"text","text":"`+u.span.take()+`"}]}`)
 		case "sleep":
-			u.span.end()
 			return u.write(r.ID, "result", `{"content":[{"type":"text","text":"slept"}]}`)
 		}
 		return u.write(r.ID, "error", `{"code":-32602,"message":"no such tool or size"}`)
