@@ -22,7 +22,6 @@ type Census struct {
 	Total   *Package   // of the product
 	Page    []File     // files that a browser gets
 	Tables  []File     // other files that are part of the binary
-	Data    []Folder
 	Tools   []*Package // of the module in tools/
 	Scripts []File     // shell and JavaScript in tools/
 }
@@ -34,7 +33,6 @@ type Package struct {
 	Lines    int
 	Comment  float64 // share of the lines that are not blank
 	LineP90  int
-	Funcs    int
 	FuncP90  int
 	Exported int
 	Wide     []Wide
@@ -54,13 +52,6 @@ type Wide struct {
 // File is a file that is not Go.
 type File struct {
 	Name  string
-	Lines int
-}
-
-// Folder is the testdata folder of a package.
-type Folder struct {
-	Name  string
-	Files int
 	Lines int
 }
 
@@ -93,13 +84,6 @@ func take(dir string) (*Census, error) {
 				c.Tables = append(c.Tables, f)
 			}
 		}
-		folder, err := testdata(dir, from.Dir)
-		if err != nil {
-			return nil, err
-		}
-		if folder.Files > 0 {
-			c.Data = append(c.Data, folder)
-		}
 	}
 	c.Total.text.figures(c.Total)
 	tools := filepath.Join(dir, "tools")
@@ -111,7 +95,6 @@ func take(dir string) (*Census, error) {
 	for _, files := range [][]File{c.Page, c.Tables, c.Scripts} {
 		slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	}
-	slices.SortFunc(c.Data, func(a, b Folder) int { return cmp.Compare(a.Name, b.Name) })
 	return c, nil
 }
 
@@ -234,25 +217,6 @@ func mutexes(p *packages.Package) int {
 		})
 	}
 	return n
-}
-
-// testdata counts the folder of that name beside a package.
-func testdata(root, dir string) (Folder, error) {
-	f := Folder{}
-	err := filepath.WalkDir(filepath.Join(dir, "testdata"), func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		one, err := fileOf(root, name)
-		f.Files++
-		f.Lines += one.Lines
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
-	}
-	f.Name = relative(root, dir)
-	return f, err
 }
 
 // fileOf counts a file with a path relative to the root.

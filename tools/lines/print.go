@@ -58,11 +58,6 @@ func (c *Census) print(w io.Writer) error {
 	list("page: lines of what a browser is given", c.Page)
 	list("tables: lines of other files in the binary", c.Tables)
 	list("scripts of tools/", c.Scripts)
-	data := make([]File, len(c.Data))
-	for i, f := range c.Data {
-		data[i] = File{fmt.Sprintf("%s, files: %d", f.Name, f.Files), f.Lines}
-	}
-	list("testdata", data)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

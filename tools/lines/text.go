@@ -75,7 +75,7 @@ func (t *text) figures(p *Package) {
 	if len(t.lengths) > 0 {
 		p.Comment = float64(t.comments) / float64(len(t.lengths))
 	}
-	p.LineP90, p.Funcs, p.FuncP90 = p90(t.lengths), len(t.funcs), p90(t.funcs)
+	p.LineP90, p.FuncP90 = p90(t.lengths), p90(t.funcs)
 }
 
 // p90 returns the smallest value that 90 % of the values do not exceed.
