@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os/exec"
 	"time"
+
+	"mcpschedd/tools/launch"
 )
 
 // Targets of mode connect, all in front of the same kind of server.
@@ -16,7 +18,7 @@ const (
 )
 
 // brief is a configuration with which the daemon ends soon after the run.
-const brief = nothing + "[daemon]\nidle = \"1s\"\n"
+var brief = launch.Table{"telemetry": nothing["telemetry"], "enrichment": off, "daemon": launch.Table{"idle": "1s"}}
 
 // connect measures calls of 1 KB through connect, through serve, and through serve with a bare
 // relay before it: connect may add as much as that relay.

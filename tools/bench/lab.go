@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,54 +87,43 @@ func (l *lab) relay(upstream string) []string {
 	return l.command(role, l.command(upstream)...)
 }
 
+var off = launch.Table{"mode": "off"}
+
 // nothing is a configuration in which everything but passing messages through is off.
-const nothing = `[telemetry]
-events = "off"
-[enrichment]
-mode = "off"
-`
+var nothing = launch.Table{"telemetry": launch.Table{"events": "off"}, "enrichment": off}
 
 // recording is like nothing, but with the event log on.
-const recording = `[enrichment]
-mode = "off"
-`
+var recording = launch.Table{"enrichment": off}
 
 // everything is a configuration in which each call is looked up, predicted and learned from.
-const everything = `[telemetry]
-events = "off"
-[enrichment]
-mode = "on"
-[tools."bench/*"]
-side_effect_class = "read_only"
-[[tools."bench/*".follow_up]]
-tool = "blob"
-probability = 0.1
-args = { size = "$args.size", n = "$result..n" }
-[upstreams.bench]
-exclusive = true
-`
+var everything = launch.Table{
+	"telemetry":  launch.Table{"events": "off"},
+	"enrichment": launch.Table{"mode": "on"},
+	"upstreams":  launch.Table{"bench": launch.Table{"exclusive": true}},
+	"tools": launch.Table{"bench/*": launch.Table{
+		"side_effect_class": "read_only",
+		"follow_up": []launch.Table{{
+			"tool": "blob", "probability": 0.1, "args": launch.Table{"size": "$args.size", "n": "$result..n"},
+		}},
+	}},
+}
 
 // proxy returns the command line of the proxy in front of the upstream. name is the name of its
 // state folder: a proxy that is started twice with the same name finds its earlier state.
-func (l *lab) proxy(name, what string, upstream []string, flags ...string) ([]string, error) {
+func (l *lab) proxy(name string, what launch.Table, upstream []string, flags ...string) ([]string, error) {
 	dir := filepath.Join(l.dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	var args []string
-	for _, a := range upstream[1:] {
-		args = append(args, fmt.Sprintf("%q", a))
+	bench := launch.Table{"command": upstream[0], "args": upstream[1:]}
+	if more, ok := what["upstreams"].(launch.Table); ok {
+		maps.Copy(bench, more["bench"].(launch.Table))
 	}
-	if !strings.Contains(what, "[upstreams.bench]") {
-		what += "[upstreams.bench]\n"
-	}
-	config := fmt.Sprintf(`[server]
-state_dir = %q
-%scommand = %q
-args = [%s]
-`, filepath.Join(dir, "state"), what, upstream[0], strings.Join(args, ", "))
-	file := filepath.Join(dir, "pipeline_config.toml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+	config := maps.Clone(what)
+	config["server"] = launch.Table{"state_dir": filepath.Join(dir, "state")}
+	config["upstreams"] = launch.Table{"bench": bench}
+	file := filepath.Join(dir, "config.toml")
+	if err := launch.Configure(file, config); err != nil {
 		return nil, err
 	}
 	bin := l.bin

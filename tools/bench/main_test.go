@@ -138,36 +138,6 @@ func TestFailShowsTheLastWords(t *testing.T) {
 	}
 }
 
-func TestProxyConfiguration(t *testing.T) {
-	l := testLab(t)
-	l.bin = "proxy"
-	upstream := []string{`C:\a "b"\bench`, "upstream", "a", "b"}
-	command, err := l.proxy("cfg", nothing, upstream, "--http", "127.0.0.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(l.dir, "cfg", "pipeline_config.toml")
-	if d := cmp.Diff([]string{"proxy", "serve", "--config", file, "--http", "127.0.0.1:1"}, command); d != "" {
-		t.Errorf("command (-want +got):\n%s", d)
-	}
-	var got map[string]any
-	if _, err := toml.DecodeFile(file, &got); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]any{
-		"server":     map[string]any{"state_dir": filepath.Join(l.dir, "cfg", "state")},
-		"telemetry":  map[string]any{"events": "off"},
-		"enrichment": map[string]any{"mode": "off"},
-		"upstreams": map[string]any{"bench": map[string]any{
-			"command": upstream[0],
-			"args":    []any{"upstream", "a", "b"},
-		}},
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("configuration (-want +got):\n%s", d)
-	}
-}
-
 func TestArguments(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"mcpschedd/tools/launch"
 )
 
 // planSlots is the number of concurrent calls: the default of the proxy's [plan].max_parallel, and
@@ -12,15 +14,12 @@ const planSlots = 8
 
 // planning is a configuration that allows plans and nothing else. The tools only read, so that no
 // step waits because of another step's write.
-const planning = `[telemetry]
-events = "off"
-[enrichment]
-mode = "off"
-[plan]
-enabled = true
-[tools."bench/*"]
-side_effect_class = "read_only"
-`
+var planning = launch.Table{
+	"telemetry":  launch.Table{"events": "off"},
+	"enrichment": off,
+	"plan":       launch.Table{"enabled": true},
+	"tools":      launch.Table{"bench/*": launch.Table{"side_effect_class": "read_only"}},
+}
 
 var shapes = []shape{{chains: 10, length: 10, ms: 20}, {chains: 100, length: 1, ms: 20}}
 
