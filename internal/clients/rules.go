@@ -71,14 +71,20 @@ func denied(rule, server string) (string, bool) {
 // name tools of Claude Code's servers which become upstreams or did so in earlier moves.
 // prefix means that the tools are listed as NAME__TOOL.
 func (r *Reader) Rewrites(earlier []Move, prefix bool) (all []Change) {
-	moves := slices.Clone(earlier)
+	var moves []Move
+	var stay []Move // of which the rules are about the client's own server
 	for _, s := range r.servers {
-		if m := s.move(); s.From.Client != "claude" {
-			continue
-		} else if s.Stays == "" {
+		switch m := s.move(); {
+		case s.From.Client != "claude":
+		case s.Stays == "":
 			moves = append(moves, m)
-		} else { // the rules are about the client's own server, also if one of that name was moved before
-			moves = slices.DeleteFunc(moves, func(earlier Move) bool { return earlier.Name == m.Name && earlier.Folder == m.Folder })
+		default:
+			stay = append(stay, Move{Name: m.Name, Folder: m.Folder})
+		}
+	}
+	for _, m := range earlier {
+		if !slices.Contains(stay, Move{Name: m.Name, Folder: m.Folder}) {
+			moves = append(moves, m)
 		}
 	}
 	// If the names of two servers are prefixes, the longer one counts, and a server of the

@@ -19,6 +19,12 @@ import (
 // nothing and disclose nothing. For any other, the client gets an error that its outcome is
 // unknown, and its write is treated as pending.
 func TestServeConnected(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		t.Run(era, func(t *testing.T) { servesConnected(t, era) })
+	}
+}
+
+func servesConnected(t *testing.T, era string) {
 	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
 		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
 	}
@@ -39,20 +45,29 @@ func TestServeConnected(t *testing.T) {
 	go func() {
 		ended <- s.ServeConnected(context.Background(), theirs, theirs, proxy.Connected{Repeated: []string{"1", "2", `"3"`, "4", "5", "6"}})
 	}()
-	go fmt.Fprint(ours, strings.Join([]string{
+	lines := []string{
 		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"n":1}}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"log"}}`,
 		`{"jsonrpc":"2.0","id":"3","method":"tools/call","params":{"name":"pid"}}`,
 		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"execute_tool_plan","arguments":{}}}`,
-		`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{}}`,
 		`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"gone"}}`,
 		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"log"}}`,
-	}, "\n")+"\n")
+	}
 	unknown := map[string]bool{"0": false, "1": false, "2": true, `"3"`: true, "4": true, "5": false, "6": true, "7": false}
-	for lines := jsonrpc.NewReader(ours, 0); len(unknown) > 0; {
-		line, err := lines.Next()
+	if era == stateless {
+		delete(unknown, "0")
+		lines = lines[2:]
+		for i, line := range lines {
+			meta := `"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + stateless + `","io.modelcontextprotocol/clientCapabilities":{}},`
+			lines[i] = strings.Replace(strings.Replace(line, `"params":{`, meta, 1), ",}", "}", 1)
+		}
+	}
+	go fmt.Fprint(ours, strings.Join(lines, "\n")+"\n")
+	for answers := jsonrpc.NewReader(ours, 0); len(unknown) > 0; {
+		line, err := answers.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
