@@ -39,6 +39,8 @@ func TestComparison(t *testing.T) {
 	}{
 		{"the same", never, true, prefetched, true, none, []string{real}, dedup.Same, call.Compared, "compared"},
 		{"another answer", never, true, "else", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
+		{"longer", never, true, prefetched + " ", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
+		{"no more than its beginning", never, true, "prefetch", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"an error", never, true, "no such row", false, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"pure", pure, true, "else", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"something changed", never, true, "else", true, bump, []string{real}, dedup.NotCompared, call.Compared, "compared"},

@@ -99,6 +99,7 @@ func askedByPrefetch(t *testing.T, o proxy.Options) (s *proxy.Server, c *caller)
 func TestHarmQuestionOfAProcess(t *testing.T) {
 	t.Parallel()
 	asker := newAsker()
+	asker.asks = `{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
 	close(asker.ask)
 	s, c := askedByPrefetch(t, asker.options(t))
 	c.call("ask", `{"asks":[`+elicits+`]}`)
@@ -239,10 +240,11 @@ type asker struct {
 	ask  chan struct{} // closed when prefetched calls of ask may ask
 	slow chan struct{} // closed when the tool slow may answer
 	seen tally         // called tools; a prefetch has a ! appended
+	asks string        // question of a prefetch
 }
 
 func newAsker() *asker {
-	return &asker{ask: make(chan struct{}), slow: make(chan struct{})}
+	return &asker{ask: make(chan struct{}), slow: make(chan struct{}), asks: elicits}
 }
 
 // answer records a call and may delay it.
@@ -271,7 +273,7 @@ func (a *asker) calls(name string) int { return a.seen.of(name) }
 func (a *asker) options(t *testing.T) proxy.Options {
 	t.Helper()
 	var asks any
-	if err := json.Unmarshal([]byte(`[`+elicits+`]`), &asks); err != nil {
+	if err := json.Unmarshal([]byte(`[`+a.asks+`]`), &asks); err != nil {
 		t.Fatal(err)
 	}
 	binding, err := valuemodel.ParseBinding(asks)

@@ -47,6 +47,43 @@ func TestAskedNotStored(t *testing.T) {
 	}
 }
 
+// After a 429, as a status or in the text of a failed tool, a host gets no prefetches for a while,
+// and calls continue.
+func TestTooManyRequests(t *testing.T) {
+	for name, refuse := range map[string]string{
+		"by status": `{"name":"status","arguments":{"status":429,"retryAfter":"7","body":"slow down"}}`,
+		"by text":   `{"name":"limited","arguments":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, up := remote(t, mcptest.Options{Name: "one", Results: map[string]string{
+				"limited": `{"content":[{"type":"text","text":"GET https://api.github.com/repos/a/b/issues: 403 API rate limit exceeded for user ID 1. [rate reset in 7s]"}],"isError":true}`,
+			}})
+			up.Exclusive = true
+			o := stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, up)
+			o.Enrichment.Mode = "on"
+			s := start(t, o)
+			c := connect(t, s, handshake)
+			if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{"n":1}`); !begun {
+				t.Fatalf("before the refusal: %s", why)
+			}
+			c.start("tools/call", refuse).wait()
+			if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{"n":2}`); begun || why != "rate_limited" {
+				t.Errorf("after it: begun %v, %q; want rate_limited", begun, why)
+			}
+			if got := c.call("echo", `{"n":3}`); !strings.Contains(got, `"n":3`) {
+				t.Errorf("a real call: got %s", got)
+			}
+			var cooling time.Duration
+			for _, h := range s.Stats().Hosts {
+				cooling = max(cooling, time.Until(h.CoolingUntil))
+			}
+			if cooling <= 0 || cooling > 7*time.Second {
+				t.Errorf("prefetches wait for %v, want at most 7 s", cooling)
+			}
+		})
+	}
+}
+
 // The hourly limit of prefetches is a reason of its own, which is counted for the host.
 func TestHourlyLimit(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "one"})
