@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // noise returns bytes of all values, including line ends and zeros.
@@ -36,6 +37,28 @@ func TestRelayCopiesBytesExactly(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: got %d bytes with sum %x, want %d with %x", role, len(got), sha256.Sum256(got), len(want), sha256.Sum256(want))
 		}
+	}
+}
+
+func TestPump(t *testing.T) {
+	want := noise(2*copyBuffer + 5)
+	for name, wrap := range map[string]func(io.Reader) io.Reader{
+		"whole":                       func(r io.Reader) io.Reader { return r },
+		"half":                        iotest.HalfReader,
+		"the end comes with the data": iotest.DataErrReader,
+	} {
+		var got bytes.Buffer
+		if err := pump(&got, wrap(bytes.NewReader(want))); err != nil || !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s: got %d bytes, %v, want %d unchanged", name, got.Len(), err, len(want))
+		}
+	}
+	if err := pump(io.Discard, iotest.ErrReader(io.ErrUnexpectedEOF)); err == nil {
+		t.Error("got no error from a broken reader, want its own")
+	}
+	r, w := io.Pipe()
+	r.Close()
+	if err := pump(w, bytes.NewReader(want)); err == nil {
+		t.Error("got no error from a broken writer, want its own")
 	}
 }
 

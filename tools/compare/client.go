@@ -18,6 +18,7 @@ type process struct {
 	name    string // for errors
 	command []string
 	env     map[string]string // added to the environment of this process
+	dir     string            // its working directory; default: that of this process
 	roots   json.RawMessage   // the answer to roots/list
 	options
 }
@@ -50,6 +51,7 @@ type answer struct {
 
 func start(ctx context.Context, p process) (*client, error) {
 	c := &client{process: p, cmd: exec.CommandContext(ctx, p.command[0], p.command[1:]...)}
+	c.cmd.Dir = p.dir
 	c.cmd.Env = os.Environ()
 	for k, v := range p.env {
 		c.cmd.Env = append(c.cmd.Env, k+"="+v)

@@ -52,7 +52,7 @@ func compare(ctx context.Context, o options, p *plan, progress io.Writer) (*repo
 	for _, s := range p.Servers {
 		fmt.Fprintf(progress, "compare: %s\n", s.Name)
 		x := &row{server: s}
-		direct := process{name: s.Name + ", direct", command: append([]string{s.Command}, s.Args...), env: s.Env, roots: roots, options: o}
+		direct := process{name: s.Name + ", direct", command: append([]string{s.Command}, s.Args...), env: s.Env, dir: s.Cwd, roots: roots, options: o}
 		if x.direct, err = survey(ctx, direct, s.Calls); err != nil {
 			return nil, err
 		}
@@ -282,7 +282,11 @@ func proxySettings(p *plan, dir string) launch.Table {
 		for k, v := range s.Env {
 			env[k] = literal(v)
 		}
-		upstreams[s.Name] = launch.Table{"command": literal(s.Command), "args": args, "env": env}
+		u := launch.Table{"command": literal(s.Command), "args": args, "env": env}
+		if s.Cwd != "" {
+			u["cwd"] = literal(s.Cwd)
+		}
+		upstreams[s.Name] = u
 	}
 	return launch.Table{
 		"server":    launch.Table{"state_dir": filepath.Join(dir, "state"), "startup_wait": "1m"},

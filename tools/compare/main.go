@@ -56,6 +56,7 @@ type server struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
 	Env     map[string]string `json:"env"` // added to the environment of this process
+	Cwd     string            `json:"cwd"` // default: that of this process
 	Calls   []call            `json:"calls"`
 }
 
@@ -93,7 +94,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("compare", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&o.config, "config", "", "`FILE` of JSON: {\"roots\": [URI…], \"servers\": [{\"name\", \"command\", \"args\", \"env\", \"calls\": [{\"method\", \"params\"}…]}…]}")
+	fs.StringVar(&o.config, "config", "", "`FILE` of JSON: {\"roots\": [URI…], \"servers\": [{\"name\", \"command\", \"args\", \"env\", \"cwd\", \"calls\": [{\"method\", \"params\"}…]}…]}")
 	fs.StringVar(&o.bin, "bin", filepath.Join("..", "bin", "mcpschedd"), "the mcpschedd `FILE` to compare with")
 	fs.StringVar(&o.keep, "keep", "", "leave the proxy's config.toml and state in `DIR`")
 	fs.DurationVar(&o.timeout, "timeout", time.Minute, "how long one answer may take")
