@@ -30,6 +30,7 @@ func TestGuardIsSmall(t *testing.T) {
 	p := startProgramAt(t, program, upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true}))
 	p.ask(t, hello)
 	family := []*mcptest.Visitor{beacon.Next(), beacon.Next()}
+	p.ask(t, echo(1)) // the guard knows a server before that has any request
 	pid := guardOf(t, p.cmd.Process.Pid)
 	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != small {
 		t.Errorf("the guard is %q, %v, want %s", exe, err, small)
@@ -59,6 +60,7 @@ func TestGuardOutlivesADamagedOne(t *testing.T) {
 	p := startProgramAt(t, program, upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true}))
 	p.ask(t, hello)
 	family := []*mcptest.Visitor{beacon.Next(), beacon.Next()}
+	p.ask(t, echo(1)) // the guard knows a server before that has any request
 	pid := guardOf(t, p.cmd.Process.Pid)
 	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != program {
 		t.Errorf("the guard is %q, %v, want %s", exe, err, program)
