@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -143,24 +143,39 @@ type toolSearch struct {
 	learned *toolsearch.Learned
 	loading sync.Once
 
-	mu    sync.Mutex // held while an index is built
-	tools []toolsearch.Tool
-	index *toolsearch.Index // of tools
+	mu     sync.Mutex // held while an index is built
+	offers []serverOffer
+	index  *toolsearch.Index // of offers
 }
 
-// indexFor returns the index of the tools that a session sees. Each session may have an instance of a
-// server, and so an offer, of its own; those usually have the same tools.
+// serverOffer identifies the tools of one server in an index.
+type serverOffer struct {
+	member *member
+	offer  *upstream.Offer
+}
+
+// sameTools reports whether two servers' tools have the same index. Each session may have an instance, and so an
+// offer, of its own.
+func (o serverOffer) sameTools(p serverOffer) bool {
+	return o.member == p.member && (o.offer == p.offer || o.offer != nil && p.offer != nil && o.offer.SameTools(p.offer))
+}
+
+// indexFor returns the index of the tools that a session sees.
 func (t *toolSearch) indexFor(s *session) *toolsearch.Index {
+	var offers []serverOffer
 	var tools []toolsearch.Tool
 	for _, l := range s.leases.current() {
-		for _, item := range l.items(upstream.Tools) {
-			tools = append(tools, searchDocument(l, item))
-		}
+		offers = append(offers, serverOffer{l.member, l.Offer()})
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.index == nil || !reflect.DeepEqual(tools, t.tools) {
-		t.tools, t.index = tools, toolsearch.New(tools)
+	if t.index == nil || !slices.EqualFunc(offers, t.offers, serverOffer.sameTools) {
+		for _, l := range s.leases.current() {
+			for _, item := range l.items(upstream.Tools) {
+				tools = append(tools, searchDocument(l, item))
+			}
+		}
+		t.offers, t.index = offers, toolsearch.New(tools)
 	}
 	return t.index
 }

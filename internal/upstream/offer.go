@@ -108,6 +108,11 @@ func (o *Offer) Find(l List, name string) (Item, bool) {
 	return o.Lists[l][i], true
 }
 
+// SameTools reports whether two offers have the same tools and describe their servers alike.
+func (o *Offer) SameTools(p *Offer) bool {
+	return sameItems(o.Lists[Tools], p.Lists[Tools]) && bytes.Equal(o.Server, p.Server) && o.Instructions == p.Instructions
+}
+
 func sameItems(a, b []Item) bool {
 	return slices.EqualFunc(a, b, func(x, y Item) bool { return bytes.Equal(x.Raw, y.Raw) })
 }
