@@ -24,7 +24,7 @@ func readingLines() []string {
 		"ls", "ls -la src", "ls -la ~/src", "pwd", "cat go.mod", "cat -n 'a b.txt'", "cat src/*.go", "cat /dev/null", "ls;",
 		"head -20 a.txt", "head -n 20 a.txt", "tail -n +5 a.txt", "tail -c 5 a.txt", "head -c5 a.txt", "wc -l src/*.go", "echo hello world",
 		"grep -rn foo .", "grep -rn 'foo$' src", `grep -n "a\|b" a.txt`, "grep -E 'a|b' a.txt", "grep -n '`' a.txt", "grep 'a\\(b' a.txt", "grep -rn foo --include=*.go .",
-		"cat a.txt | grep -e foo", "command -V git", "rg --files src -g '*.go'", "grep foo a.txt /dev/null", "rg -n foo src", "rg --files", "rg -A 3 foo src -g '*.go'",
+		"cat a.txt | grep -e foo", "grep -e foo a.txt", "grep -rn -e foo -e bar src", "rg -n -e foo src", "command -V git", "rg --files src -g '*.go'", "grep foo a.txt /dev/null", "rg -n foo src", "rg --files", "rg -A 3 foo src -g '*.go'",
 		"find . -name '*.go' -type f", "find src -maxdepth 2 -mtime -7", `find . \( -name a -o -name b \) -print`, "find . ! -name a",
 		"sed -n '1,5p' a.txt", "sed -n 3p a.txt", "sed -n '$p' a.txt", "sed -n '1,2p;5q' a.txt", "stat -c %s a.txt", "file a.txt",
 		"tree -L 2", "tree -aL 2 -I x src", "du -sh src", "df -h", "basename src/a.go .go", "dirname src/a.go", "realpath src", "sort a.txt", "sort -t, -k2,2nr a.txt",

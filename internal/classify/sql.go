@@ -88,9 +88,9 @@ const (
 // tokenForms has a group for each kind of token, in order, and matches only tokens that
 // mean the same in all databases. Two dashes without a blank are two minus signs in
 // MySQL. MySQL executes some comments between /* and */, Oracle obeys some, and nested ones
-// end at different places. A backslash escapes a quote only in some databases. A quoted name is a string in MySQL, and a backquoted name is a plain word
-// where backquotes do not quote. $$ and $a$ quote strings in PostgreSQL. Operators of
-// extensions may do anything.
+// end at different places. A backslash escapes a quote only in some databases. A quoted name
+// is a string in MySQL, and a backquoted name is a plain word where backquotes do not quote.
+// $$ and $a$ quote strings in PostgreSQL. Operators of extensions may do anything.
 var tokenForms = sync.OnceValue(func() *regexp.Regexp {
 	const char = `\x00-\x1f\x7f-\x{9f}\x{2028}\x{2029}` // never accepted
 	return regexp.MustCompile(`^(?:` + strings.Join([]string{

@@ -56,8 +56,7 @@ func (s *sessionState) pair(up *Upstream) *pairState {
 	p := s.pairs[up.Key]
 	if p == nil || p.learned != o {
 		if p != nil {
-			p.chooser.DropWaiting(p)
-			p.decisions.reportDue(time.Now(), true, s.w.Decided)
+			p.endDecisions(time.Now())
 		}
 		p = &pairState{sessionState: s, learned: o, predictor: o.model.Begin(s.session.ID, s.session.Multiplexed)}
 		s.pairs[up.Key] = p
@@ -164,11 +163,16 @@ func (s *sessionState) end(now time.Time) {
 	delete(s.w.sessions, s.session)
 	s.claims.End()
 	for _, p := range s.pairs {
-		p.chooser.DropWaiting(p) // no candidate waits for a slot any more
-		p.decisions.reportDue(now, true, p.w.Decided)
+		p.endDecisions(now)
 		p.predictor.End()
 		p.learned.changed = true
 	}
+}
+
+// endDecisions reports the open decisions. No candidate waits for a slot any more.
+func (p *pairState) endDecisions(now time.Time) {
+	p.chooser.DropWaiting(p)
+	p.decisions.reportDue(now, true, p.w.Decided)
 }
 
 // Limits of the words kept for the model's intent.
