@@ -79,10 +79,10 @@ func (m *Model) setServer(u Upstream, o origin) {
 // local is the domain of everything on this machine.
 const local = "local"
 
-// setDomains sets the domains; web is the host of the upstream's url. A local process is also in the domain "local", as it may
-// read files of this machine, unless a trusted provider or a domain that is a host name
-// says that it is a client of a remote service. A server that listens on this machine is
-// in it too. A host that only the server's name or its settings name is one more domain.
+// setDomains sets the domains; web is the host of the upstream's url. A local process is also in
+// the domain "local", as it may read files of this machine, unless a trusted provider or a domain
+// that is a host name says that it is a client of a remote service. A server that listens on this
+// machine is in it too. A host that only the server's name or its settings name is one more domain.
 func (m *Model) setDomains(u Upstream, o origin, web string, hostKnown bool) {
 	in := func(name string, remote bool, source string) {
 		m.Domains = append(m.Domains, name)
