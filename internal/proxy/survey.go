@@ -43,7 +43,7 @@ type SurveyedTool struct {
 
 // Survey starts all servers concurrently and returns the offer of each. After
 // Options.StartupWait it gives up on a server that has a problem, such as one that writes anything but MCP messages,
-// and calls waiting, concurrently, with the name of each server that it still waits for.
+// and calls waiting with the name of each server that it still waits for, one at a time.
 func (s *Server) Survey(ctx context.Context, waiting func(name string)) []Surveyed {
 	n := s.newSession(front.Client{})
 	defer n.End(front.ErrEnded)
@@ -52,6 +52,7 @@ func (s *Server) Survey(ctx context.Context, waiting func(name string)) []Survey
 	leases := n.leases.current()
 	all := make([]Surveyed, len(leases))
 	var wg sync.WaitGroup
+	var telling sync.Mutex
 	for i, l := range leases {
 		wg.Go(func() {
 			bounded, cancel := context.WithTimeout(ctx, s.policy.Load().StartupWait)
@@ -59,7 +60,9 @@ func (s *Server) Survey(ctx context.Context, waiting func(name string)) []Survey
 			l.AwaitOffer(bounded)
 			if all[i].Upstream, all[i].Problem = l.Name(), l.Problem(); all[i].Problem == nil {
 				if !l.Listed() && ctx.Err() == nil {
+					telling.Lock()
 					waiting(l.Name())
+					telling.Unlock()
 				}
 				l.AwaitOffer(ctx)
 				all[i].Problem = l.Problem()
