@@ -65,8 +65,8 @@ func (o *prefetchSource) Host() string {
 	return o.s.srv.catalog.model(o.s.srv.policy.Load(), o.lease, "").Host
 }
 
-// Useless records that no tool in the current offer may ever be prefetched.
-func (o *prefetchSource) Useless() { o.lease.member.nothingToPrefetch.Store(o.lease.Offer()) }
+// NoteNothingToPrefetch records that no tool in the current offer may ever be prefetched.
+func (o *prefetchSource) NoteNothingToPrefetch() { o.lease.member.nothingToPrefetch.Store(o.lease.Offer()) }
 
 // nothingToPrefetch reports whether no tool in the current offer may ever be prefetched.
 func (l *sessionLease) nothingToPrefetch() bool {

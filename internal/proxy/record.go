@@ -143,7 +143,7 @@ func (c *upstreamCall) observeArrival(goesOn bool) {
 	switch {
 	case goesOn:
 	case c.lease.nothingToPrefetch():
-		w.Changed(rules, f.Session, f.Effect)
+		w.Unobserved(rules, f.Session, f.Effect)
 	default:
 		w.Called(rules, f)
 	}

@@ -25,7 +25,7 @@ type armSession struct {
 	delivered *dedup.Delivered
 	ledger    *ledger
 
-	slots      *speculate.Claims
+	slots      *speculate.SessionClaims
 	chooser    speculate.Chooser // the last candidates that wait for a slot
 	prefetches []*prefetch       // in the order in which they were sent
 	count      *Report

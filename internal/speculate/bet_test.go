@@ -33,7 +33,7 @@ func key(i int) call.Key {
 }
 
 // start starts the prefetch, or returns the reason why it cannot.
-func (b *bet) start(ctx context.Context, s *speculate.Claims) (refused enrich.Reason) {
+func (b *bet) start(ctx context.Context, s *speculate.SessionClaims) (refused enrich.Reason) {
 	return s.Start(ctx, up, b.key, b.host, false, func(c *speculate.Claim) (func() call.Fate, enrich.Reason) {
 		b.claim = c
 		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
@@ -49,7 +49,7 @@ func newScheduler(o speculate.Slots) *speculate.Scheduler {
 	return d
 }
 
-func begin(t *testing.T, s *speculate.Claims, b *bet) *bet {
+func begin(t *testing.T, s *speculate.SessionClaims, b *bet) *bet {
 	t.Helper()
 	if refused := b.start(t.Context(), s); refused != "" {
 		t.Fatalf("start %s: refused: %s", b.key.Arguments, refused)
@@ -57,14 +57,14 @@ func begin(t *testing.T, s *speculate.Claims, b *bet) *bet {
 	return b
 }
 
-func wantRefused(t *testing.T, s *speculate.Claims, b *bet, want enrich.Reason) {
+func wantRefused(t *testing.T, s *speculate.SessionClaims, b *bet, want enrich.Reason) {
 	t.Helper()
 	if got := b.start(t.Context(), s); got != want {
 		t.Errorf("start %s: got %q, want %q", b.key.Arguments, got, want)
 	}
 }
 
-func wantRoom(t *testing.T, s *speculate.Claims, host string, want string) {
+func wantRoom(t *testing.T, s *speculate.SessionClaims, host string, want string) {
 	t.Helper()
 	r := s.Room(start, host, up)
 	if got := fmt.Sprint(r.Slots, r.WasteFactor, r.Shadow); got != want {

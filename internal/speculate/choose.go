@@ -12,7 +12,7 @@ import (
 // Chooser chooses what one session prefetches from one upstream. The worker has one for each
 // such pair; replay uses the same Chooser.
 type Chooser struct {
-	Claims   *Claims // nil to ignore slots, levels and concurrency
+	Claims   *SessionClaims // nil to ignore slots, levels and concurrency
 	Upstream *Upstream
 
 	waiting       []predict.Candidate // each with the reason why it was not begun at the last choice
@@ -21,12 +21,12 @@ type Chooser struct {
 	budget        int                 // tokens left for the answers to these candidates
 }
 
-// Environment checks and begins the candidates of a Chooser.
-type Environment interface {
+// Prefetcher checks and begins the candidates of a Chooser.
+type Prefetcher interface {
 	// MayPrefetch returns the reason why a candidate must not be prefetched now, if any.
 	MayPrefetch(c *predict.Candidate) Eligibility
 	// Begin begins a prefetch, or returns why not.
-	Begin(c *predict.Candidate, v *Eligibility) (refused enrich.Reason)
+	Begin(c *predict.Candidate, e *Eligibility) (refused enrich.Reason)
 	// Declined reports a candidate that is dropped.
 	Declined(c *predict.Candidate, why enrich.Reason)
 }
@@ -34,12 +34,12 @@ type Environment interface {
 // Replace replaces the waiting candidates with those that follow a new answer. It cancels the
 // prefetches in progress that are no longer worth finishing: less than half as likely now as
 // required to begin one, as part of their cost is already spent.
-func (c *Chooser) Replace(now time.Time, found []predict.Candidate, rules *Rules, w Environment) {
+func (c *Chooser) Replace(now time.Time, found []predict.Candidate, rules *Rules, p Prefetcher) {
 	type exact struct{ tool, arguments string }
 	likely := make(map[exact]bool)
 	for i := range found {
-		if g := &found[i]; g.P >= rules.MinProbability/2 {
-			likely[exact{g.Key.Tool, g.Key.Arguments}] = true
+		if cand := &found[i]; cand.P >= rules.MinProbability/2 {
+			likely[exact{cand.Key.Tool, cand.Key.Arguments}] = true
 		}
 	}
 	if c.Claims != nil {
@@ -47,7 +47,7 @@ func (c *Chooser) Replace(now time.Time, found []predict.Candidate, rules *Rules
 			return k.Upstream != c.Upstream.Instance || likely[exact{k.Tool, k.Arguments}]
 		})
 	}
-	c.DropWaiting(w)
+	c.DropWaiting(p)
 	c.foundAt, c.expectedCalls, c.budget = now, 0, rules.Budget
 	c.Add(found)
 }
@@ -61,9 +61,9 @@ func (c *Chooser) Add(found []predict.Candidate) {
 }
 
 // DropWaiting declines the waiting candidates, each for its last reason.
-func (c *Chooser) DropWaiting(w Environment) {
+func (c *Chooser) DropWaiting(p Prefetcher) {
 	for i := range c.waiting {
-		w.Declined(&c.waiting[i], cmp.Or(c.waiting[i].Reason, enrich.Cap))
+		p.Declined(&c.waiting[i], cmp.Or(c.waiting[i].Reason, enrich.Cap))
 	}
 	c.waiting = nil
 }
@@ -81,7 +81,7 @@ const DefaultThink = 3 * time.Second
 
 // Choose picks from the waiting candidates and begins the picked ones. At level 0 nothing is
 // begun: what level 1 would begin becomes a shadow. In the mode "shadow" all that it picks does.
-func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environment) {
+func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, p Prefetcher) {
 	rooms := map[string]Room{at.Host: c.room(now, at.Host)}
 	o, shadow := rules.pickOptions(), rules.Mode == "shadow"
 	o.Slots, o.Budget, o.DefaultLead = rooms[at.Host].Slots, c.budget, cmp.Or(at.Think, DefaultThink)
@@ -91,39 +91,39 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, w Environmen
 	}
 	eligible, all := make([]Eligibility, len(c.waiting)), make([]enrich.Candidate, len(c.waiting))
 	for i := range c.waiting {
-		all[i] = c.input(now, &c.waiting[i], &eligible[i], rooms, &o, w)
+		all[i] = c.assess(now, &c.waiting[i], &eligible[i], rooms, &o, p)
 	}
 	chosen, found := enrich.Pick(all, o), c.waiting
 	c.waiting = nil
 	shadowed := make(map[string]bool) // hosts at level 0 that already have a shadow
 	for _, i := range chosen {
-		g, v := &found[i], &eligible[i]
-		switch level0 := rooms[v.Host].Shadow; {
-		case level0 && shadowed[v.Host]:
-			w.Declined(g, enrich.Throttled)
+		cand, e := &found[i], &eligible[i]
+		switch level0 := rooms[e.Host].Shadow; {
+		case level0 && shadowed[e.Host]:
+			p.Declined(cand, enrich.Throttled)
 		case level0 || shadow:
-			shadowed[v.Host] = true
-			c.addShadow(now, g, v, rules.Age(c.Upstream.Exclusive))
-			w.Declined(g, enrich.Shadow)
+			shadowed[e.Host] = true
+			c.addShadow(now, cand, e, rules.Age(c.Upstream.Exclusive))
+			p.Declined(cand, enrich.Shadow)
 		default:
-			all[i].Reason = w.Begin(g, v) // if slots at another host than the default one are taken, it waits
+			all[i].Reason = p.Begin(cand, e) // if slots at another host than the default one are taken, it waits
 		}
 		if all[i].Reason == "" {
 			c.budget -= all[i].Tokens
 		}
 	}
 	for i := range all {
-		g, v, why := &found[i], &eligible[i], all[i].Reason
+		cand, e, why := &found[i], &eligible[i], all[i].Reason
 		deferrable := isDeferrable(why)
 		switch {
 		case why == "": // begun, or a shadow
-		case deferrable && rooms[v.Host].Shadow: // level 1 would not begin it
-			w.Declined(g, enrich.Throttled)
-		case deferrable && g.Reason == "":
-			g.Reason = why
-			c.waiting = append(c.waiting, *g)
+		case deferrable && rooms[e.Host].Shadow: // level 1 would not begin it
+			p.Declined(cand, enrich.Throttled)
+		case deferrable && cand.Reason == "":
+			cand.Reason = why
+			c.waiting = append(c.waiting, *cand)
 		default:
-			w.Declined(g, why)
+			p.Declined(cand, why)
 		}
 	}
 }
@@ -134,38 +134,39 @@ func isDeferrable(why enrich.Reason) bool {
 	return why == enrich.Cap || why == enrich.Throttled || why == enrich.Settling
 }
 
-// input returns a candidate as input for enrich.Pick, with what is known about it now.
-func (c *Chooser) input(
-	now time.Time, g *predict.Candidate, v *Eligibility, rooms map[string]Room, o *enrich.Options, w Environment,
+// assess checks a candidate, and returns it as input for enrich.Pick. It sets the eligibility of the
+// candidate, and the room at its host.
+func (c *Chooser) assess(
+	now time.Time, cand *predict.Candidate, e *Eligibility, rooms map[string]Room, o *enrich.Options, p Prefetcher,
 ) enrich.Candidate {
-	settled := g.Reason == enrich.Settling
-	if isDeferrable(g.Reason) {
-		g.Reason = ""
+	wasSettling := cand.Reason == enrich.Settling
+	if isDeferrable(cand.Reason) {
+		cand.Reason = ""
 	}
-	out := g.Candidate
-	if settled { // little of its lead may be left; a lead of zero would mean that it is not known
-		lead := cmp.Or(g.Lead, enrich.Fixed(o.DefaultLead)).Minus(now.Sub(c.foundAt))
+	out := cand.Candidate
+	if wasSettling { // little of its lead may be left; a lead of zero would mean that it is not known
+		lead := cmp.Or(cand.Lead, enrich.Fixed(o.DefaultLead)).Minus(now.Sub(c.foundAt))
 		out.Lead = cmp.Or(lead, enrich.Fixed(1))
 	}
-	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
+	if cand.Reason != "" && cand.Reason != enrich.Shadow || !(cand.P >= o.MinProbability) {
 		return out
 	}
-	*v = w.MayPrefetch(g)
-	if v.Reason != "" {
-		out.Reason = v.Reason
+	*e = p.MayPrefetch(cand)
+	if e.Reason != "" {
+		out.Reason = e.Reason
 		return out
 	}
-	r, known := rooms[v.Host]
+	r, known := rooms[e.Host]
 	if !known {
-		r = c.room(now, v.Host)
-		rooms[v.Host] = r
+		r = c.room(now, e.Host)
+		rooms[e.Host] = r
 	}
-	out.WasteFactor, out.Bytes = r.WasteFactor, cmp.Or(v.FileBytes, out.Bytes)
+	out.WasteFactor, out.Bytes = r.WasteFactor, cmp.Or(e.FileBytes, out.Bytes)
 	switch {
 	case r.Shadow:
 	case r.Slots == 0:
 		out.Reason = r.Full
-	case c.delaysCalls(g, o.DefaultLead, now):
+	case c.delaysCalls(cand, o.DefaultLead, now):
 		out.Reason = enrich.Throttled
 	}
 	return out
@@ -183,39 +184,25 @@ func (c *Chooser) room(now time.Time, host string) Room {
 // serial upstream makes the session's next call wait for whatever remains of a prefetch. If that
 // call is the prefetched one, it joins the prefetch and loses nothing. A process with too little
 // evidence may be serial; an HTTP server is assumed not to be.
-func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now time.Time) bool {
+func (c *Chooser) delaysCalls(cand *predict.Candidate, think time.Duration, now time.Time) bool {
 	if c.Claims == nil {
 		return false
 	}
 	usual := enrich.Fixed(think)
-	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual).Minus(now.Sub(c.foundAt))
-	saves := g.P * float64(g.Latency.Overlap(lead)) // 0 for a tool without a call so far, to find out
-	next := g.P / max(1, c.expectedCalls)           // probability that it is the next call
-	costs := c.Claims.serial(c.Upstream) * (1 - next) * float64(g.Latency.Excess(pause))
+	lead, pause := cmp.Or(cand.Lead, usual), cmp.Or(cand.Pause, usual).Minus(now.Sub(c.foundAt))
+	saves := cand.P * float64(cand.Latency.Overlap(lead)) // 0 for a tool without a call so far, to find out
+	next := cand.P / max(1, c.expectedCalls)              // probability that it is the next call
+	costs := c.Claims.scheduler.serialProbability(c.Upstream) * (1 - next) * float64(cand.Latency.Excess(pause))
 	return costs > float64(minHarmWait) && costs > saves
 }
 
-// serial returns the probability that an upstream is serial.
-func (s *Claims) serial(up *Upstream) float64 {
-	s.scheduler.mu.Lock()
-	defer s.scheduler.mu.Unlock()
-	switch i := s.scheduler.instanceLocked(up); {
-	case i.verdict == Parallel, i.verdict == Unknown && up.Remote:
-		return 0
-	case i.verdict == Serial:
-		return 1
-	default:
-		return 1 - i.parallel()
-	}
-}
-
 // addShadow records what would have been begun, for as long as its answer would be useful.
-func (c *Chooser) addShadow(now time.Time, g *predict.Candidate, v *Eligibility, keep time.Duration) {
+func (c *Chooser) addShadow(now time.Time, cand *predict.Candidate, e *Eligibility, keep time.Duration) {
 	if c.Claims == nil {
 		return
 	}
-	if g.Model != nil {
-		keep = cmp.Or(g.Model.Cost.Freshness, keep)
+	if cand.Model != nil {
+		keep = cmp.Or(cand.Model.Cost.Freshness, keep)
 	}
-	c.Claims.Shadow(now, v.Query.Key, v.Query.Places, v.Host, keep)
+	c.Claims.Shadow(now, e.Query.Key, e.Query.Places, e.Host, keep)
 }

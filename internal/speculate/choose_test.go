@@ -16,10 +16,10 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// table is an Environment that allows each candidate unless a test says otherwise. The test ends
+// table is a Prefetcher that allows each candidate unless a test says otherwise. The test ends
 // the prefetches.
 type table struct {
-	session  *speculate.Claims
+	session  *speculate.SessionClaims
 	refusal  func(c *predict.Candidate) enrich.Reason // nil: nothing stands in the way
 	file     int                                      // bytes of the file that each call reads
 	now      time.Time

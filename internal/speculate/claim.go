@@ -10,9 +10,9 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Claims are a session as the scheduler sees it: its open prefetches and its level, which their fates
-// move, as they do those of the hosts that they went to.
-type Claims struct {
+// SessionClaims is a session as the scheduler sees it: its open claims, and its level. The fates of the
+// claims move that level, and those of the hosts that the prefetches went to.
+type SessionClaims struct {
 	scheduler *Scheduler
 
 	// Guarded by the scheduler's mutex.
@@ -27,7 +27,7 @@ type Claims struct {
 type Claim struct {
 	Context context.Context // ends at the deadline, with the session, or when the prefetch is dropped
 
-	claims      *Claims
+	session     *SessionClaims
 	key         call.Key
 	chained     bool // follows from another prefetch, so that no answer says how likely it still is
 	host        *host
@@ -43,15 +43,15 @@ type Claim struct {
 	holdsSlot bool
 	returned  bool // its call has returned
 	joined    bool // a call of the same key was made, which has joined it or is compared with it
-	settled   bool // its fate has been counted
+	counted   bool // its fate has been counted
 }
 
 // NewClaims returns the claims of a new session; name identifies it in the events.
-func (d *Scheduler) NewClaims(session string) *Claims {
+func (d *Scheduler) NewClaims(session string) *SessionClaims {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sessions++
-	return &Claims{scheduler: d, throttle: throttle{event: record.Event{Session: session}, level: Normal}}
+	return &SessionClaims{scheduler: d, throttle: throttle{event: record.Event{Session: session}, level: Normal}}
 }
 
 func (c *Claim) shadow() bool { return c.instance == nil }
@@ -65,7 +65,7 @@ type Room struct {
 }
 
 // Room returns what may be started now.
-func (s *Claims) Room(now time.Time, host string, up *Upstream) Room {
+func (s *SessionClaims) Room(now time.Time, host string, up *Upstream) Room {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Claims) Room(now time.Time, host string, up *Upstream) Room {
 
 // roomLocked is the number of free slots for prefetches to a host: the least of those of
 // all sessions, of the session at its level, and of the session's slots there at the host's level.
-func (s *Claims) roomLocked(h *host) int {
+func (s *SessionClaims) roomLocked(h *host) int {
 	all, atHost := 0, 0
 	for _, c := range s.open {
 		if c.holdsSlot {
@@ -110,7 +110,7 @@ func (s *Claims) roomLocked(h *host) int {
 // outcome so far and takes no lock, or why it did not begin. If there is no slot, Start returns why not:
 // Closed after End, InFlight while the session has a call of the same key that has not returned,
 // Throttled if nothing may start or another prefetch must end first, or Cap.
-func (s *Claims) Start(
+func (s *SessionClaims) Start(
 	ctx context.Context, up *Upstream, key call.Key, host string, chained bool,
 	begin func(c *Claim) (fate func() call.Fate, refused enrich.Reason),
 ) (refused enrich.Reason) {
@@ -135,7 +135,7 @@ func (s *Claims) Start(
 }
 
 // claim takes a slot, or returns why there is none.
-func (s *Claims) claim(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused enrich.Reason) {
+func (s *SessionClaims) claim(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused enrich.Reason) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Claims) claim(ctx context.Context, up *Upstream, key call.Key, host str
 	case s.roomLocked(h) <= 0:
 		return nil, enrich.Cap
 	}
-	c = &Claim{claims: s, key: key, chained: chained, host: h, instance: i, holdsSlot: true}
+	c = &Claim{session: s, key: key, chained: chained, host: h, instance: i, holdsSlot: true}
 	c.Context, c.cancel = context.WithCancelCause(ctx)
 	c.timer = time.AfterFunc(d.slots.Deadline, c.overdue)
 	d.underWay++
@@ -160,10 +160,10 @@ func (s *Claims) claim(ctx context.Context, up *Upstream, key call.Key, host str
 }
 
 // addLocked opens a claim. If too many are open, the oldest without a slot counts as wasted.
-func (s *Claims) addLocked(c *Claim) {
+func (s *SessionClaims) addLocked(c *Claim) {
 	if len(s.open) >= maxOpen {
 		oldest := max(0, slices.IndexFunc(s.open, func(o *Claim) bool { return !o.holdsSlot }))
-		s.open[oldest].settleLocked(call.Wasted)
+		s.open[oldest].countLocked(call.Wasted)
 		if cancel := s.open[oldest].cancel; cancel != nil {
 			cancel(nil) // releases the context
 		}
@@ -175,18 +175,18 @@ func (s *Claims) addLocked(c *Claim) {
 
 // Done records that the call has returned, and frees its slot.
 func (c *Claim) Done() {
-	c.claims.scheduler.mu.Lock()
-	defer c.claims.scheduler.mu.Unlock()
+	c.session.scheduler.mu.Lock()
+	defer c.session.scheduler.mu.Unlock()
 	c.freeLocked()
 	c.returned = true
-	c.claims.sweepLocked()
+	c.session.sweepLocked()
 }
 
 // overdue frees the slot of a call that has not returned, and cancels it.
 func (c *Claim) overdue() {
-	c.claims.scheduler.mu.Lock()
+	c.session.scheduler.mu.Lock()
 	c.freeLocked()
-	c.claims.scheduler.mu.Unlock()
+	c.session.scheduler.mu.Unlock()
 	c.cancel(errUnwanted)
 }
 
@@ -197,18 +197,18 @@ func (c *Claim) freeLocked() {
 	}
 	c.holdsSlot = false
 	c.timer.Stop()
-	c.claims.scheduler.underWay--
+	c.session.scheduler.underWay--
 	c.instance.claims = slices.DeleteFunc(c.instance.claims, func(o *Claim) bool { return o == c })
 }
 
-// sweepLocked removes the claims that are settled and have returned.
-func (s *Claims) sweepLocked() {
-	s.open = slices.DeleteFunc(s.open, func(c *Claim) bool { return c.settled && c.returned })
+// sweepLocked removes the claims that are counted and have returned.
+func (s *SessionClaims) sweepLocked() {
+	s.open = slices.DeleteFunc(s.open, func(c *Claim) bool { return c.counted && c.returned })
 }
 
 // Shadow records a prefetch that would have been started, and would be useful for keep. There is
 // at most one shadow of a key.
-func (s *Claims) Shadow(now time.Time, k call.Key, places []call.Place, host string, keep time.Duration) {
+func (s *SessionClaims) Shadow(now time.Time, k call.Key, places []call.Place, host string, keep time.Duration) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,19 +217,19 @@ func (s *Claims) Shadow(now time.Time, k call.Key, places []call.Place, host str
 		return
 	}
 	s.addLocked(&Claim{
-		claims: s, key: k, host: d.hostLocked(host), places: places, expires: now.Add(keep), returned: true,
+		session: s, key: k, host: d.hostLocked(host), places: places, expires: now.Add(keep), returned: true,
 	})
 }
 
 // Called records a call: it uses a prefetch of that key in progress, of any session, and would have
 // used a shadow of its own.
-func (s *Claims) Called(now time.Time, k call.Key) {
+func (s *SessionClaims) Called(now time.Time, k call.Key) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	s.reviewLocked(now)
 	for _, c := range s.open {
 		if c.shadow() && c.key == k {
-			c.settleLocked(call.Ready)
+			c.countLocked(call.Ready)
 		}
 	}
 	if i, ok := s.scheduler.instances.Peek(k.Upstream); ok {
@@ -244,33 +244,33 @@ func (s *Claims) Called(now time.Time, k call.Key) {
 }
 
 // Invalidate records a change: the shadows that are stale would have been wasted.
-func (s *Claims) Invalidate(stale func(call.Key, []call.Place) bool) {
+func (s *SessionClaims) Invalidate(stale func(call.Key, []call.Place) bool) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	for _, c := range s.open {
 		if c.shadow() && stale(c.key, c.places) {
-			c.settleLocked(call.Wasted)
+			c.countLocked(call.Wasted)
 		}
 	}
 	s.sweepLocked()
 }
 
 // Review collects the fates of the prefetches so far, and moves the levels.
-func (s *Claims) Review(now time.Time) {
+func (s *SessionClaims) Review(now time.Time) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	s.reviewLocked(now)
 }
 
-func (s *Claims) reviewLocked(now time.Time) {
+func (s *SessionClaims) reviewLocked(now time.Time) {
 	for _, c := range s.open {
 		switch {
-		case c.settled:
+		case c.counted:
 		case c.shadow() && now.After(c.expires):
-			c.settleLocked(call.Wasted)
+			c.countLocked(call.Wasted)
 		case c.fate != nil:
 			if f := c.fate(); f != call.Pending {
-				c.settleLocked(f)
+				c.countLocked(f)
 				c.cancel(nil) // releases the context
 			}
 		}
@@ -280,7 +280,7 @@ func (s *Claims) reviewLocked(now time.Time) {
 
 // DropUnless cancels the prefetches that no call has joined and for which keep returns false. Chained
 // prefetches are kept.
-func (s *Claims) DropUnless(now time.Time, keep func(call.Key) bool) {
+func (s *SessionClaims) DropUnless(now time.Time, keep func(call.Key) bool) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	for _, c := range s.open {
@@ -293,7 +293,7 @@ func (s *Claims) DropUnless(now time.Time, keep func(call.Key) bool) {
 
 // End cancels the prefetches that no call has joined, counts them as wasted, and frees everything
 // that the session holds. It may be called more than once.
-func (s *Claims) End() {
+func (s *SessionClaims) End() {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	if s.ended {
@@ -306,7 +306,7 @@ func (s *Claims) End() {
 		if c.joined { // a call is waiting for it
 			fate = call.Late
 		}
-		c.settleLocked(fate)
+		c.countLocked(fate)
 		if c.cancel != nil {
 			c.cancel(errUnwanted)
 		}
@@ -315,13 +315,13 @@ func (s *Claims) End() {
 	s.scheduler.sessions--
 }
 
-// settleLocked counts the fate of a claim once, and labels the levels: a shadow only those at
+// countLocked counts the fate of a claim once, and labels the levels: a shadow only those at
 // level 0.
-func (c *Claim) settleLocked(f call.Fate) {
-	if c.settled || c.fate == nil && !c.shadow() {
+func (c *Claim) countLocked(f call.Fate) {
+	if c.counted || c.fate == nil && !c.shadow() {
 		return
 	}
-	c.settled = true
+	c.counted = true
 	if f == call.Compared { // neither use nor waste
 		return
 	}
@@ -329,9 +329,9 @@ func (c *Claim) settleLocked(f call.Fate) {
 	if c.shadow() {
 		why = "shadow"
 	}
-	for i, t := range []*throttle{&c.claims.throttle, &c.host.throttle} {
+	for i, t := range []*throttle{&c.session.throttle, &c.host.throttle} {
 		if !c.shadow() || t.level == shadowOnly {
-			c.claims.scheduler.changeLocked(t, why, func(t *throttle) { t.label(c.generations[i], used, f == call.Late) })
+			c.session.scheduler.changeLocked(t, why, func(t *throttle) { t.label(c.generations[i], used, f == call.Late) })
 		}
 	}
 }

@@ -37,10 +37,10 @@ const (
 // likelihood ratio, gets a piece of evidence. A call that ends before an older one that found the
 // instance idle is evidence too. A Beta posterior with decay combines the pieces.
 type estimate struct {
-	evidence   predict.ConcurrencyEvidence // outlives the process, as a short session sees too little to be sure
-	verdict    Concurrency
-	outOfOrder bool                    // a call ended before an older one that its instance had started
-	tools      map[string]*serviceTime // tool → its service time
+	evidence    predict.ConcurrencyEvidence // outlives the process, as a short session sees too little to be sure
+	concurrency Concurrency
+	outOfOrder  bool                    // a call ended before an older one that its instance had started
+	tools       map[string]*serviceTime // tool → its service time
 }
 
 // serviceTime is the mean and variance of the logarithm, in seconds, of the latency of a tool's
@@ -54,11 +54,11 @@ type serviceTime struct {
 func newEstimate() *estimate { return &estimate{tools: make(map[string]*serviceTime)} }
 
 // presume sets the evidence from an earlier process, unless there is newer evidence.
-func (v *estimate) presume(learned predict.ConcurrencyEvidence) {
-	if v.evidence == (predict.ConcurrencyEvidence{}) {
+func (e *estimate) presume(learned predict.ConcurrencyEvidence) {
+	if e.evidence == (predict.ConcurrencyEvidence{}) {
 		weight := min(1, presumed/max(learned.Parallel+learned.Serial, 1))
-		v.evidence = predict.ConcurrencyEvidence{Parallel: weight * learned.Parallel, Serial: weight * learned.Serial}
-		v.decide()
+		e.evidence = predict.ConcurrencyEvidence{Parallel: weight * learned.Parallel, Serial: weight * learned.Serial}
+		e.decide()
 	}
 }
 
@@ -82,8 +82,8 @@ func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 			return 0
 		}
 	}
-	serial := i.verdict == Serial && shown != Parallel
-	if i.verdict == Unknown && i.evidence.Parallel == 0 { // clear evidence counts before the estimate is sure
+	serial := i.concurrency == Serial && shown != Parallel
+	if i.concurrency == Unknown && i.evidence.Parallel == 0 { // clear evidence counts before the estimate is sure
 		serial = r.ambiguous || shown == Serial && i.serviceTime(r.tool).variance < steadyVariance
 	}
 	if r.claim != nil || !serial {
@@ -114,48 +114,48 @@ func (i *instance) classify(r *Run, took, sinceOther, usual time.Duration) Concu
 }
 
 // add adds a piece of evidence and updates the estimate.
-func (v *estimate) add(piece Concurrency) {
+func (e *estimate) add(piece Concurrency) {
 	if piece == Unknown {
 		return
 	}
-	e := &v.evidence
-	e.Parallel, e.Serial = e.Parallel*evidenceDecay, e.Serial*evidenceDecay
+	evidence := &e.evidence
+	evidence.Parallel, evidence.Serial = evidence.Parallel*evidenceDecay, evidence.Serial*evidenceDecay
 	if piece == Serial {
-		e.Serial++
+		evidence.Serial++
 	} else {
-		e.Parallel++
+		evidence.Parallel++
 	}
-	v.decide()
-	if v.verdict == Serial {
-		v.outOfOrder = false
+	e.decide()
+	if e.concurrency == Serial {
+		e.outOfOrder = false
 	}
 }
 
-func (v *estimate) decide() {
-	switch p := v.parallel(); {
+func (e *estimate) decide() {
+	switch p := e.parallel(); {
 	case p >= sure:
-		v.verdict = Parallel
+		e.concurrency = Parallel
 	case 1-p >= sure:
-		v.verdict = Serial
-	case v.verdict == Parallel && p < unsure, v.verdict == Serial && 1-p < unsure:
-		v.verdict = Unknown
+		e.concurrency = Serial
+	case e.concurrency == Parallel && p < unsure, e.concurrency == Serial && 1-p < unsure:
+		e.concurrency = Unknown
 	}
 }
 
 // parallel is the probability of Parallel: the mean of Beta(1+parallel, 1+serial).
-func (v *estimate) parallel() float64 {
-	return (v.evidence.Parallel + 1) / (v.evidence.Parallel + v.evidence.Serial + 2)
+func (e *estimate) parallel() float64 {
+	return (e.evidence.Parallel + 1) / (e.evidence.Parallel + e.evidence.Serial + 2)
 }
 
 // serviceTime returns the service time of a tool.
-func (v *estimate) serviceTime(tool string) *serviceTime {
-	p := v.tools[tool]
+func (e *estimate) serviceTime(tool string) *serviceTime {
+	p := e.tools[tool]
 	if p == nil {
-		if len(v.tools) >= maxTools {
-			clear(v.tools) // learned again within a few calls
+		if len(e.tools) >= maxTools {
+			clear(e.tools) // learned again within a few calls
 		}
 		p = &serviceTime{variance: priorVariance}
-		v.tools[tool] = p
+		e.tools[tool] = p
 	}
 	return p
 }
@@ -172,8 +172,8 @@ func (p *serviceTime) add(x float64) {
 }
 
 // usual returns the latency of a tool without waiting; 0 if unknown.
-func (v *estimate) usual(tool string) time.Duration {
-	if p := v.serviceTime(tool); p.n > 0 {
+func (e *estimate) usual(tool string) time.Duration {
+	if p := e.serviceTime(tool); p.n > 0 {
 		return time.Duration(math.Exp(p.mean) * float64(time.Second))
 	}
 	return 0

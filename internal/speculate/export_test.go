@@ -27,7 +27,7 @@ func (d *Scheduler) Anonymous() *Claim {
 	s := d.NewClaims("")
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &Claim{claims: s, host: d.hostLocked("anywhere")}
+	return &Claim{session: s, host: d.hostLocked("anywhere")}
 }
 
 // Harmed returns the number of harms of a kind, and how long calls waited, from the events that
@@ -44,12 +44,12 @@ func (d *Scheduler) Harmed(what Harm) (n int64, waitMS float64) {
 }
 
 // Level returns the level of a session, and Labels how many fates count at it, as at that of a host.
-func (s *Claims) Level() int                { return s.throttle.level }
-func (s *Claims) Labels() int               { return s.throttle.labels }
+func (s *SessionClaims) Level() int         { return s.throttle.level }
+func (s *SessionClaims) Labels() int        { return s.throttle.labels }
 func (d *Scheduler) Labels(host string) int { return d.hostLocked(host).labels }
 
 // Open returns the number of a session's prefetches, made or watched, that are open.
-func (s *Claims) Open() int { return len(s.open) }
+func (s *SessionClaims) Open() int { return len(s.open) }
 
 // Key returns the key of a claim's call.
 func (c *Claim) Key() call.Key { return c.key }

@@ -23,13 +23,13 @@ const minHarmWait = time.Millisecond
 // Harm records harm done by a prefetch to a host, and of a session if it is known. Both lose a
 // level, unless they have lost one since they last started a prefetch. A Question depends on the
 // tool, and does not count against its host. wait is how long a call waited, for ForegroundWait.
-func (d *Scheduler) Harm(host string, s *Claims, what Harm, wait time.Duration) {
+func (d *Scheduler) Harm(host string, s *SessionClaims, what Harm, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.harmLocked(d.hostLocked(host), s, what, wait)
 }
 
-func (d *Scheduler) harmLocked(h *host, s *Claims, what Harm, wait time.Duration) {
+func (d *Scheduler) harmLocked(h *host, s *SessionClaims, what Harm, wait time.Duration) {
 	d.reportLocked(record.Event{Kind: record.Harm, Why: string(what), LatencyMS: ms(wait), Count: 1})
 	if what == ForegroundWait && wait < minHarmWait {
 		return

@@ -129,7 +129,7 @@ func (d *Scheduler) endLocked(r *Run, now time.Time) {
 		return
 	}
 	if wait := i.learn(r, now); wait > 0 {
-		d.harmLocked(i.lastClaim.host, i.lastClaim.claims, ForegroundWait, wait)
+		d.harmLocked(i.lastClaim.host, i.lastClaim.session, ForegroundWait, wait)
 	}
 	for _, o := range i.calls {
 		o.otherEnded = now
@@ -198,7 +198,7 @@ func (i *instance) oldest() *Run {
 // one at a time, with at most one abandoned prefetch still running. At a serial instance none
 // starts behind a call, as the next call would have to wait for it.
 func (i *instance) room() int {
-	if i.verdict == Parallel {
+	if i.concurrency == Parallel {
 		return math.MaxInt
 	}
 	free, abandoned := 1-len(i.claims), 0
@@ -206,7 +206,7 @@ func (i *instance) room() int {
 		switch {
 		case r.abandoned() && r.claim != nil:
 			abandoned++
-		case !r.abandoned() && (r.claim != nil || i.verdict == Serial):
+		case !r.abandoned() && (r.claim != nil || i.concurrency == Serial):
 			free = 0
 		}
 	}

@@ -35,7 +35,7 @@ func (w *Worker) learnedOf(up *Upstream) *learned {
 	if fresh {
 		w.saveNow(o) // reads what is stored
 		for _, tool := range o.model.ObservedTools() {
-			w.publish(o, tool)
+			w.publishUsual(o, tool)
 		}
 		w.Scheduler.PresumeConcurrency(up.Key, o.model.Concurrency())
 	}
@@ -60,14 +60,14 @@ func InMemory() Storage {
 	}
 }
 
-// checkTools marks the upstream as useless if it offers no tool that may be prefetched.
+// checkTools notes it at the upstream if none of its tools may be prefetched.
 func (o *learned) checkTools() {
 	for _, name := range o.lease.Tools() {
 		if enrich.Speculatable(o.lease.Tool(name).Model) {
 			return
 		}
 	}
-	o.lease.Useless()
+	o.lease.NoteNothingToPrefetch()
 }
 
 // forgetRemoved removes the upstreams that are no longer configured.
@@ -81,9 +81,9 @@ func (w *Worker) forgetRemoved() {
 		w.configure(o) // before it says which tools are proven
 		w.updateProven(o)
 	}
-	w.tools.mu.Lock()
-	defer w.tools.mu.Unlock()
-	maps.DeleteFunc(w.tools.byTool, func(key toolKey, _ ToolState) bool { return w.Removed(key.upstream) })
+	w.published.mu.Lock()
+	defer w.published.mu.Unlock()
+	maps.DeleteFunc(w.published.byTool, func(key toolKey, _ ToolState) bool { return w.Removed(key.upstream) })
 }
 
 // saveChanged saves every changed upstream, and waits for the saves if wait is set.
@@ -159,8 +159,8 @@ func (w *Worker) saved(o *learned, model *predict.Snapshot) {
 	}
 }
 
-// tools is what was learned of tools and is read outside the worker: by calls, plans and the record.
-type tools struct {
+// published is what was learned of tools and is read outside the worker: by calls, plans and the record.
+type published struct {
 	mu     sync.RWMutex
 	byTool map[toolKey]ToolState
 }
@@ -169,39 +169,39 @@ type toolKey struct{ upstream, tool string } // upstream is Upstream.Key
 
 // ToolState is what was learned of one tool.
 type ToolState struct {
-	Barred  bool            // must not be prefetched again, or not by this process
-	Proven  bool            // comparisons have confirmed its read-only hint
-	Usual   predict.Typical // latency and size of its calls; zero if unknown
-	stopped bool            // barred by a prefetch of this process, whatever the model says
+	Barred     bool            // must not be prefetched again, or not by this process
+	Proven     bool            // comparisons have confirmed its read-only hint
+	Usual      predict.Typical // latency and size of its calls; zero if unknown
+	barredHere bool            // barred by a prefetch of this process, whatever the model says
 }
 
 // Tool returns what was learned of a tool of the upstream with that key.
 func (w *Worker) Tool(key, name string) ToolState {
-	w.tools.mu.RLock()
-	defer w.tools.mu.RUnlock()
-	return w.tools.byTool[toolKey{key, name}]
+	w.published.mu.RLock()
+	defer w.published.mu.RUnlock()
+	return w.published.byTool[toolKey{key, name}]
 }
 
 // updateTool changes the state of a tool.
 func (w *Worker) updateTool(key, name string, change func(*ToolState)) {
-	w.tools.mu.Lock()
-	defer w.tools.mu.Unlock()
-	known := w.tools.byTool[toolKey{key, name}]
+	w.published.mu.Lock()
+	defer w.published.mu.Unlock()
+	known := w.published.byTool[toolKey{key, name}]
 	if change(&known); known == (ToolState{}) {
-		delete(w.tools.byTool, toolKey{key, name})
+		delete(w.published.byTool, toolKey{key, name})
 	} else {
-		w.tools.byTool[toolKey{key, name}] = known
+		w.published.byTool[toolKey{key, name}] = known
 	}
 }
 
-// stop bars a tool at once, on any goroutine, as its bar may reach the model later or never.
-func (w *Worker) stop(key, name string) {
-	w.updateTool(key, name, func(t *ToolState) { t.Barred, t.stopped = true, true })
+// barHere bars a tool at once, on any goroutine, as its bar may reach the model later or never.
+func (w *Worker) barHere(key, name string) {
+	w.updateTool(key, name, func(t *ToolState) { t.Barred, t.barredHere = true, true })
 }
 
-// publish updates a tool's usual latency and size from the model. Tools that the model has no space
+// publishUsual updates a tool's usual latency and size from the model. Tools that the model has no space
 // for are not known here either.
-func (w *Worker) publish(o *learned, tool string) {
+func (w *Worker) publishUsual(o *learned, tool string) {
 	if usual := o.model.Typical(tool); usual.Latency.P50 > 0 {
 		w.updateTool(o.lease.Key, tool, func(t *ToolState) { t.Usual = usual })
 	}
@@ -212,7 +212,7 @@ func (w *Worker) updateProven(o *learned, others ...string) {
 	proven := o.model.ProvenReadOnly()
 	for _, name := range append(o.lease.Tools(), others...) {
 		w.updateTool(o.lease.Key, name, func(t *ToolState) {
-			t.Barred = t.stopped || o.model.Barred(name) != "" // the operator's rules may have lifted the model's bar
+			t.Barred = t.barredHere || o.model.Barred(name) != "" // the operator's rules may have lifted the model's bar
 			t.Proven = proven(name) && !t.Barred
 		})
 	}

@@ -36,7 +36,7 @@ func (m *modelThrottle) era() int    { _, era, _ := levelAfter(m.all); return er
 func (m *modelThrottle) labels() int { _, _, labels := levelAfter(m.all); return labels }
 
 type modelSession struct {
-	*speculate.Claims
+	*speculate.SessionClaims
 	modelThrottle
 	prefetches []*modelPrefetch
 	watched    []*modelWatch
@@ -118,7 +118,7 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	}
 	got := enrich.Reason("")
 	if begins {
-		got = b.start(context.Background(), s.Claims)
+		got = b.start(context.Background(), s.SessionClaims)
 	} else if got = s.Start(context.Background(), up, b.key, b.host, false, notBegun); got == "not begun" {
 		got = ""
 	}
@@ -286,7 +286,7 @@ func (d *modelScheduler) step(o op) {
 		}
 	case "harm":
 		what := []speculate.Harm{speculate.RateLimited, speculate.Eviction, speculate.Question}[o.n%3]
-		d.scheduler.Harm(host, s.Claims, what, 0)
+		d.scheduler.Harm(host, s.SessionClaims, what, 0)
 		if h := d.host(host); what != speculate.Question {
 			h.all = append(h.all, event{kind: 'h'})
 		}
@@ -306,7 +306,7 @@ func (d *modelScheduler) step(o op) {
 	case "end":
 		if o.n < 2 {
 			d.end(s)
-			d.sessions = append(d.sessions, &modelSession{Claims: d.scheduler.NewClaims("")})
+			d.sessions = append(d.sessions, &modelSession{SessionClaims: d.scheduler.NewClaims("")})
 		}
 	case "configure":
 		d.opt.PerSession = 1 + o.n%4
@@ -361,7 +361,7 @@ func (d *modelScheduler) check() {
 // play runs a history, and ends every session.
 func (d *modelScheduler) play(history []op) {
 	for range 3 {
-		d.sessions = append(d.sessions, &modelSession{Claims: d.scheduler.NewClaims("")})
+		d.sessions = append(d.sessions, &modelSession{SessionClaims: d.scheduler.NewClaims("")})
 	}
 	for _, o := range history {
 		if d.step(o); d.blame != "" {

@@ -103,7 +103,7 @@ func upstreamOf(k call.Key) *speculate.Upstream {
 	return &speculate.Upstream{Key: fmt.Sprint(k.Upstream), Instance: k.Upstream}
 }
 
-func (c *crowd) real(s *speculate.Claims, k call.Key, r *rand.Rand) {
+func (c *crowd) real(s *speculate.SessionClaims, k call.Key, r *rand.Rand) {
 	run := new(speculate.Run)
 	c.scheduler.Sent(run, upstreamOf(k), k.Tool, nil, time.Now())
 	s.Called(time.Now(), k)
@@ -114,7 +114,7 @@ func (c *crowd) real(s *speculate.Claims, k call.Key, r *rand.Rand) {
 	c.scheduler.Answered(run, time.Now())
 }
 
-func (c *crowd) prefetch(ctx context.Context, s *speculate.Claims, k call.Key, host string, r *rand.Rand) {
+func (c *crowd) prefetch(ctx context.Context, s *speculate.SessionClaims, k call.Key, host string, r *rand.Rand) {
 	kind, takes, good := r.IntN(30), time.Duration(r.IntN(200))*time.Millisecond, call.Fate(1+r.IntN(4)%3)
 	switch kind {
 	case 0:

@@ -120,10 +120,24 @@ func (d *Scheduler) PresumeConcurrency(key string, learned predict.ConcurrencyEv
 func (d *Scheduler) Concurrency(key string) (Concurrency, predict.ConcurrencyEvidence) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if v, ok := d.estimates.Peek(key); ok {
-		return v.verdict, v.evidence
+	if e, ok := d.estimates.Peek(key); ok {
+		return e.concurrency, e.evidence
 	}
 	return Unknown, predict.ConcurrencyEvidence{}
+}
+
+// serialProbability returns the probability that an upstream is serial.
+func (d *Scheduler) serialProbability(up *Upstream) float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch i := d.instanceLocked(up); {
+	case i.concurrency == Parallel, i.concurrency == Unknown && up.Remote:
+		return 0
+	case i.concurrency == Serial:
+		return 1
+	default:
+		return 1 - i.parallel()
+	}
 }
 
 // Stats is a snapshot of the scheduler.

@@ -17,14 +17,14 @@ import (
 type sessionState struct {
 	w       *Worker
 	session *Session
-	claims  *Claims
+	claims  *SessionClaims
 	pairs   map[string]*pairState // Upstream.Key → state with that upstream
 	intent  []string              // words of its latest arguments
 	prompt  string                // its user's last prompt
 	dollars float64               // cost of its prefetches
 }
 
-// pairState is the state of a session with one upstream. It is the Environment of its chooser.
+// pairState is the state of a session with one upstream. It is the Prefetcher of its chooser.
 type pairState struct {
 	*sessionState
 	learned   *learned
@@ -98,7 +98,7 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Reply) {
 		w.compared(c, r.Comparison == dedup.Same)
 	}
 	if r.JoinWait > 0 { // a call waited for a prefetch in vain
-		var claims *Claims
+		var claims *SessionClaims
 		if s != nil {
 			claims = s.claims
 		}
@@ -119,7 +119,7 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Reply) {
 	}
 	p.predictor.Result(result)
 	p.decisions.reportDue(r.At, false, w.Decided)
-	w.publish(p.learned, c.Tool)
+	w.publishUsual(p.learned, c.Tool)
 	p.trace = c.Trace
 	begun := p.predictNext(time.Now(), c)
 	if reply != nil {
@@ -239,12 +239,12 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
 	if why := p.predictor.Recheck(c); why != "" {
 		return Eligibility{Reason: why}
 	}
-	v := p.lease.MayPrefetch(c)
-	p.w.reportWait(v.Host)
-	if v.Reason == enrich.Settling {
-		p.resumeAfter(v.Settle)
+	e := p.lease.MayPrefetch(c)
+	p.w.reportWait(e.Host)
+	if e.Reason == enrich.Settling {
+		p.resumeAfter(e.Settle)
 	}
-	return v
+	return e
 }
 
 // resumeAfter chooses again after a while, from the candidates that wait then.
@@ -275,13 +275,13 @@ func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
 
 // Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
 // joined it.
-func (p *pairState) Begin(c *predict.Candidate, v *Eligibility) (refused enrich.Reason) {
-	w, up, g := p.w, p.lease, *c
+func (p *pairState) Begin(c *predict.Candidate, e *Eligibility) (refused enrich.Reason) {
+	w, up, kept := p.w, p.lease, *c
 	f := &Fetch{
-		Candidate: &g, Query: v.Query, Ended: make(chan struct{}),
+		Candidate: &kept, Query: e.Query, Ended: make(chan struct{}),
 		JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.event.After,
 		Call: &Call{
-			ID: w.ids.Add(1), Session: p.session, Upstream: up, Tool: c.Key.Tool, Host: v.Host,
+			ID: w.ids.Add(1), Session: p.session, Upstream: up, Tool: c.Key.Tool, Host: e.Host,
 		},
 		ClientRequest: func(certain bool) { p.clientRequested(up, c.Key.Tool, certain) },
 	}
@@ -289,7 +289,7 @@ func (p *pairState) Begin(c *predict.Candidate, v *Eligibility) (refused enrich.
 		defer close(f.Ended)
 		p.fetched(f, r)
 	}
-	if refused := p.claims.Start(p.session.Context, up, v.Query.Key, v.Host, c.Why.Depth > 0, func(claim *Claim) (func() call.Fate, enrich.Reason) {
+	if refused := p.claims.Start(p.session.Context, up, e.Query.Key, e.Host, c.Why.Depth > 0, func(claim *Claim) (func() call.Fate, enrich.Reason) {
 		f.Call.Claim = claim
 		return up.Fetch(claim.Context, f)
 	}); refused != "" {
@@ -303,11 +303,11 @@ func (p *pairState) Begin(c *predict.Candidate, v *Eligibility) (refused enrich.
 
 // joinTimeout is how long a call waits for a prefetch: the 90th percentile of its latency and a
 // margin, or four times the configured latency.
-func joinTimeout(g *predict.Candidate) time.Duration {
-	if p90 := g.Latency.P90; p90 > 0 {
+func joinTimeout(c *predict.Candidate) time.Duration {
+	if p90 := c.Latency.P90; p90 > 0 {
 		return p90 + p90/4 + 100*time.Millisecond
 	}
-	return 4 * g.Model.Cost.Latency
+	return 4 * c.Model.Cost.Latency
 }
 
 // fetched handles the result of a prefetch, on the goroutine that fetched it. The answer may lead to
@@ -323,7 +323,7 @@ func (p *pairState) fetched(f *Fetch, r FetchResult) {
 	case r.Bar != "":
 		p.bar(up, tool, r.Bar)
 	case r.Crashed:
-		w.stop(up.Key, tool)
+		w.barHere(up.Key, tool)
 		w.Log.Warn("server ended during a prefetch; the tool is not prefetched any more",
 			"upstream", up.Name, "tool", tool)
 	}
@@ -338,14 +338,14 @@ func (p *pairState) fetched(f *Fetch, r FetchResult) {
 
 // resume continues after a prefetch has returned, or a write has settled: with the candidates that wait
 // for that, and the follow-ups of the answer.
-func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, body []byte, size int) {
+func (w *Worker) resume(s *sessionState, up *Upstream, answered *predict.Candidate, body []byte, size int) {
 	if w.sessions[s.session] != s { // the session has ended
 		return
 	}
 	w.current = s.session
 	p, now := s.pair(up), time.Now()
 	if body != nil && p.decisions.newest != nil {
-		follows := p.predictor.Suppose(*g, predict.Read(body, size))
+		follows := p.predictor.Suppose(*answered, predict.Read(body, size))
 		p.chooser.Add(follows)
 		p.decisions.newest.event.Candidates += len(follows)
 	}
@@ -366,7 +366,7 @@ func (p *pairState) clientRequested(up *Upstream, tool string, certain bool) {
 // may be sent at any moment.
 func (p *pairState) bar(up *Upstream, tool, why string) {
 	w := p.w
-	w.stop(up.Key, tool)
+	w.barHere(up.Key, tool)
 	w.queue.add(task{required: true, do: func() {
 		o := w.learnedOf(up)
 		o.model.Bar(tool, why)

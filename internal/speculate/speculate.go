@@ -97,8 +97,8 @@ type Session struct {
 	Multiplexed bool            // calls come from several independent clients
 	Context     context.Context // ends with the session
 
-	disabled    atomic.Bool // not observed any more: it has ended, or prediction panicked on it
-	missedWrite atomic.Bool // an unobserved write is queued
+	disabled        atomic.Bool // not observed any more: it has ended, or prediction panicked on it
+	unobservedWrite atomic.Bool // an unobserved write is queued
 }
 
 // Upstream is a session's lease on an upstream.
@@ -125,8 +125,8 @@ type Source interface {
 	// takes no lock; it is nil if nothing was started. The call is cancelled when ctx ends, unless
 	// a client's call has joined it.
 	Fetch(ctx context.Context, f *Fetch) (fate func() call.Fate, why enrich.Reason)
-	// Useless records that none of its tools may ever be prefetched.
-	Useless()
+	// NoteNothingToPrefetch records that none of its tools may ever be prefetched.
+	NoteNothingToPrefetch()
 }
 
 // Storage reads and writes the learned state of an upstream: merge gets the stored state and

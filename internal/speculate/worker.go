@@ -21,9 +21,9 @@ type Worker struct {
 	Setup
 	Scheduler *Scheduler
 
-	ids   atomic.Uint64 // IDs of observed calls and of prefetches
-	queue *queue
-	tools tools
+	ids       atomic.Uint64 // IDs of observed calls and of prefetches
+	queue     *queue
+	published published
 
 	// Used only by the worker's goroutine.
 	current  *Session // session of the event that is being handled; nil if it belongs to none
@@ -47,13 +47,13 @@ func NewWorker(s Setup) *Worker {
 	w := &Worker{
 		Setup: s, Scheduler: NewScheduler(Slots{}), sessions: make(map[*Session]*sessionState), learned: make(map[string]*learned),
 	}
-	w.tools.byTool = make(map[toolKey]ToolState)
+	w.published.byTool = make(map[toolKey]ToolState)
 	w.queue = newQueue(w.run, func(wait bool) { w.Protect(func() { w.saveChanged(wait) }) })
 	return w
 }
 
 // Called reports a call of a client, and returns whether it is observed: not if prediction is off or the
-// client calls too fast. If it is not, a write withdraws predictions all the same (see Changed).
+// client calls too fast. If it is not, a write withdraws predictions all the same (see Unobserved).
 func (w *Worker) Called(r *Rules, c *Call) (observed bool) {
 	if r.Off() || c.Session.disabled.Load() {
 		return false
@@ -63,17 +63,17 @@ func (w *Worker) Called(r *Rules, c *Call) (observed bool) {
 		return true
 	}
 	c.ID = 0
-	w.Changed(r, c.Session, c.Effect)
+	w.Unobserved(r, c.Session, c.Effect)
 	return false
 }
 
-// Changed reports a write that is not observed: it withdraws the predictions for the session.
-func (w *Worker) Changed(r *Rules, c *Session, e call.Effect) {
-	if r.Off() || c.disabled.Load() || !e.Changes() || c.missedWrite.Swap(true) {
+// Unobserved reports a call that is not observed. If it writes, the predictions for the session are withdrawn.
+func (w *Worker) Unobserved(r *Rules, c *Session, e call.Effect) {
+	if r.Off() || c.disabled.Load() || !e.Changes() || c.unobservedWrite.Swap(true) {
 		return
 	}
 	w.queue.add(task{required: true, do: func() {
-		c.missedWrite.Store(false)
+		c.unobservedWrite.Store(false)
 		if s := w.sessions[c]; s != nil {
 			w.current = c
 			s.invalidate(nil)

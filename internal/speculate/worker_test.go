@@ -58,9 +58,9 @@ func newShelf(t testing.TB) *shelf {
 	return s
 }
 
-func (s *shelf) Tools() []string { return []string{"list", "get"} }
-func (s *shelf) Host() string    { return host }
-func (s *shelf) Useless()        {}
+func (s *shelf) Tools() []string        { return []string{"list", "get"} }
+func (s *shelf) Host() string           { return host }
+func (s *shelf) NoteNothingToPrefetch() {}
 
 func (s *shelf) Tool(name string) predict.Tool {
 	if s.hold != nil {
