@@ -17,7 +17,7 @@ import (
 
 // This file holds the path of a call from its arrival to its answer:
 //
-//	the client's reader:  Accept ──► admit ──► route (route.go) ──► bind ──► register
+//	the client's reader:  Accept ──► admit ──► route (route.go) ──► bind ──► registerWrite
 //	any goroutine:        makeCall ──► run ──► lookUp ─► the store: an answer, or another call's flight
 //	                                             └─────► send: the turn, the server, the host's slot
 //	                      answer ◄── deliver ◄── run ◄── endWrite ◄────────────┘
@@ -50,9 +50,9 @@ type upstreamCall struct {
 
 	slot atomic.Pointer[limit.Slot] // at its host while it is in flight
 
-	// pending is the store's record of the places that the call may change. It is set on
+	// pendingWrite is the store's record of the places that the call may change. It is set on
 	// arrival, and taken either to send the call or to drop it.
-	pending atomic.Pointer[dedup.PendingWrite]
+	pendingWrite atomic.Pointer[dedup.PendingWrite]
 }
 
 // step returns the step of a plan that makes the call, or nil if a client or the proxy does.
@@ -155,23 +155,23 @@ func (x *request) bind(c *upstreamCall) {
 	if c.tool != "" {
 		c.beginObservation()
 	}
-	x.s.requests.begin(c)
-	c.register()
+	x.s.requests.addCall(c)
+	c.registerWrite()
 	if c.tool != "" {
 		c.observeArrival(x.msg.Stateless() && x.msg.Index.Get("requestState") != nil)
 	}
 	if x.step == nil && x.msg.Repeated && !c.repeatable() {
-		c.pending.Swap(nil).Doubt() // it may be running
+		c.pendingWrite.Swap(nil).Doubt() // it may be running
 		x.handler = func(*request) outcome { return outcome{err: errOutcomeUnknown} }
 	}
 }
 
-// register classifies the call by its policy and registers its write with the store. For a client's
+// registerWrite classifies the call by its policy and registers its write with the store. For a client's
 // request it runs on the session's reader before the next message is read; it runs again each time the
 // call is repeated. It then loads the policy a second time and starts over if the policy
 // has changed. As the write registers before that load, either the reload sees the pending
 // write or the call sees the reload.
-func (c *upstreamCall) register() {
+func (c *upstreamCall) registerWrite() {
 	srv := c.s.srv
 	for {
 		version := srv.catalog.version.Load()
@@ -179,7 +179,7 @@ func (c *upstreamCall) register() {
 		write := srv.common.store.RegisterWrite(c.class.effect)
 		now := srv.policy.Load()
 		if now == c.policy && version == srv.catalog.version.Load() {
-			c.pending.Store(write)
+			c.pendingWrite.Store(write)
 			return
 		}
 		write.End()
@@ -236,7 +236,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 // It calls done once.
 func (c *upstreamCall) lookUp(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	if !c.class.storable() {
-		c.send(ctx, c.pending.Swap(nil), c.turn, req, done)
+		c.send(ctx, c.pendingWrite.Swap(nil), c.turn, req, done)
 		return
 	}
 	(&lookup{c: c, ctx: ctx, req: req, done: done}).begin()
@@ -281,7 +281,7 @@ func (f *lookup) run() {
 // before it could be sent, the others fetch by themselves.
 func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
-	write := c.pending.Swap(nil)
+	write := c.pendingWrite.Swap(nil)
 	if write == nil { // release has taken it
 		flight.Finish(nil, false, false)
 		return
@@ -289,7 +289,7 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	f.leads = true
 	turn := c.turn.Reclaim() // kept even if this client gives up while others wait for the flight
 	c.s.srv.running.Add(1)   // the flight may outlive its session
-	settle := func(o outcome) {
+	finishFlight := func(o outcome) {
 		defer c.s.srv.running.Done()
 		f.fetched = o
 		flight.SetUnloadedLatency(c.observed.run.Unloaded())
@@ -305,9 +305,9 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	}
 	c.send(ctx, write, turn, &shared, func(o outcome) {
 		if c.class.query.Reuse.File == "" {
-			settle(o)
+			finishFlight(o)
 		} else {
-			c.s.srv.running.Go(func() { settle(o) }) // reads the file's state again
+			c.s.srv.running.Go(func() { finishFlight(o) }) // reads the file's state again
 		}
 	})
 }
@@ -320,7 +320,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 		c.observed.joinWait = time.Since(c.observed.call.At)
 		(&lookup{c: c, ctx: f.ctx, req: f.req, done: f.done}).begin()
 	case o.Refetch: // the answer of the flight that it joined cannot be used
-		c.send(f.ctx, c.pending.Swap(nil), c.turn.Reclaim(), f.req, f.done)
+		c.send(f.ctx, c.pendingWrite.Swap(nil), c.turn.Reclaim(), f.req, f.done)
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
@@ -430,7 +430,7 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 // deliver calls done with the outcome. If hints or inlined answers are on, announce first adds them.
 func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
-	x.s.requests.end(c) // what its server asks from now on is about another call
+	x.s.requests.removeCall(c) // what its server asks from now on is about another call
 	c.noteResult(o)
 	if o.kind != complete || !c.mayAnnounce() || !deliver.Plain(o.answer.Result) {
 		done(o)

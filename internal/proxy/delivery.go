@@ -24,7 +24,7 @@ const decisionTimeout = 50 * time.Millisecond
 func (c *upstreamCall) mayAnnounce() bool {
 	e := &c.policy.Enrichment
 	return (e.Delivery == "hint" || e.Delivery == "inline") && e.Mode == "on" && c.observed != nil && c.observed.call.ID != 0 &&
-		!c.request.msg.Stateless() && deliveredTo(c.s, c.step()) != nil && !c.lease.structured(c.tool)
+		!c.request.msg.Stateless() && c.delivered() != nil && !c.lease.structured(c.tool)
 }
 
 // shownName returns the client's name for a tool of the same upstream, or "" if the client cannot call it.

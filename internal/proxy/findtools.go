@@ -61,7 +61,7 @@ func serveFind(x *request, arguments []byte) outcome {
 	x.s.awaitOffers(x.ctx)
 	v := x.s.view()
 	chosen := v.choose()
-	hits := x.s.srv.catalog.search.indexFor(x.s).Search(query, maxSearched, chosen.session)
+	hits := x.s.srv.search.indexFor(x.s).Search(query, maxSearched, chosen.session)
 	if t, l := v.resolve(upstream.Tools, query); l != nil { // the query is a tool's name
 		hits = slices.DeleteFunc(hits, func(h toolsearch.Hit) bool { return h.Key == t.key() })
 		hits = slices.Insert(hits, 0, toolsearch.Hit{Key: t.key()})

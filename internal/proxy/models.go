@@ -32,7 +32,6 @@ type catalog struct {
 	log     *slog.Logger
 	store   *dedup.Store
 	version atomic.Uint64 // incremented when a server's claims change models
-	search  *toolSearch
 
 	mu     sync.RWMutex
 	claims map[string]*serverClaims // upstream → claims of its server since the program started
@@ -316,7 +315,7 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 	}
 	out.query = dedup.Query{
 		Key:    call.Key{Upstream: l.Instance(), Scope: scope, Tool: c.tool, Arguments: string(canonical)},
-		Places: m.Reads(args), Delivered: deliveredTo(c.s, c.step()),
+		Places: m.Reads(args), Delivered: c.delivered(),
 		Reuse: dedup.Reuse{
 			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.Enrichment.Age(l.member.Exclusive),
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Equal: sameContent,
@@ -332,13 +331,13 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 	return out
 }
 
-// deliveredTo returns the record of the answers that a session's client has received. It is
-// nil for a step of a plan, because the client receives the plan's result instead.
-func deliveredTo(s *session, part *planStep) *dedup.Delivered {
-	if part != nil {
+// delivered returns the record of the answers that the call's client has received. It is nil for a
+// step of a plan, because the client receives the plan's result instead.
+func (c *upstreamCall) delivered() *dedup.Delivered {
+	if c.step() != nil {
 		return nil
 	}
-	return s.identity.delivered
+	return c.s.identity.delivered
 }
 
 // scopeOf returns the scope of an upstream's answers: the session, or everyone if the upstream
@@ -416,4 +415,25 @@ func reads(method string) bool {
 		return true
 	}
 	return false
+}
+
+// sameContent reports whether two results have the same content, whatever else they contain.
+func sameContent(a, b []byte) bool {
+	for _, member := range []string{"content", "structuredContent", "isError"} {
+		if !sameJSON(jsonrpc.Get(a, member), jsonrpc.Get(b, member)) {
+			return false
+		}
+	}
+	return true
+}
+
+// sameJSON reports whether two JSON texts are equal after canonicalization, if they have a
+// canonical form, or else byte for byte.
+func sameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, plain := jsonrpc.AppendCanonical(nil, a)
+	y, alike := jsonrpc.AppendCanonical(nil, b)
+	return plain && alike && bytes.Equal(x, y)
 }

@@ -40,7 +40,7 @@ var mutants = []mutant.Mutant{
 		{In: "proxy", Call: "dedup.PendingWrite.Doubt", Except: []string{"tasks"}, Becomes: "$x.End()"},
 	}},
 	{Name: "second look at the policy", Test: "TestReloadWhileACallArrives", Cuts: []mutant.Cut{
-		{In: "proxy", Compare: "upstreamCall.policy", Under: []string{"upstreamCall.register"}, Becomes: mutant.True},
+		{In: "proxy", Compare: "upstreamCall.policy", Under: []string{"upstreamCall.registerWrite"}, Becomes: mutant.True},
 	}},
 	{Name: "model of the policy in force", Test: "TestReloadUnderLoad", Says: "when the reloads are over", Cuts: []mutant.Cut{
 		{In: "proxy", Compare: "catalog.policy", Under: []string{"catalog.lookup"}, Becomes: mutant.True},

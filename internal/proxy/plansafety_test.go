@@ -266,7 +266,7 @@ func newGossip(rnd *rand.Rand, mode string) *gossip {
 	if mode == "deny" {
 		tools = tools[:4]
 	}
-	goesOn := make([]bool, 6) // the failure of the step prevents no other step
+	resumes := make([]bool, 6) // the failure of the step prevents no other step
 	for i := range 2 + rnd.IntN(5) {
 		tool := tools[rnd.IntN(len(tools))]
 		id := fmt.Sprintf("s%d", i)
@@ -294,11 +294,11 @@ func newGossip(rnd *rand.Rand, mode string) *gossip {
 		if i > 0 && rnd.IntN(5) == 0 {
 			k := rnd.IntN(i)
 			step += fmt.Sprintf(`,"depends_on":["s%d"]`, k)
-			told = told || !goesOn[k]
+			told = told || !resumes[k]
 		}
 		if rnd.IntN(4) == 0 {
 			step += `,"on_error":"continue"`
-			goesOn[i] = true
+			resumes[i] = true
 		}
 		if rnd.IntN(8) == 0 {
 			values = append(values, `"lit":{"$lit":{"$ref":"s0#"}}`)

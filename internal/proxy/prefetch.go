@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -66,33 +65,14 @@ func (o *prefetchSource) Host() string {
 }
 
 // NoteNothingToPrefetch records that no tool in the current offer may ever be prefetched.
-func (o *prefetchSource) NoteNothingToPrefetch() { o.lease.member.nothingToPrefetch.Store(o.lease.Offer()) }
+func (o *prefetchSource) NoteNothingToPrefetch() {
+	o.lease.member.nothingToPrefetch.Store(o.lease.Offer())
+}
 
 // nothingToPrefetch reports whether no tool in the current offer may ever be prefetched.
 func (l *sessionLease) nothingToPrefetch() bool {
 	offer := l.member.nothingToPrefetch.Load()
 	return offer != nil && offer == l.Offer()
-}
-
-// sameContent reports whether two results have the same content, whatever else they contain.
-func sameContent(a, b []byte) bool {
-	for _, member := range []string{"content", "structuredContent", "isError"} {
-		if !sameJSON(jsonrpc.Get(a, member), jsonrpc.Get(b, member)) {
-			return false
-		}
-	}
-	return true
-}
-
-// sameJSON reports whether two JSON texts are equal after canonicalization, if they have a
-// canonical form, or else byte for byte.
-func sameJSON(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	x, plain := jsonrpc.AppendCanonical(nil, a)
-	y, alike := jsonrpc.AppendCanonical(nil, b)
-	return plain && alike && bytes.Equal(x, y)
 }
 
 // newCall returns the call of a candidate under a policy, classified. observed is nil if the
@@ -182,7 +162,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 	srv := o.s.srv
 	observed := &observation{call: f.Call, number: o.s.observed.next(), trace: f.Trace}
 	c := o.newCall(srv.policy.Load(), f.Candidate, observed)
-	c.register()
+	c.registerWrite()
 	p := c.policy
 	defer func() {
 		if fate == nil { // also after a panic
@@ -248,8 +228,8 @@ const lateReplyTimeout = time.Minute
 func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
 	srv, l := c.s.srv, o.lease
 	c.fetch, c.flight = f, flight
-	c.s.requests.begin(c)
-	ended := func() { c.s.requests.end(c) }
+	c.s.requests.addCall(c)
+	ended := func() { c.s.requests.removeCall(c) }
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.observed.withTrace(parsedParams(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Isolated: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
@@ -278,42 +258,11 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 		}
 		return err
 	}
-	end := waitFor(func(done func(outcome)) { c.send(ctx, c.pending.Swap(nil), c.turn, req, done) })
+	end := waitFor(func(done func(outcome)) { c.send(ctx, c.pendingWrite.Swap(nil), c.turn, req, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {
 		time.AfterFunc(lateReplyTimeout, ended) // the server may still be running it
 	} else {
 		ended()
 	}
 	return end
-}
-
-// onlyPrefetches reports whether a question that the transport ties to no request can only come from
-// a prefetch of this session. A request for the roots concerns the session, not a call.
-func (s *session) onlyPrefetches(l *sessionLease, method string) bool {
-	calls, prefetches := s.requests.at(l.Lease)
-	return len(calls) == 0 && len(prefetches) > 0 && method != "roots/list"
-}
-
-// serverAsked handles a question that the transport ties to no request. It may be about any
-// flight at the instance, so the answers of those flights are for one client only. If only
-// prefetches are running there, none of their tools is prefetched again; beside calls, the session of one
-// prefetch loses a level.
-func (s *Server) serverAsked(instance uint64, method string) {
-	s.common.store.Taint(instance)
-	if method == "roots/list" {
-		return
-	}
-	var calls, prefetches []*upstreamCall
-	for _, n := range s.sessions.list() {
-		if l := findLease(n.leases.current(), func(l *sessionLease) bool { return l.Instance() == instance }); l != nil {
-			its, early := n.requests.at(l.Lease)
-			calls, prefetches = append(calls, its...), append(prefetches, early...)
-		}
-	}
-	for _, c := range prefetches {
-		c.fetch.ClientRequest(len(calls) == 0)
-		if len(calls) > 0 {
-			return
-		}
-	}
 }

@@ -13,7 +13,6 @@ import (
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
-	"mcpschedd/internal/upstream"
 )
 
 // question is a request of a server, or of the proxy, to a client. A client of the handshake
@@ -28,9 +27,9 @@ type question struct {
 	token []byte        // raw progress token of the server; nil if it has none
 
 	// How it is asked.
-	out    front.Outlet    // handshake era: stream of the request; nil for the session's stream
-	work   *work           // work that asks it; nil in the handshake era, and while none can
-	server *upstream.Lease // server that asked a question which belongs to no call; any work with a call to it may ask the client
+	out    front.Outlet // handshake era: stream of the request; nil for the session's stream
+	work   *work        // work that asks it; nil in the handshake era, and while none can
+	shared bool         // any work with a call to its server may ask it, as the transport does not say which one it is about
 }
 
 // reply is the client's answer to a question, or the error.
@@ -105,7 +104,7 @@ func (s *session) askerFor(l *sessionLease, method string) func(context.Context,
 	s.questions.mu.Lock()
 	calling := s.questions.callingLocked(l.Lease)
 	s.questions.mu.Unlock()
-	x, onlyPrefetches := s.requests.only(l.Lease), s.onlyPrefetches(l, method)
+	x, onlyPrefetches := s.requests.onlyAt(l.Lease), s.onlyPrefetches(l, method)
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		if onlyPrefetches {
 			return nil, cannotBeAsked("a prefetch")
@@ -118,7 +117,7 @@ func (s *session) askerFor(l *sessionLease, method string) func(context.Context,
 				q.out = x.stream.out
 			}
 		case !s.identity.Multiplexed:
-			q.server = l.Lease
+			q.shared = true
 		case len(calling) == 1:
 			q.work = calling[0]
 		case len(calling) > 1:
@@ -127,6 +126,37 @@ func (s *session) askerFor(l *sessionLease, method string) func(context.Context,
 			return nil, cannotBeAsked(method)
 		}
 		return s.questions.ask(ctx, q)
+	}
+}
+
+// onlyPrefetches reports whether a question that the transport ties to no request can only come from
+// a prefetch of this session. A request for the roots concerns the session, not a call.
+func (s *session) onlyPrefetches(l *sessionLease, method string) bool {
+	calls, prefetches := s.requests.callsAt(l.Lease)
+	return len(calls) == 0 && len(prefetches) > 0 && method != "roots/list"
+}
+
+// serverAsked handles a question that the transport ties to no request. It may be about any
+// flight at the instance, so the answers of those flights are for one client only. If only
+// prefetches are running there, none of their tools is prefetched again; beside calls, the session of one
+// prefetch loses a level.
+func (s *Server) serverAsked(instance uint64, method string) {
+	s.common.store.Taint(instance)
+	if method == "roots/list" {
+		return
+	}
+	var calls, prefetches []*upstreamCall
+	for _, n := range s.sessions.list() {
+		if l := findLease(n.leases.current(), func(l *sessionLease) bool { return l.Instance() == instance }); l != nil {
+			more, begun := n.requests.callsAt(l.Lease)
+			calls, prefetches = append(calls, more...), append(prefetches, begun...)
+		}
+	}
+	for _, c := range prefetches {
+		c.fetch.ClientRequest(len(calls) == 0)
+		if len(calls) > 0 {
+			return
+		}
 	}
 }
 
@@ -165,7 +195,7 @@ func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Erro
 }
 
 // byResult reports whether the question is sent with a work's result.
-func (q *question) byResult() bool { return q.work != nil || q.server != nil }
+func (q *question) byResult() bool { return q.work != nil || q.shared }
 
 // add opens a question, or returns why it cannot be asked.
 func (c *questions) add(q *question) *jsonrpc.Error {
@@ -174,7 +204,7 @@ func (c *questions) add(q *question) *jsonrpc.Error {
 	if _, running := c.works[q.work]; q.work != nil && !running {
 		return errWithdrawn
 	}
-	if q.server == nil && !c.capable(q) {
+	if !q.shared && !c.capable(q) {
 		return cannotBeAsked(q.Method)
 	}
 	c.asked++
@@ -203,7 +233,7 @@ func (c *questions) pauseLocked(q *question) {
 	}
 	calls := []*upstreamCall{q.call}
 	if q.call == nil {
-		calls, _ = c.s.requests.at(q.lease.Lease)
+		calls, _ = c.s.requests.callsAt(q.lease.Lease)
 	}
 	for _, call := range calls {
 		if call.observed != nil {

@@ -90,7 +90,7 @@ type observation struct {
 	call     *speculate.Call // facts about its arrival
 	number   call.Number
 	run      speculate.Run       // at its upstream
-	requests atomic.Int32        // times that it was admitted to be sent upstream
+	attempts atomic.Int32        // times that it was admitted to be sent upstream
 	asked    atomic.Bool         // its client was asked meanwhile, so its latency says nothing about its tool
 	recorded bool                // its end has been recorded
 	trace    speculate.Trace     // trace context sent upstream; zero if there is none
@@ -130,8 +130,8 @@ func (c *upstreamCall) beginObservation() {
 }
 
 // observeArrival records the call's classification and notifies the prefetch worker, unless the
-// call resumes an earlier one (goesOn).
-func (c *upstreamCall) observeArrival(goesOn bool) {
+// call resumes an earlier one.
+func (c *upstreamCall) observeArrival(resumes bool) {
 	f := c.observed.call
 	f.Key, f.Effect, f.Host = c.class.query.Key, c.class.effect, c.class.host
 	if f.Key.Arguments != "" {
@@ -141,7 +141,7 @@ func (c *upstreamCall) observeArrival(goesOn bool) {
 	}
 	w, rules := c.s.srv.prefetch, &c.policy.Enrichment
 	switch {
-	case goesOn:
+	case resumes:
 	case c.lease.nothingToPrefetch():
 		w.Unobserved(rules, f.Session, f.Effect)
 	default:
@@ -164,7 +164,7 @@ func (o *observation) withTrace(params *revision.Params) *revision.Params {
 // observeSent records that a tools/call may be sent to its upstream now.
 func (c *upstreamCall) observeSent() {
 	if o := c.observed; o != nil {
-		o.requests.Add(1)
+		o.attempts.Add(1)
 		c.s.srv.prefetch.Scheduler.Sent(&o.run, c.lease.prefetchUpstream, c.tool, o.call.Claim, time.Now())
 	}
 }
@@ -278,7 +278,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 	e := record.Event{
 		Kind: record.Call, At: arrival.At, Session: s.number.Session, Seq: s.number.Seq,
 		Upstream: arrival.Upstream.Name, Tool: arrival.Tool, Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
-		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.run.Took()), Sent: int(s.requests.Load()),
+		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.run.Took()), Sent: int(s.attempts.Load()),
 		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimateTokens(s.size), ResultSum: s.hash,
 		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.onHost.Failed,
 	}
@@ -344,7 +344,7 @@ func (p *openPrefetch) complete() bool {
 	if at := s.run.SentAt(); !at.IsZero() {
 		e.At = at
 	}
-	e.LatencyMS, e.Sent = ms(s.run.Took()), int(s.requests.Load())
+	e.LatencyMS, e.Sent = ms(s.run.Took()), int(s.attempts.Load())
 	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(s.size), estimateTokens(s.size), s.hash
 	return true
 }
@@ -355,7 +355,7 @@ func (r *recorder) openPrefetches() (all []record.Event) {
 	defer r.mu.Unlock()
 	for _, p := range r.open {
 		e := p.event
-		e.Sent = int(p.observed.requests.Load())
+		e.Sent = int(p.observed.attempts.Load())
 		all = append(all, e)
 	}
 	return all

@@ -87,13 +87,13 @@ func (x *request) endCall() {
 	if c := x.call; c != nil {
 		c.release()
 		c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
-		x.s.requests.end(c)
+		x.s.requests.removeCall(c)
 	}
 }
 
 // release gives up the turn and the pending write of a call that goes no further.
 func (c *upstreamCall) release() {
-	if write := c.pending.Swap(nil); write != nil {
+	if write := c.pendingWrite.Swap(nil); write != nil {
 		write.End()
 	}
 	c.turn.Release()
@@ -159,9 +159,9 @@ func (s *session) handleNotification(m *front.Message) {
 	default: // roots/list_changed, and methods of later revisions
 		for _, l := range s.leases.current() {
 			c := &upstreamCall{s: s, policy: s.srv.policy.Load(), method: m.Method, lease: l, params: &m.Index}
-			c.register()
+			c.registerWrite()
 			l.Notify(m.Method, m.Params)
-			write := c.pending.Swap(nil)
+			write := c.pendingWrite.Swap(nil)
 			write.AnnounceAsync()
 			write.Doubt() // nothing reports when the upstream has acted on it
 		}

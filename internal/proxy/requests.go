@@ -76,8 +76,8 @@ func (r *requests) find(key string) *request {
 	return r.open[key]
 }
 
-// begin adds a call, and assigns it to the request that makes it.
-func (r *requests) begin(c *upstreamCall) {
+// addCall adds a call, and assigns it to the request that makes it.
+func (r *requests) addCall(c *upstreamCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.request != nil {
@@ -86,8 +86,8 @@ func (r *requests) begin(c *upstreamCall) {
 	r.calls = append(r.calls, c)
 }
 
-// end removes a call that has been answered or given up.
-func (r *requests) end(c *upstreamCall) {
+// removeCall removes a call that has been answered or given up.
+func (r *requests) removeCall(c *upstreamCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i := slices.Index(r.calls, c); i >= 0 {
@@ -95,10 +95,10 @@ func (r *requests) end(c *upstreamCall) {
 	}
 }
 
-// at returns the calls that l's upstream may work on: those of the client, running or suspended, and
+// callsAt returns the calls that l's upstream may work on: those of the client, running or suspended, and
 // the prefetches that it runs or may run. A server over stdio does not say which of them its
 // questions and log messages belong to.
-func (r *requests) at(l *upstream.Lease) (calls, prefetches []*upstreamCall) {
+func (r *requests) callsAt(l *upstream.Lease) (calls, prefetches []*upstreamCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.calls {
@@ -113,10 +113,10 @@ func (r *requests) at(l *upstream.Lease) (calls, prefetches []*upstreamCall) {
 	return calls, prefetches
 }
 
-// only returns the request with the only call at l, or with any of them if all belong to one plan.
+// onlyAt returns the request with the only call at l, or with any of them if all belong to one plan.
 // It returns nil if there are none or several.
-func (r *requests) only(l *upstream.Lease) *request {
-	calls, _ := r.at(l)
+func (r *requests) onlyAt(l *upstream.Lease) *request {
+	calls, _ := r.callsAt(l)
 	if len(calls) == 0 || slices.ContainsFunc(calls[1:], func(c *upstreamCall) bool { return !c.step().samePlan(calls[0].step()) }) {
 		return nil
 	}

@@ -38,7 +38,7 @@ func (x *request) route() error {
 		}
 	}
 	if x.handler = handlers[x.msg.Method]; x.handler == nil {
-		return x.locate()
+		return x.routeOther()
 	}
 	return nil
 }
@@ -118,9 +118,9 @@ func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error 
 	return nil
 }
 
-// locate routes a request that does not name a tool or a prompt. If several upstreams may be
+// routeOther routes a request that does not name a tool or a prompt. If several upstreams may be
 // able to answer, the request tries each.
-func (x *request) locate() error {
+func (x *request) routeOther() error {
 	leases := x.s.leases.current()
 	found := leases
 	var target []byte // raw reference at the upstream; nil if it does not differ

@@ -88,7 +88,7 @@ func (v view) decide(listing bool) *choice {
 		s.lists.undecided = listing
 		return &allTools
 	}
-	search := s.srv.catalog.search
+	search := s.srv.search
 	search.loading.Do(func() { search.merge(&p.Selection) })
 	for _, pin := range search.learned.Pins(maxPins) {
 		if !p.Selection.OnlyRead || v.vouchedRead(pin.Key) { // else its calls were learned without OnlyRead

@@ -11,7 +11,7 @@
 // The types and what they own:
 //
 //	Server ── policy: the configuration in force, its upstreams, the proxy's own tools
-//	 │  ├──── names of tools · catalog of value models and schemas
+//	 │  ├──── names of tools · catalog of value models and schemas · index of find_tools
 //	 │  ├──── store of answers · limits of hosts · prefetch worker · record · results of plans
 //	 └─ session ── facts about its client · leases on upstreams · lists as last shown
 //	     ├─ subscriptions · tasks
@@ -103,6 +103,7 @@ type Server struct {
 	names    *names
 	common   *Common
 	catalog  *catalog
+	search   *toolSearch
 	recorder recorder
 	rejected snapshot[error] // why a newer configuration was rejected; nil if it was not
 	running  sync.WaitGroup  // flights, which belong to no session, and late answers to subscriptions
@@ -145,7 +146,8 @@ func New(o Options, guard *upstream.Guard) *Server {
 		},
 	})
 	s.prefetch.Scheduler.Configure(o.Enrichment.Slots())
-	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*serverClaims), search: &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}}
+	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*serverClaims)}
+	s.search = &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}
 	common.servers.add(s) // needs the recorder
 	return s
 }
@@ -188,7 +190,7 @@ func (s *Server) PrepareStop() {
 // Idle writes learned state and the event log to disk. It is to be called when the last client has left.
 func (s *Server) Idle() {
 	s.prefetch.Save()
-	s.catalog.search.save(&s.policy.Load().Selection)
+	s.search.save(&s.policy.Load().Selection)
 	s.recorder.record()
 	s.recorder.log.Flush()
 }
@@ -200,7 +202,7 @@ func (s *Server) SaveAll() {
 		session.endObservation()
 	}
 	s.prefetch.Close()
-	s.catalog.search.save(&s.policy.Load().Selection)
+	s.search.save(&s.policy.Load().Selection)
 	s.recorder.close()
 }
 
@@ -223,7 +225,7 @@ func (s *Server) Close() {
 		s.common.Close()
 	}
 	s.prefetch.Close() // no more prefetches can begin
-	s.catalog.search.save(&s.policy.Load().Selection)
+	s.search.save(&s.policy.Load().Selection)
 	s.running.Wait()
 	s.common.servers.remove(s)
 	if others := s.common.servers.list(); len(others) > 0 {

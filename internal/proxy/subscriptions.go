@@ -258,7 +258,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 			return
 		}
 		if !handshake { // such a client receives logs on the stream of the request that wants them
-			if x := s.requests.only(l.Lease); x != nil {
+			if x := s.requests.onlyAt(l.Lease); x != nil {
 				x.forward(l, method, params)
 			}
 			return

@@ -76,7 +76,7 @@ func (x *request) routeWork() error {
 	if err == nil && handleOf(x.msg) != nil && !mayBeResumed(own) {
 		if own.call != nil {
 			own.call.release()
-			x.s.requests.end(own.call)
+			x.s.requests.removeCall(own.call)
 		}
 		err = invalidParams("params.requestState: unknown, or used before")
 	}
@@ -183,7 +183,7 @@ func (c *questions) release(w *work) {
 	defer c.mu.Unlock()
 	delete(c.works, w)
 	for _, q := range c.assignedLocked(w) {
-		if q.work = nil; q.server == nil {
+		if q.work = nil; !q.shared {
 			c.answerLocked(q, reply{err: errWithdrawn})
 		} else {
 			c.wakeLocked()
@@ -227,7 +227,7 @@ func (c *questions) suspend(w *work) (result []byte, err error) {
 // assignLocked assigns to w the open questions that it can ask, and returns them.
 func (c *questions) assignLocked(w *work) (open []revision.InputRequest) {
 	for _, q := range slices.Clone(c.open) {
-		if q.work != w && (q.work != nil || q.server == nil || !slices.Contains(c.callingLocked(q.server), w)) {
+		if q.work != w && (q.work != nil || !q.shared || !slices.Contains(c.callingLocked(q.lease.Lease), w)) {
 			continue // another work asks it
 		}
 		if q.work = w; c.capable(q) {
@@ -326,7 +326,7 @@ func (c *questions) anySuspended() bool {
 
 // callingLocked returns the works with a call that l's server works on.
 func (c *questions) callingLocked(l *upstream.Lease) (all []*work) {
-	calls, _ := c.s.requests.at(l)
+	calls, _ := c.s.requests.callsAt(l)
 	for _, call := range calls {
 		if w := call.request.work; w != nil && !slices.Contains(all, w) {
 			all = append(all, w)
@@ -355,8 +355,8 @@ func resolveInput(x *request, req *upstream.Request, result []byte) outcome {
 		if x.step == nil {
 			x.call.turn = x.call.lease.Turn()
 		}
-		x.call.register()
-		o := waitFor(func(done func(outcome)) { x.call.send(x.ctx, x.call.pending.Swap(nil), x.call.turn, &next, done) })
+		x.call.registerWrite()
+		o := waitFor(func(done func(outcome)) { x.call.send(x.ctx, x.call.pendingWrite.Swap(nil), x.call.turn, &next, done) })
 		if o.kind != inputRequired {
 			return o
 		}

@@ -230,14 +230,14 @@ func (d *ordeal) webbed(params string, after time.Duration) (jsonrpc.Message, bo
 func (d *ordeal) counted(post func(string, time.Duration) (jsonrpc.Message, bool)) func(string, time.Duration) (jsonrpc.Message, bool) {
 	return func(params string, after time.Duration) (jsonrpc.Message, bool) {
 		m, there := post(params, after)
-		switch goesOn := jsonrpc.Get([]byte(params), "requestState") != nil; {
+		switch resumes := jsonrpc.Get([]byte(params), "requestState") != nil; {
 		case strings.Contains(params, "execute_tool_plan"):
-			if goesOn && m.Error != nil {
+			if resumes && m.Error != nil {
 				d.account.asked.Add(1) // a refused request is recorded, whatever it calls
 			}
 		case !there:
 			d.account.lost.Add(1)
-		case goesOn && m.Error == nil:
+		case resumes && m.Error == nil:
 			d.account.asked.Add(-1)
 		}
 		return m, there
