@@ -101,8 +101,8 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout, stderr io.W
 	for i := range o.Upstreams { // the offers are saved, for explain
 		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
 	}
-	longest := upstream.HandshakeStarts * c.Server.StartTimeout
-	late := fmt.Errorf("it has not answered within %s (%d times start_timeout)", age.Text(longest), upstream.HandshakeStarts)
+	longest := upstream.HandshakeFactor * c.Server.StartTimeout
+	late := fmt.Errorf("it has not answered within %s (%d times start_timeout)", age.Text(longest), upstream.HandshakeFactor)
 	bounded, cancel := context.WithTimeoutCause(ctx, longest, late)
 	defer cancel()
 	waiting := func(name string) {

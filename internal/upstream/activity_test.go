@@ -162,12 +162,12 @@ func TestOwnUnfinishedRequest(t *testing.T) {
 					giveUp(a.Lease)
 				}
 				a.Close()
-				time.Sleep(writeSettle / 2)
+				time.Sleep(defaultWriteSettle / 2)
 				giveUp(b.Lease)
 				if who := speak(p); who != test.who {
 					t.Errorf("got an answer from %q, want %q", who, test.who)
 				}
-				time.Sleep(writeSettle / 2)
+				time.Sleep(defaultWriteSettle / 2)
 				if who := speak(p); (who == "b") == test.multiplexed {
 					t.Errorf("later: got an answer from %q", who)
 				}

@@ -107,8 +107,8 @@ func (c *conn) notify(method string, params []byte) {
 	}
 }
 
-// gap records that notifications may have been missed, so any list may have changed.
-func (c *conn) gap() {
+// noteGap records that notifications may have been missed, so any list may have changed.
+func (c *conn) noteGap() {
 	c.in.up.o.Invalidated("gap")
 	for l := range Lists {
 		c.in.markStale(l)
@@ -147,8 +147,8 @@ const (
 	// maxLater is how many later requests are sent before a cancelled one, or one that started a task, is
 	// forgotten.
 	maxLater = 4096
-	// writeSettle is the default of Options.WriteSettle.
-	writeSettle = time.Minute
+	// defaultWriteSettle is the default of Options.WriteSettle.
+	defaultWriteSettle = time.Minute
 )
 
 // requests is the table of one connection's requests: the ones without an answer, the most
@@ -163,10 +163,10 @@ type requests struct {
 	unfinished map[*Lease]time.Time            // until then a message may be about a request of the lease that was given up, or a task
 }
 
-// unclear reports whether a message that names no request may concern another client than that of
+// mayConcernOthers reports whether a message that names no request may concern another client than that of
 // l: another session has a request in flight, or gave one up recently. In a multiplexed session that may
 // have been another client.
-func (r *requests) unclear(l *Lease) bool {
+func (r *requests) mayConcernOthers(l *Lease) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.waiting {

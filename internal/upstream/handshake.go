@@ -44,11 +44,11 @@ const (
 
 // negotiate agrees on a revision and returns the server's description without its lists. If the
 // server supports both eras, the client's era is used, so that messages need no translation.
-// legacy means that server/discover is not sent at first: the server is thought to have no stateless
-// revision, or to exit.
-func negotiate(ctx context.Context, c *conn, legacy bool) (*Offer, error) {
+// initializeFirst means that server/discover is not sent at first: the server is thought to have no
+// stateless revision, or to exit.
+func negotiate(ctx context.Context, c *conn, initializeFirst bool) (*Offer, error) {
 	var probe error // why server/discover failed; nil if not tried
-	if revision.Stateless(c.in.client.Version) && !legacy {
+	if revision.Stateless(c.in.client.Version) && !initializeFirst {
 		quick, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
 		offer, err := discover(quick, c)
@@ -220,7 +220,7 @@ func keepListening(ctx context.Context, c *conn, params []byte, sent func()) {
 			return
 		}
 		if answer == nil {
-			c.gap()
+			c.noteGap()
 		}
 	}
 }

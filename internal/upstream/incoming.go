@@ -206,8 +206,8 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 	switch {
 	case method == "notifications/resources/updated":
 		in.up.o.Invalidated("resources/updated")
-		for _, l := range in.watching(jsonrpc.Text(params, "uri")) {
-			l.notify(method, params)
+		for _, l := range in.watchers(jsonrpc.Text(params, "uri")) {
+			l.notifyClient(method, params)
 		}
 	case strings.HasSuffix(method, "/list_changed"):
 		if method == Resources.Changed() {
@@ -224,7 +224,7 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 		switch { // over HTTP, changes before it may have been missed
 		case p == nil:
 		case c.listening.acknowledged.Swap(true):
-			c.gap()
+			c.noteGap()
 		default:
 			in.noteInvalidated("gap")
 		}
@@ -232,7 +232,7 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 		p.req.Notify(method, params)
 	default:
 		if l := in.leaseFor(c, p); l != nil {
-			l.notify(method, params)
+			l.notifyClient(method, params)
 		}
 	}
 }
@@ -247,8 +247,8 @@ func (in *instance) leaseFor(c *conn, p *pending) *Lease {
 		}
 		return p.lease
 	}
-	leases := in.sessions()
-	if len(leases) != 1 || leases[0].severalClients() && c.requests.unclear(leases[0]) {
+	leases := in.currentLeases()
+	if len(leases) != 1 || leases[0].severalClients() && c.requests.mayConcernOthers(leases[0]) {
 		return nil
 	}
 	return leases[0]
@@ -260,9 +260,9 @@ func Covers(subscribed, uri string) bool {
 	return subscribed == uri || strings.HasPrefix(uri, strings.TrimSuffix(subscribed, "/")+"/")
 }
 
-// notify sends a notification to the lease's client, without the id of the proxy's listen
+// notifyClient sends a notification to the lease's client, without the id of the proxy's listen
 // request.
-func (l *Lease) notify(method string, params []byte) {
+func (l *Lease) notifyClient(method string, params []byte) {
 	if l.listener.Notify == nil {
 		return
 	}
@@ -311,8 +311,8 @@ type question struct {
 	p      *pending // our request that it came with, on its response stream; nil if it may be about several
 }
 
-// errTakenBack is the cause of a question's end if the server has cancelled it, and wants no reply.
-var errTakenBack = errors.New("cancelled by the server")
+// errCancelledByServer is the cause of a question's end if the server has cancelled it, and wants no reply.
+var errCancelledByServer = errors.New("cancelled by the server")
 
 // accept answers a request of the server on a new goroutine. p is our request that it came
 // with, on its response stream, or nil. It drops the request if there are too many, or one with the same id:
@@ -356,7 +356,7 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 		cancel()
 		<-q.replies
 	}
-	if errors.Is(context.Cause(ctx), errTakenBack) || q.c.life.Err() != nil || q.c.link.send(delivery, outgoing{line: line, done: done}) != nil {
+	if errors.Is(context.Cause(ctx), errCancelledByServer) || q.c.life.Err() != nil || q.c.link.send(delivery, outgoing{line: line, done: done}) != nil {
 		done()
 	}
 }
@@ -378,7 +378,7 @@ func (q *questions) cancel(id string) bool {
 	defer q.mu.Unlock()
 	asked, found := q.open[id]
 	if found {
-		asked.cancel(errTakenBack)
+		asked.cancel(errCancelledByServer)
 	}
 	return found
 }

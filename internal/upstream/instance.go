@@ -17,9 +17,9 @@ const (
 	// stableAfter is how long a connection that answered no client must have lasted for its end
 	// to be followed by an immediate restart.
 	stableAfter = 10 * time.Second
-	// HandshakeStarts is the handshake timeout in multiples of the start timeout: a first start
+	// HandshakeFactor is the handshake timeout in multiples of the start timeout: a first start
 	// may download packages. After it the process is killed and restarted.
-	HandshakeStarts = 4
+	HandshakeFactor = 4
 )
 
 // errRemoved means that the upstream was closed or removed from the configuration.
@@ -71,8 +71,8 @@ func newInstance(up *Upstream, client revision.Client) *instance {
 	return in
 }
 
-// sessions returns the leases on the instance.
-func (in *instance) sessions() []*Lease {
+// currentLeases returns the leases on the instance.
+func (in *instance) currentLeases() []*Lease {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.leases
@@ -118,7 +118,7 @@ func (in *instance) run(ctx context.Context) {
 		switch reason := err.Error(); {
 		case lived > 0:
 			log.Warn("upstream ended; restarting")
-		case in.up.unstarted.Swap(reason) == reason: // logged at an earlier attempt, perhaps of another session
+		case in.up.startFailure.Swap(reason) == reason: // logged at an earlier attempt, perhaps of another session
 			log.Debug("upstream still cannot be started; retrying later")
 		default:
 			if missing, ok := errors.AsType[notInPathError](err); ok {
@@ -156,7 +156,7 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 	began := time.Now()
 	in.sendSettings(c) // before any waiting call is sent
 	in.up.lastEnd.Store(nil)
-	in.up.unstarted.Store("")
+	in.up.startFailure.Store("")
 	in.setState(c, nil, nil)
 	in.sendSettings(c) // settings that changed meanwhile
 	in.listen(c)       // before the lists are read, so that over stdio no change is missed
@@ -168,11 +168,12 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 // handshake performs the handshake and sets the new offer. Lists keep their last-known items
 // until they have been read.
 func (in *instance) handshake(ctx context.Context, c *conn) error {
-	ctx, cancel := context.WithTimeout(ctx, HandshakeStarts*in.up.spec.StartTimeout)
+	ctx, cancel := context.WithTimeout(ctx, HandshakeFactor*in.up.spec.StartTimeout)
 	defer cancel()
 	last := in.offer.Load() // perhaps made to another client
 	legacy := last != nil && last.Legacy
-	offer, err := negotiate(ctx, c, legacy != (in.exits%2 == 1)) // perhaps it exited on the other request
+	initializeFirst := legacy != (in.exits%2 == 1) // each other time, as it perhaps exited on the other request
+	offer, err := negotiate(ctx, c, initializeFirst)
 	if err != nil {
 		if c.life.Err() != nil && !c.http && revision.Stateless(in.client.Version) {
 			in.exits++

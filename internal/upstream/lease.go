@@ -267,8 +267,8 @@ func (in *instance) watched() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// watching returns the leases of the sessions that watch a resource.
-func (in *instance) watching(uri string) []*Lease {
+// watchers returns the leases of the sessions that watch a resource.
+func (in *instance) watchers(uri string) []*Lease {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(in.leases), func(l *Lease) bool {

@@ -344,7 +344,7 @@ func (in *instance) setOffer(offer *Offer) {
 	if slices.EqualFunc(old.Lists[:], offer.Lists[:], sameItems) {
 		return
 	}
-	for _, lease := range in.sessions() {
+	for _, lease := range in.currentLeases() {
 		if lease.listener.Changed != nil {
 			lease.listener.Changed()
 		}

@@ -16,10 +16,10 @@ type queue struct {
 // Turn is the place of one request in the queue of its session, and guarded by the queue's mutex.
 // A nil Turn is in no queue: it neither waits for other requests nor delays them.
 type Turn struct {
-	queue    *queue
-	wake     chan struct{} // closed when the turn is the first; nil if nothing waits
-	held     bool          // released only when its request was sent or has failed
-	released atomic.Bool   // the request was sent or dropped; written with the mutex held
+	queue     *queue
+	wake      chan struct{} // closed when the turn is the first; nil if nothing waits
+	reclaimed bool          // released only when its request was sent or has failed
+	released  atomic.Bool   // the request was sent or dropped; written with the mutex held
 }
 
 func (q *queue) take() *Turn {
@@ -56,7 +56,7 @@ func (t *Turn) Reclaim() *Turn {
 	}
 	t.queue.mu.Lock()
 	released := t.released.Load()
-	t.held = true
+	t.reclaimed = true
 	t.queue.mu.Unlock()
 	if released {
 		return t.queue.take()
@@ -68,16 +68,16 @@ func (t *Turn) Reclaim() *Turn {
 // Turn.
 func (t *Turn) Release() { t.release(false) }
 
-// release releases the turn. A held turn is released only if settled is true: its request was sent
+// release releases the turn. A reclaimed turn is released only if finished is true: its request was sent
 // or has failed.
-func (t *Turn) release(settled bool) {
+func (t *Turn) release(finished bool) {
 	if t == nil || t.released.Load() {
 		return
 	}
 	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t.released.Load() || t.held && !settled {
+	if t.released.Load() || t.reclaimed && !finished {
 		return
 	}
 	t.released.Store(true)

@@ -146,7 +146,7 @@ func (l *Lease) Send(ctx context.Context, turn *Turn, req *Request, done func(An
 		p.send(c)
 		return
 	}
-	go p.wait()
+	go p.sendWhenReady()
 }
 
 // pending is a request that has no outcome yet. Each attempt has a pending of its own, so that
@@ -171,8 +171,8 @@ type pending struct {
 	limited atomic.Pointer[string] // Retry-After, if the HTTP status was a rate limit
 }
 
-// wait sends the request once it has its turn, a live connection and admission.
-func (p *pending) wait() {
+// sendWhenReady sends the request once it has its turn, a live connection and admission.
+func (p *pending) sendWhenReady() {
 	c, err := p.await()
 	if err != nil {
 		p.fail(Answer{}, err)
@@ -195,7 +195,7 @@ func (p *pending) await() (*conn, error) {
 		if at.since.After(arrived) {
 			arrived = at.since
 		}
-		ctx, cancel := p.bounded(arrived, at)
+		ctx, cancel := p.waitContext(arrived, at)
 		if at.live != nil && ready == nil {
 			err := p.admit(ctx, true)
 			cancel()
@@ -212,8 +212,8 @@ func (p *pending) await() (*conn, error) {
 	}
 }
 
-// bounded returns the request's context with the limit of its wait since the given time.
-func (p *pending) bounded(since time.Time, at *state) (context.Context, context.CancelFunc) {
+// waitContext returns the request's context with the limit of its wait since the given time.
+func (p *pending) waitContext(since time.Time, at *state) (context.Context, context.CancelFunc) {
 	up, timeout := p.lease.in.up, p.req.Timeout
 	switch {
 	case at.live == nil && up.spec.StartTimeout > 0:
@@ -388,7 +388,7 @@ func (p *pending) retryOrFail(a Answer, err error) {
 		lease: p.lease, ctx: p.ctx, turn: p.turn, req: p.req, done: p.done,
 		admitted: p.admitted, attempts: p.attempts,
 	}
-	retry.wait()
+	retry.sendWhenReady()
 }
 
 // fail reports the error and releases the turn.

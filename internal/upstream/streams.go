@@ -116,12 +116,12 @@ func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, 
 			return err
 		}
 		if at.id == "" || tooLong {
-			l.c.gap()
+			l.c.noteGap()
 			return err
 		}
 		if body, err = l.resume(ctx, &at, p.isolated); err != nil {
 			if ctx.Err() == nil {
-				l.c.gap()
+				l.c.noteGap()
 			}
 			return fmt.Errorf("stream ended before its answer and was not resumed: %w", err)
 		}
@@ -158,7 +158,7 @@ func (l *httpLink) listen() {
 		ctx, at, opened := l.streams, cursor{retry: firstRetry}, false
 		gap := func() {
 			if opened && at.id == "" && ctx.Err() == nil {
-				l.c.gap()
+				l.c.noteGap()
 			}
 		}
 		for {

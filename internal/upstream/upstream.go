@@ -51,7 +51,7 @@ type Upstream struct {
 	saving             sync.Mutex            // held while an offer is stored
 	restarts           atomic.Int64
 	lastEnd            atomic.Pointer[string] // why the last connection ended by itself or failed; nil if none has since one was made
-	unstarted          atomic.Value           // the logged reason why it cannot be started, a string
+	startFailure       atomic.Value           // the logged reason why it cannot be started, a string
 
 	mu        sync.Mutex
 	closed    bool
@@ -112,7 +112,7 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 // release closes an instance that has no leases.
 func (u *Upstream) release(in *instance) {
 	u.mu.Lock()
-	idle := len(in.sessions()) == 0 && in != u.shared
+	idle := len(in.currentLeases()) == 0 && in != u.shared
 	u.mu.Unlock()
 	if !idle {
 		return
@@ -140,7 +140,7 @@ func (u *Upstream) Close() {
 }
 
 // writeSettle returns Options.WriteSettle, or its default.
-func (u *Upstream) writeSettle() time.Duration { return cmp.Or(u.o.WriteSettle(), writeSettle) }
+func (u *Upstream) writeSettle() time.Duration { return cmp.Or(u.o.WriteSettle(), defaultWriteSettle) }
 
 // dial starts c's link.
 func (u *Upstream) dial(c *conn) error {
