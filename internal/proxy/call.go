@@ -318,7 +318,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 	switch {
 	case o.Err == dedup.ErrJoinTimeout: // no call joins that prefetch any more
 		c.observed.joinWait = time.Since(c.observed.call.At)
-		(&lookup{c: c, ctx: f.ctx, req: f.req, done: f.done}).begin()
+		c.lookUp(f.ctx, f.req, f.done)
 	case o.Refetch: // the answer of the flight that it joined cannot be used
 		c.send(f.ctx, c.pendingWrite.Swap(nil), c.turn.Reclaim(), f.req, f.done)
 	case o.Err != nil:

@@ -127,83 +127,6 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Reply) {
 	}
 }
 
-// compared handles the comparison of an answer with the prefetched one.
-func (w *Worker) compared(c *Call, same bool) {
-	o := w.learnedOf(c.Upstream)
-	o.model.RecordTrial(c.Tool, same)
-	w.updateProven(o, c.Tool)
-	w.save(o) // at once, so that other processes need not compare again
-	if !same {
-		w.Log.Warn("tool barred from prefetching: two equal calls gave different answers",
-			"upstream", c.Upstream.Name, "tool", c.Tool)
-	}
-}
-
-// invalidate withdraws predictions of answers that a change of the places makes stale, of any
-// upstream; with nil all of them.
-func (s *sessionState) invalidate(places []call.Place) {
-	touches := func(read []call.Place) bool {
-		changed := func(r call.Place) bool { return slices.Contains(places, r) }
-		return places == nil || slices.ContainsFunc(read, changed)
-	}
-	for _, p := range s.pairs {
-		stale := func(tool, arguments string) bool {
-			m := p.lease.Tool(tool).Model // nil if it is no longer offered
-			get := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
-			return m == nil || touches(m.Reads(get))
-		}
-		p.predictor.Invalidate(stale)
-		p.decisions.invalidate(stale)
-	}
-	s.claims.Invalidate(func(_ call.Key, read []call.Place) bool { return touches(read) })
-}
-
-// end drops a session that has ended.
-func (s *sessionState) end(now time.Time) {
-	delete(s.w.sessions, s.session)
-	s.claims.End()
-	for _, p := range s.pairs {
-		p.endDecisions(now)
-		p.predictor.End()
-		p.learned.changed = true
-	}
-}
-
-// endDecisions reports the open decisions. No candidate waits for a slot any more.
-func (p *pairState) endDecisions(now time.Time) {
-	p.chooser.DropWaiting(p)
-	p.decisions.reportDue(now, true, p.w.Decided)
-}
-
-// Limits of the words kept for the model's intent.
-const (
-	intentCalls = 4
-	intentBytes = 512 // of each
-	promptBytes = 2 << 10
-)
-
-// intentWords returns words for what the model is working on.
-func (s *sessionState) intentWords() []string {
-	if s.prompt == "" {
-		return slices.Clone(s.intent)
-	}
-	return append([]string{s.prompt}, s.intent...)
-}
-
-// addIntent adds the words of a call's arguments to the intent.
-func (s *sessionState) addIntent(arguments string) {
-	var words strings.Builder
-	for m := range jsonrpc.Members([]byte(arguments)) {
-		if text, ok := jsonrpc.String(m.Value); ok && words.Len() < intentBytes {
-			words.WriteString(text[:min(len(text), intentBytes)])
-			words.WriteByte(' ')
-		}
-	}
-	if s.intent = append(s.intent, words.String()); len(s.intent) > intentCalls {
-		s.intent = s.intent[1:]
-	}
-}
-
 // predictNext predicts the next calls, and begins the prefetches that are worth it.
 func (p *pairState) predictNext(now time.Time, c *Call) []*Fetch {
 	rules := p.w.Rules()
@@ -375,4 +298,81 @@ func (p *pairState) bar(up *Upstream, tool, why string) {
 		w.Scheduler.Harm(up.Host(), p.claims, Question, 0)
 		w.Log.Warn("tool barred from prefetching", "upstream", up.Name, "tool", tool, "reason", why)
 	}})
+}
+
+// compared handles the comparison of an answer with the prefetched one.
+func (w *Worker) compared(c *Call, same bool) {
+	o := w.learnedOf(c.Upstream)
+	o.model.RecordTrial(c.Tool, same)
+	w.updateProven(o, c.Tool)
+	w.save(o) // at once, so that other processes need not compare again
+	if !same {
+		w.Log.Warn("tool barred from prefetching: two equal calls gave different answers",
+			"upstream", c.Upstream.Name, "tool", c.Tool)
+	}
+}
+
+// invalidate withdraws predictions of answers that a change of the places makes stale, of any
+// upstream; with nil all of them.
+func (s *sessionState) invalidate(places []call.Place) {
+	touches := func(read []call.Place) bool {
+		changed := func(r call.Place) bool { return slices.Contains(places, r) }
+		return places == nil || slices.ContainsFunc(read, changed)
+	}
+	for _, p := range s.pairs {
+		stale := func(tool, arguments string) bool {
+			m := p.lease.Tool(tool).Model // nil if it is no longer offered
+			get := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
+			return m == nil || touches(m.Reads(get))
+		}
+		p.predictor.Invalidate(stale)
+		p.decisions.invalidate(stale)
+	}
+	s.claims.Invalidate(func(_ call.Key, read []call.Place) bool { return touches(read) })
+}
+
+// end drops a session that has ended.
+func (s *sessionState) end(now time.Time) {
+	delete(s.w.sessions, s.session)
+	s.claims.End()
+	for _, p := range s.pairs {
+		p.endDecisions(now)
+		p.predictor.End()
+		p.learned.changed = true
+	}
+}
+
+// endDecisions reports the open decisions. No candidate waits for a slot any more.
+func (p *pairState) endDecisions(now time.Time) {
+	p.chooser.DropWaiting(p)
+	p.decisions.reportDue(now, true, p.w.Decided)
+}
+
+// Limits of the words kept for the model's intent.
+const (
+	intentCalls = 4
+	intentBytes = 512 // of each
+	promptBytes = 2 << 10
+)
+
+// intentWords returns words for what the model is working on.
+func (s *sessionState) intentWords() []string {
+	if s.prompt == "" {
+		return slices.Clone(s.intent)
+	}
+	return append([]string{s.prompt}, s.intent...)
+}
+
+// addIntent adds the words of a call's arguments to the intent.
+func (s *sessionState) addIntent(arguments string) {
+	var words strings.Builder
+	for m := range jsonrpc.Members([]byte(arguments)) {
+		if text, ok := jsonrpc.String(m.Value); ok && words.Len() < intentBytes {
+			words.WriteString(text[:min(len(text), intentBytes)])
+			words.WriteByte(' ')
+		}
+	}
+	if s.intent = append(s.intent, words.String()); len(s.intent) > intentCalls {
+		s.intent = s.intent[1:]
+	}
 }
