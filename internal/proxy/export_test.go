@@ -63,7 +63,7 @@ func (s *session) openRequests() int {
 func TakeForProcess(s *Server, name string) {
 	for _, n := range s.sessions.list() {
 		if l := n.leases.find(name); l != nil {
-			l.prefetchUpstream.Remote = false
+			l.prefetchLease.Remote = false
 		}
 	}
 }
@@ -139,7 +139,7 @@ func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why
 	if l == nil {
 		return false, "away"
 	}
-	f, refused := l.prefetchUpstream.Fetch(n.ctx, &speculate.Fetch{
+	f, refused := l.prefetchLease.Fetch(n.ctx, &speculate.Fetch{
 		Candidate: &predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}}, Why: predict.Why{Independent: true}},
 		Call:      new(speculate.Call), ClientRequest: func(bool) {}, Done: func(speculate.FetchResult) {},
 	})

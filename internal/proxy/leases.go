@@ -14,9 +14,9 @@ import (
 // lease, and those that look up the upstream's offer as the session sees it.
 type sessionLease struct {
 	*upstream.Lease
-	member           *member
-	since            time.Time           // start of the lease
-	prefetchUpstream *speculate.Upstream // the lease as the prefetch worker sees it
+	member        *member
+	since         time.Time        // start of the lease
+	prefetchLease *speculate.Lease // the lease as the prefetch worker sees it
 }
 
 // leases holds a session's leases. They are replaced when the session opens and when a new
@@ -67,7 +67,7 @@ func (s *session) adoptPolicy() {
 				continue
 			}
 			l := s.attach(m, findLease(old, func(l *sessionLease) bool { return l.member.up == m.up }))
-			l.prefetchUpstream = s.newPrefetchUpstream(l)
+			l.prefetchLease = s.newPrefetchLease(l)
 			next = append(next, l)
 		}
 		*now = next

@@ -26,13 +26,13 @@ type prefetchSource struct {
 	lease *sessionLease
 }
 
-// newPrefetchUpstream returns the lease as the prefetch worker sees it.
-func (s *session) newPrefetchUpstream(l *sessionLease) *speculate.Upstream {
+// newPrefetchLease returns the lease as the prefetch worker sees it.
+func (s *session) newPrefetchLease(l *sessionLease) *speculate.Lease {
 	storage := l.member.Learned
 	if combine := s.srv.common.replicas.Learned; combine != nil {
 		storage = combine(l.member.LearnedKey, storage)
 	}
-	return &speculate.Upstream{
+	return &speculate.Lease{
 		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
 		Storage: storage, Source: &prefetchSource{s, l},
 	}

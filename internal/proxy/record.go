@@ -117,7 +117,7 @@ func (c *upstreamCall) beginObservation() {
 	s, now := c.s.observed, time.Now()
 	n := s.next()
 	o := &observation{number: n, call: &speculate.Call{
-		Session: &s.Session, Upstream: c.lease.prefetchUpstream, Seq: n.Seq, At: now, Turn: s.turns.begin(now), Tool: c.tool,
+		Session: &s.Session, Lease: c.lease.prefetchLease, Seq: n.Seq, At: now, Turn: s.turns.begin(now), Tool: c.tool,
 	}}
 	o.call.Trace.Parent, _ = jsonrpc.String(c.params.Meta.Get("traceparent"))
 	o.call.Trace.State, _ = jsonrpc.String(c.params.Meta.Get("tracestate"))
@@ -165,7 +165,7 @@ func (o *observation) withTrace(params *revision.Params) *revision.Params {
 func (c *upstreamCall) observeSent() {
 	if o := c.observed; o != nil {
 		o.attempts.Add(1)
-		c.s.srv.prefetch.Scheduler.Sent(&o.run, c.lease.prefetchUpstream, c.tool, o.call.Claim, time.Now())
+		c.s.srv.prefetch.Scheduler.Sent(&o.run, c.lease.prefetchLease, c.tool, o.call.Claim, time.Now())
 	}
 }
 
@@ -277,7 +277,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 	s, arrival, from := c.observed, c.observed.call, &c.observed.source
 	e := record.Event{
 		Kind: record.Call, At: arrival.At, Session: s.number.Session, Seq: s.number.Seq,
-		Upstream: arrival.Upstream.Name, Tool: arrival.Tool, Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
+		Upstream: arrival.Lease.Name, Tool: arrival.Tool, Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
 		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.run.Took()), Sent: int(s.attempts.Load()),
 		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimateTokens(s.size), ResultSum: s.hash,
 		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.onHost.Failed,

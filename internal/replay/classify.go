@@ -11,7 +11,7 @@ import (
 )
 
 // theUpstream is the single upstream that has all recorded tools.
-var theUpstream = &speculate.Upstream{Instance: 1}
+var theUpstream = &speculate.Lease{Instance: 1}
 
 // callClass is the classification of a call by the value model.
 type callClass struct {

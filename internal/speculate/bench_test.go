@@ -46,7 +46,7 @@ func BenchmarkObserved(b *testing.B) {
 			d = newFixture()
 			c = d.client(b, "one")
 		}
-		call := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
+		call := &speculate.Call{Session: c, Lease: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
 		began := time.Now()
 		if !d.Called(&d.rules, call) {
 			b.Fatal("a call is not observed")

@@ -16,7 +16,7 @@ import (
 const host = "api.example.com"
 
 // up is an upstream of unknown concurrency.
-var up = &speculate.Upstream{Key: "up", Instance: 7}
+var up = &speculate.Lease{Key: "up", Instance: 7}
 
 // bet is a prefetch with an outcome that the test decides.
 type bet struct {

@@ -12,8 +12,8 @@ import (
 // Chooser chooses what one session prefetches from one upstream. The worker has one for each
 // such pair; replay uses the same Chooser.
 type Chooser struct {
-	Claims   *SessionClaims // nil to ignore slots, levels and concurrency
-	Upstream *Upstream
+	Claims *SessionClaims // nil to ignore slots, levels and concurrency
+	Lease  *Lease
 
 	waiting       []predict.Candidate // each with the reason why it was not begun at the last choice
 	foundAt       time.Time           // when the last answer arrived, which the waiting candidates follow
@@ -44,7 +44,7 @@ func (c *Chooser) Replace(now time.Time, found []predict.Candidate, rules *Rules
 	}
 	if c.Claims != nil {
 		c.Claims.DropUnless(now, func(k call.Key) bool {
-			return k.Upstream != c.Upstream.Instance || likely[exact{k.Tool, k.Arguments}]
+			return k.Upstream != c.Lease.Instance || likely[exact{k.Tool, k.Arguments}]
 		})
 	}
 	c.DropWaiting(p)
@@ -103,7 +103,7 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, p Prefetcher
 			p.Declined(cand, enrich.Throttled)
 		case level0 || shadow:
 			shadowed[e.Host] = true
-			c.addShadow(now, cand, e, rules.Age(c.Upstream.Exclusive))
+			c.addShadow(now, cand, e, rules.Age(c.Lease.Exclusive))
 			p.Declined(cand, enrich.Shadow)
 		default:
 			all[i].Reason = p.Begin(cand, e) // if slots at another host than the default one are taken, it waits
@@ -177,7 +177,7 @@ func (c *Chooser) room(now time.Time, host string) Room {
 	if c.Claims == nil {
 		return Room{Slots: max(len(c.waiting), 1)}
 	}
-	return c.Claims.Room(now, host, c.Upstream)
+	return c.Claims.Room(now, host, c.Lease)
 }
 
 // delaysCalls reports whether the prefetch is likely to cost other calls more than it saves. A
@@ -192,7 +192,7 @@ func (c *Chooser) delaysCalls(cand *predict.Candidate, think time.Duration, now 
 	lead, pause := cmp.Or(cand.Lead, usual), cmp.Or(cand.Pause, usual).Minus(now.Sub(c.foundAt))
 	saves := cand.P * float64(cand.Latency.Overlap(lead)) // 0 for a tool without a call so far, to find out
 	next := cand.P / max(1, c.expectedCalls)              // probability that it is the next call
-	costs := c.Claims.scheduler.serialProbability(c.Upstream) * (1 - next) * float64(cand.Latency.Excess(pause))
+	costs := c.Claims.scheduler.serialProbability(c.Lease) * (1 - next) * float64(cand.Latency.Excess(pause))
 	return costs > float64(minHarmWait) && costs > saves
 }
 

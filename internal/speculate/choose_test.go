@@ -58,7 +58,7 @@ func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *
 		teach(d, is)
 	}
 	w := &table{session: d.NewClaims("one"), now: start, declined: make(map[string]enrich.Reason)}
-	return d, &speculate.Chooser{Claims: w.session, Upstream: up}, w
+	return d, &speculate.Chooser{Claims: w.session, Lease: up}, w
 }
 
 // nth returns n candidates of descending probability.

@@ -65,7 +65,7 @@ type Room struct {
 }
 
 // Room returns what may be started now.
-func (s *SessionClaims) Room(now time.Time, host string, up *Upstream) Room {
+func (s *SessionClaims) Room(now time.Time, host string, lease *Lease) Room {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *SessionClaims) Room(now time.Time, host string, up *Upstream) Room {
 	if level == shadowOnly {
 		return Room{slotsAt(level, d.slots.PerSession), enrich.Throttled, wasteFactorAt(level), true}
 	}
-	i := d.instanceLocked(up)
+	i := d.instanceLocked(lease)
 	i.advance(now) // abandoned calls may have ended
 	slots, atServer, full := s.roomLocked(h), i.room(), enrich.Throttled
 	if level >= Normal && atServer > 0 {
@@ -111,10 +111,10 @@ func (s *SessionClaims) roomLocked(h *host) int {
 // Closed after End, InFlight while the session has a call of the same key that has not returned,
 // Throttled if nothing may start or another prefetch must end first, or Cap.
 func (s *SessionClaims) Start(
-	ctx context.Context, up *Upstream, key call.Key, host string, chained bool,
+	ctx context.Context, lease *Lease, key call.Key, host string, chained bool,
 	begin func(c *Claim) (fate func() call.Fate, refused enrich.Reason),
 ) (refused enrich.Reason) {
-	c, refused := s.claim(ctx, up, key, host, chained)
+	c, refused := s.claim(ctx, lease, key, host, chained)
 	if c == nil {
 		return refused
 	}
@@ -135,11 +135,11 @@ func (s *SessionClaims) Start(
 }
 
 // claim takes a slot, or returns why there is none.
-func (s *SessionClaims) claim(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused enrich.Reason) {
+func (s *SessionClaims) claim(ctx context.Context, lease *Lease, key call.Key, host string, chained bool) (c *Claim, refused enrich.Reason) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h, i := d.hostLocked(host), d.instanceLocked(up)
+	h, i := d.hostLocked(host), d.instanceLocked(lease)
 	switch {
 	case s.ended:
 		return nil, enrich.Closed

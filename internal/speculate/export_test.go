@@ -16,7 +16,7 @@ func (t *Throttle) Harm()                          { t.t.harm() }
 func (t *Throttle) Label(era int, used, late bool) { t.t.label(era, used, late) }
 
 // Followed returns the number of tracked calls of an instance.
-func (d *Scheduler) Followed(up *Upstream) int {
+func (d *Scheduler) Followed(up *Lease) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.instanceLocked(up).calls)

@@ -60,10 +60,10 @@ func (r *Run) Unloaded() time.Duration { return time.Duration(r.unloaded.Load())
 
 // Sent records that a call is sent to an upstream, after any wait for its turn or its host. claim is
 // that of a prefetch; nil for a client's call.
-func (d *Scheduler) Sent(r *Run, up *Upstream, tool string, claim *Claim, now time.Time) {
+func (d *Scheduler) Sent(r *Run, lease *Lease, tool string, claim *Claim, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i := d.instanceLocked(up)
+	i := d.instanceLocked(lease)
 	i.advance(now)
 	i.remove(r) // if it is sent again
 	r.sent.Store(now.UnixNano())

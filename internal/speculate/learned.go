@@ -15,29 +15,29 @@ type learned struct {
 	changed   bool                   // since the last save
 	saving    chan *predict.Snapshot // receives the result of the save in progress; nil if none is
 	saveAgain bool                   // save again after the one in progress
-	lease     *Upstream              // the lease of the session being handled
+	lease     *Lease                 // the lease of the session being handled
 }
 
 // learnedOf returns what was learned of an upstream, and loads it from storage if needed.
-func (w *Worker) learnedOf(up *Upstream) *learned {
-	o := w.learned[up.Key]
+func (w *Worker) learnedOf(lease *Lease) *learned {
+	o := w.learned[lease.Key]
 	fresh := o == nil
 	if fresh {
-		o = &learned{storage: up.Storage}
+		o = &learned{storage: lease.Storage}
 		if o.storage == nil {
 			o.storage = InMemory()
 		}
 		o.model = predict.New(predict.Options{Tool: func(name string) predict.Tool { return o.lease.Tool(name) }})
-		w.learned[up.Key] = o
+		w.learned[lease.Key] = o
 	}
-	o.lease = up
+	o.lease = lease
 	w.configure(o)
 	if fresh {
 		w.saveNow(o) // reads what is stored
 		for _, tool := range o.model.ObservedTools() {
 			w.publishUsual(o, tool)
 		}
-		w.Scheduler.PresumeConcurrency(up.Key, o.model.Concurrency())
+		w.Scheduler.PresumeConcurrency(lease.Key, o.model.Concurrency())
 	}
 	return o
 }
@@ -165,7 +165,7 @@ type published struct {
 	byTool map[toolKey]ToolState
 }
 
-type toolKey struct{ upstream, tool string } // upstream is Upstream.Key
+type toolKey struct{ upstream, tool string } // upstream is Lease.Key
 
 // ToolState is what was learned of one tool.
 type ToolState struct {

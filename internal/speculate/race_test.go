@@ -99,8 +99,8 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 	twice.Wait()
 }
 
-func upstreamOf(k call.Key) *speculate.Upstream {
-	return &speculate.Upstream{Key: fmt.Sprint(k.Upstream), Instance: k.Upstream}
+func upstreamOf(k call.Key) *speculate.Lease {
+	return &speculate.Lease{Key: fmt.Sprint(k.Upstream), Instance: k.Upstream}
 }
 
 func (c *crowd) real(s *speculate.SessionClaims, k call.Key, r *rand.Rand) {

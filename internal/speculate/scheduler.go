@@ -49,7 +49,7 @@ type Scheduler struct {
 	mu        sync.Mutex
 	slots     Slots
 	hosts     *simplelru.LRU[string, *host]
-	estimates *simplelru.LRU[string, *estimate] // of their concurrency, by Upstream.Key
+	estimates *simplelru.LRU[string, *estimate] // of their concurrency, by Lease.Key
 	instances *simplelru.LRU[uint64, *instance]
 	sessions  int            // open ones
 	underWay  int            // slots taken
@@ -103,9 +103,9 @@ func (d *Scheduler) estimateLocked(key string) *estimate {
 	return getLocked(d.estimates, key, newEstimate)
 }
 
-func (d *Scheduler) instanceLocked(up *Upstream) *instance {
-	return getLocked(d.instances, up.Instance, func() *instance {
-		return &instance{estimate: d.estimateLocked(up.Key)}
+func (d *Scheduler) instanceLocked(lease *Lease) *instance {
+	return getLocked(d.instances, lease.Instance, func() *instance {
+		return &instance{estimate: d.estimateLocked(lease.Key)}
 	})
 }
 
@@ -127,11 +127,11 @@ func (d *Scheduler) Concurrency(key string) (Concurrency, predict.ConcurrencyEvi
 }
 
 // serialProbability returns the probability that an upstream is serial.
-func (d *Scheduler) serialProbability(up *Upstream) float64 {
+func (d *Scheduler) serialProbability(lease *Lease) float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch i := d.instanceLocked(up); {
-	case i.concurrency == Parallel, i.concurrency == Unknown && up.Remote:
+	switch i := d.instanceLocked(lease); {
+	case i.concurrency == Parallel, i.concurrency == Unknown && lease.Remote:
 		return 0
 	case i.concurrency == Serial:
 		return 1

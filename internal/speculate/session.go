@@ -18,7 +18,7 @@ type sessionState struct {
 	w       *Worker
 	session *Session
 	claims  *SessionClaims
-	pairs   map[string]*pairState // Upstream.Key → state with that upstream
+	pairs   map[string]*pairState // Lease.Key → state with that upstream
 	intent  []string              // words of its latest arguments
 	prompt  string                // its user's last prompt
 	dollars float64               // cost of its prefetches
@@ -28,7 +28,7 @@ type sessionState struct {
 type pairState struct {
 	*sessionState
 	learned   *learned
-	lease     *Upstream // at its last call
+	lease     *Lease // at its last call
 	predictor *predict.Session
 	chooser   Chooser // of the candidates after its last answer
 	trace     Trace   // of the last answered call
@@ -51,19 +51,19 @@ func (w *Worker) session(c *Session) *sessionState {
 
 // pair returns the state of a session with an upstream; a new one if that was removed from the configuration
 // and added again.
-func (s *sessionState) pair(up *Upstream) *pairState {
-	o := s.w.learnedOf(up)
-	p := s.pairs[up.Key]
+func (s *sessionState) pair(lease *Lease) *pairState {
+	o := s.w.learnedOf(lease)
+	p := s.pairs[lease.Key]
 	if p == nil || p.learned != o {
 		if p != nil {
 			p.endDecisions(time.Now())
 		}
 		p = &pairState{sessionState: s, learned: o, predictor: o.model.Begin(s.session.ID, s.session.Multiplexed)}
-		s.pairs[up.Key] = p
+		s.pairs[lease.Key] = p
 		o.checkTools()
 	}
-	p.lease, o.changed = up, true
-	p.chooser.Claims, p.chooser.Upstream = s.claims, up
+	p.lease, o.changed = lease, true
+	p.chooser.Claims, p.chooser.Lease = s.claims, lease
 	return p
 }
 
@@ -73,7 +73,7 @@ func (w *Worker) called(c *Call) {
 	if s == nil {
 		return
 	}
-	p := s.pair(c.Upstream)
+	p := s.pair(c.Lease)
 	arguments := string(c.Arguments) // the model canonicalizes them
 	if c.Arguments == nil {
 		arguments = "{}"
@@ -107,11 +107,11 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Reply) {
 	if s == nil || c.ID == 0 {
 		return
 	}
-	p := s.pair(c.Upstream)
+	p := s.pair(c.Lease)
 	result := predict.Read(r.Body, size)
 	result.ID, result.Failed, result.Delivered = c.ID, !r.Complete, r.At
 	took := r.Took
-	if is, _ := w.Scheduler.Concurrency(c.Upstream.Key); is == Serial && r.Unloaded > 0 {
+	if is, _ := w.Scheduler.Concurrency(c.Lease.Key); is == Serial && r.Unloaded > 0 {
 		took = r.Unloaded // without its wait for other calls
 	}
 	if took > 0 && r.Complete { // a served or cancelled call says nothing about latency
@@ -176,11 +176,11 @@ func (p *pairState) resumeAfter(wait time.Duration) {
 		return
 	}
 	p.resuming = true
-	w, up := p.w, p.lease
+	w, lease := p.w, p.lease
 	time.AfterFunc(wait, func() {
 		w.queue.add(task{required: true, do: func() {
 			p.resuming = false
-			w.resume(p.sessionState, up, nil, nil, 0)
+			w.resume(p.sessionState, lease, nil, nil, 0)
 		}})
 	})
 }
@@ -199,22 +199,22 @@ func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
 // Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
 // joined it.
 func (p *pairState) Begin(c *predict.Candidate, e *Eligibility) (refused enrich.Reason) {
-	w, up, kept := p.w, p.lease, *c
+	w, lease, kept := p.w, p.lease, *c
 	f := &Fetch{
 		Candidate: &kept, Query: e.Query, Ended: make(chan struct{}),
 		JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.event.After,
 		Call: &Call{
-			ID: w.ids.Add(1), Session: p.session, Upstream: up, Tool: c.Key.Tool, Host: e.Host,
+			ID: w.ids.Add(1), Session: p.session, Lease: lease, Tool: c.Key.Tool, Host: e.Host,
 		},
-		ClientRequest: func(certain bool) { p.clientRequested(up, c.Key.Tool, certain) },
+		ClientRequest: func(certain bool) { p.clientRequested(lease, c.Key.Tool, certain) },
 	}
 	f.Done = func(r FetchResult) {
 		defer close(f.Ended)
 		p.fetched(f, r)
 	}
-	if refused := p.claims.Start(p.session.Context, up, e.Query.Key, e.Host, c.Why.Depth > 0, func(claim *Claim) (func() call.Fate, enrich.Reason) {
+	if refused := p.claims.Start(p.session.Context, lease, e.Query.Key, e.Host, c.Why.Depth > 0, func(claim *Claim) (func() call.Fate, enrich.Reason) {
 		f.Call.Claim = claim
-		return up.Fetch(claim.Context, f)
+		return lease.Fetch(claim.Context, f)
 	}); refused != "" {
 		return refused
 	}
@@ -236,7 +236,7 @@ func joinTimeout(c *predict.Candidate) time.Duration {
 // fetched handles the result of a prefetch, on the goroutine that fetched it. The answer may lead to
 // a follow-up prefetch, and candidates that wait for its slot may begin.
 func (p *pairState) fetched(f *Fetch, r FetchResult) {
-	w, up, tool, host := p.w, f.Call.Upstream, f.Call.Tool, f.Call.Host
+	w, lease, tool, host := p.w, f.Call.Lease, f.Call.Tool, f.Call.Host
 	if r.Displaced {
 		w.Scheduler.Harm(host, p.claims, Eviction, 0)
 	}
@@ -244,11 +244,11 @@ func (p *pairState) fetched(f *Fetch, r FetchResult) {
 	case r.Limited:
 		w.Scheduler.Harm(host, p.claims, RateLimited, 0)
 	case r.Bar != "":
-		p.bar(up, tool, r.Bar)
+		p.bar(lease, tool, r.Bar)
 	case r.Crashed:
-		w.barHere(up.Key, tool)
+		w.barHere(lease.Key, tool)
 		w.Log.Warn("server ended during a prefetch; the tool is not prefetched any more",
-			"upstream", up.Name, "tool", tool)
+			"upstream", lease.Name, "tool", tool)
 	}
 	f.Call.Claim.Done() // after the bar, as a candidate waiting for the slot may be of the same tool
 	var body []byte
@@ -256,17 +256,17 @@ func (p *pairState) fetched(f *Fetch, r FetchResult) {
 		body = w.keep(r.Body)
 	}
 	size := len(r.Body)
-	w.queue.add(task{bytes: len(body), do: func() { w.resume(p.sessionState, up, f.Candidate, body, size) }})
+	w.queue.add(task{bytes: len(body), do: func() { w.resume(p.sessionState, lease, f.Candidate, body, size) }})
 }
 
 // resume continues after a prefetch has returned, or a write has settled: with the candidates that wait
 // for that, and the follow-ups of the answer.
-func (w *Worker) resume(s *sessionState, up *Upstream, answered *predict.Candidate, body []byte, size int) {
+func (w *Worker) resume(s *sessionState, lease *Lease, answered *predict.Candidate, body []byte, size int) {
 	if w.sessions[s.session] != s { // the session has ended
 		return
 	}
 	w.current = s.session
-	p, now := s.pair(up), time.Now()
+	p, now := s.pair(lease), time.Now()
 	if body != nil && p.decisions.newest != nil {
 		follows := p.predictor.Suppose(*answered, predict.Read(body, size))
 		p.chooser.Add(follows)
@@ -277,38 +277,38 @@ func (w *Worker) resume(s *sessionState, up *Upstream, answered *predict.Candida
 
 // clientRequested records that the server of a prefetch sent the client a request, on any goroutine.
 // If the request may belong to another call, only the session loses a level.
-func (p *pairState) clientRequested(up *Upstream, tool string, certain bool) {
+func (p *pairState) clientRequested(lease *Lease, tool string, certain bool) {
 	if certain {
-		p.bar(up, tool, "its prefetch asked the client a question")
+		p.bar(lease, tool, "its prefetch asked the client a question")
 		return
 	}
-	p.w.queue.add(task{required: true, do: func() { p.w.Scheduler.Harm(up.Host(), p.claims, Question, 0) }})
+	p.w.queue.add(task{required: true, do: func() { p.w.Scheduler.Harm(lease.Host(), p.claims, Question, 0) }})
 }
 
 // bar bars a tool from prefetching, on any goroutine. It takes effect at once, as waiting candidates
 // may be sent at any moment.
-func (p *pairState) bar(up *Upstream, tool, why string) {
+func (p *pairState) bar(lease *Lease, tool, why string) {
 	w := p.w
-	w.barHere(up.Key, tool)
+	w.barHere(lease.Key, tool)
 	w.queue.add(task{required: true, do: func() {
-		o := w.learnedOf(up)
+		o := w.learnedOf(lease)
 		o.model.Bar(tool, why)
 		w.updateProven(o, tool)
 		w.save(o) // at once, so that it is not lost
-		w.Scheduler.Harm(up.Host(), p.claims, Question, 0)
-		w.Log.Warn("tool barred from prefetching", "upstream", up.Name, "tool", tool, "reason", why)
+		w.Scheduler.Harm(lease.Host(), p.claims, Question, 0)
+		w.Log.Warn("tool barred from prefetching", "upstream", lease.Name, "tool", tool, "reason", why)
 	}})
 }
 
 // compared handles the comparison of an answer with the prefetched one.
 func (w *Worker) compared(c *Call, same bool) {
-	o := w.learnedOf(c.Upstream)
+	o := w.learnedOf(c.Lease)
 	o.model.RecordTrial(c.Tool, same)
 	w.updateProven(o, c.Tool)
 	w.save(o) // at once, so that other processes need not compare again
 	if !same {
 		w.Log.Warn("tool barred from prefetching: two equal calls gave different answers",
-			"upstream", c.Upstream.Name, "tool", c.Tool)
+			"upstream", c.Lease.Name, "tool", c.Tool)
 	}
 }
 

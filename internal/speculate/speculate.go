@@ -101,8 +101,8 @@ type Session struct {
 	unobservedWrite atomic.Bool // an unobserved write is queued
 }
 
-// Upstream is a session's lease on an upstream.
-type Upstream struct {
+// Lease is a session's lease on an upstream.
+type Lease struct {
 	Name     string
 	Key      string // identifies the upstream in learned state
 	Instance uint64 // process or connection
@@ -148,7 +148,7 @@ type Trace struct{ Parent, State string }
 type Call struct {
 	ID        uint64 // unique among observed calls; 0 if not observed
 	Session   *Session
-	Upstream  *Upstream
+	Lease     *Lease
 	Seq       int64 // sequence number in the record
 	Trace     Trace // of its requests
 	At        time.Time

@@ -28,7 +28,7 @@ type Worker struct {
 	// Used only by the worker's goroutine.
 	current  *Session // session of the event that is being handled; nil if it belongs to none
 	sessions map[*Session]*sessionState
-	learned  map[string]*learned // by Upstream.Key
+	learned  map[string]*learned // by Lease.Key
 }
 
 // Setup is the configuration of a worker.

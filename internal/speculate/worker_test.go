@@ -115,14 +115,14 @@ func (d *fixture) client(t testing.TB, name string) *speculate.Session {
 	return &speculate.Session{Name: name, ID: uint64(len(name)), Context: t.Context()}
 }
 
-func at1(s *shelf) *speculate.Upstream {
-	return &speculate.Upstream{Name: "up", Key: "up", Instance: 1, Remote: true, Source: s}
+func at1(s *shelf) *speculate.Lease {
+	return &speculate.Lease{Name: "up", Key: "up", Instance: 1, Remote: true, Source: s}
 }
 
 // asks makes a call and gives its answer.
-func (d *fixture) asks(c *speculate.Session, up *speculate.Upstream, tool, arguments string) {
+func (d *fixture) asks(c *speculate.Session, up *speculate.Lease, tool, arguments string) {
 	d.calls++
-	one := &speculate.Call{Session: c, Upstream: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
+	one := &speculate.Call{Session: c, Lease: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
 	one.Key = call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: arguments}
 	d.Called(&d.rules, one)
 	d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`)}, nil)
@@ -185,7 +185,7 @@ func TestWorkerLearnsAfterTheEnd(t *testing.T) {
 		if got := string(kept.Server); !strings.Contains(got, "\x03get") || strings.Contains(got, "\x04list") {
 			t.Errorf("learned from %q, want only get", got)
 		}
-		if d.Called(&d.rules, &speculate.Call{Session: c, Upstream: up, At: time.Now(), Tool: "get"}) {
+		if d.Called(&d.rules, &speculate.Call{Session: c, Lease: up, At: time.Now(), Tool: "get"}) {
 			t.Error("the session is still observed")
 		}
 		d.Close()
@@ -244,11 +244,11 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 			synctest.Wait()
 			s.hold = make(chan struct{})
 			for i := range 5000 { // more than it takes
-				if !d.Called(&d.rules, &speculate.Call{Session: c, Upstream: up, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)}) {
+				if !d.Called(&d.rules, &speculate.Call{Session: c, Lease: up, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)}) {
 					break
 				}
 			}
-			last := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Tool: "other"}
+			last := &speculate.Call{Session: c, Lease: up, At: time.Now(), Tool: "other"}
 			if writes {
 				last.Effect = call.Effect{Places: s.models["get"].Reads(func(string) []byte { return nil })}
 			}
@@ -306,10 +306,10 @@ func TestWorkerBlamesTheHost(t *testing.T) {
 // TestWorkerBlamesTheHostOfTheTool: a tool may have another host than its server. Waits for prefetches
 // count against the host that they went to.
 func TestWorkerBlamesTheHostOfTheTool(t *testing.T) {
-	for name, wait := range map[string]func(d *fixture, c *speculate.Session, up *speculate.Upstream){
-		"for a slot": func(d *fixture, _ *speculate.Session, _ *speculate.Upstream) { d.waited = time.Second },
-		"for the prefetch": func(d *fixture, c *speculate.Session, up *speculate.Upstream) {
-			d.Answered(&speculate.Call{Session: c, Upstream: up, Host: "tool.example.com"}, speculate.Result{JoinWait: time.Second}, nil)
+	for name, wait := range map[string]func(d *fixture, c *speculate.Session, up *speculate.Lease){
+		"for a slot": func(d *fixture, _ *speculate.Session, _ *speculate.Lease) { d.waited = time.Second },
+		"for the prefetch": func(d *fixture, c *speculate.Session, up *speculate.Lease) {
+			d.Answered(&speculate.Call{Session: c, Lease: up, Host: "tool.example.com"}, speculate.Result{JoinWait: time.Second}, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -375,7 +375,7 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 			teach(d.Scheduler, is)
 			c := d.client(t, "one")
 			for n := range 3 {
-				one := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
+				one := &speculate.Call{Session: c, Lease: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
 				d.Called(&d.rules, one)
 				time.Sleep(3 * time.Second)
 				d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`), Took: 3 * time.Second, Unloaded: time.Second}, nil)
@@ -421,7 +421,7 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		if s.begun.Load() != 1 {
 			t.Errorf("%d prefetches during the save, want one", s.begun.Load())
 		}
-		differs := &speculate.Call{Session: c, Upstream: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
+		differs := &speculate.Call{Session: c, Lease: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
 		d.Called(&d.rules, differs)
 		d.Answered(differs, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Differs}, nil)
 		time.Sleep(time.Second)
@@ -451,7 +451,7 @@ func TestWorkersShareTrials(t *testing.T) {
 		var locked sync.Mutex // simulates the lock of a file
 		type process struct {
 			*fixture
-			up *speculate.Upstream
+			up *speculate.Lease
 			c  *speculate.Session
 		}
 		begin := func() process {
@@ -481,7 +481,7 @@ func TestWorkersShareTrials(t *testing.T) {
 		if one.Tool("up", "get").Proven || other.Tool("up", "get").Proven {
 			t.Fatal("the tool counts as read-only before a comparison")
 		}
-		tried := &speculate.Call{Session: one.c, Upstream: one.up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
+		tried := &speculate.Call{Session: one.c, Lease: one.up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
 		one.Called(&one.rules, tried)
 		one.Answered(tried, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Same}, nil)
 		time.Sleep(time.Second)
