@@ -51,7 +51,7 @@ func (s *shownLists) notifyChanges() {
 		}
 		s.mu.Lock()
 		for l := range upstream.Lists {
-			if s.shown[l] != nil && l.Changed() == method {
+			if s.shown[l] != nil && l.ChangedMethod() == method {
 				s.shown[l] = outdated
 			}
 		}
@@ -75,8 +75,8 @@ func (s *shownLists) refresh(wanted func(upstream.List) bool) (methods []string)
 			continue
 		}
 		// One notification covers resources and their templates.
-		if _, changed := s.show(l, false); changed && !slices.Contains(methods, l.Changed()) {
-			methods = append(methods, l.Changed())
+		if _, changed := s.show(l, false); changed && !slices.Contains(methods, l.ChangedMethod()) {
+			methods = append(methods, l.ChangedMethod())
 		}
 	}
 	for _, method := range methods {
@@ -110,7 +110,7 @@ func listHandler(l upstream.List) handler {
 		x.s.awaitOffers(x.ctx)
 		items, changed := x.s.lists.show(l, true)
 		if changed {
-			x.s.lists.publish(l.Changed())
+			x.s.lists.publish(l.ChangedMethod())
 		}
 		return ownOutcome(slices.Concat([]byte(`{"`+l.Member()+`":[`), items, []byte("]}")))
 	}

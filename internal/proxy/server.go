@@ -137,10 +137,10 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	s.recorder.openLog(s, o)
 	s.prefetch = speculate.NewWorker(speculate.Setup{
-		Log:     o.Log,
-		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
-		Waited:  common.limits.ReadHarm,
-		Decided: s.recorder.log.Add,
+		Log:      o.Log,
+		Rules:    func() *speculate.Rules { return &s.policy.Load().Enrichment },
+		ReadWait: common.limits.ReadHarm,
+		Decided:  s.recorder.log.Add,
 		Removed: func(key string) bool {
 			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
 		},

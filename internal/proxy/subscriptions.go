@@ -70,7 +70,7 @@ func serveListen(x *request) outcome {
 	}
 	sendNotification(x.s.srv.log, x.stream.out, "notifications/subscriptions/acknowledged", acknowledgement)
 	x.stream.mu.Unlock()
-	x.s.lists.refresh(func(list upstream.List) bool { return slices.Contains(l.changes, list.Changed()) }) // later changes are notified
+	x.s.lists.refresh(func(list upstream.List) bool { return slices.Contains(l.changes, list.ChangedMethod()) }) // later changes are notified
 	select {
 	case <-x.ctx.Done():
 	case <-x.s.lifecycle.draining.Done():
@@ -88,7 +88,7 @@ func newListener(x *request, notifications []byte) (l *listener, honoured []byte
 	for list := range upstream.Lists {
 		member := list.Capability() + "ListChanged"
 		if string(jsonrpc.Get(notifications, member)) == "true" {
-			l.changes = append(l.changes, list.Changed())
+			l.changes = append(l.changes, list.ChangedMethod())
 			honoured = jsonrpc.Set(honoured, member, []byte("true"))
 		}
 	}

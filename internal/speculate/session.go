@@ -187,7 +187,7 @@ func (p *pairState) resumeAfter(wait time.Duration) {
 
 // reportWait reports how long calls to a host have waited for prefetches.
 func (w *Worker) reportWait(host string) {
-	total, unread := w.Waited(host)
+	total, unread := w.ReadWait(host)
 	w.Scheduler.Waited(host, total, unread)
 }
 

@@ -4,7 +4,7 @@
 // checks which may be made now, picks those that are worth it (enrich), starts them within the
 // limits of its scheduler, and continues when they return:
 //
-//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.ReadHarm, Decided: record, …})
+//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, ReadWait: limits.ReadHarm, Decided: record, …})
 //	w.Called(rules(), call)
 //	w.Answered(call, result, nil)
 //	w.SessionEnded(client, func() {})

@@ -38,8 +38,8 @@ type Setup struct {
 	Decided func(record.Event)    // called with each decision once it is known what was called
 	Removed func(key string) bool // reports whether an upstream is no longer configured
 
-	// Waited returns how long calls to a host have waited for prefetches, and the part that it has not returned before.
-	Waited func(host string) (total, unread time.Duration)
+	// ReadWait returns how long calls to a host have waited for prefetches, and the part that it has not returned before.
+	ReadWait func(host string) (total, unread time.Duration)
 }
 
 // NewWorker returns a worker. Its goroutine starts with the first event.

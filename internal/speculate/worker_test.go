@@ -84,7 +84,7 @@ type fixture struct {
 	*speculate.Worker
 	rules     speculate.Rules
 	decisions []record.Event
-	waited    time.Duration // returned by Setup.Waited for the host waits
+	waited    time.Duration // returned by Setup.ReadWait for the host waits
 	waits     string
 	calls     int
 }
@@ -95,7 +95,7 @@ func newFixtureWith(log *slog.Logger) *fixture {
 	d := &fixture{waits: host, rules: speculate.Rules{Mode: "on", MaxAge: time.Hour, Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond}}
 	d.Worker = speculate.NewWorker(speculate.Setup{
 		Log: log, Rules: func() *speculate.Rules { return &d.rules },
-		Waited: func(host string) (total, unread time.Duration) {
+		ReadWait: func(host string) (total, unread time.Duration) {
 			if host != d.waits {
 				return 0, 0
 			}

@@ -210,13 +210,13 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 			l.notifyClient(method, params)
 		}
 	case strings.HasSuffix(method, "/list_changed"):
-		if method == Resources.Changed() {
+		if method == Resources.ChangedMethod() {
 			in.up.o.Invalidated("list_changed")
 		} else {
 			in.noteInvalidated("list_changed")
 		}
 		for l := range Lists {
-			if l.Changed() == method {
+			if l.ChangedMethod() == method {
 				in.markStale(l)
 			}
 		}

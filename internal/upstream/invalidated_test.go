@@ -203,7 +203,7 @@ func TestListChangesBeforeTheListenRequestArrives(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			server.SetTools(`{"name":"` + name + `"}`)
-			server.Announce(Tools.Changed(), "{}")
+			server.Announce(Tools.ChangedMethod(), "{}")
 			time.Sleep(time.Minute)
 			if _, ok := l.Offer().Find(Tools, name); !ok || requests.Load() != int64(i+1) {
 				t.Errorf("after %d listen requests, got the tools %s", requests.Load(), l.Offer().Items(Tools))

@@ -45,9 +45,9 @@ func (l List) Member() string { return listNames[l].member }
 // Capability returns the server capability that the list requires.
 func (l List) Capability() string { return listNames[l].capability }
 
-// Changed returns the notification method for changes of the list. Resources and templates share
+// ChangedMethod returns the notification method for changes of the list. Resources and templates share
 // one.
-func (l List) Changed() string {
+func (l List) ChangedMethod() string {
 	return "notifications/" + l.Capability() + "/list_changed"
 }
 
