@@ -113,7 +113,7 @@ func (s *armSession) write(e call.Effect) (settle func()) {
 func (s *armSession) fetch(m *playedCall, c *Figures, done func()) {
 	c.upstream++
 	run := new(speculate.Run)
-	s.arm.scheduler.Sent(run, theUpstream, m.tool, nil, s.at())
+	s.arm.scheduler.Sent(run, theLease, m.tool, nil, s.at())
 	s.clock.after(m.end-m.start, func() {
 		s.arm.scheduler.Answered(run, s.at())
 		done()

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// theUpstream is the single upstream that has all recorded tools.
-var theUpstream = &speculate.Lease{Instance: 1}
+// theLease is the single upstream that has all recorded tools.
+var theLease = &speculate.Lease{Instance: 1}
 
 // callClass is the classification of a call by the value model.
 type callClass struct {
@@ -48,7 +48,7 @@ func (o *Options) classify(c callKey) callClass {
 		return out
 	}
 	out.query = dedup.Query{
-		Key: call.Key{Upstream: theUpstream.Instance, Tool: c.tool, Arguments: c.arguments}, Places: m.Reads(args),
+		Key: call.Key{Upstream: theLease.Instance, Tool: c.tool, Arguments: c.arguments}, Places: m.Reads(args),
 		Reuse: dedup.Reuse{
 			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: o.MaxAge,
 			Volatile: m.Volatile != nil && *m.Volatile, Repeats: m.FailFastAfter, BackOff: m.BackOff,

@@ -105,7 +105,7 @@ func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Eligibility) (r
 	if s.chooser.Claims == nil {
 		_, refused = begin(nil)
 	} else {
-		refused = s.slots.Start(s.ctx, theUpstream, g.key, v.Host, false, begin)
+		refused = s.slots.Start(s.ctx, theLease, g.key, v.Host, false, begin)
 	}
 	if refused != "" {
 		return refused
@@ -135,7 +135,7 @@ func (s *armSession) send(g *prefetch, cand *predict.Candidate) {
 		takes = g.answer.end - g.answer.start
 	}
 	s.prefetches = append(s.prefetches, g)
-	s.arm.scheduler.Sent(&g.run, theUpstream, cand.Key.Tool, g.claim, s.at())
+	s.arm.scheduler.Sent(&g.run, theLease, cand.Key.Tool, g.claim, s.at())
 	s.clock.after(takes, func() { s.complete(g) })
 }
 

@@ -43,7 +43,7 @@ const (
 	maxEvents = 256  // not yet read
 )
 
-// Scheduler limits and follows the prefetches of all sessions of a worker. It and their Claims are safe
+// Scheduler limits and follows the prefetches of all sessions of a worker. It and the claims are safe
 // for concurrent use.
 type Scheduler struct {
 	mu        sync.Mutex
