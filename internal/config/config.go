@@ -71,7 +71,7 @@ type Server struct {
 	Pinned          []string      `toml:"pinned" form:"pinned"`                                      // tools that are always listed, as NAME/TOOL or a glob of it; default none
 	StartupWait     time.Duration `toml:"startup_wait" default:"1.5s"`                               // how long a list request waits for an upstream without a cached tool list
 	StartTimeout    time.Duration `toml:"start_timeout" default:"30s" min:"100ms"`                   // how long a call waits for an upstream that is starting
-	DrainTimeout    time.Duration `toml:"drain_timeout" default:"5s"`                                // how long running calls may continue after EOF on stdin
+	DrainTimeout    time.Duration `toml:"drain_timeout" default:"5s"`                                // how long running calls may continue after EOF on stdin, or on a replaced upstream
 	MaxMessageBytes int           `toml:"max_message_bytes" unit:"bytes" default:"64MiB" min:"1024"` // largest single message, in either direction
 	StateDir        string        `toml:"state_dir" form:"literal"`                                  // absolute; default "": see [paths.StateDir]
 }

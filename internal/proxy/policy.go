@@ -25,8 +25,9 @@ type policy struct {
 // livePolicy holds the policy in force.
 type livePolicy struct {
 	atomic.Pointer[policy]
-	replacing sync.Mutex // held while the policy is replaced
-	closed    bool       // no more policies are adopted
+	replacing sync.Mutex     // held while the policy is replaced
+	closed    bool           // no more policies are adopted
+	retiring  sync.WaitGroup // upstreams that were replaced; started with replacing held
 }
 
 // member is one upstream of a policy.
@@ -83,8 +84,9 @@ func (p *policy) find(name string) *member {
 	return p.members[i]
 }
 
-// Apply replaces the configuration. It starts new upstreams, closes removed ones, and notifies
-// every session of changed lists. Fixed settings keep their values. After Close, Apply does nothing.
+// Apply replaces the configuration. It starts new upstreams, closes removed ones, and notifies every
+// session of changed lists. Calls that run on a changed upstream have DrainTimeout to finish. Fixed settings
+// keep their values. After Close, Apply does nothing.
 func (s *Server) Apply(o Options) {
 	s.policy.replacing.Lock()
 	defer s.policy.replacing.Unlock()
@@ -105,8 +107,15 @@ func (s *Server) Apply(o Options) {
 	s.recorder.log.Changed()
 	var ending sync.WaitGroup
 	for _, m := range old.members {
-		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
+		switch now := next.find(m.Spec.Name); {
+		case now == nil:
 			ending.Go(m.up.Close)
+		case now.up != m.up:
+			m.up.Retire(next.DrainTimeout) // before a session can send a request to the new one
+			s.policy.retiring.Go(func() {
+				m.up.Close()
+				s.prefetch.UpstreamsChanged()
+			})
 		}
 	}
 	for _, session := range s.sessions.list() {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/bubble"
@@ -259,6 +260,43 @@ func TestReloadWithTheSameLists(t *testing.T) {
 			t.Errorf("got %d notifications", len(got))
 		}
 	})
+}
+
+// A reload that changes an upstream lets its running calls finish within drain_timeout. Later calls go to
+// the new connection at once, and no answer is served from the cache while a write runs on the old one.
+func TestReloadLetsCallsFinish(t *testing.T) {
+	for _, tt := range []struct {
+		takes, took time.Duration
+		how, why    string
+	}{
+		{3 * time.Second, 3 * time.Second, "fetched", `"text":"write `},
+		{time.Hour, 5 * time.Second, "failed", "its configuration was changed while the call ran; the call may have run"},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			f := newFoe(delaying(func(v *visit) bool { return v.tool == "write" }, tt.takes))
+			o := withoutPrefetch(defaults(t, reading("foe/get", time.Hour)))
+			d := beset(t, f, o)
+			g := d.enter()
+			w := g.begin("write", `{}`)
+			synctest.Wait()
+			o.Upstreams = slices.Clone(o.Upstreams)
+			o.Upstreams[0].Fingerprint += "2"
+			began := time.Now()
+			d.proxy.Apply(o)
+			for range 2 {
+				if a := g.call("get", `{}`); a.how() != "fetched" || time.Since(began) > 0 {
+					t.Errorf("a call after the reload: %s after %v, want fetched at once", a.how(), time.Since(began))
+				}
+			}
+			if a := w.wait(); a.how() != tt.how || a.took != tt.took || !strings.Contains(string(a.Result), tt.why) {
+				t.Errorf("the running call: %s after %v: %s", a.how(), a.took, a.Result)
+			}
+			visits := f.ledger()
+			if visits[0].session == visits[1].session {
+				t.Error("the call after the reload went to the old connection")
+			}
+		})
+	}
 }
 
 // reported returns options with a server that reads local files, for a client that reports its

@@ -65,7 +65,7 @@ type Fixed struct {
 	Version        string        // of this program; default "dev"
 	NameStyle      string        // "auto" (the default), "always" or "never"
 	StartupWait    time.Duration // how long lists wait for an upstream without a saved offer
-	DrainTimeout   time.Duration // how long calls may continue after the client has closed its end
+	DrainTimeout   time.Duration // how long calls may continue after the end of input, or on a replaced upstream
 	MaxMessage     int           // bytes in a message; default 64 MiB
 	Selection      Selection
 	HTTP           front.HTTPOptions
@@ -221,6 +221,7 @@ func (s *Server) Close() {
 		ending.Go(m.up.Close)
 	}
 	ending.Wait()
+	s.policy.retiring.Wait()
 	if s.policy.Load().Common == nil {
 		s.common.Close()
 	}

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -244,6 +245,52 @@ func TestQuestionStopsTimeout(t *testing.T) {
 			t.Errorf("without an answer: got %v, want %v", err, ErrTimeout)
 		}
 	})
+}
+
+// An upstream that was replaced closes when its last request has an outcome, at most after its grace, or
+// when the proxy stops.
+func TestRetire(t *testing.T) {
+	const grace = time.Minute
+	for _, tt := range []struct {
+		name   string
+		end    func(p *mcptest.Puppet, cancel, stopFast func())
+		closes time.Duration // after the end of the call
+		want   error         // what the call gets
+	}{
+		{"answered", func(p *mcptest.Puppet, _, _ func()) { p.Answer((<-p.Calls).ID, []byte(`{}`)) }, 0, nil},
+		{"cancelled", func(_ *mcptest.Puppet, cancel, _ func()) { cancel() }, 0, context.Canceled},
+		{"the proxy stops", func(_ *mcptest.Puppet, _, stopFast func()) { stopFast() }, 0, errStopped},
+		{"not answered", func(*mcptest.Puppet, func(), func()) {}, grace - time.Second, errStopped},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				p, stop := mcptest.NewPuppet(), make(chan struct{})
+				u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{StopFast: stop})
+				l := u.Attach(revision.Client{}, Listener{})
+				l.AwaitOffer(t.Context())
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				outcome := make(chan error, 1)
+				l.Send(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}, func(_ Answer, err error) { outcome <- err })
+				synctest.Wait()
+				u.Retire(grace)
+				closed := make(chan time.Time, 1)
+				go func() {
+					u.Close()
+					closed <- time.Now()
+				}()
+				time.Sleep(time.Second)
+				ended := time.Now()
+				tt.end(p, cancel, func() { close(stop) })
+				if got := (<-closed).Sub(ended); got != tt.closes {
+					t.Errorf("closed %v after the end, want %v", got, tt.closes)
+				}
+				if err := <-outcome; !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+			})
+		})
+	}
 }
 
 // A question on the stream of a request that has failed or was cancelled is withdrawn, and the server is told.

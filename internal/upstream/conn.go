@@ -128,6 +128,20 @@ func (c *conn) closed(err error) {
 	}
 }
 
+// finish waits for the answers to the requests of sessions if the upstream has retired.
+func (c *conn) finish() {
+	grace := time.Duration(c.in.up.retired.Load())
+	if grace == 0 {
+		return
+	}
+	select {
+	case <-c.requests.lastAnswered():
+	case <-c.life.Done():
+	case <-c.in.up.o.StopFast:
+	case <-time.After(grace):
+	}
+}
+
 // close closes the connection and returns when its goroutines have ended.
 func (c *conn) close() {
 	c.link.close()
@@ -158,6 +172,7 @@ type requests struct {
 	mu         sync.Mutex
 	newest     int64                           // the highest id so far
 	waiting    map[int64]*pending              // nil once the connection has ended
+	answered   chan struct{}                   // closed when no request of a session waits; nil unless its upstream has retired
 	late       map[int64]func(jsonrpc.Message) // id of a cancelled request → its Request.Late
 	tasks      map[int64]func(params []byte)   // id of an answered request → receives the progress of its task
 	unfinished map[*Lease]time.Time            // until then a message may be about a request of the lease that was given up, or a task
@@ -207,20 +222,23 @@ func (r *requests) task(id int64) func(params []byte) {
 	return r.tasks[id]
 }
 
-// add assigns an id to a request and adds it to the table. It returns false if the connection has
-// ended.
-func (r *requests) add(p *pending) bool {
+// add assigns an id to a request and adds it to the table. It returns an error if the connection has
+// ended, or accepts no requests of sessions any more.
+func (r *requests) add(p *pending) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting == nil {
-		return false
+	switch {
+	case r.waiting == nil:
+		return errClosed
+	case p.lease != nil && p.lease.in.up.retired.Load() > 0:
+		return &unsentError{errRemoved}
 	}
 	r.newest++
 	p.id = r.newest
 	r.waiting[p.id] = p
 	delete(r.late, p.id-maxLater)
 	delete(r.tasks, p.id-maxLater)
-	return true
+	return nil
 }
 
 // find returns the pending request with this id, or nil.
@@ -240,7 +258,28 @@ func (r *requests) remove(id int64, mayAnswer bool) *pending {
 	if p != nil && mayAnswer && p.req.Late != nil {
 		r.late[id] = p.req.Late
 	}
+	if p != nil && p.lease != nil && r.answered != nil {
+		r.noteAnsweredLocked()
+	}
 	return p
+}
+
+// lastAnswered returns a channel that is closed when no request of a session waits. None may be added any more.
+func (r *requests) lastAnswered() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answered = make(chan struct{})
+	r.noteAnsweredLocked()
+	return r.answered
+}
+
+func (r *requests) noteAnsweredLocked() {
+	for _, p := range r.waiting {
+		if p.lease != nil {
+			return
+		}
+	}
+	close(r.answered)
 }
 
 // lateAnswer handles the answer to a request that is not pending. It returns false if there was

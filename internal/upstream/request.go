@@ -266,8 +266,8 @@ func (p *pending) trySend(c *conn) error {
 			life, p.cancelExchange = context.WithCancelCause(p.ctx)
 		}
 	}
-	err := errClosed
-	if c.requests.add(p) {
+	err := c.requests.add(p)
+	if err == nil {
 		if err = context.Cause(p.ctx); err == nil { // otherwise the request was cancelled
 			err = c.link.send(life, p.req.encode(c, p.id))
 		}

@@ -70,6 +70,7 @@ func TestSent(t *testing.T) {
 		}, true, false},
 		{"not kept back", func(s *sending) { s.tool("echo", "{}"); s.req.Fence = func() error { return nil } }, false, true},
 		{"closed before", func(s *sending) { s.tool("echo", "{}"); s.lease.in.up.Close() }, true, false},
+		{"retired before", func(s *sending) { s.tool("echo", "{}"); s.lease.in.up.Retire(time.Minute) }, true, false},
 		{"an unknown session again", func(s *sending) { s.tool("status", `{"status":404}`) }, true, false},
 		{"no connection", func(s *sending) {
 			s.tool("echo", "{}")

@@ -52,6 +52,7 @@ type Upstream struct {
 	restarts           atomic.Int64
 	lastEnd            atomic.Pointer[string] // why the last connection ended by itself or failed; nil if none has since one was made
 	startFailure       atomic.Value           // the logged reason why it cannot be started, a string
+	retired            atomic.Int64           // a time.Duration, that of Retire; zero before
 
 	mu        sync.Mutex
 	closed    bool
@@ -122,6 +123,10 @@ func (u *Upstream) release(in *instance) {
 	delete(u.instances, in) // last, because Close waits for every instance in the map
 	u.mu.Unlock()
 }
+
+// Retire is called before Close if another upstream takes the place of this one. From its return on, no request
+// of a session is sent. Close then waits up to grace for the answers to those that were sent.
+func (u *Upstream) Retire(grace time.Duration) { u.retired.Store(int64(grace)) }
 
 // Close closes every instance and returns when their processes have exited.
 func (u *Upstream) Close() {
