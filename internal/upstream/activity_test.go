@@ -247,6 +247,42 @@ func TestQuestionStopsTimeout(t *testing.T) {
 	})
 }
 
+// A question on the stream of a request suspends the timeout of that request alone.
+func TestQuestionStopsItsOwnTimeout(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s, calls := &site{t: t}, 0
+		s.call = func(w http.ResponseWriter, r *http.Request, _ string) {
+			if calls++; calls == 1 {
+				emit(w, `data: {"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`+"\n\n")
+			}
+			<-r.Context().Done()
+		}
+		v := attach(t, s, Spec{})
+		v.AwaitOffer(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var outcomes [2]chan error
+		for i := range outcomes {
+			outcomes[i] = make(chan error, 1)
+			v.Send(ctx, v.Turn(), &Request{
+				Method: "tools/call", Params: []byte(`{"name":"work"}`), Timeout: time.Second,
+				Ask: func(ctx context.Context, _ string, _ []byte) ([]byte, *jsonrpc.Error) {
+					<-ctx.Done()
+					return nil, &jsonrpc.Error{}
+				},
+			}, func(_ Answer, err error) { outcomes[i] <- err })
+			synctest.Wait()
+		}
+		time.Sleep(time.Hour)
+		if len(outcomes[0]) > 0 {
+			t.Errorf("the call that asks: got %v", <-outcomes[0])
+		}
+		if len(outcomes[1]) == 0 || <-outcomes[1] != ErrTimeout {
+			t.Errorf("the other call has not timed out")
+		}
+	})
+}
+
 // An upstream that was replaced closes when its last request has an outcome, at most after its grace, or
 // when the proxy stops.
 func TestRetire(t *testing.T) {

@@ -383,12 +383,17 @@ func (q *questions) cancel(id string) bool {
 	return found
 }
 
-// waiting reports whether the server is waiting for a reply. It may handle one request at a time, so any
-// answer may depend on that.
-func (q *questions) waiting() bool {
+// waiting reports whether the answer to p may depend on a reply that the server is waiting for. A question that
+// came on the stream of another request is about that one.
+func (q *questions) waiting(p *pending) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.open) > 0
+	for _, asked := range q.open {
+		if asked.p == nil || asked.p == p {
+			return true
+		}
+	}
+	return false
 }
 
 // withdraw ends the questions that came with p, which has failed: no client waits for its answer. The server is

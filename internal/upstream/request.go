@@ -326,12 +326,12 @@ func (p *pending) giveUp(why error) {
 	p.finish(jsonrpc.Message{}, why)
 }
 
-// expired cancels a request when its timeout has passed, unless the server is waiting for an
+// expired cancels a request when its timeout has passed, unless the server may be waiting for an
 // answer of its client: a person may take any time.
 func (p *pending) expired() {
 	switch {
 	case !p.wasSent():
-	case p.c.questions.waiting():
+	case p.c.questions.waiting(p):
 		p.timer.Reset(p.req.Timeout)
 	default:
 		p.giveUp(ErrTimeout)
