@@ -79,7 +79,11 @@ func (o *importOptions) changes(p *importPlan, dir state.Dir) (all []clients.Cha
 	}
 	if o.permissions {
 		for _, c := range p.rewrites() {
-			if !c.Shared {
+			switch i := indexOf(all, c.Path); {
+			case c.Shared:
+			case i >= 0: // a file with servers too
+				all[i].Rename(c)
+			default:
 				all = append(all, c)
 			}
 		}
@@ -181,12 +185,17 @@ func unchanged(path string) (clients.Change, error) {
 	return clients.Change{Path: path, Was: f.Text, Text: f.Text}, nil
 }
 
+// indexOf returns the index of the change of a file; -1 if there is none.
+func indexOf(all []clients.Change, path string) int {
+	return slices.IndexFunc(all, func(c clients.Change) bool { return c.Path == path })
+}
+
 // withHooks adds the change to Claude Code's settings that makes it report its edits by a command line.
 func withHooks(all []clients.Change, line []string) ([]clients.Change, error) {
 	path := clients.HooksFile(machine())
 	var c clients.Change
 	var err error
-	if i := slices.IndexFunc(all, func(c clients.Change) bool { return c.Path == path }); i >= 0 {
+	if i := indexOf(all, path); i >= 0 {
 		c = all[i]
 		all = slices.Delete(all, i, i+1)
 	} else if c, err = unchanged(path); err != nil {

@@ -136,14 +136,29 @@ func newName(word, folder string, moves []Move, prefix bool) string {
 	return word
 }
 
-// renamedBack reverts the renames in a text.
-func renamedBack(text []byte, all []Rename) []byte {
+// Rename adds the renames of another change to this one of the same file.
+func (c *Change) Rename(other Change) {
+	c.Renamed = other.Renamed
+	c.Text = renamed(c.Text, c.Renamed)
+}
+
+// renamed makes renames in a text.
+func renamed(text []byte, all []Rename) []byte {
 	return ruleWord.ReplaceAllFunc(text, func(word []byte) []byte {
-		if i := slices.IndexFunc(all, func(r Rename) bool { return r.To == string(word) }); i >= 0 {
-			return []byte(all[i].From)
+		if i := slices.IndexFunc(all, func(r Rename) bool { return r.From == string(word) }); i >= 0 {
+			return []byte(all[i].To)
 		}
 		return word
 	})
+}
+
+// renamedBack reverts the renames in a text.
+func renamedBack(text []byte, all []Rename) []byte {
+	back := make([]Rename, len(all))
+	for i, r := range all {
+		back[i] = Rename{From: r.To, To: r.From}
+	}
+	return renamed(text, back)
 }
 
 // markdown returns the files of agents, commands and skills in a folder with settings.

@@ -225,12 +225,13 @@ func (c *Change) restore(folder string) (what string, err error) {
 		was, err = reverted(c.Path, f.Text, was, c.Moves)
 	case f.Exists && c.isSettings():
 		what = "changed since: only reverted the names of tools and the hooks"
-		was = renamedBack(f.Text, c.Renamed)
-		if c.Hooks {
-			was, err = WithHooks(c.Path, was, nil)
-		}
+		was = f.Text
 	default:
 		return leftAlone, nil
+	}
+	was = renamedBack(was, c.Renamed)
+	if c.Hooks && err == nil {
+		was, err = WithHooks(c.Path, was, nil)
 	}
 	if err != nil {
 		return "", err
