@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -163,7 +164,9 @@ func (p *importPlan) configuration() (all []clients.Change, err error) {
 		}
 		if err != nil {
 			err = fmt.Errorf("nothing was changed: a client denies tools of the server that is upstreams.%s, which does not: %s", u.Name, clients.OneLine(strings.Join(denied, ", ")))
-			return nil, hinted{err, fmt.Sprintf("add them to tools.deny in [upstreams.%s] of %s", u.Name, p.have.Path)}
+			key := config.Key("upstreams", u.Name)
+			line := cmp.Or(p.have.Positions[key+".tools.deny"], p.have.Positions[key+".tools"], p.have.Positions[key])
+			return nil, hinted{err, fmt.Sprintf("add them to tools.deny of [%s], %s:%d", key, p.have.Path, line)}
 		}
 	}
 	c.Text = config.AddUpstreams(c.Text, added)

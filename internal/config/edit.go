@@ -41,13 +41,19 @@ func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
 	return setUpstream(text, name, "enabled", strconv.FormatBool(enabled))
 }
 
-// DenyTools returns a configuration with globs in the upstream's key tools.deny, which it must not have yet.
+// DenyTools returns a configuration with globs added to the upstream's key tools.deny, of which the rest does
+// not change. It is not valid if there is an empty list, or another table tools.
 func DenyTools(text []byte, name string, globs []string) ([]byte, error) {
 	line, err := toml.Marshal(map[string]any{"deny": globs})
 	if err != nil {
 		return nil, err
 	}
-	return setUpstream(text, name, "tools.deny", strings.TrimSpace(strings.TrimPrefix(string(line), "deny = ")))
+	list := strings.TrimSpace(strings.TrimPrefix(string(line), "deny = "))
+	mark, rest := cutMark(text)
+	if end := tomlblock.ListEnd(rest, "upstreams", name, "tools", "deny"); end > 0 {
+		return slices.Concat(mark, rest[:end], []byte(", "+strings.Trim(list, "[]")), rest[end:]), nil
+	}
+	return setUpstream(text, name, "tools.deny", list)
 }
 
 func setUpstream(text []byte, name, key, value string) ([]byte, error) {

@@ -82,6 +82,22 @@ func TestEnableUpstream(t *testing.T) {
 	}
 }
 
+func TestDenyTools(t *testing.T) {
+	for _, c := range []struct{ name, before, after string }{
+		{"none", "[upstreams.a]\n", "[upstreams.a]\ntools.deny = [\"x\", \"[y]\"]\n"},
+		{"a key", "[upstreams.a]\ntools.deny = [\"b\"] # mine\n", "[upstreams.a]\ntools.deny = [\"b\", \"x\", \"[y]\"] # mine\n"},
+		{"an inline table", "\ufeff[upstreams.a]\ntools = { deny = [ 'b' ], allow = ['*'] }\n", "\ufeff[upstreams.a]\ntools = { deny = [ 'b', \"x\", \"[y]\" ], allow = ['*'] }\n"},
+		{"a table", "[upstreams.a]\n[upstreams.b.tools]\ndeny = ['c']\n[upstreams.a.tools]\ndeny = [\n  \"b\", # ]\n]\n",
+			"[upstreams.a]\n[upstreams.b.tools]\ndeny = ['c']\n[upstreams.a.tools]\ndeny = [\n  \"b\", \"x\", \"[y]\", # ]\n]\n"},
+		{"a text of lines", "[upstreams.a]\ntools.deny = [\"\"\"\n]\n\"\"\"]", "[upstreams.a]\ntools.deny = [\"\"\"\n]\n\"\"\", \"x\", \"[y]\"]"},
+	} {
+		got, err := config.DenyTools([]byte(c.before), "a", []string{"x", "[y]"})
+		if err != nil || string(got) != c.after {
+			t.Errorf("%s: got %v\n%q, want\n%q", c.name, err, got, c.after)
+		}
+	}
+}
+
 func TestEditRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"[upstreams.b]\n", `no upstream "a" in the configuration`},

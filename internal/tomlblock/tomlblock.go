@@ -114,6 +114,36 @@ func (b Block) Set(text []byte, key, value string) []byte {
 	return slices.Concat(text[:b.Body], []byte(line), text[b.Body:])
 }
 
+// ListEnd returns the end of the last string in the list that is the value of a key, however the tables
+// above it are written. It returns 0 if there is none.
+func ListEnd(text []byte, key ...string) (end int) {
+	text = slices.Clip(text) // see Of
+	var parser unstable.Parser
+	parser.Reset(text)
+	var find func(under []string, e *unstable.Node)
+	find = func(under []string, e *unstable.Node) {
+		own, _ := keyOf(e)
+		own = slices.Concat(under, own)
+		switch value := e.Value(); {
+		case slices.Equal(own, key):
+			end = valueEnd(value)
+		case value.Kind == unstable.InlineTable:
+			for it := value.Children(); it.Next(); {
+				find(own, it.Node())
+			}
+		}
+	}
+	var under []string
+	for parser.NextExpression() {
+		if e := parser.Expression(); e.Kind == unstable.KeyValue {
+			find(under, e)
+		} else {
+			under, _ = keyOf(e)
+		}
+	}
+	return end
+}
+
 // LineEnd returns the line end of a text, "\n" or "\r\n".
 func LineEnd(text []byte) string {
 	if bytes.Contains(text, []byte("\r\n")) {
