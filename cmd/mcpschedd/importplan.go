@@ -191,7 +191,7 @@ func (p *importPlan) stays(s clients.Server) (why string, isNew bool) {
 func (p *importPlan) configured(s clients.Server) (have *config.Upstream, same bool) {
 	for i := range p.have.Upstreams {
 		u := &p.have.Upstreams[i]
-		if !p.runs(u, s) {
+		if !isNamed(u, s) || !p.runs(u, s) {
 			continue
 		}
 		switch isSame := p.differences(u, s) == nil; {
@@ -204,24 +204,28 @@ func (p *importPlan) configured(s clients.Server) (have *config.Upstream, same b
 	return have, same
 }
 
-// runs reports whether an upstream has the server's name, perhaps with a number, and the same command or URL.
-func (p *importPlan) runs(u *config.Upstream, s clients.Server) bool {
+// isNamed reports whether an upstream has the server's name, perhaps with a number.
+func isNamed(u *config.Upstream, s clients.Server) bool {
 	number := strings.TrimPrefix(strings.ToLower(u.Name), strings.ToLower(s.Plain()))
-	if number != "" && !numbered.MatchString(number) {
-		return false
-	}
+	return number == "" || numbered.MatchString(number)
+}
+
+// runs reports whether an upstream has the server's command or URL.
+func (p *importPlan) runs(u *config.Upstream, s clients.Server) bool {
 	b := p.block(s)
 	return b.Command == u.Command && slices.Equal(b.Args, u.Args) && b.URL == u.URL
 }
 
 // denied returns the tools of an upstream that it does not deny, although a client does for the same server.
-// Claude Code's rules apply to each upstream that runs the same, as Claude Code will be offered them all.
+// Claude Code's rules apply to each upstream that runs the same, under the same name or with the same settings,
+// as Claude Code will be offered them all.
 func (p *importPlan) denied(u *config.Upstream) (tools []string) {
 	for _, s := range p.reader.Servers() {
 		if len(s.Block.DenyTools) == 0 {
 			continue
 		}
-		if have, _ := p.configured(s); have == u || s.From.Client == "claude" && p.runs(u, s) {
+		have, _ := p.configured(s)
+		if have == u || s.From.Client == "claude" && p.runs(u, s) && (isNamed(u, s) || p.differences(u, s) == nil) {
 			tools = append(tools, s.Block.DenyTools...)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -46,12 +47,18 @@ func (r *Reader) Deny() {
 }
 
 // deny adds a denied tool, and a note on it, to a server of Claude Code and to those of other clients that run
-// the same under its name, perhaps with other settings: Claude Code will be offered these too.
+// the same under its name, perhaps with other settings, or with the same settings under another name: Claude Code
+// will be offered these too.
 func (r *Reader) deny(of Server, tool, note string) {
+	a := of.Block
 	for i := range r.servers {
 		s := &r.servers[i]
-		runs := s.Plain() == of.Plain() && s.Block.Command == of.Block.Command && slices.Equal(s.Block.Args, of.Block.Args) && s.Block.URL == of.Block.URL
-		if (s.Name == of.Name || runs && s.From.Client != "claude") && !slices.Contains(s.Block.DenyTools, tool) {
+		b := s.Block
+		runs := a.Command == b.Command && slices.Equal(a.Args, b.Args) && a.URL == b.URL
+		same := a.Cwd == b.Cwd && slices.Equal(a.Env, b.Env) && slices.Equal(a.Headers, b.Headers) && a.EnvFile == b.EnvFile &&
+			reflect.DeepEqual(of.Variables, s.Variables)
+		isOffered := runs && (same || s.Plain() == of.Plain()) && s.From.Client != "claude"
+		if (s.Name == of.Name || isOffered) && !slices.Contains(b.DenyTools, tool) {
 			s.Block.DenyTools, s.Notes = append(s.Block.DenyTools, tool), append(s.Notes, note)
 		}
 	}

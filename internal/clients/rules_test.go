@@ -63,10 +63,10 @@ func TestDeny(t *testing.T) {
 }
 
 // A server that two clients have becomes one upstream, whichever client is read first. One with other settings
-// becomes another, which Claude Code is offered too.
+// becomes another, which Claude Code is offered too, and so is the same one under another name.
 func TestDenyForTwoClients(t *testing.T) {
 	files := map[string]string{
-		"/home/ann/.cursor/mcp.json":      `{"mcpServers": {"fs": {"command": "fs"}, "own": {"command": "own"}}}`,
+		"/home/ann/.cursor/mcp.json":      `{"mcpServers": {"fs": {"command": "fs"}, "own": {"command": "own"}, "fs same": {"command": "fs"}, "other": {"command": "fs", "env": {"A": "b"}}}}`,
 		"/home/ann/.codeium/mcp.json":     `{"mcpServers": {"fs": {"command": "fs", "cwd": "/srv"}}}`,
 		"/home/ann/.claude.json":          `{"mcpServers": {"fs": {"command": "fs"}}}`,
 		"/home/ann/.claude/settings.json": `{"permissions": {"deny": ["mcp__fs__write", "mcp__own"]}}`,
@@ -79,7 +79,7 @@ func TestDenyForTwoClients(t *testing.T) {
 	}
 	r.Deny()
 	for _, s := range r.Servers() {
-		if want := s.Plain() == "fs"; slices.Equal(s.Block.DenyTools, []string{"write"}) != want {
+		if want := strings.HasPrefix(s.Plain(), "fs"); slices.Equal(s.Block.DenyTools, []string{"write"}) != want {
 			t.Errorf("%s of %s: got %q", s.Name, s.From.Client, s.Block.DenyTools)
 		}
 	}
