@@ -228,8 +228,8 @@ func (d *document) names(table []string) (names []string) {
 	return names
 }
 
-// written returns the servers of a table by their names, as written in the file: JSON without
-// the comments around it, or the blocks of TOML.
+// written returns the servers of a table by their names, as written in the file: JSON with what is
+// before their names, or the blocks of TOML.
 func (d *document) written(table []string) (all []Pair) {
 	if d.toml {
 		blocks, _ := tomlblock.Of(d.text, table...)
@@ -240,7 +240,7 @@ func (d *document) written(table []string) (all []Pair) {
 	}
 	if object := d.object(table...); object != nil {
 		for _, m := range object.Members {
-			all = append(all, Pair{nameOf(m), string(hujson.Value{Value: m.Value.Value}.Pack())})
+			all = append(all, Pair{nameOf(m), string(hujson.Value{BeforeExtra: m.Name.BeforeExtra, Value: m.Value.Value}.Pack())})
 		}
 	}
 	return all
@@ -321,8 +321,11 @@ func (d *document) swap(table []string, take func(name string) bool, put []Pair)
 		if err != nil {
 			return err
 		}
-		value.BeforeExtra = hujson.Extra(" ")
 		name := hujson.Value{BeforeExtra: indent, Value: hujson.String(p.Name)}
+		if !value.BeforeExtra.IsStandard() { // comments of a server that is put back
+			name.BeforeExtra = value.BeforeExtra
+		}
+		value.BeforeExtra = hujson.Extra(" ")
 		all = slices.Insert(all, at+i, hujson.ObjectMember{Name: name, Value: value})
 	}
 	if n := len(all); n > 0 && !comma {

@@ -174,7 +174,7 @@ func TestImportAndUndo(t *testing.T) {
 }
 
 // TestUndoOfAChangedFile: undo keeps later changes of the file, removes mcpschedd, and restores
-// the servers.
+// the servers and the comments above them.
 func TestUndoOfAChangedFile(t *testing.T) {
 	for name, text := range oddFiles() {
 		t.Run(name, func(t *testing.T) {
@@ -191,6 +191,9 @@ func TestUndoOfAChangedFile(t *testing.T) {
 				t.Errorf("got %v", done)
 			}
 			got := content(t, i.path)
+			if strings.Contains(text, "// of s") && !strings.Contains(got, "// of s\n    \"s\":") {
+				t.Errorf("the comment above a server is lost:\n%s", got)
+			}
 			if !strings.Contains(got, "kept") || strings.Count(got, "mcpschedd") != strings.Count(text, "mcpschedd") {
 				t.Errorf("got\n%s", got)
 			}
