@@ -220,7 +220,7 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 		}
 		for _, s := range servers {
 			if s.From.File == f.path {
-				line("  " + s.Called + ": " + decision(s))
+				line("  " + s.Called + ": " + p.decision(s))
 			}
 		}
 	}
@@ -239,10 +239,12 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 }
 
 // obstacle describes why a server is not added to the configuration; "" if it is.
-func obstacle(s clients.Server) string {
+func (p *importPlan) obstacle(s clients.Server) string {
 	switch {
 	case s.Stays != "":
 		return "stays with its client: " + s.Stays
+	case !s.New && p.upstream(s.Name) == nil:
+		return "becomes upstreams." + s.Name + " too, as it is the same server"
 	case !s.New:
 		return "is already configured as upstreams." + s.Name
 	}
@@ -250,8 +252,8 @@ func obstacle(s clients.Server) string {
 }
 
 // decision describes what an import would do with the server.
-func decision(s clients.Server) string {
-	what := obstacle(s)
+func (p *importPlan) decision(s clients.Server) string {
+	what := p.obstacle(s)
 	if what == "" {
 		what = "would be imported"
 		if s.Name != s.Plain() {
@@ -279,7 +281,7 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 	var unknown []string
 	for _, s := range p.reader.Servers() {
 		taken = taken || s.Stays == ""
-		why := obstacle(s)
+		why := p.obstacle(s)
 		if why == "" && s.Name != s.Plain() {
 			say(stderr, "note: %s becomes upstreams.%s, as another server has the name", s.Called, s.Name)
 		}

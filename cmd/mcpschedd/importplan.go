@@ -15,6 +15,7 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/paths"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/valuemodel"
@@ -67,9 +68,10 @@ func (p *importPlan) readUsersFiles(all []*clients.Client) (files []clientFile, 
 	return files, nil
 }
 
-// readFile reads one file.
+// readFile reads one file, once: clients may share one by links.
 func (p *importPlan) readFile(path string) error {
-	if slices.Contains(p.sources, path) {
+	isSame := func(read string) bool { return paths.WithoutLinks(read) == paths.WithoutLinks(path) }
+	if slices.ContainsFunc(p.sources, isSame) {
 		return nil
 	}
 	f, err := state.OpenFile(path)
