@@ -126,6 +126,7 @@ func (p *importPlan) rejection(name string) error {
 		_, why, _ := strings.Cut(p.reader.Notes()[0], "left out: ")
 		return misused{fmt.Errorf("%s was not added: %s", name, why)}
 	case p.upstream(name) != nil:
+		name = p.upstream(name).Name // perhaps in other case
 		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
 	case p.upstream(servers[0].Name) != nil:
 		return misused{fmt.Errorf("%s already has this server, as %s", p.have.Path, servers[0].Name)}
