@@ -285,6 +285,9 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 		if why == "" && s.Name != s.Plain() {
 			say(stderr, "note: %s becomes upstreams.%s, as another server has the name", s.Called, s.Name)
 		}
+		if why == "" && slices.Contains(s.Block.DenyTools, "*") {
+			say(stderr, "note: upstreams.%s denies all its tools, to every client, as Claude Code's rules do", s.Name)
+		}
 		if u := p.upstream(s.Name); why != "" && s.Block.Trust && u != nil && !u.Trust {
 			why += "; " + p.toTrust(u.Name)
 		}
