@@ -33,6 +33,9 @@ func OpenFile(path string) (*File, error) {
 		f.target = path
 		return f, nil
 	} else if err != nil {
+		if _, hasPath := errors.AsType[*fs.PathError](err); !hasPath { // a folder of the path is a file
+			err = fmt.Errorf("%s: %w", path, err)
+		}
 		return nil, err
 	}
 	s, err := os.Stat(f.target)
