@@ -337,7 +337,7 @@ func (o *importOptions) undoImports(stderr io.Writer) error {
 	paths := o.paths()
 	var done []string
 	err = locked(have, func(dir state.Dir) (err error) {
-		done, err = clients.Undo(dir, func(path string) bool { return len(o.words) == 0 || slices.Contains(paths, path) })
+		done, err = clients.Undo(dir, func(path string) bool { return len(o.words) == 0 || includes(paths, path) })
 		return err
 	})
 	for _, line := range done {

@@ -70,8 +70,7 @@ func (p *importPlan) readUsersFiles(all []*clients.Client) (files []clientFile, 
 
 // readFile reads one file, once: clients may share one by links.
 func (p *importPlan) readFile(path string) error {
-	isSame := func(read string) bool { return paths.WithoutLinks(read) == paths.WithoutLinks(path) }
-	if slices.ContainsFunc(p.sources, isSame) {
+	if includes(p.sources, path) {
 		return nil
 	}
 	f, err := state.OpenFile(path)
@@ -86,6 +85,11 @@ func (p *importPlan) readFile(path string) error {
 	}
 	p.sources = append(p.sources, path)
 	return nil
+}
+
+// includes reports whether some paths include that of a file, or a link to it.
+func includes(all []string, path string) bool {
+	return slices.ContainsFunc(all, func(one string) bool { return paths.WithoutLinks(one) == paths.WithoutLinks(path) })
 }
 
 // decide decides what to do with each server that was read. trust has names of servers, or "all".
