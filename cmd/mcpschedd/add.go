@@ -176,11 +176,11 @@ func addedServer(words []string, dash int) (name string, server map[string]any, 
 	case n > 1 && len(command) == 0:
 		hint := "mcpschedd add " + words[0] + " -- " + pasted(words[1:])
 		if n == 2 && looksLikeHost(words[1]) {
-			url := "https://" + words[1]
+			remote := "https://" + words[1]
 			if strings.HasPrefix(words[1], "localhost") || strings.HasPrefix(words[1], "127.") {
-				url = "http://" + words[1]
+				remote = "http://" + words[1]
 			}
-			hint = "mcpschedd add " + words[0] + " " + pasted([]string{url}) + ", or " + hint
+			hint = "mcpschedd add " + words[0] + " " + pasted([]string{remote}) + ", or " + hint
 		}
 		return "", nil, hinted{commandWithoutDash(words[1]), hint}
 	}
