@@ -22,14 +22,14 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// callOptions are the flags of call.
-type callOptions struct {
+// callFlags are the flags of call.
+type callFlags struct {
 	config string
 	json   bool
 }
 
 func callCommand() *cobra.Command {
-	var o callOptions
+	var o callFlags
 	c := &cobra.Command{
 		Use:   "call NAME/TOOL [KEY=VALUE... | JSON]",
 		Short: "Call a tool of a server, and print the result",
@@ -55,12 +55,12 @@ JSON object.`,
 }
 
 // call calls one tool of one upstream.
-func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) error {
+func call(ctx context.Context, words []string, f callFlags, stdout io.Writer) error {
 	c, err := load(f.config)
 	if err != nil {
 		return err
 	}
-	word := withoutEntry(c, words[0])
+	word := withoutClientPrefix(c, words[0])
 	name, tool, ok := strings.Cut(word, "/")
 	if !ok { // the name that clients see
 		name, tool, _ = strings.Cut(word, "__")
@@ -71,7 +71,7 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 	if name == "" || tool == "" {
 		return usage("want NAME/TOOL, have %q", words[0])
 	}
-	if err := disabled(c, word); err != nil {
+	if err := checkEnabled(c, word); err != nil {
 		return err
 	}
 	if u, err := upstreamNamed(c, name); err != nil {
@@ -95,7 +95,7 @@ func callServed(ctx context.Context, c *config.Config, name, tool string, words 
 			return daemon.Connect(ctx, in, out, daemon.Options{Place: place, Only: name, Log: log})
 		}, tool, words)
 	}
-	o := options(c, state.Dir{}, log)
+	o := proxyOptions(ownWorkplace(), c, state.Dir{}, log)
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })
 	o.Enrichment.Mode, o.Record.Off, o.StartupWait = "off", true, o.Upstreams[0].Spec.StartTimeout
 	withProxy(o, func(srv *proxy.Server) {

@@ -24,14 +24,14 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// checkOptions are the flags of check.
-type checkOptions struct {
+// checkFlags are the flags of check.
+type checkFlags struct {
 	config       string
 	connect, all bool
 }
 
 func checkCommand() *cobra.Command {
-	var o checkOptions
+	var o checkFlags
 	c := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Validate the configuration; --connect also starts every server",
@@ -61,7 +61,7 @@ and plans that name tools that do not exist.`,
 }
 
 // check validates the configuration and, with --connect, starts every upstream.
-func check(ctx context.Context, f checkOptions, stdout, stderr io.Writer) error {
+func check(ctx context.Context, f checkFlags, stdout, stderr io.Writer) error {
 	c, err := load(f.config)
 	if err == nil && c.Positions == nil { // there is no file
 		at := cmp.Or(c.Path, "$XDG_CONFIG_HOME or $HOME, which are not set")
@@ -97,7 +97,7 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	o := options(c, dir, slog.New(slog.DiscardHandler))
+	o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
 	for i := range o.Upstreams { // the offers are saved, for explain
 		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
 	}

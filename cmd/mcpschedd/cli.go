@@ -20,7 +20,7 @@ import (
 
 // rootCommand returns the root command. It prints help if stdin is a terminal, and serves otherwise.
 func rootCommand() *cobra.Command {
-	var o serveOptions
+	var o serveFlags
 	root := &cobra.Command{
 		Use:   "mcpschedd",
 		Short: "An MCP proxy: one server for your client, in front of all your others",

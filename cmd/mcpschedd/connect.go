@@ -58,5 +58,5 @@ func connect(ctx context.Context, o daemon.Options, stderr io.Writer) error {
 		}
 		o.Log.Warn("client served without the daemon", "err", err)
 	}
-	return serve(ctx, serveOptions{config: o.Config, only: o.Only}, stderr)
+	return serve(ctx, serveFlags{config: o.Config, only: o.Only}, stderr)
 }

@@ -56,12 +56,12 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	if !isTerminal(stderr) {
 		stderr = io.Discard // the log file in the state directory has everything
 	}
-	base, o, end, err := start(serveOptions{config: file}, stderr)
+	base, o, closeCommon, err := prepare(serveFlags{config: file}, stderr)
 	if err != nil {
 		return err
 	}
-	end = sync.OnceFunc(end)
-	defer end()
+	closeCommon = sync.OnceFunc(closeCommon)
+	defer closeCommon()
 	place, err := daemon.NewPlace(base.dir.Path(""), base.config.Path)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: o.Common,
 		proxies: make(map[string]*servedProxy), idle: base.config.Daemon.Idle,
-		again: make(chan struct{}, 1),
+		rescan: make(chan struct{}, 1),
 	}
 	d.hooks = hook.New(hook.Effects{
 		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },
@@ -77,7 +77,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	l, err := daemon.Listen(place, daemon.ListenOptions{EnvNames: d.names, Has: d.has, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear})
+	l, err := daemon.Listen(place, daemon.ListenOptions{EnvNames: d.envNames, Has: d.has, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear})
 	if err != nil {
 		return err
 	}
@@ -87,13 +87,13 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 		time.AfterFunc(d.idle, func() { d.endUnused(nil) })
 	}
 	var background sync.WaitGroup
-	background.Go(func() { d.base.watch(ctx, d.workplaces, d.again, d.applyConfig) })
+	background.Go(func() { d.base.watch(ctx, d.workplaces, d.rescan, d.applyConfig) })
 	background.Go(func() { keepBallast(ctx) })
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
 	err = l.Run(ctx, func() { // before the next daemon may start
 		d.close()
-		end()
+		closeCommon()
 	})
 	d.end()
 	background.Wait()
@@ -111,7 +111,7 @@ type daemonProcess struct {
 	idle   time.Duration // time without clients after which the process ends; 0 means never
 	end    context.CancelFunc
 
-	again chan struct{} // see [config.Watch]
+	rescan chan struct{} // see [config.Watch]
 
 	mu      sync.Mutex
 	closed  bool                    // no proxy may be created any more
@@ -119,8 +119,8 @@ type daemonProcess struct {
 	closing sync.WaitGroup          // proxies being closed
 }
 
-// names returns the names of the environment variables that a client must send.
-func (d *daemonProcess) names(folder string) []string {
+// envNames returns the names of the environment variables that a client must send.
+func (d *daemonProcess) envNames(folder string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.base.config.Variables(folder)
@@ -130,8 +130,8 @@ func (d *daemonProcess) names(folder string) []string {
 func (d *daemonProcess) workplaces() (all []workplace) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, r := range d.proxies {
-		all = append(all, r.at)
+	for _, s := range d.proxies {
+		all = append(all, s.at)
 	}
 	return all
 }
@@ -148,14 +148,14 @@ func (d *daemonProcess) has(name, folder string) bool {
 // serve serves one client.
 func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 	folder := paths.WithoutLinks(c.Dir)
-	r, err := d.enter(ctx, c, folder)
+	s, err := d.enter(ctx, c, folder)
 	if err != nil {
 		d.base.log.Error("client not served", "err", err)
 		return
 	}
 	defer func() {
-		if d.leave(r) {
-			r.srv.Idle() // saves for sessions in other directories and for stats
+		if d.leave(s) {
+			s.srv.Idle() // saves for sessions in other directories and for stats
 		}
 	}()
 	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, ServedBefore: c.ServedBefore}
@@ -164,8 +164,8 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		d.hooks.Enter(reporting)
 	}
 	defer d.hooks.Leave(reporting)
-	if err := r.srv.ServeConnected(ctx, c.In, c.Out, proxy.Connected{Only: c.Only, Repeated: c.Repeated, Begun: begun}); err != nil {
-		r.log.Warn("client lost", "err", err)
+	if err := s.srv.ServeConnected(ctx, c.In, c.Out, proxy.Connected{Only: c.Only, Repeated: c.Repeated, Begun: begun}); err != nil {
+		s.log.Warn("client lost", "err", err)
 	}
 }
 
@@ -175,61 +175,61 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 	key := fingerprint(c.Dir, slices.Sorted(slices.Values(c.Env)))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r, ok := d.proxies[key]
+	s, ok := d.proxies[key]
 	if d.closed {
 		return nil, context.Canceled
 	}
 	if !ok {
-		r = new(*d.base)
-		r.key, r.at = key, workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true, offers: offeredIn(c.Dir)}
-		o, err := r.options()
+		s = new(*d.base)
+		s.key, s.at = key, workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true, offers: offeredIn(c.Dir)}
+		o, err := s.options()
 		if err != nil {
 			return nil, err
 		}
 		o.Common, o.LocalExclusive = d.common, d.hooks.Exclusive(folder)
-		if err := r.open(ctx, o, d.guard); err != nil {
+		if err := s.open(ctx, o, d.guard); err != nil {
 			return nil, err
 		}
-		d.proxies[key] = r
-		if len(r.config.EnvFiles(r.at.lookup)) > 0 {
+		d.proxies[key] = s
+		if len(s.config.EnvFiles(s.at.lookup)) > 0 {
 			select {
-			case d.again <- struct{}{}: // watches them from now on
+			case d.rescan <- struct{}{}: // to watch them from now on
 			default: // as is already due
 			}
 		}
 	}
-	if r.ending != nil {
-		r.ending.Stop()
+	if s.ending != nil {
+		s.ending.Stop()
 	}
-	r.clients++
-	return r, nil
+	s.clients++
+	return s, nil
 }
 
-// leave unregisters a client of r, and reports whether it was the last one.
-func (d *daemonProcess) leave(r *servedProxy) (last bool) {
+// leave unregisters a client of s, and reports whether it was the last one.
+func (d *daemonProcess) leave(s *servedProxy) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.clients--; r.clients > 0 {
+	if s.clients--; s.clients > 0 {
 		return false
 	}
-	r.ending = time.AfterFunc(cmp.Or(d.idle, workplaceIdle), func() { d.endUnused(r) })
+	s.ending = time.AfterFunc(cmp.Or(d.idle, workplaceIdle), func() { d.endUnused(s) })
 	return true
 }
 
 // closeLocked closes a proxy in the background. A new one for its workplace may be created
 // meanwhile.
-func (d *daemonProcess) closeLocked(r *servedProxy) {
-	delete(d.proxies, r.key)
-	d.closing.Go(func() { r.close(context.Background()) })
+func (d *daemonProcess) closeLocked(s *servedProxy) {
+	delete(d.proxies, s.key)
+	d.closing.Go(func() { s.close(context.Background()) })
 }
 
-// endUnused closes r, which may be nil, if it has no clients, and ends the process if it serves no
+// endUnused closes s, which may be nil, if it has no clients, and ends the process if it serves no
 // workplace.
-func (d *daemonProcess) endUnused(r *servedProxy) {
+func (d *daemonProcess) endUnused(s *servedProxy) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r != nil && r.clients == 0 && d.proxies[r.key] == r {
-		d.closeLocked(r)
+	if s != nil && s.clients == 0 && d.proxies[s.key] == s {
+		d.closeLocked(s)
 	}
 	if len(d.proxies) == 0 && d.idle > 0 {
 		d.base.log.Info("exiting without clients", "dur", age.Text(d.idle))
@@ -249,8 +249,8 @@ func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 	d.base.mistakes, _ = errors.AsType[*config.Error](err)
 	proxies := slices.Collect(maps.Values(d.proxies))
 	d.mu.Unlock()
-	for _, r := range proxies {
-		r.applyConfig(next, err)
+	for _, s := range proxies {
+		s.applyConfig(next, err)
 	}
 }
 
@@ -258,8 +258,8 @@ func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 func (d *daemonProcess) prepareStop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, r := range d.proxies {
-		d.closing.Go(r.srv.PrepareStop)
+	for _, s := range d.proxies {
+		d.closing.Go(s.srv.PrepareStop)
 	}
 }
 
@@ -267,8 +267,8 @@ func (d *daemonProcess) prepareStop() {
 func (d *daemonProcess) close() {
 	d.mu.Lock()
 	d.closed = true
-	for _, r := range d.proxies {
-		d.closeLocked(r)
+	for _, s := range d.proxies {
+		d.closeLocked(s)
 	}
 	d.mu.Unlock()
 	d.closing.Wait()

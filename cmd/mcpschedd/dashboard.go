@@ -85,7 +85,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 
 // printLink requests a dashboard address from a proxy that serves HTTP, and prints it.
 func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer) error {
-	d, err := httpProxyAt(f.http, f.config)
+	d, err := httpClientAt(f.http, f.config)
 	if err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// explainOptions are the flags of explain.
-type explainOptions struct {
+// explainFlags are the flags of explain.
+type explainFlags struct {
 	config    string
 	all, json bool
 }
 
 func explainCommand() *cobra.Command {
-	var o explainOptions
+	var o explainFlags
 	c := &cobra.Command{
 		Use:   "explain NAME/TOOL",
 		Short: "Explain whether a tool's results are cached and prefetched",
@@ -54,7 +54,7 @@ no other server has it.`,
 // explain prints whether the results of a tool are cached and prefetched, and why, and with -v
 // the tool's model with the layer of each field. It starts nothing: annotations are those of the
 // last connection.
-func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
+func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 	c, err := load(f.config)
 	if err != nil {
 		return err
@@ -63,15 +63,15 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	name = withoutEntry(c, name)
-	if err := disabled(c, name); err != nil {
+	name = withoutClientPrefix(c, name)
+	if err := checkEnabled(c, name); err != nil {
 		return err
 	}
 	if len(c.Upstreams) == 0 {
 		return noUpstream(c)
 	}
-	o := options(c, dir, slog.New(slog.DiscardHandler))
-	at, tool, err := find(lastKnowns(o.Upstreams), name)
+	o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
+	at, tool, err := findTool(lastKnowns(o.Upstreams), name)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 
 // find returns the tool named by "NAME/TOOL", by "NAME__TOOL" as clients see it, or by a name
 // that only one upstream has.
-func find(all []lastKnown, name string) (lastKnown, string, error) {
+func findTool(all []lastKnown, name string) (lastKnown, string, error) {
 	var of []lastKnown
 	var names, full []string
 	for _, k := range all {

@@ -26,7 +26,7 @@ tools."notes/*".side_effect_class = "read_only"
 	explained := func(tool string) string {
 		t.Helper()
 		var out strings.Builder
-		if err := explain("notes/"+tool, explainOptions{config: file}, &out, io.Discard); err != nil {
+		if err := explain("notes/"+tool, explainFlags{config: file}, &out, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
@@ -45,7 +45,7 @@ tools."notes/*".side_effect_class = "read_only"
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = options(c, dir, slog.New(slog.DiscardHandler)).Upstreams[0].Learned(func(stored speculate.State) (speculate.State, error) {
+	err = proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler)).Upstreams[0].Learned(func(stored speculate.State) (speculate.State, error) {
 		m := predict.New(predict.Options{})
 		m.Bar("ask", "its prefetch asked the client a question")
 		m.RecordTrial("peek", false)

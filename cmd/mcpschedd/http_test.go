@@ -132,7 +132,7 @@ func TestSessionIdleZeroIsNever(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := options(c, dir, slog.New(slog.DiscardHandler)).HTTP.SessionIdle; got < 100*365*24*time.Hour {
+	if got := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler)).HTTP.SessionIdle; got < 100*365*24*time.Hour {
 		t.Errorf("got %v, want it to continue", got)
 	}
 }

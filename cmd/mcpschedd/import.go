@@ -19,7 +19,7 @@ import (
 )
 
 func importCommand() *cobra.Command {
-	o := new(importOptions)
+	o := new(importFlags)
 	c := &cobra.Command{
 		Use:   "import [CLIENT|FILE...]",
 		Short: "Move the servers of your MCP clients into mcpschedd",
@@ -60,8 +60,8 @@ or URL that looks like a secret, goes into a file of variables. None is printed.
 	return c
 }
 
-// importOptions are the arguments and flags of import.
-type importOptions struct {
+// importFlags are the arguments and flags of import.
+type importFlags struct {
 	words              []string // clients and files
 	config             string
 	all, write, undo   bool
@@ -70,10 +70,10 @@ type importOptions struct {
 }
 
 // nothing reports whether neither a client nor a file is named.
-func (o *importOptions) nothing() bool { return len(o.words) == 0 && !o.all }
+func (o *importFlags) nothing() bool { return len(o.words) == 0 && !o.all }
 
 // check returns the error of arguments and flags that do not go together.
-func (o *importOptions) check() error {
+func (o *importFlags) check() error {
 	switch {
 	case slices.Contains(o.words, ""):
 		return usage("unexpected argument %q", "")
@@ -88,7 +88,7 @@ func (o *importOptions) check() error {
 }
 
 // run lists or prints clients' servers, imports them, or undoes imports.
-func (o *importOptions) run(stdout, stderr io.Writer) error {
+func (o *importFlags) run(stdout, stderr io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func readBounded(path string) ([]byte, error) {
 }
 
 // read reads the named files and the files of named clients, and plans what becomes of their servers.
-func (o *importOptions) read(p *importPlan, stderr io.Writer) error {
+func (o *importFlags) read(p *importPlan, stderr io.Writer) error {
 	if o.all {
 		if err := readClients(p, "any client", clients.All(), stderr); err != nil {
 			return err
@@ -312,7 +312,7 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 }
 
 // paths returns the files that are named, by themselves or by their clients.
-func (o *importOptions) paths() (all []string) {
+func (o *importFlags) paths() (all []string) {
 	for _, word := range o.words {
 		named := clients.Named(word)
 		for _, c := range named {
@@ -326,7 +326,7 @@ func (o *importOptions) paths() (all []string) {
 }
 
 // undoImports undoes imports: all, or those of some clients and files.
-func (o *importOptions) undoImports(stderr io.Writer) error {
+func (o *importFlags) undoImports(stderr io.Writer) error {
 	have, err := configured(o.config)
 	if mistakes, ok := errors.AsType[*config.Error](err); ok {
 		have, err = mistakes.Salvage(nil), nil // undo works despite mistakes in the configuration

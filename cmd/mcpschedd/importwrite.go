@@ -23,7 +23,7 @@ import (
 // change runs import --write, --permissions or --hooks: it adds missing servers to the
 // configuration and replaces them in the clients' files, renames tools in Claude Code's rules,
 // or adds hooks to its settings. All results are checked before any file is changed.
-func (o *importOptions) change(p *importPlan, stdout, stderr io.Writer) error {
+func (o *importFlags) change(p *importPlan, stdout, stderr io.Writer) error {
 	if o.nothing() {
 		o.words = []string{"claude"} // only Claude Code has rules and hooks
 	}
@@ -57,7 +57,7 @@ func (o *importOptions) change(p *importPlan, stdout, stderr io.Writer) error {
 }
 
 // changes returns the changes to all files.
-func (o *importOptions) changes(p *importPlan, dir state.Dir) (all []clients.Change, err error) {
+func (o *importFlags) changes(p *importPlan, dir state.Dir) (all []clients.Change, err error) {
 	line, err := clientLine(p.have)
 	if err != nil {
 		return nil, err

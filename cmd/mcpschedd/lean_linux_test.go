@@ -36,9 +36,9 @@ func TestFullTakesOver(t *testing.T) {
 	if out, err := alone.CombinedOutput(); err == nil || !strings.Contains(string(out), "dedup.store: this program was built without it") {
 		t.Errorf("alone, with a store of replicas: got %v and %s, want an error about the missing program", err, out)
 	}
-	copyFile(t, filepath.Join(dir, full), os.Args[0])
+	copyFile(t, filepath.Join(dir, fullProgram), os.Args[0])
 	if got := scrapeOf(t, program); !strings.Contains(got, "mcpschedd_build_info") {
-		t.Errorf("beside %s: got %s, want metrics", full, got)
+		t.Errorf("beside %s: got %s, want metrics", fullProgram, got)
 	}
 	replicasShare(t, program)
 }

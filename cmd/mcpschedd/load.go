@@ -8,21 +8,18 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"slices"
-	"strings"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
-	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/paths"
 	"mcpschedd/internal/state"
 )
 
 // load finds and reads the configuration. Without a file it returns the defaults.
-func load(file string) (*config.Config, error) { return loadBy(file, config.Default().Load) }
+func load(file string) (*config.Config, error) { return loadWith(file, config.Default().Load) }
 
-// loadBy is load with a function that reads the file.
-func loadBy(file string, read func(string) (*config.Config, error)) (*config.Config, error) {
+// loadWith is load with a function that reads the file.
+func loadWith(file string, read func(string) (*config.Config, error)) (*config.Config, error) {
 	path, found, err := paths.Search(file, os.Getenv)
 	if err != nil {
 		return nil, hinted{misused{err}, "mcpschedd help lists where the configuration is searched for"}
@@ -68,6 +65,20 @@ func stateToRead(c *config.Config) (state.Dir, error) {
 		return state.Dir{}, hinted{fmt.Errorf("state folder: %w", err), otherFolder}
 	}
 	return state.OnlyRead(path), nil
+}
+
+// readOrCreate returns the content of a file in the state directory, and creates the file at first
+// use. Of several processes that create it, all return the content of the first.
+func readOrCreate(dir state.Dir, name string, create func() []byte) (data []byte, err error) {
+	if data, err = dir.Read(name); errors.Is(err, fs.ErrNotExist) {
+		err = dir.Update(name, func(old []byte) ([]byte, error) {
+			if data = old; data == nil {
+				data = create()
+			}
+			return data, nil
+		})
+	}
+	return data, err
 }
 
 // daemonOf returns where the daemon of a configuration listens, and whether it is running. It
@@ -121,73 +132,3 @@ func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 		log.Warn("no copy of the configuration was kept for a later start-up with mistakes", "err", err)
 	}
 }
-
-// suggest adds a hint to the error of an unknown name: the most similar name of all behind a prefix, or
-// else otherwise.
-func suggest(err error, prefix, name string, all []string, otherwise string) error {
-	if near := nearest.New(all).To(name); near != "" {
-		return hinted{misused{err}, "did you mean " + prefix + near + "?"}
-	}
-	return hinted{misused{err}, otherwise}
-}
-
-// upstreamNamed returns the configured upstream of that name.
-func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
-	names := make([]string, len(c.Upstreams))
-	for i, u := range c.Upstreams {
-		if u.Name == name {
-			return u, nil
-		}
-		names[i] = u.Name
-	}
-	if len(names) == 0 {
-		return config.Upstream{}, noUpstream(c)
-	}
-	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), "", name, names, "there are: "+strings.Join(names, ", "))
-}
-
-// hasUpstream reports whether an upstream of that name is configured.
-func hasUpstream(c *config.Config, name string) bool {
-	return slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool { return u.Name == name })
-}
-
-// enabledNames returns the names of the enabled upstreams.
-func enabledNames(c *config.Config) (names []string) {
-	for _, u := range c.Upstreams {
-		if u.Enabled {
-			names = append(names, u.Name)
-		}
-	}
-	return names
-}
-
-// withoutEntry returns the name of a tool without what Claude Code puts before it: mcp__, and the name
-// under which it has the proxy.
-func withoutEntry(c *config.Config, name string) string {
-	rest, ok := strings.CutPrefix(name, "mcp__")
-	if !ok || hasUpstream(c, "mcp") {
-		return name
-	}
-	if entry, tool, ok := strings.Cut(rest, "__"); ok && !hasUpstream(c, entry) {
-		return tool
-	}
-	return rest
-}
-
-// disabled returns an error if name begins with the name of a disabled upstream.
-func disabled(c *config.Config, name string) error {
-	for _, u := range c.Upstreams {
-		if !u.Enabled && (strings.HasPrefix(name, u.Name+"/") || strings.HasPrefix(name, u.Name+"__")) {
-			return hinted{misused{fmt.Errorf("upstream %q is disabled", u.Name)}, "mcpschedd enable " + u.Name}
-		}
-	}
-	return nil
-}
-
-// noUpstream returns the error of a configuration without upstreams.
-func noUpstream(c *config.Config) error {
-	return hinted{misused{fmt.Errorf("no server is configured in %s", orDefaults(c.Path))}, toBegin}
-}
-
-// toBegin is the hint if nothing is configured.
-const toBegin = "mcpschedd import moves a client's servers here, mcpschedd add adds one"

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 
-	"mcpschedd/internal/config"
 	"mcpschedd/internal/dashboard"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
@@ -19,49 +18,34 @@ import (
 
 const (
 	eventsFolder = "events"   // directory of event logs, in the state directory
-	hashKey      = "hash-key" // key of the hashes in event logs, kept apart from them: it would allow guessing the values
+	hashKeyFile  = "hash-key" // key of the hashes in event logs, kept apart from them: it would allow guessing the values
 	keyBytes     = 32
 )
 
-// recordOptions returns the options of the event log.
-func recordOptions(at workplace, c *config.Config, dir state.Dir, transport string, log *slog.Logger) record.Options {
-	o := record.Options{
-		Dir: dir.Path(eventsFolder), Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off", Scrub: secret.JSON,
-		Begin: record.Event{
-			Program: version(), Config: c.Path, Mode: c.Enrichment.Mode, Transport: transport, Dir: at.dir(), Upstreams: enabledNames(c),
-		},
+// completeRecord adds to the options of the event log those that a reload does not change.
+func (s *servedProxy) completeRecord(o *record.Options, transport string) {
+	o.Dir, o.Scrub = s.dir.Path(eventsFolder), secret.JSON
+	o.Begin = record.Event{
+		Program: version(), Config: s.config.Path, Mode: s.config.Enrichment.Mode, Transport: transport, Dir: s.at.dir(), Upstreams: enabledNames(s.config),
 	}
 	var err error
-	if o.Key, err = key(dir); err != nil { // without it, hashes are comparable only within this process
-		log.Warn("key for the hashes of the event log", "err", err)
+	if o.Key, err = hashKey(s.dir); err != nil { // without it, hashes are comparable only within this process
+		s.log.Warn("key for the hashes of the event log", "err", err)
 	}
-	return o
 }
 
-// key returns the installation's hash key, and creates it if it is missing. A key of another
+// hashKey returns the installation's hash key, and creates it if it is missing. A key of another
 // length is corrupt and is not replaced, since later hashes would not match earlier ones.
-func key(dir state.Dir) ([]byte, error) {
-	key, err := readOrCreate(dir, hashKey, func() []byte {
+func hashKey(dir state.Dir) ([]byte, error) {
+	key, err := readOrCreate(dir, hashKeyFile, func() []byte {
 		key := make([]byte, keyBytes)
 		rand.Read(key)
 		return key
 	})
 	if err == nil && len(key) != keyBytes {
-		return nil, fmt.Errorf("%s: want a key of %d bytes, have %d; delete the file to create a new one", dir.Path(hashKey), keyBytes, len(key))
+		return nil, fmt.Errorf("%s: want a key of %d bytes, have %d; delete the file to create a new one", dir.Path(hashKeyFile), keyBytes, len(key))
 	}
 	return key, err
-}
-
-// full is the name of the program with all libraries. A lean build becomes the full program if it
-// needs Prometheus, OpenTelemetry or Valkey, which take 6 MiB of each process, used or not.
-const full = "mcpschedd-full"
-
-// becomeExporting becomes the full program if this one is lean and serves HTTP, and so metrics,
-// or the environment configures an export.
-func becomeExporting(overHTTP bool) {
-	if !record.Exports && (overHTTP || record.ExportRequested()) {
-		become(full)
-	}
 }
 
 // export starts the exports that the OTEL_* variables configure. It calls srv only after the proxy

@@ -12,8 +12,8 @@ import (
 
 // watch calls applyConfig with each new content of the configuration file, or its error, and again when
 // an env file of the workplaces changes, until ctx ends. Keys that need a restart keep the values of the
-// start, and are logged while the file has others. For again see [config.Watch].
-func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, again <-chan struct{}, applyConfig func(*config.Config, error)) {
+// start, and are logged while the file has others. For rescan see [config.Watch].
+func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, rescan <-chan struct{}, applyConfig func(*config.Config, error)) {
 	if s.config.Path == "" {
 		return
 	}
@@ -34,7 +34,7 @@ func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, 
 		applied.Server, applied.HTTP, applied.Dedup.Store = start.Server, start.HTTP, start.Dedup.Store
 		applyConfig(&applied, rejected)
 	}
-	err := config.Watch(ctx, now, files, again, func(next *config.Config, err error) {
+	err := config.Watch(ctx, now, files, rescan, func(next *config.Config, err error) {
 		if next == nil && err == nil { // only an upstream with other variables now is connected again
 			apply()
 			return
@@ -79,6 +79,6 @@ func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, 
 // applyConfig reports to the proxy the mistakes in the file, or nil, and applies next unless it is nil.
 func (s *servedProxy) applyConfig(next *config.Config, err error) {
 	if s.srv.Reject(err); next != nil {
-		s.srv.Apply(optionsAt(s.at, next, s.dir, s.log))
+		s.srv.Apply(proxyOptions(s.at, next, s.dir, s.log))
 	}
 }

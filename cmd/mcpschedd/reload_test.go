@@ -48,7 +48,7 @@ func watched(t *testing.T, file string) (srv *proxy.Server, logs func(wants ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv = proxy.New(options(c, state.Dir{}, slog.New(slog.DiscardHandler)), nil)
+	srv = proxy.New(proxyOptions(ownWorkplace(), c, state.Dir{}, slog.New(slog.DiscardHandler)), nil)
 	t.Cleanup(srv.Close)
 	s := &servedProxy{config: c, dir: openState(t), log: log, output: output, srv: srv}
 	inBackground(t, func(ctx context.Context) { s.watch(ctx, func() []workplace { return nil }, nil, s.applyConfig) })
@@ -212,7 +212,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // watchConfig watches the daemon's configuration until the end of the test.
 func watchConfig(t *testing.T, d *daemonProcess) {
-	inBackground(t, func(ctx context.Context) { d.base.watch(ctx, d.workplaces, d.again, d.applyConfig) })
+	inBackground(t, func(ctx context.Context) { d.base.watch(ctx, d.workplaces, d.rescan, d.applyConfig) })
 }
 
 // inBackground runs f until the end of the test.
@@ -231,8 +231,8 @@ func newDaemonProcess(t *testing.T) *daemonProcess {
 	t.Helper()
 	quiet, dir := slog.New(slog.DiscardHandler), openState(t)
 	base := &servedProxy{config: config.Default(), dir: dir, log: quiet}
-	common := proxy.NewCommon(options(base.config, dir, quiet))
-	d := &daemonProcess{base: base, common: common, hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy), again: make(chan struct{}, 1)}
+	common := proxy.NewCommon(proxyOptions(ownWorkplace(), base.config, dir, quiet))
+	d := &daemonProcess{base: base, common: common, hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy), rescan: make(chan struct{}, 1)}
 	t.Cleanup(func() {
 		d.close()
 		common.Close()

@@ -36,7 +36,7 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 		return err
 	}
 	for _, file := range files {
-		if err := over(loadBy(file, c.Load)); err != nil {
+		if err := over(loadWith(file, c.Load)); err != nil {
 			return o, a, err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // newCommon creates the cache and the limits of a process, shared with other replicas if dedup.store
 // is set. A mistake in it prevents the start, since other replicas would not see this one's writes.
-func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.Common, end func(), err error) {
+func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.Common, closeCommon func(), err error) {
 	if c.Dedup.Store == "" {
 		common = proxy.NewCommon(o)
 		return common, common.Close, nil

@@ -11,10 +11,10 @@ import (
 
 // newCommon creates the cache and the limits of a process. If replicas share them, it becomes the
 // full program.
-func newCommon(o proxy.Options, c *config.Config, _ workplace) (common *proxy.Common, end func(), err error) {
+func newCommon(o proxy.Options, c *config.Config, _ workplace) (common *proxy.Common, closeCommon func(), err error) {
 	if c.Dedup.Store != "" {
-		become(full)
-		return nil, nil, hinted{errors.New("dedup.store: this program was built without it (-tags lean)"), "put " + full + " beside it"}
+		become(fullProgram)
+		return nil, nil, hinted{errors.New("dedup.store: this program was built without it (-tags lean)"), "put " + fullProgram + " beside it"}
 	}
 	common = proxy.NewCommon(o)
 	return common, common.Close, nil
@@ -23,7 +23,7 @@ func newCommon(o proxy.Options, c *config.Config, _ workplace) (common *proxy.Co
 // storeProblem leaves the check of dedup.store to the full program, which has its parser.
 func storeProblem(c *config.Config) error {
 	if c.Dedup.Store != "" {
-		become(full)
+		become(fullProgram)
 	}
 	return nil
 }

@@ -32,11 +32,11 @@ import (
 // times the processor time, with 8 MiB 0.98 times, for 2 MiB more resident after calls of 100 KB.
 const heapBallast = 4 << 20
 
-// serveOptions are the flags of serve.
-type serveOptions struct{ config, http, auth, only string }
+// serveFlags are the flags of serve.
+type serveFlags struct{ config, http, auth, only string }
 
 func serveCommand() *cobra.Command {
-	var o serveOptions
+	var o serveFlags
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy for one client on stdio, or over HTTP",
@@ -57,7 +57,7 @@ and has /dashboard, /metrics, /stats and /healthz.`,
 }
 
 // check validates the flags.
-func (o *serveOptions) check() error {
+func (o *serveFlags) check() error {
 	if o.auth != "" && o.auth != "token" && o.auth != "none" {
 		return usage("--auth: want token or none, have %q", o.auth)
 	}
@@ -73,7 +73,7 @@ func (o *serveOptions) check() error {
 // servedProxy is the proxy of one workplace or, over HTTP, of all clients, with its configuration, log
 // and state directory.
 type servedProxy struct {
-	flags    serveOptions
+	flags    serveFlags
 	config   *config.Config
 	mistakes *config.Error // mistakes in the file; nil if none
 	dir      state.Dir
@@ -99,18 +99,18 @@ func noteTerminal(stderr io.Writer) {
 }
 
 // serve runs the proxy until its client disconnects or ctx is cancelled.
-func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
+func serve(ctx context.Context, f serveFlags, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	if f.http == "" {
 		noteTerminal(stderr)
 	}
-	s, o, end, err := start(f, stderr)
+	s, o, closeCommon, err := prepare(f, stderr)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer closeCommon()
 	guard := upstream.NewGuard(s.log)
 	if err := s.open(ctx, o, guard); err != nil {
 		return err
@@ -122,18 +122,18 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	})
 }
 
-// start reads the configuration, and returns a proxy that is not open yet, its options with the
+// prepare reads the configuration, and returns a proxy that is not open yet, its options with the
 // cache and limits of this process, and a function that closes those.
-func start(f serveOptions, stderr io.Writer) (s *servedProxy, o proxy.Options, end func(), err error) {
-	becomeExporting(f.http != "")
+func prepare(f serveFlags, stderr io.Writer) (s *servedProxy, o proxy.Options, closeCommon func(), err error) {
+	becomeFullToExport(f.http != "")
 	s = &servedProxy{flags: f, at: ownWorkplace()}
 	if err = s.load(stderr); err == nil {
 		o, err = s.options()
 	}
 	if err == nil {
-		o.Common, end, err = newCommon(o, s.config, s.at)
+		o.Common, closeCommon, err = newCommon(o, s.config, s.at)
 	}
-	return s, o, end, err
+	return s, o, closeCommon, err
 }
 
 // open creates the proxy, and starts the exports that the OTEL_* variables configure.
@@ -182,7 +182,7 @@ func (s *servedProxy) load(stderr io.Writer) (err error) {
 
 // options returns the options of the proxy.
 func (s *servedProxy) options() (proxy.Options, error) {
-	o := optionsAt(s.at, s.config, s.dir, s.log)
+	o := proxyOptions(s.at, s.config, s.dir, s.log)
 	transport := "stdio"
 	if s.at.shares {
 		transport = record.Daemon
@@ -199,7 +199,7 @@ func (s *servedProxy) options() (proxy.Options, error) {
 			}
 		}
 	}
-	o.Record = recordOptions(s.at, s.config, s.dir, transport, s.log)
+	s.completeRecord(&o.Record, transport)
 	return o, nil
 }
 

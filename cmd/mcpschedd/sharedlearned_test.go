@@ -109,21 +109,21 @@ func TestLearnedByReplicaCutOff(t *testing.T) {
 func TestLearnedAs(t *testing.T) {
 	server := config.Upstream{URL: "https://wiki.example/mcp", Headers: config.Secrets{"Authorization": "Bearer a"}}
 	rules := func(tools ...valuemodel.Rule) *config.Config { return &config.Config{Tools: tools} }
-	as := learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get"}), "wiki", server)
+	as := learnedKey(rules(valuemodel.Rule{Pattern: "wiki/get"}), "wiki", server)
 	other := server
 	other.Headers = config.Secrets{"Authorization": "Bearer b"}
 	no := false
 	for what, got := range map[string]string{
-		"another tool's rule": learnedAs(rules(valuemodel.Rule{Pattern: "wiki/put"}), "wiki", server),
-		"another rule":        learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get", Layer: valuemodel.Layer{Speculate: &no}}), "wiki", server),
-		"another principal":   learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get"}), "wiki", other),
-		"another name":        learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get"}), "w", server),
+		"another tool's rule": learnedKey(rules(valuemodel.Rule{Pattern: "wiki/put"}), "wiki", server),
+		"another rule":        learnedKey(rules(valuemodel.Rule{Pattern: "wiki/get", Layer: valuemodel.Layer{Speculate: &no}}), "wiki", server),
+		"another principal":   learnedKey(rules(valuemodel.Rule{Pattern: "wiki/get"}), "wiki", other),
+		"another name":        learnedKey(rules(valuemodel.Rule{Pattern: "wiki/get"}), "w", server),
 	} {
 		if got == as {
 			t.Errorf("the key does not depend on %s", what)
 		}
 	}
-	if got := learnedAs(rules(valuemodel.Rule{Pattern: "wiki/get", Source: "/elsewhere.toml:3"}), "wiki", server); got != as {
+	if got := learnedKey(rules(valuemodel.Rule{Pattern: "wiki/get", Source: "/elsewhere.toml:3"}), "wiki", server); got != as {
 		t.Error("the key depends on the position of a rule")
 	}
 }

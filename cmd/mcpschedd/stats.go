@@ -80,7 +80,7 @@ func (f *statsFlags) source() (func(context.Context) (record.View, error), error
 	case len(f.files) > 0:
 		return func(ctx context.Context) (record.View, error) { return record.ReadView(ctx, f.files) }, nil
 	case f.http != "":
-		d, err := httpProxyAt(f.http, f.config)
+		d, err := httpClientAt(f.http, f.config)
 		if err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ func TestStatsURL(t *testing.T) {
 		"x y":                         "",
 	} {
 		got := ""
-		if d, err := httpProxyAt(in, ""); err == nil {
+		if d, err := httpClientAt(in, ""); err == nil {
 			got = d.base + "/stats"
 		}
 		if got != want {
@@ -58,7 +58,7 @@ func TestStatsToken(t *testing.T) {
 	t.Setenv("MCPSCHEDD_TOKEN", "")
 	tokenOf := func(url string) string {
 		t.Helper()
-		d, err := httpProxyAt(url, "")
+		d, err := httpClientAt(url, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestStatsOfADaemon(t *testing.T) {
 				tt.serve(w, r)
 			}))
 			defer server.CloseClientConnections()
-			d, err := httpProxyAt(server.URL+"/mcp", "")
+			d, err := httpClientAt(server.URL+"/mcp", "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,16 +60,16 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 	}, nil
 }
 
-// httpProxy is a proxy that serves HTTP.
-type httpProxy struct {
+// httpClient is a proxy that serves HTTP.
+type httpClient struct {
 	base   string // URL
 	token  string // "" sends none
 	client http.Client
 }
 
-// httpProxyAt returns the proxy at the address of --http, which may also be a URL that clients are
+// httpClientAt returns the proxy at the address of --http, which may also be a URL that clients are
 // configured with, such as http://127.0.0.1:7777/mcp.
-func httpProxyAt(address, configFile string) (*httpProxy, error) {
+func httpClientAt(address, configFile string) (*httpClient, error) {
 	full := address
 	if !strings.Contains(address, "://") {
 		full = "http://" + address
@@ -83,7 +83,7 @@ func httpProxyAt(address, configFile string) (*httpProxy, error) {
 	}
 	path, _, _ := strings.Cut(strings.TrimSuffix(u.Path, "/")+"/", "/mcp/") // also /mcp/NAME
 	path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(path, "/"), "/stats"), "/sse")
-	d := &httpProxy{base: u.Scheme + "://" + u.Host + path, token: os.Getenv("MCPSCHEDD_TOKEN")}
+	d := &httpClient{base: u.Scheme + "://" + u.Host + path, token: os.Getenv("MCPSCHEDD_TOKEN")}
 	d.client.Timeout = 10 * time.Second
 	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if d.token != "" || !front.Loopback(u.Hostname()) { // this machine's token is sent only to this machine
@@ -105,7 +105,7 @@ func httpProxyAt(address, configFile string) (*httpProxy, error) {
 const statsSchema = 1
 
 // view requests the figures.
-func (d *httpProxy) view(ctx context.Context) (v record.View, err error) {
+func (d *httpClient) view(ctx context.Context) (v record.View, err error) {
 	v.Period = "since " + d.base + " started"
 	if err := d.request(ctx, http.MethodGet, "/stats", &v.Stats); err != nil {
 		return v, err
@@ -120,7 +120,7 @@ func (d *httpProxy) view(ctx context.Context) (v record.View, err error) {
 }
 
 // request sends a request and decodes the JSON response into v.
-func (d *httpProxy) request(ctx context.Context, method, path string, v any) error {
+func (d *httpClient) request(ctx context.Context, method, path string, v any) error {
 	req, err := http.NewRequestWithContext(ctx, method, d.base+path, nil)
 	if err != nil {
 		return err

@@ -2,9 +2,7 @@ package main
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"mcpschedd/internal/state"
@@ -24,18 +22,4 @@ func token(dir state.Dir) (string, error) {
 		return "", hinted{fmt.Errorf("%s: want a token of at least 16 characters", dir.Path(tokenFile)), "delete the file to create a new token"}
 	}
 	return secret, nil
-}
-
-// readOrCreate returns the content of a file in the state directory, and creates the file at first
-// use. Of several processes that create it, all return the content of the first.
-func readOrCreate(dir state.Dir, name string, create func() []byte) (data []byte, err error) {
-	if data, err = dir.Read(name); errors.Is(err, fs.ErrNotExist) {
-		err = dir.Update(name, func(old []byte) ([]byte, error) {
-			if data = old; data == nil {
-				data = create()
-			}
-			return data, nil
-		})
-	}
-	return data, err
 }

@@ -70,7 +70,7 @@ type tuneFlags struct {
 
 // runTune proposes settings, and prints, diffs, writes or reverts them.
 func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error {
-	c, err := loadBy(f.config, untuned)
+	c, err := loadWith(f.config, untuned)
 	if mistakes, ok := errors.AsType[*config.Error](err); ok && f.action == "undo" {
 		c, err = mistakes.Salvage(nil), nil // undo works despite mistakes in the configuration
 	}
@@ -136,7 +136,7 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := options(c, dir, slog.New(slog.DiscardHandler))
+	o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
 	t := &tuning{stderr: stderr, config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
 	t.tuner = tune.New(tune.Options{
 		Model:          func(tool string) *valuemodel.Model { return t.tool(tool).Model },
@@ -226,7 +226,7 @@ func (t *tuning) add(calls []replay.Call) {
 // readLogs reads Claude Code's session logs.
 func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	l := tune.ClaudeLogs{Each: t.add, Bad: t.problem, UpstreamOf: func(tool string) string {
-		k, _, _ := find(t.upstreams, tool) // without a name if there is none, or several
+		k, _, _ := findTool(t.upstreams, tool) // without a name if there is none, or several
 		return k.name()
 	}}
 	for _, k := range t.upstreams {

@@ -24,14 +24,9 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// options is [optionsAt] for the workplace of this process.
-func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
-	return optionsAt(ownWorkplace(), c, dir, log)
-}
-
-// optionsAt converts a configuration to the options of the proxy that serves a workplace. An
+// proxyOptions converts a configuration to the options of the proxy that serves a workplace. An
 // upstream with an unset variable is included, so that it can report the error when called.
-func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
+func proxyOptions(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 	o := proxy.Options{
 		Fixed: proxy.Fixed{
 			Version: version(), NameStyle: c.Server.NameStyle, StartupWait: c.Server.StartupWait, DrainTimeout: c.Server.DrainTimeout,
@@ -132,12 +127,12 @@ func wireResolved(at workplace, c *config.Config, u, r config.Upstream, err erro
 		}
 	}
 	if c.Dedup.Store != "" {
-		wired.LearnedKey = learnedAs(c, u.Name, r)
+		wired.LearnedKey = learnedKey(c, u.Name, r)
 	}
 	if dir == (state.Dir{}) {
 		return wired
 	}
-	wired.Stderr, wired.Learned = daemon.OpenLog(dir.Path(""), upstreamLog(u.Name)), learned(at, dir, u.Name, r)
+	wired.Stderr, wired.Learned = daemon.OpenLog(dir.Path(""), upstreamLog(u.Name)), learnedStorage(at, dir, u.Name, r)
 	wired.Store = upstream.Store{
 		Load: func() ([]byte, error) { return dir.Read(offer) },
 		Save: func(data []byte) error { return dir.Write(offer, data) },
@@ -154,10 +149,10 @@ func withProxy(o proxy.Options, use func(*proxy.Server)) {
 	use(srv)
 }
 
-// learned returns the storage of an upstream's learned state. State about the server is in one
+// learnedStorage returns the storage of an upstream's learned state. State about the server is in one
 // file, so that a new project benefits from it. Values that sessions used are in a file for each
 // directory and server environment, since another account has other values.
-func learned(at workplace, dir state.Dir, name string, r config.Upstream) speculate.Storage {
+func learnedStorage(at workplace, dir state.Dir, name string, r config.Upstream) speculate.Storage {
 	server := "learned/" + name + "-" + fingerprint("server", r.Command, r.Args, r.Cwd, r.URL)[:16]
 	parts := []any{r.Command, r.Args, cmp.Or(r.Cwd, at.dir()), r.URL}
 	if len(r.Env)+len(r.Headers) > 0 {
@@ -177,9 +172,9 @@ func learned(at workplace, dir state.Dir, name string, r config.Upstream) specul
 	}
 }
 
-// learnedAs returns a key that is equal for replicas that reach a server as the same principal with
+// learnedKey returns a key that is equal for replicas that reach a server as the same principal with
 // the same rules for tools.
-func learnedAs(c *config.Config, name string, r config.Upstream) string {
+func learnedKey(c *config.Config, name string, r config.Upstream) string {
 	parts := []any{speculate.LearnedVersion, name, r.Command, r.Args, r.Cwd, r.URL}
 	parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers), c.Enrichment)
 	for _, rule := range c.Tools {

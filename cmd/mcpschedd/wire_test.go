@@ -23,7 +23,7 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 			server.Env = config.Secrets{"ACCOUNT": account}
 		}
 		only := errors.New("only read")
-		err := learned(ownWorkplace(), dir, "x", server)(func(stored speculate.State) (speculate.State, error) {
+		err := learnedStorage(ownWorkplace(), dir, "x", server)(func(stored speculate.State) (speculate.State, error) {
 			if before = stored; next.Server == nil {
 				return next, only
 			}

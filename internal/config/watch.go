@@ -33,8 +33,8 @@ const (
 // files returns, in the same goroutine, the env files to watch too: see [Config.EnvFiles]. Watch calls
 // changed(nil, nil) when the content of one changes.
 //
-// A value received from again is an event too, since files may return others then. again may be nil.
-func Watch(ctx context.Context, c *Config, files func() []string, again <-chan struct{}, changed func(*Config, error)) error {
+// A value received from rescan is an event too, since files may return others then. rescan may be nil.
+func Watch(ctx context.Context, c *Config, files func() []string, rescan <-chan struct{}, changed func(*Config, error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
@@ -42,7 +42,7 @@ func Watch(ctx context.Context, c *Config, files func() []string, again <-chan s
 	defer w.Close()
 	r := &reloader{path: c.Path, last: c.Digest, files: files, changed: changed}
 	r.rewatch = func() error { return watchDirs(w, c.Path, files()) }
-	return r.run(ctx, w.Events, w.Errors, again)
+	return r.run(ctx, w.Events, w.Errors, rescan)
 }
 
 // reloader loads the configuration again after file system events.
@@ -57,7 +57,7 @@ type reloader struct {
 
 // run reads the file after every burst of events in the watched directories. It does not check
 // which events concern the file, because unchanged content is not reported.
-func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, again <-chan struct{}) error {
+func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, rescan <-chan struct{}) error {
 	if err := r.rewatch(); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 				return err
 			}
 			continue
-		case <-again:
+		case <-rescan:
 		case _, ok = <-events:
 		case _, ok = <-errs: // events were probably lost
 		}
