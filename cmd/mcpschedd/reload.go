@@ -29,16 +29,8 @@ func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, 
 		slices.Sort(all)
 		return slices.Compact(all)
 	}
-	apply := func() {
-		applied := *now
-		applied.Server, applied.HTTP, applied.Dedup.Store = start.Server, start.HTTP, start.Dedup.Store
-		applyConfig(&applied, rejected)
-	}
-	err := config.Watch(ctx, now, files, rescan, func(next *config.Config, err error) {
-		if next == nil && err == nil { // only an upstream with other variables now is connected again
-			apply()
-			return
-		}
+	apply := func() { applyConfig(now, rejected) } // connects only those upstreams again that have other settings or variables now
+	err := config.Watch(ctx, now, files, rescan, apply, func(next *config.Config, err error) {
 		if err == nil && next.Log != now.Log {
 			if next.Log.File != now.Log.File {
 				s.log.Info("log moved", "path", cmp.Or(next.Log.File, "stderr and the state directory"))
@@ -51,6 +43,7 @@ func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, 
 				if c := mistakes.Salvage(nil); len(c.Upstreams) > 0 { // as at the start, because no server would stay
 					s.log.Error(withMistakes, "err", err)
 					c.Log = now.Log
+					c.KeepUntilRestart(start)
 					now = c
 					apply()
 					return
@@ -63,7 +56,7 @@ func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, 
 		for _, w := range next.Warnings {
 			s.log.Warn(w.String())
 		}
-		if keys := config.RestartKeys(start, next); len(keys) > 0 {
+		if keys := next.KeepUntilRestart(start); len(keys) > 0 {
 			s.log.Warn("changed, but needs a restart", "keys", strings.Join(keys, ", "))
 		}
 		now, rejected = next, nil

@@ -56,8 +56,8 @@ func setDefaults(dst reflect.Value) {
 	}
 }
 
-// table binds the keys of the table at key.
-func (f *findings) table(key string, tree map[string]any, dst reflect.Value) {
+// bindTable binds the keys of the table at key.
+func (f *findings) bindTable(key string, tree map[string]any, dst reflect.Value) {
 	known := fields(dst.Type())
 	for name, v := range tree {
 		if field, ok := known[name]; ok {
@@ -90,7 +90,7 @@ func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.Struct
 		f.problem(key, "want %s", want)
 	}
 	if len(f.problems) == before {
-		f.bounds(key, v, dst, tag)
+		f.checkBounds(key, v, dst, tag)
 	}
 	return len(f.problems) == before
 }
@@ -134,19 +134,19 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 		dst.SetString(s)
 		return ok && !strings.ContainsRune(s, 0)
 	case reflect.Struct:
-		if short, ok := tagged(dst.Type(), "short"); ok {
+		if short, ok := fieldWithTag(dst.Type(), "short"); ok {
 			if _, isText := v.(string); isText {
 				return f.set(key, v, dst.FieldByIndex(short.Index), "")
 			}
 		}
 		tree, ok := v.(map[string]any)
-		f.table(key, tree, dst)
+		f.bindTable(key, tree, dst)
 		return ok
 	case reflect.Map:
 		tree, ok := v.(map[string]any)
 		dst.Set(reflect.MakeMap(dst.Type()))
 		for name, item := range tree {
-			f.form(join(key, name), tag.Get("keys"), name)
+			f.checkForm(join(key, name), tag.Get("keys"), name)
 			target := reflect.New(dst.Type().Elem()).Elem()
 			if f.bind(join(key, name), item, target, tag) || target.Kind() == reflect.Struct {
 				dst.SetMapIndex(reflect.ValueOf(name), target)
@@ -154,9 +154,9 @@ func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructT
 		}
 		return ok
 	case reflect.Slice:
-		if name, ok := tagged(dst.Type().Elem(), "block"); ok {
+		if name, ok := fieldWithTag(dst.Type().Elem(), "block"); ok {
 			tree, ok := v.(map[string]any)
-			f.named(key, tree, dst, name)
+			f.bindBlocks(key, tree, dst, name)
 			return ok
 		}
 		items := reflect.ValueOf(v) // []any, or []map[string]any of [[x]] blocks
@@ -190,10 +190,10 @@ func assign(dst reflect.Value, v any) bool {
 	return fits
 }
 
-// tagged returns the field of a struct that has a tag. For a struct with a field that has the tag short, a
+// fieldWithTag returns the field of a struct that has a tag. For a struct with a field that has the tag short, a
 // string may stand for a table with only this field. For a slice of structs with a field that has the tag
 // block, the file has a table of tables instead of an array, and the field is the name of the block.
-func tagged(t reflect.Type, tag string) (reflect.StructField, bool) {
+func fieldWithTag(t reflect.Type, tag string) (reflect.StructField, bool) {
 	if t.Kind() == reflect.Struct {
 		for f := range t.Fields() {
 			if _, ok := f.Tag.Lookup(tag); ok {
@@ -204,14 +204,14 @@ func tagged(t reflect.Type, tag string) (reflect.StructField, bool) {
 	return reflect.StructField{}, false
 }
 
-// named appends the blocks of a table of tables to dst, in the order of the file.
-func (f *findings) named(key string, tree map[string]any, dst reflect.Value, nameField reflect.StructField) {
+// bindBlocks appends the blocks of a table of tables to dst, in the order of the file.
+func (f *findings) bindBlocks(key string, tree map[string]any, dst reflect.Value, nameField reflect.StructField) {
 	line := func(name string) int { return f.pos.line(join(key, name)) }
 	names := slices.SortedFunc(maps.Keys(tree), func(x, y string) int {
 		return cmp.Or(cmp.Compare(line(x), line(y)), cmp.Compare(x, y))
 	})
 	for _, name := range names {
-		f.form(join(key, name), nameField.Tag.Get("block"), name)
+		f.checkForm(join(key, name), nameField.Tag.Get("block"), name)
 		item := reflect.New(dst.Type().Elem()).Elem()
 		setDefaults(item)
 		item.FieldByIndex(nameField.Index).SetString(name)
@@ -220,9 +220,9 @@ func (f *findings) named(key string, tree map[string]any, dst reflect.Value, nam
 	}
 }
 
-// bounds checks the value v, bound to dst, against its form, enum, min and max tags. "" means that a key is not
+// checkBounds checks the value v, bound to dst, against its form, enum, min and max tags. "" means that a key is not
 // set, but not in an array.
-func (f *findings) bounds(key string, v any, dst reflect.Value, tag reflect.StructTag) {
+func (f *findings) checkBounds(key string, v any, dst reflect.Value, tag reflect.StructTag) {
 	if enum, closed := tag.Lookup("enum"); closed {
 		if s := dst.String(); !slices.Contains(strings.Split(enum, "|"), s) {
 			f.problem(key, "want %s, have %q", wanted(dst.Type(), tag), s)
@@ -230,7 +230,7 @@ func (f *findings) bounds(key string, v any, dst reflect.Value, tag reflect.Stru
 		return
 	}
 	if dst.Kind() == reflect.String && (dst.String() != "" || strings.HasSuffix(key, "]")) {
-		f.form(key, tag.Get("form"), dst.String())
+		f.checkForm(key, tag.Get("form"), dst.String())
 	}
 	var n float64
 	switch {
@@ -254,8 +254,8 @@ func (f *findings) bounds(key string, v any, dst reflect.Value, tag reflect.Stru
 	}
 }
 
-// form checks a string against a form, if the form is not "".
-func (f *findings) form(key, form, s string) {
+// checkForm checks a string against a form, if the form is not "".
+func (f *findings) checkForm(key, form, s string) {
 	if rule, ok := forms()[form]; ok && !rule.ok(s) {
 		if form == "path" { // a command's arguments may be secrets
 			s, _, _ = strings.Cut(s, " ")
@@ -280,11 +280,11 @@ func wanted(t reflect.Type, tag reflect.StructTag) string {
 	case tag.Get("holds") != "":
 		return "a " + tag.Get("holds") + " of values that JSON can represent"
 	case t.Kind() == reflect.Slice:
-		if _, named := tagged(t.Elem(), "block"); named {
+		if _, named := fieldWithTag(t.Elem(), "block"); named {
 			return "a table"
 		}
 	case t.Kind() == reflect.Struct:
-		if _, ok := tagged(t, "short"); ok {
+		if _, ok := fieldWithTag(t, "short"); ok {
 			return "a string or a table"
 		}
 	}

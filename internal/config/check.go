@@ -142,12 +142,12 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 	case u.Command != "" && u.URL != "":
 		f.problem(join(key, "url"), "want either command or url, have both")
 	case u.Command != "":
-		f.stray(key, "without url", map[string]bool{"transport": u.Transport != "", "headers": len(u.Headers) > 0})
+		f.checkUnset(key, "without url", map[string]bool{"transport": u.Transport != "", "headers": len(u.Headers) > 0})
 		if program, _, several := strings.Cut(u.Command, " "); several && program != "" && !strings.ContainsAny(program, `/\$`) {
 			f.problem(join(key, "command"), `want one program without its arguments: command = %q, with each argument as a string of args`, program)
 		}
 	case u.URL != "":
-		f.stray(key, "without command", map[string]bool{"args": len(u.Args) > 0, "cwd": u.Cwd != "", "env": len(u.Env) > 0})
+		f.checkUnset(key, "without command", map[string]bool{"args": len(u.Args) > 0, "cwd": u.Cwd != "", "env": len(u.Env) > 0})
 		if message := urlProblem(u.URL); message != "" && !strings.Contains(u.URL, "${") { // else Resolve checks it
 			f.problem(join(key, "url"), "%s", message)
 		}
@@ -156,8 +156,8 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 	}
 }
 
-// stray reports the keys of an upstream that are set although they belong to the other kind.
-func (f *findings) stray(upstream, when string, isSet map[string]bool) {
+// checkUnset reports the keys of an upstream that are set although they belong to the other kind.
+func (f *findings) checkUnset(upstream, when string, isSet map[string]bool) {
 	for name, set := range isSet {
 		if set {
 			f.problem(join(upstream, name), "has no meaning %s", when)

@@ -3,7 +3,7 @@
 //
 // The struct Config is the schema, and the tags of its fields describe the file: toml names a key and
 // default gives its default; min, max, enum and form bound its value, and keys the keys of a table; unit
-// is that of a number; holds is the kind of value that a field keeps as JSON; see tagged for short and
+// is that of a number; holds is the kind of value that a field keeps as JSON; see fieldWithTag for short and
 // block. A section that configures another package is that package's own type. A file is decoded into
 // plain tables, which are bound onto the defaults key by key. Load reports every error with its line, not only the first one:
 //

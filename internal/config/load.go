@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,6 +41,11 @@ func readBoth(path string) (data, tuned []byte, err error) {
 	return data, tuned, err
 }
 
+// digest returns a hash of both files, to detect changes.
+func digest(configuration, tuned []byte) [32]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(configuration), configuration, tuned))
+}
+
 // Parse is like [Config.Load], with data as the content of the file name. Relative paths in it are
 // relative to the directory of name. Parse does not read tuned.toml. A non-nil error is always an
 // [*Error].
@@ -53,10 +59,10 @@ func parse(base *Config, name string, data, tuned []byte) (*Config, error) {
 		c := new(*base)
 		c.Upstreams, c.Limits, c.Plans, c.Tools, c.Tuned = nil, nil, nil, nil, nil
 		c.Path, c.Digest, c.Positions = path, failed.digest, f.pos
-		f.table("", tree, reflect.ValueOf(c).Elem())
+		f.bindTable("", tree, reflect.ValueOf(c).Elem())
 		c.complete(filepath.Dir(path))
 		f.check(c)
-		f.tuned(c, tuned)
+		f.bindTuned(c, tuned)
 		f.compile(c)
 		if len(f.problems) == 0 {
 			f.checkHosts(c)
@@ -200,17 +206,18 @@ func (c *Config) Where(key string) string {
 	return ""
 }
 
-// RestartKeys returns the changed sections and keys that take effect only after a restart. A change of any
-// other key takes effect on reload.
-func RestartKeys(old, new *Config) (restart []string) {
-	compare := func(key string, a, b any) {
-		if !reflect.DeepEqual(a, b) {
-			restart = append(restart, key)
+// KeepUntilRestart replaces the sections and keys of c that take effect only after a restart by those of
+// the start, and returns the ones that differ. Every other key takes effect on reload.
+func (c *Config) KeepUntilRestart(start *Config) (differ []string) {
+	keep := func(key string, now, old any) {
+		if n, o := reflect.ValueOf(now).Elem(), reflect.ValueOf(old).Elem(); !reflect.DeepEqual(n.Interface(), o.Interface()) {
+			differ = append(differ, key)
+			n.Set(o)
 		}
 	}
-	compare("server", old.Server, new.Server)
-	compare("http", old.HTTP, new.HTTP)
-	compare("daemon", old.Daemon, new.Daemon)
-	compare("dedup.store", old.Dedup.Store, new.Dedup.Store)
-	return restart
+	keep("server", &c.Server, &start.Server)
+	keep("http", &c.HTTP, &start.HTTP)
+	keep("daemon", &c.Daemon, &start.Daemon)
+	keep("dedup.store", &c.Dedup.Store, &start.Dedup.Store)
+	return differ
 }

@@ -46,6 +46,16 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Summary returns the first three problems, one per line, and the number of the others.
+func (e *Error) Summary() string {
+	const shown = 3
+	text := (&Error{Problems: e.Problems[:min(shown, len(e.Problems))]}).Error()
+	if more := len(e.Problems) - shown; more > 0 {
+		text += fmt.Sprintf("\nand %d more", more)
+	}
+	return text
+}
+
 // sorted sorts ps in place and returns it. The order is deterministic, although the file's tables
 // are decoded into maps.
 func sorted(ps []Problem) []Problem {

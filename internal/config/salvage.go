@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"mcpschedd/internal/valuemodel"
@@ -78,14 +77,4 @@ func restricted(good, newer Config) Config {
 	}
 	good.Digest, good.Warnings = newer.Digest, newer.Warnings
 	return good
-}
-
-// Summary returns the first three problems, one per line, and the number of the others.
-func (e *Error) Summary() string {
-	const shown = 3
-	text := (&Error{Problems: e.Problems[:min(shown, len(e.Problems))]}).Error()
-	if more := len(e.Problems) - shown; more > 0 {
-		text += fmt.Sprintf("\nand %d more", more)
-	}
-	return text
 }

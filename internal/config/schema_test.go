@@ -398,14 +398,17 @@ func TestPathsStartAtTheFile(t *testing.T) {
 	}
 }
 
-func TestDiff(t *testing.T) {
+func TestKeepUntilRestart(t *testing.T) {
 	old := parse(t, "[server]\nname_style = \"auto\"\n[enrichment]\nmode = \"on\"")
 	new := parse(t, "[enrichment]\nmode = \"off\"\n[log]\nlevel = \"debug\"\n[server]\nname_style = \"never\"\nstart_timeout = \"1s\"\n[http]\nallowed_origins = [\"http://a\"]\n[upstreams.a]\ncommand = \"x\"")
 	want := []string{"server", "http"}
-	if diff := cmp.Diff(want, config.RestartKeys(old, new)); diff != "" {
+	if diff := cmp.Diff(want, new.KeepUntilRestart(old)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := config.RestartKeys(old, old); got != nil {
-		t.Errorf("of itself: got %v, want nothing", got)
+	if new.Server.NameStyle != "auto" || len(new.HTTP.AllowedOrigins) > 0 || new.Enrichment.Mode != "off" || new.Log.Level != "debug" {
+		t.Errorf("got %+v, %+v, mode %q and level %q; want server and http of the start, and the rest new", new.Server, new.HTTP, new.Enrichment.Mode, new.Log.Level)
+	}
+	if got := new.KeepUntilRestart(old); got != nil {
+		t.Errorf("once more: got %v, want nothing", got)
 	}
 }

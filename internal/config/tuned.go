@@ -1,8 +1,6 @@
 package config
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"path/filepath"
 	"reflect"
 	"time"
@@ -34,14 +32,14 @@ func TunedPath(configuration string) string {
 	return filepath.Join(filepath.Dir(configuration), "tuned.toml")
 }
 
-// tuned binds the content of tuned.toml and adds its problems to those of the configuration.
-func (f *findings) tuned(c *Config, data []byte) {
+// bindTuned binds the content of tuned.toml and adds its problems to those of the configuration.
+func (f *findings) bindTuned(c *Config, data []byte) {
 	own := &findings{file: TunedPath(c.Path)}
 	var file struct {
 		Tools []tunedTool `toml:"tools"`
 	}
 	tree, _ := own.decode(data)
-	own.table("", tree, reflect.ValueOf(&file).Elem())
+	own.bindTable("", tree, reflect.ValueOf(&file).Elem())
 	for _, t := range file.Tools {
 		if t.Speculate != nil && *t.Speculate {
 			own.problem(join("tools", t.Name, "speculate"), "want false: only the configuration can set true")
@@ -52,9 +50,4 @@ func (f *findings) tuned(c *Config, data []byte) {
 	}
 	f.problems = append(f.problems, own.problems...)
 	c.TunedPositions = own.pos
-}
-
-// digest returns a hash of both files, to detect changes.
-func digest(configuration, tuned []byte) [32]byte {
-	return sha256.Sum256(fmt.Appendf(nil, "%d %s%s", len(configuration), configuration, tuned))
 }

@@ -31,28 +31,29 @@ const (
 // The file c.Path need not exist yet.
 //
 // files returns, in the same goroutine, the env files to watch too: see [Config.EnvFiles]. Watch calls
-// changed(nil, nil) when the content of one changes.
+// envChanged, in the same goroutine, when the content of one changes.
 //
 // A value received from rescan is an event too, since files may return others then. rescan may be nil.
-func Watch(ctx context.Context, c *Config, files func() []string, rescan <-chan struct{}, changed func(*Config, error)) error {
+func Watch(ctx context.Context, c *Config, files func() []string, rescan <-chan struct{}, envChanged func(), changed func(*Config, error)) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer w.Close()
-	r := &reloader{path: c.Path, last: c.Digest, files: files, changed: changed}
+	r := &reloader{path: c.Path, last: c.Digest, files: files, envChanged: envChanged, changed: changed}
 	r.rewatch = func() error { return watchDirs(w, c.Path, files()) }
 	return r.run(ctx, w.Events, w.Errors, rescan)
 }
 
 // reloader loads the configuration again after file system events.
 type reloader struct {
-	path    string
-	last    [32]byte             // digest of the last content or error
-	files   func() []string      // env files
-	env     map[string][32]byte  // digest of the content of each; zero without any
-	changed func(*Config, error) // receives new content
-	rewatch func() error         // renews the watches; see watchDirs
+	path       string
+	last       [32]byte             // digest of the last content or error
+	files      func() []string      // env files
+	env        map[string][32]byte  // digest of the content of each; zero without any
+	envChanged func()               // is called when one has new content
+	changed    func(*Config, error) // receives new content of the configuration
+	rewatch    func() error         // renews the watches; see watchDirs
 }
 
 // run reads the file after every burst of events in the watched directories. It does not check
@@ -93,19 +94,19 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 // returns an error if later changes cause no event.
 func (r *reloader) reload() error {
 	unwatched := r.rewatch() // before the reading, so that a change after it causes an event
-	env := r.envChanged()    // before new content is applied with them, so that a change after it is noticed
+	env := r.readEnv()       // before new content is applied with them, so that a change after it is noticed
 	r.reloadFile()
 	unwatched = cmp.Or(unwatched, r.rewatch())
-	if r.envChanged() || env {
-		r.changed(nil, nil)
+	if r.readEnv() || env {
+		r.envChanged()
 	}
 	return unwatched
 }
 
-// envChanged reports whether an env file that was known before has other content now, or content again. One
+// readEnv reads the env files, and reports whether one that was known before has other content now. One
 // that is missing or empty has not changed, since its writer may not be done. A pipe is not read, because what
 // is read from it is lost to the upstream.
-func (r *reloader) envChanged() (changed bool) {
+func (r *reloader) readEnv() (changed bool) {
 	last, none := r.env, [32]byte{}
 	r.env = make(map[string][32]byte)
 	for _, file := range r.files() {

@@ -31,7 +31,7 @@ func watch(t *testing.T, c *config.Config) <-chan report {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		done <- config.Watch(ctx, c, func() []string { return nil }, nil, func(c *config.Config, err error) {
+		done <- config.Watch(ctx, c, func() []string { return nil }, nil, func() {}, func(c *config.Config, err error) {
 			if err != nil {
 				calls <- report{err: err}
 				return
@@ -234,7 +234,7 @@ upstreams.none = { command = "x" }
 	ctx, cancel := context.WithCancel(t.Context())
 	calls, ended := make(chan error, 100), make(chan error)
 	go func() {
-		ended <- config.Watch(ctx, c, files, nil, func(applied *config.Config, err error) {
+		ended <- config.Watch(ctx, c, files, nil, func() { calls <- nil }, func(applied *config.Config, err error) {
 			if applied != nil && len(applied.Upstreams) == 1 { // without the file, which is back at once
 				write(t, file, "A=3")
 			}
