@@ -104,7 +104,7 @@ func (s *Server) Apply(o Options) {
 	s.recorder.log.Reconfigure(next.Record.Full, next.Record.Off)
 	s.common.Configure(next.Options)
 	s.prefetch.Scheduler.Configure(next.Enrichment.Slots())
-	s.recorder.log.Changed()
+	s.recorder.log.StatusChanged()
 	var ending sync.WaitGroup
 	for _, m := range old.members {
 		switch now := next.find(m.Spec.Name); {

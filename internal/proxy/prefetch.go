@@ -179,7 +179,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 	open := &openPrefetch{observed: observed, event: record.Event{
 		Kind: record.Prefetch, At: time.Now(), Session: observed.number.Session, Seq: observed.number.Seq,
 		Upstream: o.lease.Name(), Tool: f.Key.Tool, Class: string(c.class.kind), Host: c.class.host, After: f.After,
-		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimateTokens(f.Bytes),
+		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, PredictedTokens: estimateTokens(f.Bytes),
 		Edge: f.Why.Edge, Configured: f.Why.Configured,
 	}}
 	var refused dedup.Refusal

@@ -263,7 +263,7 @@ func (r *recorder) openLog(s *Server, o Options) {
 			r.updates.trigger()
 		}
 		if e.Kind == record.Session || e.Kind == record.End || e.Kind == record.Level {
-			r.log.Changed()
+			r.log.StatusChanged()
 		}
 		if o.Record.OnEvent != nil {
 			o.Record.OnEvent(e)
@@ -384,7 +384,7 @@ func (r *recorder) recordChanges(last bool) {
 // record records what has changed since it was last called.
 func (r *recorder) record() {
 	r.recordChanges(false)
-	r.status.Do(r.log.Changed)
+	r.status.Do(r.log.StatusChanged)
 }
 
 // close records the last changes and closes the log.

@@ -129,7 +129,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Stderr: u.Stderr, Dial: o.Dial,
 			Invalidated: func(string) { s.catalog.invalidate(s.policy.Load(), up, u.Spec.Name) },
 			Asked:       s.serverAsked,
-			Changed:     func() { s.recorder.log.Changed() },
+			Changed:     func() { s.recorder.log.StatusChanged() },
 			WriteSettle: func() time.Duration { return s.policy.Load().Dedup.WriteSettle },
 		})
 		return up
@@ -230,7 +230,7 @@ func (s *Server) Close() {
 	s.running.Wait()
 	s.common.servers.remove(s)
 	if others := s.common.servers.list(); len(others) > 0 {
-		others[0].recorder.log.Changed() // it may report for the process from now on
+		others[0].recorder.log.StatusChanged() // it may report for the process from now on
 	}
 	s.recorder.updates.stop()
 	s.recorder.close()

@@ -49,7 +49,7 @@ func (s *Server) addCurrent(out *record.Stats) {
 // Reject records why a newer configuration was rejected. A nil error means that it was not.
 func (s *Server) Reject(err error) {
 	s.rejected.update(func(now *error) { *now = err })
-	s.recorder.log.Changed()
+	s.recorder.log.StatusChanged()
 }
 
 // rejection returns why a newer configuration was rejected, one mistake per line, or "".

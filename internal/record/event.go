@@ -75,19 +75,19 @@ type Event struct {
 	Host       string          `json:"host,omitempty"`                 // the host of the limits that applied
 
 	// Of call.
-	Disposition  Disposition `json:"disposition,omitempty"`
-	Turn         int         `json:"turn,omitempty"`                    // turn of the model, from 1 in each session: the calls of one turn were made together; 0 if not known
-	Plan         int         `json:"plan,omitempty"`                    // number of the plan, for a plan and its steps, from 1 in each session
-	Step         string      `json:"step,omitempty"`                    // id of the step in the plan
-	Prefetched   bool        `json:"prefetched,omitempty"`              // the fetch of the answer had started before the call
-	UseOf        int64       `json:"use_of,omitempty"`                  // Seq of the prefetch that this call was the first to use
-	UseOfSession string      `json:"use_of_session,omitempty" span:"-"` // session of that prefetch, if it is another session
-	HiddenMS     float64     `json:"hidden_ms,omitempty"`               // for hit and joined: duration of the fetch behind the answer, less the call's own wait
-	PredictedP   float64     `json:"predicted_p,omitempty"`             // for prefetch: predicted probability of the call
-	Predicted    int64       `json:"predicted_tokens,omitempty"`        // predicted tokens of the answer
-	NotResent    int64       `json:"not_resent,omitempty"`              // bytes saved by a note, in place of the answer, that the client already has it
-	Inlined      int         `json:"inlined,omitempty"`                 // number of other answers added to this one
-	BackedOff    bool        `json:"backed_off,omitempty"`              // answered with an older error than usual, because the client keeps repeating the call
+	Disposition     Disposition `json:"disposition,omitempty"`
+	Turn            int         `json:"turn,omitempty"`                    // turn of the model, from 1 in each session: the calls of one turn were made together; 0 if not known
+	Plan            int         `json:"plan,omitempty"`                    // number of the plan, for a plan and its steps, from 1 in each session
+	Step            string      `json:"step,omitempty"`                    // id of the step in the plan
+	Prefetched      bool        `json:"prefetched,omitempty"`              // the fetch of the answer had started before the call
+	UseOf           int64       `json:"use_of,omitempty"`                  // Seq of the prefetch that this call was the first to use
+	UseOfSession    string      `json:"use_of_session,omitempty" span:"-"` // session of that prefetch, if it is another session
+	HiddenMS        float64     `json:"hidden_ms,omitempty"`               // for hit and joined: duration of the fetch behind the answer, less the call's own wait
+	PredictedP      float64     `json:"predicted_p,omitempty"`             // for prefetch: predicted probability of the call
+	PredictedTokens int64       `json:"predicted_tokens,omitempty"`        // predicted tokens of the answer
+	NotResent       int64       `json:"not_resent,omitempty"`              // bytes saved by a note, in place of the answer, that the client already has it
+	Inlined         int         `json:"inlined,omitempty"`                 // number of other answers added to this one
+	BackedOff       bool        `json:"backed_off,omitempty"`              // answered with an older error than usual, because the client keeps repeating the call
 
 	// Of prefetch.
 	Fate       Fate   `json:"fate,omitempty"`

@@ -48,7 +48,7 @@ func Follow(dir string, since time.Time, onEvent func(*Event), onProblem func(Pr
 var ReadStatuses = readStatuses
 
 // Process returns the name of the log's process.
-func (l *Log) Process() string { return l.begin.Process }
+func (l *Log) Process() string { return l.o.Begin.Process }
 
 // Schema returns the JSON Schema (2020-12) of [Stats].
 func Schema() []byte {

@@ -21,7 +21,7 @@ type Options struct {
 	Scrub func(arguments []byte) []byte // removes secrets from a JSON object that is recorded in full; default: changes nothing
 	Begin Event                         // first line of each file; Kind and V are set, PID and At if they are zero
 	// Status returns the status of the process, except for the fields that Begin has. It is
-	// called soon after [Log.Changed]. If it is nil, no status is written.
+	// called soon after [Log.StatusChanged]. If it is nil, no status is written.
 	Status func() Status
 	Log    *slog.Logger // default: discards
 
@@ -49,7 +49,6 @@ const (
 // concurrent use; [Log.Add] never waits for the disk.
 type Log struct {
 	o       Options // with defaults filled in
-	begin   Event
 	lost    atomic.Int64
 	off     atomic.Bool
 	full    atomic.Bool
@@ -83,24 +82,25 @@ func Open(o Options) *Log {
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.RotateBytes, o.KeepBytes, o.KeepAge = cmp.Or(o.RotateBytes, 16<<20), cmp.Or(o.KeepBytes, 512<<20), cmp.Or(o.KeepAge, 30*24*time.Hour)
-	l := &Log{o: o, begin: o.Begin, timeout: 5 * time.Second}
-	l.begin.Kind, l.begin.V, l.begin.PID = Begin, Version, cmp.Or(l.begin.PID, os.Getpid())
-	if l.begin.At.IsZero() {
-		l.begin.At = time.Now()
+	begin := &o.Begin
+	begin.Kind, begin.V, begin.PID = Begin, Version, cmp.Or(begin.PID, os.Getpid())
+	if begin.At.IsZero() {
+		begin.At = time.Now()
 	}
 	// The name has a random part, since processes in different containers may have the same PID.
-	l.begin.Process = fmt.Sprintf("%s-%d-%08x", l.begin.At.UTC().Format(stamp), l.begin.PID, randv2.Uint32())
+	begin.Process = fmt.Sprintf("%s-%d-%08x", begin.At.UTC().Format(stamp), begin.PID, randv2.Uint32())
+	l := &Log{o: o, timeout: 5 * time.Second}
 	l.off.Store(o.Off)
 	l.full.Store(o.Full)
-	l.o.OnEvent(l.begin)
+	l.o.OnEvent(o.Begin)
 	l.writer = newWriter(l)
-	l.Changed()
+	l.StatusChanged()
 	return l
 }
 
 // Add records an event. If too many wait to be written, the line is lost and counted.
 func (l *Log) Add(e Event) {
-	e.Process, e.Tool = l.begin.Process, truncate(e.Tool, maxName)
+	e.Process, e.Tool = l.o.Begin.Process, truncate(e.Tool, maxName)
 	if e.Kind == Decision {
 		e.Top = l.withDiffers(e.Top)
 	}
@@ -129,8 +129,8 @@ func (l *Log) writeSoonLocked() {
 	}
 }
 
-// Changed makes the status be written soon. It does not block.
-func (l *Log) Changed() {
+// StatusChanged makes the status be written soon. It does not block.
+func (l *Log) StatusChanged() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changed = !l.closed // else the status would be written again after the end
@@ -164,8 +164,8 @@ func (l *Log) Lost() int64 { return l.lost.Load() }
 // FillStatus sets the fields of a status that the log knows: those of the process, and the number
 // of lost lines.
 func (l *Log) FillStatus(s *Status) {
-	s.Process, s.PID, s.Since = l.begin.Process, l.begin.PID, l.begin.At
-	s.Program, s.Transport, s.Dir, s.Lost = l.begin.Program, l.begin.Transport, l.begin.Dir, l.Lost()
+	s.Process, s.PID, s.Since = l.o.Begin.Process, l.o.Begin.PID, l.o.Begin.At
+	s.Program, s.Transport, s.Dir, s.Lost = l.o.Begin.Program, l.o.Begin.Transport, l.o.Begin.Dir, l.Lost()
 }
 
 // Reconfigure replaces [Options].Full and Off from now on. Events added while writing is off do
@@ -188,7 +188,7 @@ func (l *Log) Close() {
 	if again {
 		return
 	}
-	end := Event{Kind: End, At: time.Now(), Process: l.begin.Process}
+	end := Event{Kind: End, At: time.Now(), Process: l.o.Begin.Process}
 	l.o.OnEvent(end)
 	l.await(func() {
 		l.write()

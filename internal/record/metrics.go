@@ -1,12 +1,8 @@
 package record
 
 import (
-	"encoding/csv"
-	"io"
-	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -84,20 +80,4 @@ func sumOf(m map[string]int64) (sum int64) {
 		sum += n
 	}
 	return sum
-}
-
-// WriteCSV writes a header and a line for each tool. Control characters in names are replaced.
-func (s *Stats) WriteCSV(w io.Writer) error {
-	lines := [][]string{{"tool"}}
-	for _, f := range figuresOf(Figures{}) {
-		lines[0] = append(lines[0], f.Name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
-		line := []string{Printable(name)}
-		for _, f := range figuresOf(s.Tools[name]) {
-			line = append(line, strconv.FormatFloat(f.value, 'f', -1, 64))
-		}
-		lines = append(lines, line)
-	}
-	return csv.NewWriter(w).WriteAll(lines)
 }

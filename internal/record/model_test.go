@@ -66,7 +66,7 @@ func drawLine(t *rapid.T) record.Event {
 		Seq:      number(0, 1, 2, 3, 4, 5, 6),
 		Upstream: one("github", "github", "files", ""), Tool: one("list", "get", "read"), Class: one("pure", "read_only", "indeterminate", "mutates_local", ""),
 		LatencyMS: time1(), UpstreamMS: time1(), HiddenMS: time1(),
-		Bytes: number(0, 400, 1000, -3), Tokens: number(0, 100, 130, 77, -1), NotResent: number(0, 0, 200, 2000), Predicted: number(0, 100, 60),
+		Bytes: number(0, 400, 1000, -3), Tokens: number(0, 100, 130, 77, -1), NotResent: number(0, 0, 200, 2000), PredictedTokens: number(0, 100, 60),
 		Sent: int(number(0, 1, 1, 2, -1)), IsError: yes(), BackedOff: yes(), Prefetched: yes(), Cancelled: yes(),
 		Disposition: record.Disposition(one("hit", "joined", "fetched", "failed")), Fate: record.Fate(one("used", "late", "wasted", "compared")),
 		Turn: int(number(0, 1, 2, 3, 4)), Plan: int(number(0, 0, 0, 1)), UseOf: number(0, 0, 3), Inlined: int(number(0, 2)), After: number(0, 1, 2, 3),
@@ -170,11 +170,11 @@ func (l lines) totals() record.Totals {
 		}
 	}
 	f.LateCalled = int64(choices.sum(func(e *record.Event) float64 { return float64(e.LateCalled) }))
-	sized := append(calls.where(func(e *record.Event) bool { return e.UseOf == 0 }), prefetches...).where(func(e *record.Event) bool { return e.Tokens > 0 && e.Predicted > 0 })
+	sized := append(calls.where(func(e *record.Event) bool { return e.UseOf == 0 }), prefetches...).where(func(e *record.Event) bool { return e.Tokens > 0 && e.PredictedTokens > 0 })
 	f.HiddenByRepeat = f.HiddenMS - f.HiddenByPrefetch
 	f.Unclassified = calls.n(func(e *record.Event) bool { return e.Class == "indeterminate" })
 	f.Predictions = int64(len(sized))
-	f.CostOverruns = sized.n(func(e *record.Event) bool { return float64(e.Tokens) >= 1.3*float64(e.Predicted) })
+	f.CostOverruns = sized.n(func(e *record.Event) bool { return float64(e.Tokens) >= 1.3*float64(e.PredictedTokens) })
 	f.Reads = calls.n(isRead)
 	f.ServedShare = over(float64(p.Used), float64(f.Reads))
 	f.Repeats = served.n(func(e *record.Event) bool { return e.UseOf == 0 })

@@ -2,11 +2,13 @@ package record
 
 import (
 	"cmp"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -184,6 +186,22 @@ func (s *Stats) writeFigures(b *strings.Builder) {
 			p.Prefetch.Issued, p.Prefetch.Used, duration(p.LatencyMS.P50), duration(p.LatencyMS.P90))
 	}
 	w.Flush()
+}
+
+// WriteCSV writes a header and a line for each tool. Control characters in names are replaced.
+func (s *Stats) WriteCSV(w io.Writer) error {
+	lines := [][]string{{"tool"}}
+	for _, f := range figuresOf(Figures{}) {
+		lines[0] = append(lines[0], f.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
+		line := []string{Printable(name)}
+		for _, f := range figuresOf(s.Tools[name]) {
+			line = append(line, strconv.FormatFloat(f.value, 'f', -1, 64))
+		}
+		lines = append(lines, line)
+	}
+	return csv.NewWriter(w).WriteAll(lines)
 }
 
 // columns aligns cells that end with a tab. Flush does not fail if w does not.

@@ -17,7 +17,7 @@ func busy() *record.Tally {
 	pair[0].HiddenMS, pair[0].LatencyMS = 900, 100
 	pair[1].LatencyMS, pair[1].Sent = 1000, 1
 	return tallied(append(pair,
-		record.Event{Kind: record.Call, Session: "a", Seq: 1, Disposition: record.Fetched, Sent: 1, LatencyMS: 1000, UpstreamMS: 990, Bytes: 4000, Tokens: 1000, Predicted: 700, Class: "read_only"},
+		record.Event{Kind: record.Call, Session: "a", Seq: 1, Disposition: record.Fetched, Sent: 1, LatencyMS: 1000, UpstreamMS: 990, Bytes: 4000, Tokens: 1000, PredictedTokens: 700, Class: "read_only"},
 		record.Event{Kind: record.Call, Session: "a", Seq: 4, Upstream: "files", Tool: "read", Disposition: record.Hit, HiddenMS: 5, Bytes: 4000, Tokens: 1000, NotResent: 4000},
 		record.Event{Kind: record.Prefetch, Session: "a", Seq: 5, Fate: record.Wasted, Cause: "never_asked", Sent: 1},
 		record.Event{Kind: record.Prefetch, Session: "a", Seq: 6, Fate: record.Wasted, Cause: "dropped"},

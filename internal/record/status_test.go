@@ -42,7 +42,7 @@ func TestStatus(t *testing.T) {
 		}
 		before := asked.Load()
 		for range 100 {
-			l.Changed()
+			l.StatusChanged()
 		}
 		memory.Store(2)
 		if s := settle(); s.MemoryKB != 2 || asked.Load() > before+2 {
@@ -51,11 +51,11 @@ func TestStatus(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		l.Changed()
+		l.StatusChanged()
 		settle() // it is written again
-		l.Changed()
+		l.StatusChanged()
 		l.Close()
-		l.Changed()
+		l.StatusChanged()
 		if names := paths(t, dir); len(names) != 0 {
 			t.Errorf("at the end: got %v, want nothing", names)
 		}

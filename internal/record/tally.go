@@ -16,18 +16,17 @@ import (
 // Hidden time is the sum of HiddenMS over calls answered from the store or by another fetch. It is
 // attributed to a prefetch if the call is its first use (UseOf), otherwise to a repeat.
 type Tally struct {
-	mu        sync.Mutex
-	tools     map[toolKey]*Totals         // those of the zero key belong to no tool
-	dirs      *lru.Cache[string, string]  // process → working directory of its client; "" if not known
-	processes int                         // so far
-	sessions  *lru.Cache[string, session] // the last ones to have an event
-	begun     int                         // sessions so far
-	config    Config
-	began     time.Time // start of the process that config belongs to
-	since     time.Time // earlier events count as if they came then
-	first     time.Time // of all events; zero if none had a time
-	last      time.Time
-	activity  activity
+	mu           sync.Mutex
+	tools        map[toolKey]*Totals         // those of the zero key belong to no tool
+	dirs         *lru.Cache[string, string]  // process → working directory of its client; "" if not known
+	processCount int                         // so far
+	sessions     *lru.Cache[string, session] // the last ones to have an event
+	sessionCount int                         // so far
+	config       Config                      // of the process that started last
+	since        time.Time                   // earlier events count as if they came then
+	first        time.Time                   // of all events; zero if none had a time
+	last         time.Time
+	activity     activity
 }
 
 // Bounds of a tally: names come from clients, servers and files, which may send any number.
@@ -107,14 +106,14 @@ func (t *Tally) observeProcess(e *Event) {
 		}
 	}
 	if _, known := t.dirs.Get(e.Process); !known {
-		t.processes++
+		t.processCount++
 		t.dirs.Add(e.Process, "")
 	}
 	if e.Transport == "stdio" || e.Transport == Daemon {
 		t.dirs.Add(e.Process, e.Dir)
 	}
-	if e.Kind == Begin && !e.At.Before(t.began) {
-		t.began, t.config = e.At, Config{Path: e.Config, LoadedAt: e.At}
+	if e.Kind == Begin && !e.At.Before(t.config.LoadedAt) {
+		t.config = Config{Path: e.Config, LoadedAt: e.At}
 	}
 }
 
@@ -129,7 +128,7 @@ func (t *Tally) observeSession(e *Event) {
 		s.Dir, _ = t.dirs.Peek(e.Process)
 	}
 	isNew := !s.counted && e.Kind != End && !e.At.Before(t.since)
-	t.begun += int(boolToInt(isNew))
+	t.sessionCount += int(boolToInt(isNew))
 	if !known || isNew || s.Client == "" && e.Client != "" {
 		s.Client, s.counted = cmp.Or(s.Client, e.Client), s.counted || isNew
 		t.sessions.Add(s.Session, s)
@@ -160,8 +159,8 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 	s := Stats{
 		SchemaVersion: 1,
 		UptimeS:       int64(last.Sub(t.first).Seconds()),
-		Processes:     t.processes,
-		Sessions:      t.begun,
+		Processes:     t.processCount,
+		Sessions:      t.sessionCount,
 		Config:        t.config,
 		Totals:        Totals{Declined: make(map[string]int64), Figures: newFigures()},
 		Upstreams:     make(map[string]Figures),

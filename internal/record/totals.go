@@ -118,9 +118,9 @@ const BytesPerToken = 4
 
 // addSize compares the predicted with the actual size.
 func (f *Totals) addSize(e *Event) {
-	if e.Predicted > 0 && e.Tokens > 0 {
+	if e.PredictedTokens > 0 && e.Tokens > 0 {
 		f.Predictions++
-		f.CostOverruns += boolToInt(10*e.Tokens >= 13*e.Predicted)
+		f.CostOverruns += boolToInt(10*e.Tokens >= 13*e.PredictedTokens)
 	}
 }
 

@@ -46,7 +46,7 @@ func ReadView(ctx context.Context, names []string) (View, error) {
 	t := NewTally()
 	err := Read(ctx, names, t.Add, t.Problem)
 	v := t.View(time.Time{})
-	if ctx.Err() == nil && t.processes == 0 {
+	if ctx.Err() == nil && t.processCount == 0 {
 		err = fmt.Errorf("%s: no events", strings.Join(names, ", "))
 	}
 	if !t.first.IsZero() { // events of another program may have no time

@@ -27,17 +27,17 @@ func (s *Stats) Warnings() []Warning {
 			warn("mcpschedd check", "The current configuration file is not in force: %s", strings.ReplaceAll(p.ConfigError, "\n", "; "))
 		}
 	}
-	var passed []string
+	var uncached []string
 	for _, u := range s.upstreams() {
 		if u.Error != "" { // no client may be there any more
 			warn("mcpschedd logs "+u.Name, "Server %s cannot be used now: %s", u.Name, u.Error)
 		}
-		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && u.Why != PrefetchOff && !slices.Contains(passed, u.Name) {
-			passed = append(passed, u.Name)
+		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && u.Why != PrefetchOff && !slices.Contains(uncached, u.Name) {
+			uncached = append(uncached, u.Name)
 		}
 	}
-	if len(passed) > 0 {
-		warn("mcpschedd check --connect", "Nothing is cached or prefetched of: %s.", strings.Join(passed, ", "))
+	if len(uncached) > 0 {
+		warn("mcpschedd check --connect", "Nothing is cached or prefetched of: %s.", strings.Join(uncached, ", "))
 	}
 	for _, host := range slices.Sorted(maps.Keys(s.Hosts)) {
 		if s.Hosts[host].OverQuota > 0 && s.Totals.Declined[quota] > 0 { // not only on earlier days

@@ -35,7 +35,7 @@ type writer struct {
 }
 
 func newWriter(l *Log) *writer {
-	w := &writer{log: l, mac: hmac.New(sha256.New, l.o.Key), lock: processLock{dir: l.o.Dir, process: l.begin.Process}}
+	w := &writer{log: l, mac: hmac.New(sha256.New, l.o.Key), lock: processLock{dir: l.o.Dir, process: l.o.Begin.Process}}
 	w.encoder = json.NewEncoder(&w.lines)
 	w.encoder.SetEscapeHTML(false)
 	return w
@@ -125,11 +125,11 @@ func (w *writer) openFor(n int) error {
 	if err := w.lock.acquire(); err != nil {
 		return err
 	}
-	f, err := w.log.o.create(filepath.Join(w.log.o.Dir, fmt.Sprintf("%s.%06d.jsonl", w.log.begin.Process, w.next)))
+	f, err := w.log.o.create(filepath.Join(w.log.o.Dir, fmt.Sprintf("%s.%06d.jsonl", w.log.o.Begin.Process, w.next)))
 	if err != nil {
 		return err
 	}
-	begin := w.log.begin
+	begin := w.log.o.Begin
 	begin.At = begin.At.UTC().Truncate(time.Microsecond)
 	first, err := json.Marshal(begin)
 	if err == nil {
@@ -163,7 +163,7 @@ func (w *writer) end(last *Event) {
 		w.write()
 	}
 	w.closeFile()
-	_ = os.Remove(filepath.Join(w.log.o.Dir, w.log.begin.Process+statusSuffix)) // a status that stays is ignored, as its process holds no lock
+	_ = os.Remove(filepath.Join(w.log.o.Dir, w.log.o.Begin.Process+statusSuffix)) // a status that stays is ignored, as its process holds no lock
 	w.lock.release()
 }
 

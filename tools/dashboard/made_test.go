@@ -290,7 +290,7 @@ func (s *agent) begin(tool int, p float64) {
 	s.seq++
 	s.early[tool] = &record.Event{
 		Kind: record.Prefetch, At: s.at.Add(2 * time.Millisecond), Seq: s.seq, Upstream: h.upstream, Tool: h.tool, Host: h.host, Class: h.class,
-		LatencyMS: h.ms * (.7 + .9*s.l.rand.Float64()*2.2), Bytes: h.bytes, Tokens: h.bytes / 4, Predicted: h.bytes / 5, Sent: 1, After: s.was, PredictedP: p,
+		LatencyMS: h.ms * (.7 + .9*s.l.rand.Float64()*2.2), Bytes: h.bytes, Tokens: h.bytes / 4, PredictedTokens: h.bytes / 5, Sent: 1, After: s.was, PredictedP: p,
 		Edge: "learned",
 	}
 }
