@@ -86,14 +86,14 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 		say(stderr, "note: learned state of upstream %q: %v", at.name(), err)
 	}
 	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
-	use := valuemodel.PrefetchSettings{
-		Prefetch: c.Enrichment.Mode, MaxAge: c.Enrichment.Age(at.Exclusive), Dollars: c.Enrichment.Dollars, Exclusive: at.Exclusive,
+	settings := valuemodel.PrefetchSettings{
+		Mode: c.Enrichment.Mode, MaxAge: c.Enrichment.Age(at.Exclusive), Dollars: c.Enrichment.Dollars, Exclusive: at.Exclusive,
 		Barred: learned.Barred(tool),
 	}
-	if use.Barred == speculate.AnswersDiffer {
-		use.Barred, use.Differed = "", true
+	if settings.Barred == speculate.AnswersDiffer {
+		settings.Barred, settings.AnswersDiffer = "", true
 	}
-	verdict := o.Models.Verdict(u, tool, hints, use)
+	verdict := o.Models.Verdict(u, tool, hints, settings)
 	m := o.Models.Resolve(u, tool, hints)
 	if f.json {
 		return printJSON(stdout, json.RawMessage(jsonrpc.Set(jsonrpc.Marshal(m), "verdict", jsonrpc.Marshal(verdict))))

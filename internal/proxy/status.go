@@ -218,14 +218,14 @@ type toolCounts struct {
 // countTools counts an upstream's tools under a change of its configuration.
 func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Change) (out toolCounts) {
 	exclusive := u.Exclusive || c.Exclusive
-	use := valuemodel.PrefetchSettings{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.Age(exclusive), Dollars: p.Enrichment.Dollars, Exclusive: exclusive}
+	settings := valuemodel.PrefetchSettings{Mode: p.Enrichment.Mode, MaxAge: p.Enrichment.Age(exclusive), Dollars: p.Enrichment.Dollars, Exclusive: exclusive}
 	for _, item := range offer.Lists[upstream.Tools] {
 		if u.Allows != nil && !u.Allows(item.Name) {
 			continue
 		}
 		claimed, hints := WithServerClaims(c.Upstream, offer, item.Name)
 		m := p.Models.Resolve(claimed, item.Name, hints)
-		verdict := m.Verdict(use)
+		verdict := m.Verdict(settings)
 		out.provider = cmp.Or(out.provider, m.Provider)
 		out.Tools++
 		if m.MayRead() {
@@ -234,9 +234,9 @@ func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Chang
 		if m.Unclassified() {
 			out.unclassified++
 		}
-		if use := use; !verdict.Prefetchable && m.In(local) {
-			use.Exclusive = true
-			if m.Verdict(use).Prefetchable {
+		if inHookTurn := settings; !verdict.Prefetchable && m.In(local) {
+			inHookTurn.Exclusive = true
+			if m.Verdict(inHookTurn).Prefetchable {
 				out.local++
 			}
 		}

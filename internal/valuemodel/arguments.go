@@ -22,7 +22,9 @@ func (a Arguments) raw(name string) []byte {
 
 // UsesArguments reports whether the arguments of a call matter: for its class, its cache
 // key, the places that it changes or its host.
-func (m *Model) UsesArguments() bool { return m.usesArguments }
+func (m *Model) UsesArguments() bool {
+	return m.MayRead() || m.URLArgument != "" || len(m.matchedWrites) > 0
+}
 
 // ClassOf returns the class of one call. names are the names of all its arguments, as a
 // single unknown argument may change the class; nil if they are not known.

@@ -35,8 +35,8 @@ type Problem struct {
 // Models are the operator's rules, compiled for merging with the other layers.
 type Models struct {
 	rules   []Rule
-	ordered []compiledRule // in ascending precedence
-	edges   func() edges   // of all rules and all providers, computed on first use
+	ordered []compiledRule   // in ascending precedence
+	edges   func() edgeIndex // of all rules and all providers, computed on first use
 }
 
 // compiledRule is a rule with its parsed pattern. It has more than 15 fields because it embeds the rule.
@@ -60,12 +60,12 @@ func Compile(rules []Rule) (_ *Models, problems []Problem) {
 	slices.SortStableFunc(m.ordered, func(a, b compiledRule) int { // of equal ones, the later in the file wins
 		return cmp.Or(cmp.Compare(a.form, b.form), cmp.Compare(a.literals, b.literals))
 	})
-	m.edges = sync.OnceValue(func() edges {
+	m.edges = sync.OnceValue(func() edgeIndex {
 		all := loadSummary().edges()
 		for _, r := range m.rules {
 			all = append(all, r.Layer.Invalidates...)
 		}
-		return index(all)
+		return newEdgeIndex(all)
 	})
 	return m, problems
 }

@@ -38,7 +38,7 @@ func setField[T comparable](m *Model, key string, r Rule, field *T, value T) {
 func mergeEdges(m *Model, r Rule) {
 	for _, e := range r.Invalidates {
 		e = e.sorted()
-		if !slices.ContainsFunc(m.Invalidates, func(have Edge) bool { return have.key() == e.key() }) {
+		if !slices.ContainsFunc(m.Invalidates, func(have Edge) bool { return have.id() == e.id() }) {
 			m.Invalidates = append(m.Invalidates, e)
 		}
 		m.Sources[e.Key()] = r.source("invalidates")

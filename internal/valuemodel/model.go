@@ -146,14 +146,13 @@ type Model struct {
 
 	Sources map[string]string // configuration key → layer that set it
 
-	doubt         string       // why nothing that the recognised provider's table says loosens a restriction; "" if it may
+	mismatch      string       // how the tool's arguments differ from those in the recognised provider's table, which then loosens no restriction; "" if they do not
 	domainPlaces  []call.Place // its domains
 	slowToShow    bool         // its changes may take effect with a delay
 	reads         []call.Place // dependencies of every result
 	matchedReads  []edgeSlots  // edges of any tool to this one that match arguments
 	writes        []call.Place // changes of every call
 	matchedWrites []edgeSlots  // edges of this tool that match arguments
-	usesArguments bool         // see UsesArguments
 }
 
 // MayRead reports whether some calls of the tool only read.

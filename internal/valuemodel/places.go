@@ -74,7 +74,6 @@ func (m *Model) setPlaces(carried []Edge) {
 			m.matchedWrites = append(m.matchedWrites, s)
 		}
 	}
-	m.usesArguments = m.Class.Reads() || m.Classify != "" || m.URLArgument != "" || len(m.matchedWrites) > 0
 }
 
 // edgeSlots are the slots of one edge. Every result that the edge names depends on the
@@ -88,12 +87,12 @@ type edgeSlots struct {
 }
 
 func newEdgeSlots(e Edge) edgeSlots {
-	key := e.key()
+	id := e.id()
 	return edgeSlots{
 		match:  e.Match,
-		all:    nonZero(hash(0, "all", key)),
-		any:    nonZero(hash(0, "any", key)),
-		values: hash(0, "value", key),
+		all:    nonZero(hash(0, "all", id)),
+		any:    nonZero(hash(0, "any", id)),
+		values: hash(0, "value", id),
 	}
 }
 
@@ -142,19 +141,19 @@ func (e Edge) Key() string {
 	return "invalidates." + e.Tool
 }
 
-// key returns a unique key for a sorted edge.
-func (e Edge) key() string { return e.Tool + "\x00" + strings.Join(e.Match, "\x00") }
+// id returns a text that no other sorted edge has.
+func (e Edge) id() string { return e.Tool + "\x00" + strings.Join(e.Match, "\x00") }
 
-// edges is an index from tools to the edges that name them.
-type edges struct {
+// edgeIndex is an index from tools to the edges that name them.
+type edgeIndex struct {
 	exact map[string][]Edge // bare or full name → edges to it
 	globs []Edge
 	forms []pattern // one per glob
 }
 
-// index returns the index of edges.
-func index(all []Edge) edges {
-	x := edges{exact: make(map[string][]Edge)}
+// newEdgeIndex returns the index of edges.
+func newEdgeIndex(all []Edge) edgeIndex {
+	x := edgeIndex{exact: make(map[string][]Edge)}
 	for _, e := range all {
 		e = e.sorted()
 		if p := parsePattern(e.Tool); p.form != globPattern {
@@ -167,7 +166,7 @@ func index(all []Edge) edges {
 	return x
 }
 
-func (x edges) naming(upstream, tool string) []Edge {
+func (x edgeIndex) naming(upstream, tool string) []Edge {
 	out := slices.Concat(x.exact[tool], x.exact[upstream+"/"+tool])
 	for i, p := range x.forms {
 		if p.matches(upstream, tool) {

@@ -64,10 +64,10 @@ func (p Provider) layer(tool string, started Recognised) Layer {
 	return l
 }
 
-// doubt returns why a tool may differ from the read-only tool of the table: it has
-// unknown arguments. It returns "" if there are none, or if the table has no such
+// mismatch returns how a tool's arguments differ from those of the read-only tool in the table:
+// it has others, or they are unknown. It returns "" if they do not differ, or if the table has no such
 // read-only tool.
-func (p Provider) doubt(tool string, h Hints) string {
+func (p Provider) mismatch(tool string, h Hints) string {
 	known, listed := p.Arguments[tool]
 	switch {
 	case !listed:

@@ -46,7 +46,7 @@ func Recognise(s Settings) Recognised {
 	if requires := loadSummary().Requires[provider]; !known || len(requires) > 0 && !r.has(requires) {
 		return r
 	}
-	r.Provider, r.By, r.Bare = provider, ref, strings.HasPrefix(ref, program+":")
+	r.Provider, r.By, r.Bare = provider, ref, strings.HasPrefix(ref, kindProgram+":")
 	r.Shareable = loadSummary().Shareable[ref].allows(s, rest)
 	return r
 }
@@ -60,14 +60,14 @@ func (r Recognised) has(flags []string) bool {
 
 // Kinds of references, used as prefixes: "npm:@acme/tickets".
 const (
-	npm     = "npm"
-	pypi    = "pypi"
-	image   = "docker"
-	module  = "go"
-	program = "program"
-	host    = "host"
-	nodeBin = "bin"  // a program in node_modules/.bin
-	file    = "file" // of a package in node_modules; only of runners
+	kindNPM     = "npm"
+	kindPyPI    = "pypi"
+	kindImage   = "docker"
+	kindModule  = "go"
+	kindProgram = "program"
+	kindHost    = "host"
+	kindBin     = "bin"  // a program in node_modules/.bin
+	kindFile    = "file" // of a package in node_modules; only of runners
 )
 
 // reference returns what the settings start or address, as "kind:name", and the arguments
@@ -77,7 +77,7 @@ func (s Settings) reference() (ref string, rest []string) {
 		return hostReference(s.URL), nil
 	}
 	ref, rest = parseCommandLine(append([]string{s.Command}, s.Args...))
-	if ref != npm+":mcp-remote" { // a bridge to the server at a URL argument
+	if ref != kindNPM+":mcp-remote" { // a bridge to the server at a URL argument
 		return ref, rest
 	}
 	i := slices.IndexFunc(rest, func(arg string) bool { return strings.Contains(arg, "://") })
@@ -92,7 +92,7 @@ func hostReference(url string) string {
 	if !ok || !strings.HasPrefix(strings.ToLower(url), "https:") {
 		return ""
 	}
-	return host + ":" + name
+	return kindHost + ":" + name
 }
 
 // runner is an entry of runners.toml, which documents the fields.
@@ -134,7 +134,7 @@ func parseCommandLine(line []string) (ref string, rest []string) {
 	}
 	name, args := programName(line[0]), line[1:]
 	if strings.HasPrefix(name, "python") && len(args) > 1 && args[0] == "-m" {
-		return program + ":" + strings.ReplaceAll(args[1], "_", "-"), args[2:]
+		return kindProgram + ":" + strings.ReplaceAll(args[1], "_", "-"), args[2:]
 	}
 	for _, r := range runners()[name] {
 		if ref, rest = r.parse(args); ref != "" {
@@ -144,7 +144,7 @@ func parseCommandLine(line []string) (ref string, rest []string) {
 	if runners()[name] != nil {
 		return "", nil
 	}
-	return cmp.Or(nodePackage(line[0]), program+":"+name), args
+	return cmp.Or(nodePackage(line[0]), kindProgram+":"+name), args
 }
 
 // wrapper reports whether a command line begins with one that runs the rest of it.
@@ -167,7 +167,7 @@ func (r runner) parse(args []string) (ref string, rest []string) {
 		switch {
 		case !first && slices.Contains(r.First, args[i]):
 			first = true
-		case slices.Contains(r.Flags, args[i]), r.Kind == image && containerFlags().MatchString(args[i]):
+		case slices.Contains(r.Flags, args[i]), r.Kind == kindImage && containerFlags().MatchString(args[i]):
 		case isName || slices.Contains(r.Values, option):
 			if !assigned {
 				if i++; i == len(args) {
@@ -195,10 +195,10 @@ var containerFlags = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCo
 // the version.
 var packageForms = sync.OnceValue(func() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
-		npm:    regexp.MustCompile(`^((?:@[\w.~-]+/)?[\w.~-]+)(?:@[\w.^~<>=*+-]*)?$`),
-		pypi:   regexp.MustCompile(`^([A-Za-z0-9._-]*[A-Za-z0-9])(?:\[[\w,.-]*\])?(?:(?:@|[=<>!~]=?=?)[\w.*<>=!~,+-]*)?$`),
-		image:  regexp.MustCompile(`^(?:(?:index\.)?docker\.io/)?([\w.-]+(?::\d+)?(?:/[\w.-]+)*)(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$`),
-		module: regexp.MustCompile(`^([\w.-]+\.[\w-]+/[\w./~-]+)@[\w.+-]+$`),
+		kindNPM:    regexp.MustCompile(`^((?:@[\w.~-]+/)?[\w.~-]+)(?:@[\w.^~<>=*+-]*)?$`),
+		kindPyPI:   regexp.MustCompile(`^([A-Za-z0-9._-]*[A-Za-z0-9])(?:\[[\w,.-]*\])?(?:(?:@|[=<>!~]=?=?)[\w.*<>=!~,+-]*)?$`),
+		kindImage:  regexp.MustCompile(`^(?:(?:index\.)?docker\.io/)?([\w.-]+(?::\d+)?(?:/[\w.-]+)*)(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$`),
+		kindModule: regexp.MustCompile(`^([\w.-]+\.[\w-]+/[\w./~-]+)@[\w.+-]+$`),
 	}
 })
 
@@ -206,16 +206,16 @@ var packageForms = sync.OnceValue(func() map[string]*regexp.Regexp {
 // from the registry of its kind.
 func (r runner) reference(text string) string {
 	switch r.Kind {
-	case program:
-		return program + ":" + programName(text)
-	case file:
+	case kindProgram:
+		return kindProgram + ":" + programName(text)
+	case kindFile:
 		return nodePackage(text)
 	}
 	m := packageForms()[r.Kind].FindStringSubmatch(text)
 	if m == nil {
 		return ""
 	}
-	if r.Kind == pypi {
+	if r.Kind == kindPyPI {
 		m[1] = strings.Join(strings.FieldsFunc(strings.ToLower(m[1]), func(c rune) bool { return strings.ContainsRune("-_.", c) }), "-")
 	}
 	return r.Kind + ":" + m[1]
@@ -235,9 +235,9 @@ func nodePackage(path string) string {
 	case m == nil || strings.Contains(path[strings.LastIndex(path, "node_modules/"):], "/.."):
 		return ""
 	case m[1] != "":
-		return nodeBin + ":" + programName(m[1])
+		return kindBin + ":" + programName(m[1])
 	}
-	return npm + ":" + m[2]
+	return kindNPM + ":" + m[2]
 }
 
 // windowsExtension matches the extension of a program on Windows.
@@ -253,7 +253,7 @@ func programName(file string) string {
 // which one applies.
 func (s Settings) knownFlags() []string {
 	startsContainer := func(word string) bool { // perhaps behind env or cmd /c
-		return slices.ContainsFunc(runners()[programName(word)], func(r runner) bool { return r.Kind == image })
+		return slices.ContainsFunc(runners()[programName(word)], func(r runner) bool { return r.Kind == kindImage })
 	}
 	given := make(map[string][]string) // name without dashes → values
 	inContainer := startsContainer(s.Command) || slices.ContainsFunc(s.Args, startsContainer)

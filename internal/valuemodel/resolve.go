@@ -73,7 +73,7 @@ func originOf(u Upstream) origin {
 	if u.Trust {
 		own = trusted
 	}
-	stand := func(p Provider, by trust, words string) origin {
+	identified := func(p Provider, by trust, words string) origin {
 		return origin{p, by, strings.TrimSuffix("provider "+p.Name+" ("+words+")", " ()"), u.Recognised}
 	}
 	named, known := ProviderNamed(u.Recognised.Provider)
@@ -82,16 +82,16 @@ func originOf(u Upstream) origin {
 		if !known { // also for NoProvider
 			return origin{}
 		}
-		return stand(p, stated, "")
+		return identified(p, stated, "")
 	}
 	if known && !u.Recognised.Bare {
-		return stand(named, recognised, u.Recognised.By)
+		return identified(named, recognised, u.Recognised.By)
 	}
 	if p, serves := ProviderNamed(loadSummary().Servers[strings.ToLower(u.Server)]); serves {
-		return stand(p, own, "server's own name")
+		return identified(p, own, "server's own name")
 	}
 	if known {
-		return stand(named, own, u.Recognised.By)
+		return identified(named, own, u.Recognised.By)
 	}
 	return origin{}
 }
@@ -102,7 +102,7 @@ func originOf(u Upstream) origin {
 func (o origin) mayLoosen(tool string, h Hints) bool {
 	if o.trust == recognised {
 		_, listed := o.Arguments[tool]
-		return listed && o.doubt(tool, h) == ""
+		return listed && o.mismatch(tool, h) == ""
 	}
 	return o.trust >= trusted
 }
@@ -157,7 +157,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
 	out.Vouched = o.trust >= recognised && out.Sources["side_effect_class"] != sourceAnnotation
 	if o.trust == recognised {
-		out.doubt = o.doubt(tool, h)
+		out.mismatch = o.mismatch(tool, h)
 	}
 	out.merge(Rule{Layer: o.layer(tool, h), Source: o.source})
 	out.applyRules(m.rulesOf(u.Name, tool))
@@ -213,7 +213,7 @@ func (m *Model) applyRules(rules []compiledRule) {
 			m.Classify = ""
 			delete(m.Sources, "classify")
 			if !l.Class.Reads() {
-				m.doubt = "" // the class of the table would not apply either
+				m.mismatch = "" // the class of the table would not apply either
 			}
 		}
 		if l.Classify != "" && (l.Class == "" || l.Class.Reads()) {

@@ -41,7 +41,7 @@ func canonical(s string) string {
 				s = plain
 			}
 		}
-		s = norm.NFKC.String(strings.Map(visible, s))
+		s = norm.NFKC.String(strings.Map(withoutFormat, s))
 	}
 	s = strings.TrimSpace(strings.ReplaceAll(strings.ToUpper(s), `\`, "/"))
 	if rest, ok := strings.CutPrefix(s, "FILE:"); ok {
@@ -55,8 +55,8 @@ func canonical(s string) string {
 	return s
 }
 
-// visible drops format characters and variation selectors.
-func visible(r rune) rune {
+// withoutFormat drops format characters and variation selectors.
+func withoutFormat(r rune) rune {
 	if unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
 		return -1
 	}

@@ -151,7 +151,7 @@ func (all tableSet) provider(name string) Provider {
 	for class, rows := range t.Rows {
 		for _, r := range rows {
 			l := r.layer(class)
-			l.Invalidates = all.edges(name, r, class)
+			l.Invalidates = all.rowEdges(name, r, class)
 			for _, tool := range r.Names {
 				if _, twice := p.Tools[tool]; twice {
 					panic(fmt.Errorf("provider %s: tool %q twice", name, tool))
@@ -194,10 +194,10 @@ func (all tableSet) include(p Provider, others []string) {
 func (t *table) references() []string {
 	out := slices.Clone(t.Packages)
 	for _, name := range t.Hosts {
-		out = append(out, host+":"+name)
+		out = append(out, kindHost+":"+name)
 	}
 	for _, name := range t.Programs {
-		out = append(out, program+":"+name, nodeBin+":"+name)
+		out = append(out, kindProgram+":"+name, kindBin+":"+name)
 	}
 	return out
 }
@@ -232,9 +232,9 @@ func (all tableSet) tools(provider string, references ...string) []string {
 	return slices.Compact(out)
 }
 
-// edges returns the edges of a row: with matched arguments to the tools in Same, without
+// rowEdges returns the edges of a row: with matched arguments to the tools in Same, without
 // to all others.
-func (all tableSet) edges(provider string, r toolRow, class Class) []Edge {
+func (all tableSet) rowEdges(provider string, r toolRow, class Class) []Edge {
 	whole := all.tools(provider, r.Invalidates...)
 	if len(whole) > 0 && (class == Indeterminate || class == MutatesExternal) {
 		whole = append(whole, all.tools(provider, all.table(provider).ShownIn...)...)

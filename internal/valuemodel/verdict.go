@@ -12,12 +12,12 @@ import (
 // PrefetchSettings are what decides, beside the model, whether calls are prefetched: the
 // settings, and what earlier prefetches have shown.
 type PrefetchSettings struct {
-	Prefetch  string        // [enrichment].mode; only "on" prefetches
-	MaxAge    time.Duration // of a prefetched result without a freshness of its own: [enrichment].max_age, or more if Exclusive
-	Dollars   float64       // [enrichment].max_dollars_per_session
-	Exclusive bool          // only calls through the proxy change what the upstream reads
-	Barred    string        // why the tool was barred for good; "" if it was not
-	Differed  bool          // two equal calls of the tool gave different answers, so the server's annotations do not count
+	Mode          string        // [enrichment].mode; only "on" prefetches
+	MaxAge        time.Duration // of a prefetched result without a freshness of its own: [enrichment].max_age, or more if Exclusive
+	Dollars       float64       // [enrichment].max_dollars_per_session
+	Exclusive     bool          // only calls through the proxy change what the upstream reads
+	Barred        string        // why the tool was barred for good; "" if it was not
+	AnswersDiffer bool          // two equal calls of the tool gave different answers, so the server's annotations do not count
 }
 
 // Verdict says in plain words whether a tool's results are cached and prefetched.
@@ -44,22 +44,22 @@ func (v Verdict) String() string {
 
 // Verdict returns the verdict on a tool, with the first line of configuration that would
 // let more of its results be cached or prefetched, if there is one.
-func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings) Verdict {
+func (m *Models) Verdict(u Upstream, tool string, h Hints, settings PrefetchSettings) Verdict {
 	now := m.Resolve(u, tool, h)
-	v := now.Verdict(use)
-	if v.Prefetchable || use.Prefetch != "on" {
+	v := now.Verdict(settings)
+	if v.Prefetchable || settings.Mode != "on" {
 		if now.MayRead() && !v.Cacheable {
 			v.Change = fmt.Sprintf("freshness_ttl_s = 60 in [%s.cost_model], if a result stays valid that long", block(u, tool))
 		}
 		return v
 	}
-	if now.doubt != "" && h.Arguments == nil {
+	if now.mismatch != "" && h.Arguments == nil {
 		v.Change = "call it once through the proxy"
 		return v
 	}
 	for _, c := range u.Changes(now.Provider) {
-		then := use
-		then.Exclusive = use.Exclusive || c.Exclusive
+		then := settings
+		then.Exclusive = settings.Exclusive || c.Exclusive
 		switch changed := m.Resolve(c.Upstream, tool, h); {
 		case changed.Verdict(then).Prefetchable:
 			v.Change = c.Text
@@ -69,7 +69,7 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings)
 		}
 	}
 	unknown := !now.MayRead() && (now.Unclassified() || now.Sources["side_effect_class"] == sourceAnnotation)
-	if v.Change == "" && (use.Differed && now.Annotated() || unknown && Suggest(tool) != MutatesExternal) {
+	if v.Change == "" && (settings.AnswersDiffer && now.Annotated() || unknown && Suggest(tool) != MutatesExternal) {
 		v.Change = fmt.Sprintf("side_effect_class = \"read_only\" in [%s], if it is read-only", block(u, tool))
 	}
 	return v
@@ -124,17 +124,17 @@ func (m *Model) In(domain string) bool {
 
 // changesNoticed reports whether every change of what the tool reads is detected, or
 // max_age bounds the age of results instead.
-func (m *Model) changesNoticed(use PrefetchSettings) bool {
-	return use.Exclusive || m.Validate.File != "" || m.Class == Pure || m.Remote
+func (m *Model) changesNoticed(settings PrefetchSettings) bool {
+	return settings.Exclusive || m.Validate.File != "" || m.Class == Pure || m.Remote
 }
 
 // Verdict returns the verdict without a line that would change it.
-func (m *Model) Verdict(use PrefetchSettings) Verdict {
+func (m *Model) Verdict(settings PrefetchSettings) Verdict {
 	if !m.MayRead() {
 		return Verdict{Cached: "no", Prefetched: "no, it counts as a write because " + m.whyWrite()}
 	}
 	v := Verdict{Cacheable: m.outlivesCall(), Cached: "only for identical calls in flight, as no freshness is set"}
-	age := "for up to " + seconds(cmp.Or(m.Cost.Freshness, use.MaxAge))
+	age := "for up to " + seconds(cmp.Or(m.Cost.Freshness, settings.MaxAge))
 	switch {
 	case m.Class == Pure:
 		v.Cached, age = "until a write", "until a write"
@@ -147,7 +147,7 @@ func (m *Model) Verdict(use PrefetchSettings) Verdict {
 	if m.Classify != "" {
 		v.Cached += ", for calls whose " + map[Classify]string{Shell: "command", SQL: "statement"}[m.Classify] + " is read-only"
 	}
-	if why := m.whyNotPrefetched(use); why != "" {
+	if why := m.whyNotPrefetched(settings); why != "" {
 		v.Prefetched = "no, " + why
 		return v
 	}
@@ -162,7 +162,7 @@ func (m *Model) Verdict(use PrefetchSettings) Verdict {
 }
 
 // whyNotPrefetched returns why calls are not prefetched; "" if they may be.
-func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
+func (m *Model) whyNotPrefetched(settings PrefetchSettings) string {
 	switch {
 	case isFalse(m.Speculate):
 		why := "speculate = false is set by " + m.Sources["speculate"]
@@ -172,20 +172,20 @@ func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
 		return why
 	case isTrue(m.Volatile):
 		return "it is marked volatile by " + m.Sources["volatile"]
-	case m.Cost.Dollars > use.Dollars:
-		return fmt.Sprintf("a call costs %v dollars and max_dollars_per_session is %v", m.Cost.Dollars, use.Dollars)
-	case use.Barred != "":
-		return "it is barred for good: " + use.Barred
-	case use.Differed && m.Annotated():
+	case m.Cost.Dollars > settings.Dollars:
+		return fmt.Sprintf("a call costs %v dollars and max_dollars_per_session is %v", m.Cost.Dollars, settings.Dollars)
+	case settings.Barred != "":
+		return "it is barred for good: " + settings.Barred
+	case settings.AnswersDiffer && m.Annotated():
 		return "it is barred: two equal calls gave different answers"
-	case !m.changesNoticed(use):
+	case !m.changesNoticed(settings):
 		why := "any program on this machine may change what it reads"
 		if m.In(local) {
 			why = "except in turns that Claude Code's hooks report (mcpschedd import --hooks), as " + why
 		}
 		return why
-	case use.Prefetch != "on":
-		return "[enrichment] mode is " + strconv.Quote(use.Prefetch)
+	case settings.Mode != "on":
+		return "[enrichment] mode is " + strconv.Quote(settings.Mode)
 	}
 	return ""
 }
@@ -193,8 +193,8 @@ func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
 // whyWrite returns why a tool counts as a write.
 func (m *Model) whyWrite() string {
 	switch source := m.Sources["side_effect_class"]; {
-	case m.doubt != "":
-		return m.doubt
+	case m.mismatch != "":
+		return m.mismatch
 	case source == sourceDefault:
 		return "nothing declares it read-only"
 	case source == sourceAnnotation:

@@ -8,7 +8,7 @@ import (
 )
 
 func TestVerdict(t *testing.T) {
-	on := valuemodel.PrefetchSettings{Prefetch: "on", MaxAge: 30 * time.Second}
+	on := valuemodel.PrefetchSettings{Mode: "on", MaxAge: 30 * time.Second}
 	up := valuemodel.Upstream{Name: "up"}
 	files := valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: []string{"@modelcontextprotocol/server-filesystem"}})
 	tickets := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
@@ -17,7 +17,7 @@ func TestVerdict(t *testing.T) {
 	brief := rule("up/read_text_file", "c:3", valuemodel.Layer{Cost: valuemodel.Cost{Freshness: 10 * time.Second}})
 	pure := rule("up/x", "c:4", valuemodel.Layer{Class: valuemodel.Pure})
 	differed := on
-	differed.Differed = true
+	differed.AnswersDiffer = true
 	tests := []struct {
 		name  string
 		u     valuemodel.Upstream
@@ -41,9 +41,9 @@ func TestVerdict(t *testing.T) {
 			`cached: 60 s · prefetched: no, any program on this machine may change what it reads · to change that: exclusive = true in [upstreams.up], if only this agent changes what it reads, and no person or other program does`},
 		{"reads elsewhere", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
-		{"no prefetching", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Prefetch: "off"},
+		{"no prefetching", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Mode: "off"},
 			`cached: 60 s · prefetched: no, [enrichment] mode is "off"`},
-		{"exclusive", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Prefetch: "on", Exclusive: true},
+		{"exclusive", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Mode: "on", Exclusive: true},
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
 		{"recognised", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path"}}, nil, on,
 			`cached: only for identical calls in flight, as no freshness is set · prefetched: yes, served for up to 30 s · to cache results: freshness_ttl_s = 60 in [tools."up/read_text_file".cost_model], if a result stays valid that long`},
@@ -63,7 +63,7 @@ func TestVerdict(t *testing.T) {
 			`cached: no · prefetched: no, it counts as a write because it is declared mutates_local by provider filesystem (npm:@modelcontextprotocol/server-filesystem)`},
 		{"not to be run early", valuemodel.Upstream{Name: "up", Provider: "github"}, "search_code", valuemodel.Hints{}, nil, on,
 			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, speculate = false is set by provider github, as a call that was not asked for could do harm`},
-		{"barred", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Prefetch: "on", Barred: "its prefetch started a task"},
+		{"barred", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Mode: "on", Barred: "its prefetch started a task"},
 			`cached: 60 s · prefetched: no, it is barred for good: its prefetch started a task`},
 		{"barred while only its own word counts", valuemodel.Upstream{Name: "up", Remote: new(true), Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, nil, differed,
 			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, it is barred: two equal calls gave different answers · to change that: side_effect_class = "read_only" in [tools."up/x"], if it is read-only`},
@@ -99,7 +99,7 @@ func TestCacheable(t *testing.T) {
 		{"writes", valuemodel.Layer{Class: valuemodel.MutatesLocal, Cost: fresh}, false, false},
 	} {
 		m := resolve(t, valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, rule("up/x", "c:1", tt.l))
-		v := m.Verdict(valuemodel.PrefetchSettings{Prefetch: "on"})
+		v := m.Verdict(valuemodel.PrefetchSettings{Mode: "on"})
 		if v.Cacheable != tt.cacheable || v.Prefetchable != tt.prefetchable {
 			t.Errorf("%s: cacheable %v, prefetchable %v, want %v and %v", tt.name, v.Cacheable, v.Prefetchable, tt.cacheable, tt.prefetchable)
 		}

@@ -43,8 +43,8 @@ func stems(s string) (all []string) {
 	return all
 }
 
-// suggestions are the verbs in names of tools that suggest a class.
-var suggestions = sync.OnceValue(func() (f struct{ read, write *regexp.Regexp }) {
+// verbs are the verbs in names of tools that suggest a class.
+var verbs = sync.OnceValue(func() (f struct{ read, write *regexp.Regexp }) {
 	f.read = regexp.MustCompile(`^(?:get|list|search|read|find|fetch|describe|show|view|query|lookup|count|check|` +
 		`inspect|browse|retrieve|explain|diff|compare|resolve|peek|stat|status)$`)
 	f.write = regexp.MustCompile(`^(?:create|update|delete|write|add|remove|set|edit|insert|upsert|put|patch|move|` +
@@ -62,9 +62,9 @@ func Suggest(tool string) Class {
 		switch word = strings.ToLower(word); {
 		case word == "and" || word == "or": // get_or_create
 			found = Indeterminate
-		case found == Indeterminate && suggestions().write.MatchString(word):
+		case found == Indeterminate && verbs().write.MatchString(word):
 			return MutatesExternal
-		case found == Indeterminate && suggestions().read.MatchString(word):
+		case found == Indeterminate && verbs().read.MatchString(word):
 			found = ReadOnly
 		}
 	}
