@@ -15,6 +15,7 @@ import (
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/valuemodel"
 )
 
 // Common holds what the servers of one process share: the store, so that a write through one
@@ -128,19 +129,16 @@ const replicasTimeout = 2 * time.Second
 // Close closes the store. The servers must have been closed.
 func (c *Common) Close() { c.store.Close() }
 
-// local is the domain of everything on this machine.
-const local = "local"
-
 // BeginLocalWrite registers a write of anything on this machine by a program other than the
 // proxy. Until the write ends, at the latest after write_settle, no answer that reads this
 // machine is served from the store. Nothing is prefetched for a moment either, because other
 // programs, such as formatters, may follow a change with changes of their own.
 func (c *Common) BeginLocalWrite() *dedup.PendingWrite {
-	write := c.store.RegisterWrite(call.Effect{Places: []call.Place{{Domain: local}}, Remote: true})
+	write := c.store.RegisterWrite(call.Effect{Places: []call.Place{{Domain: valuemodel.LocalDomain}}, Remote: true})
 	write.AnnounceAsync()
 	write.Doubt()
 	return write
 }
 
 // InvalidateLocal invalidates the answers that read anything on this machine.
-func (c *Common) InvalidateLocal() { c.store.Invalidate(call.Place{Domain: local}) }
+func (c *Common) InvalidateLocal() { c.store.Invalidate(call.Place{Domain: valuemodel.LocalDomain}) }

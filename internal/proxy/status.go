@@ -234,7 +234,7 @@ func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Chang
 		if m.Unclassified() {
 			out.unclassified++
 		}
-		if inHookTurn := settings; !verdict.Prefetchable && m.In(local) {
+		if inHookTurn := settings; !verdict.Prefetchable && m.In(valuemodel.LocalDomain) {
 			inHookTurn.Exclusive = true
 			if m.Verdict(inHookTurn).Prefetchable {
 				out.local++

@@ -76,8 +76,8 @@ func (m *Model) setServer(u Upstream, o origin) {
 	m.setDomains(u, o, web, hostKnown)
 }
 
-// local is the domain of everything on this machine.
-const local = "local"
+// LocalDomain is the domain of everything on this machine.
+const LocalDomain = "local"
 
 // setDomains sets the domains; web is the host of the upstream's url. A local process is also in
 // the domain "local", as it may read files of this machine, unless a trusted provider or a domain
@@ -93,7 +93,7 @@ func (m *Model) setDomains(u Upstream, o origin, web string, hostKnown bool) {
 	if u.Domain != "" {
 		in(u.Domain, u.URL != "" || o.Host != "" || m.Remote || hostName(u.Domain), u.source("domain"))
 		if u.URL == "" && !hostKnown && !hostName(u.Domain) {
-			in(local, false, m.Sources["domain"])
+			in(LocalDomain, false, m.Sources["domain"])
 		}
 		return
 	}
@@ -104,7 +104,7 @@ func (m *Model) setDomains(u Upstream, o origin, web string, hostKnown bool) {
 		in(o.Host, true, o.source)
 	}
 	if u.URL == "" && !hostKnown || loopback(web) {
-		in(local, false, sourceDefault)
+		in(LocalDomain, false, sourceDefault)
 	}
 	if u.Inferred.Host != "" && !m.In(u.Inferred.Host) {
 		in(u.Inferred.Host, true, u.Inferred.String())

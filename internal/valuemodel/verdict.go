@@ -180,7 +180,7 @@ func (m *Model) whyNotPrefetched(settings PrefetchSettings) string {
 		return "it is barred: two equal calls gave different answers"
 	case !m.changesNoticed(settings):
 		why := "any program on this machine may change what it reads"
-		if m.In(local) {
+		if m.In(LocalDomain) {
 			why = "except in turns that Claude Code's hooks report (mcpschedd import --hooks), as " + why
 		}
 		return why
