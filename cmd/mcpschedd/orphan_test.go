@@ -92,9 +92,9 @@ func TestNoOrphan(t *testing.T) {
 	for _, end := range []string{"SIGKILL", "SIGINT", "EOF"} {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
-			beacon := mcptest.NewGate(t)
+			beacon, first := mcptest.NewGate(t), mcptest.NewGate(t)
 			p := startProgram(t, upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true})+
-				upstreamConfig(mcptest.Options{Name: "b", Beacon: beacon.Addr(), Family: true, Start: "mute"})+
+				upstreamConfig(mcptest.Options{Name: "b", Beacon: beacon.Addr(), Family: true, Gate: first.Addr(), Start: "mute"})+
 				"[server]\ndrain_timeout = \"10ms\"\nstartup_wait = \"10ms\"\n")
 			p.ask(t, hello)
 			if got := p.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo"}}`); !strings.Contains(got, `"text":"a"`) {
@@ -104,6 +104,7 @@ func TestNoOrphan(t *testing.T) {
 			for range 4 {
 				family = append(family, beacon.Next())
 			}
+			first.Next().Open() // the guard knows a server before that has any request
 			// A call is open when the proxy ends.
 			if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"a__hang"}}`+"\n"); err != nil {
 				t.Fatal(err)
