@@ -92,6 +92,7 @@ func (c *Common) Figures() []byte {
 	sum := servers[0].Report()
 	for _, s := range servers[1:] {
 		more := s.Report()
+		more.Running[0].MemoryKB, more.Running[0].Pool = 0, nil // of the process, which count once
 		sum.Add(&more)
 	}
 	sum.Replicas = []string{replicaName()}
