@@ -12,8 +12,9 @@ import (
 
 // Connected describes a client that is connected through another process.
 type Connected struct {
-	Only     string   // only server that the client sees; "" means all
-	Repeated []string // raw ids of first requests that an earlier process may have received already
+	Only         string   // only server that the client sees; "" means all
+	Repeated     []string // raw ids of first requests that an earlier process may have received already
+	ServedBefore bool     // an earlier process may have shown the client other lists
 
 	// Begun, if not nil, is called with the new session before its first request. The
 	// connecting process calls prompted with each prompt of the client's user.
@@ -27,6 +28,9 @@ func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer
 	o.Repeated = c.Repeated
 	o.NewSession = func(client front.Client) front.Session {
 		n := s.newSession(client)
+		if c.ServedBefore {
+			n.lists.outdate()
+		}
 		if c.Begun != nil {
 			c.Begun(n.prompted)
 		}

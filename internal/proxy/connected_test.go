@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -91,5 +92,35 @@ func servesConnected(t *testing.T, era string) {
 	seen := other.call("seen", "")
 	if n := strings.Count(seen, `"name":"log"`); n != 1 {
 		t.Errorf("the server got %d writes, want 1", n)
+	}
+}
+
+// A client that an earlier process has served is told that the lists may have changed, since this one
+// does not know what it was shown.
+func TestServedBefore(t *testing.T) {
+	s := start(t, stored(t, nil, child(t, mcptest.Options{Name: "one"})))
+	initialize := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	listen := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"` + stateless + `","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	for era, lines := range map[string]string{handshake: initialize, stateless: listen} {
+		ours, theirs := net.Pipe()
+		_ = ours.SetReadDeadline(time.Now().Add(time.Minute))
+		ended := make(chan error, 1)
+		go func() {
+			ended <- s.ServeConnected(context.Background(), theirs, theirs, proxy.Connected{ServedBefore: true})
+		}()
+		go fmt.Fprintln(ours, lines)
+		for answers := jsonrpc.NewReader(ours, 0); ; {
+			line, err := answers.Next()
+			if err != nil {
+				t.Fatal(era, err)
+			}
+			if m, err := jsonrpc.Parse(line); err == nil && m.Method == "notifications/tools/list_changed" {
+				break
+			}
+		}
+		ours.Close()
+		if err := <-ended; err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			t.Error(era, err)
+		}
 	}
 }

@@ -67,6 +67,15 @@ func (s *shownLists) wereShown(l upstream.List) bool {
 	return s.shown[l] != nil
 }
 
+// outdate makes each list count as changed since it was shown.
+func (s *shownLists) outdate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.shown {
+		s.shown[l] = outdated
+	}
+}
+
 // refresh shows the lists that wanted accepts. It returns the methods of the list_changed
 // notifications about those that have changed, and sends them to the listen requests.
 func (s *shownLists) refresh(wanted func(upstream.List) bool) (methods []string) {

@@ -154,6 +154,9 @@ func (s *session) handleNotification(m *front.Message) {
 		}
 	case "notifications/initialized":
 		s.questions.setReady()
+		if s.lists.wereShown(upstream.Tools) { // by an earlier process
+			s.lists.changes.trigger()
+		}
 	case "notifications/progress": // with a server's question
 		s.questions.progress(m.Params)
 	default: // roots/list_changed, and methods of later revisions
