@@ -165,7 +165,7 @@ func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
 	if rpcErr := m.checkClient(); rpcErr != nil {
 		return rpcErr
 	}
-	if err := mcp.ValidateStandardHeaders(h.Get, m.Client.Version, mcp.MCPMethod(m.Method), nameParams(m)); err != nil {
+	if err := mcp.ValidateStandardHeaders(h.Get, m.Client.Version, mcp.MCPMethod(m.Method), m.Index.Named(m.Method, nil)); err != nil {
 		return Mismatch(err.Error())
 	}
 	return nil
@@ -174,18 +174,4 @@ func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
 // Mismatch returns the error for a request if its headers and body do not agree.
 func Mismatch(what string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: revision.CodeHeaderMismatch, Message: "Header mismatch: " + strings.TrimPrefix(what, "header mismatch: ")}
-}
-
-// nameParams returns an object with the member of the params that the Mcp-Name header
-// repeats. The other members, which may be large, need not be decoded for the check.
-func nameParams(m *Message) []byte {
-	member := "name"
-	if m.Method == "resources/read" {
-		member = "uri"
-	}
-	value := m.Index.Get(member)
-	if value == nil {
-		return []byte("{}")
-	}
-	return jsonrpc.Set(nil, member, value)
 }

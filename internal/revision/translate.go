@@ -50,6 +50,22 @@ func (p *Params) Client() *Client {
 // Token returns the raw progress token of the request, or nil if it has none.
 func (p *Params) Token() []byte { return p.Meta.Get(keyToken) }
 
+// Named returns an object with the member of the params that the Mcp-Name header of a request repeats, with
+// the value target unless that is nil. The other members, which may be large, need not be decoded for it.
+func (p *Params) Named(method string, target []byte) []byte {
+	member := "name"
+	if method == "resources/read" {
+		member = "uri"
+	}
+	if target == nil {
+		target = p.Get(member)
+	}
+	if target == nil {
+		return []byte("{}")
+	}
+	return jsonrpc.Set(nil, member, target)
+}
+
 // Change describes how a request's params differ on the next hop.
 type Change struct {
 	Member    string  // member with the name of the target ("name", "uri"); "" if it is unchanged
