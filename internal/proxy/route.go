@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,16 +102,13 @@ func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error 
 	if m.Header == nil {
 		return nil
 	}
-	item, ok := l.Offer().Find(upstream.Tools, tool)
-	if !ok || !bytes.Contains(item.Raw, []byte(`"x-mcp-header"`)) {
-		return nil
-	}
-	schema := &mcp.Tool{RawInputSchema: jsonrpc.Get(item.Raw, "inputSchema")}
+	item, _ := l.Offer().Find(upstream.Tools, tool)
+	schema, params := item.HeaderParams(&m.Index.Index)
 	lookup := func(name string) (string, bool) {
 		values := m.Header.Values(name)
 		return strings.Join(values, ", "), values != nil
 	}
-	if err := mcp.ValidateParamHeadersLookup(lookup, schema, m.Params); err != nil {
+	if err := mcp.ValidateParamHeadersLookup(lookup, schema, params); err != nil {
 		return front.Mismatch(err.Error())
 	}
 	return nil

@@ -73,7 +73,7 @@ func TestHeaders(t *testing.T) {
 	for range 20_000 {
 		members := []string{pick(`"name":`, `"uri":`, `"name" : `, `"na\u006de":`) + pick(texts...)}
 		if r.IntN(8) > 0 {
-			members = append(members, `"arguments":`+value(4))
+			members = append(members, pick(`"arguments":`, `"arguments":`, `"argument\u0073":`, `"Arguments":`, `"arguments":{"b":1},"arguments":`)+value(4))
 		}
 		if r.IntN(2) == 0 {
 			members = append(members, `"x":`+value(2), `"_meta":{"a":1}`)

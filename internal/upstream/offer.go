@@ -129,42 +129,40 @@ func items(l List, array []byte) []Item {
 	return out
 }
 
-// paramHeaders returns the Mcp-Param-* headers that the tool's schema requires in revision
-// 2026-07-28 over HTTP, nil for most tools.
-func (o *Offer) paramHeaders(params []byte) map[string]string {
-	item, ok := o.Find(Tools, jsonrpc.Text(params, "name"))
-	if !ok || !item.annotatesHeaders() {
-		return nil
+// HeaderParams returns the parameters of mcp-go's rules for the Mcp-Param-* headers that the tool's schema may
+// require in revision 2026-07-28 over HTTP: a nil tool if it requires none, as most do, and the params of a call
+// without the arguments that have no header, which may be large.
+func (i Item) HeaderParams(params *jsonrpc.Index) (tool *mcp.Tool, some []byte) {
+	if !annotatesHeaders(i.Raw) {
+		return nil, nil
 	}
-	tool, err := item.tool()
-	if err != nil {
-		return nil
+	tool = i.schema()
+	arguments, _ := params.Sole("arguments")
+	if !bytes.HasPrefix(arguments, []byte("{")) {
+		return tool, params.Raw()
 	}
-	return mcp.GenerateParamHeaders(tool, params)
+	properties := jsonrpc.Get(tool.RawInputSchema, "properties")
+	kept := []byte{'{'}
+	for m := range jsonrpc.Members(arguments) {
+		if annotatesHeaders(jsonrpc.Get(properties, string(m.Name))) {
+			kept = m.Append(kept)
+		}
+	}
+	return tool, jsonrpc.Set(nil, "arguments", append(kept, '}'))
 }
 
-func (i Item) annotatesHeaders() bool { return bytes.Contains(i.Raw, []byte("x-mcp-header")) }
+func annotatesHeaders(schema []byte) bool { return bytes.Contains(schema, []byte(`"x-mcp-header"`)) }
 
-// tool decodes the parts of the item that mcp-go's header rules need.
-func (i Item) tool() (*mcp.Tool, error) {
-	var tool mcp.Tool
-	if err := json.Unmarshal(i.Raw, &tool); err != nil {
-		return nil, err
-	}
-	tool.RawInputSchema = json.RawMessage(jsonrpc.Get(i.Raw, "inputSchema"))
-	return &tool, nil
+func (i Item) schema() *mcp.Tool {
+	return &mcp.Tool{RawInputSchema: json.RawMessage(jsonrpc.Get(i.Raw, "inputSchema"))}
 }
 
 // withoutInvalidHeaders removes the tools with invalid x-mcp-header annotations, as the
 // specification requires of HTTP clients, and returns the reasons.
 func withoutInvalidHeaders(tools []Item) (kept []Item, omitted []string) {
 	for _, item := range tools {
-		if item.annotatesHeaders() {
-			tool, err := item.tool()
-			if err == nil {
-				err = mcp.ValidateParamHeaderAnnotations(tool)
-			}
-			if err != nil {
+		if annotatesHeaders(item.Raw) {
+			if err := mcp.ValidateParamHeaderAnnotations(item.schema()); err != nil {
 				omitted = append(omitted, item.Name+": "+err.Error())
 				continue
 			}

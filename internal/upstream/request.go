@@ -91,7 +91,7 @@ func (req *Request) encode(c *conn, id int64) outgoing {
 	params := index.Translate(change)
 	out := outgoing{id: id, isolated: req.Isolated, fence: req.Fence}
 	if c.http && stateless {
-		out.header = headers(c.in.offer.Load(), change.Client.Version, req.Method, index.Named(req.Method, req.Target), params)
+		out.header = headers(c.in.offer.Load(), change.Client.Version, req.Method, req.Target, index)
 	}
 	out.line = jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(req.Method)+64), raw, req.Method, params)
 	return out
@@ -108,14 +108,17 @@ func targetMember(method string) string {
 	return ""
 }
 
-// headers returns the HTTP headers of one request of the stateless era. named is its [revision.Params.Named].
-func headers(offer *Offer, version, method string, named, params []byte) http.Header {
+// headers returns the HTTP headers of one request of the stateless era. Only the params that they
+// repeat are decoded. A target that is not nil replaces the name in params.
+func headers(offer *Offer, version, method string, target []byte, params *revision.Params) http.Header {
 	header := make(http.Header)
+	named := params.Named(method, target)
 	for k, v := range mcp.StandardHeaders(version, mcp.MCPMethod(method), named) {
 		header.Set(k, v)
 	}
 	if method == "tools/call" {
-		for k, v := range offer.paramHeaders(params) {
+		item, _ := offer.Find(Tools, jsonrpc.Text(named, "name"))
+		for k, v := range mcp.GenerateParamHeaders(item.HeaderParams(&params.Index)) {
 			header.Set(k, v)
 		}
 	}
