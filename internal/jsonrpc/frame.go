@@ -51,25 +51,27 @@ func invalid(cause string) *Error {
 
 // AppendRequest appends a request without a line end. Nil params are omitted.
 func AppendRequest(dst, id []byte, method string, params []byte) []byte {
+	return appendParams(AppendRequestHead(dst, id, method), params)
+}
+
+// AppendRequestHead appends a request without params and without its closing brace.
+func AppendRequestHead(dst, id []byte, method string) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
-	dst = append(dst, ',')
-	return appendCall(dst, method, params)
+	dst = append(dst, `,"method":`...)
+	return AppendString(dst, method)
 }
 
 // AppendNotification appends a notification without a line end. Nil params are
 // omitted.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
-	dst = append(dst, `{"jsonrpc":"2.0",`...)
-	return appendCall(dst, method, params)
+	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
+	return appendParams(AppendString(dst, method), params)
 }
 
-func appendCall(dst []byte, method string, params []byte) []byte {
-	dst = append(dst, `"method":`...)
-	dst = AppendString(dst, method)
+func appendParams(dst, params []byte) []byte {
 	if params != nil {
-		dst = append(dst, `,"params":`...)
-		dst = append(dst, params...)
+		dst = AppendMember(dst, "params", params)
 	}
 	return append(dst, '}')
 }

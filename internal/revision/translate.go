@@ -75,16 +75,15 @@ type Change struct {
 	Arguments bool    // replace absent or null "arguments" with {}
 }
 
-// Translate returns the params for the next hop. It returns the original bytes if c changes
-// nothing and there is no _meta.
-func (p *Params) Translate(c Change) []byte {
+// Append appends the params for the next hop to dst. It appends the original bytes if c changes
+// nothing and there is no _meta: none if there are no params.
+func (p *Params) Append(dst []byte, c Change) []byte {
 	arguments := p.Get("arguments")
 	missing := c.Arguments && (arguments == nil || string(arguments) == "null")
 	if c.Token == nil && c.Client == nil && c.Target == nil && !missing && p.Get("_meta") == nil {
-		return p.Raw()
+		return append(dst, p.Raw()...)
 	}
-	meta := nextMeta(&p.Meta, c)
-	out := append(make([]byte, 0, len(p.Raw())+len(meta)+len(c.Target)+32), '{')
+	out := append(dst, '{')
 	for m := range p.All() {
 		switch name := string(m.Name); {
 		case name == "_meta", missing && name == "arguments":
@@ -97,16 +96,16 @@ func (p *Params) Translate(c Change) []byte {
 	if missing {
 		out = jsonrpc.AppendMember(out, "arguments", []byte("{}"))
 	}
-	if meta != nil {
+	if meta := nextMeta(&p.Meta, c); meta != nil {
 		out = jsonrpc.AppendMember(out, "_meta", meta)
 	}
 	return append(out, '}')
 }
 
-// Translate is [Params.Translate] for raw params.
+// Translate is [Params.Append] for raw params.
 func Translate(params []byte, c Change) []byte {
 	p := NewParams(params)
-	return p.Translate(c)
+	return p.Append(nil, c)
 }
 
 // nextMeta returns the _meta for the next hop, or nil if it would be empty.

@@ -71,6 +71,7 @@ func (req *Request) encode(c *conn, id int64) outgoing {
 	if req.Token {
 		change.Token = raw
 	}
+	size := len(req.Method) + len(req.Target) + 128 // of all but the client's params
 	stateless := c.stateless()
 	if stateless {
 		var client revision.Client
@@ -82,18 +83,23 @@ func (req *Request) encode(c *conn, id int64) outgoing {
 			client.Capabilities = noCapabilities
 		}
 		change.Client = &client
+		size += len(client.Info) + len(client.Capabilities) + 256
 	}
 	index := req.Index
 	if index == nil {
 		own := revision.NewParams(req.Params)
 		index = &own
 	}
-	params := index.Translate(change)
 	out := outgoing{id: id, isolated: req.Isolated, fence: req.Fence}
 	if c.http && stateless {
 		out.header = headers(c.in.offer.Load(), change.Client.Version, req.Method, req.Target, index)
 	}
-	out.line = jsonrpc.AppendRequest(make([]byte, 0, len(params)+len(req.Method)+64), raw, req.Method, params)
+	line := jsonrpc.AppendRequestHead(make([]byte, 0, len(index.Raw())+size), raw, req.Method)
+	head := jsonrpc.AppendMember(line, "params", nil)
+	if whole := index.Append(head, change); len(whole) > len(head) {
+		line = whole
+	}
+	out.line = append(line, '}')
 	return out
 }
 
