@@ -141,10 +141,10 @@ func (i Item) HeaderParams(params *jsonrpc.Index) (tool *mcp.Tool, some []byte) 
 	if !bytes.HasPrefix(arguments, []byte("{")) {
 		return tool, params.Raw()
 	}
-	properties := jsonrpc.Get(tool.RawInputSchema, "properties")
+	properties := jsonrpc.NewIndex(jsonrpc.Get(tool.RawInputSchema, "properties"))
 	kept := []byte{'{'}
 	for m := range jsonrpc.Members(arguments) {
-		if annotatesHeaders(jsonrpc.Get(properties, string(m.Name))) {
+		if annotatesHeaders(properties.Get(string(m.Name))) {
 			kept = m.Append(kept)
 		}
 	}
