@@ -171,8 +171,7 @@ func (f *Flight) abandonLocked(why cause, err error) {
 	if f.finished || f.held || len(f.waiters) > 0 {
 		return
 	}
-	f.notKept = why
-	f.unlistLocked()
+	f.notKept = why // so no call joins it either
 	f.store.wastedLocked(f.prefetch, why)
 	f.cancel(err) // safe under the mutex: its callbacks run on other goroutines
 }

@@ -22,7 +22,6 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	if !seen.valid {
 		f, fetching := s.beginLocked(ctx, &q, file, now)
 		f.notKept = invalidated
-		f.unlistLocked()
 		f.fetchLocked(ctx, fetching, w, fetch)
 		return false
 	}
