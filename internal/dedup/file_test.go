@@ -111,6 +111,21 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestFileChangedBetweenCalls: a call that comes after a change does not join a fetch from before it.
+func TestFileChangedBetweenCalls(t *testing.T) {
+	s := newStore(t)
+	q := query(dedup.Reuse{Pure: true, File: filepath.Join(t.TempDir(), "file")})
+	for _, text := range []string{"old", "changed"} {
+		put(t, q.Reuse.File, text, time.Hour)
+		if x := wait(t, s, q); x.flight == nil {
+			t.Errorf("%s: the call has joined", text)
+		}
+	}
+	if x := wait(t, s, q); x.flight != nil {
+		t.Error("unchanged: the call has not joined")
+	}
+}
+
 // TestFileYoungWhenSent: a file that was just written may change again with the same times,
 // however long the fetch takes.
 func TestFileYoungWhenSent(t *testing.T) {

@@ -35,8 +35,11 @@ func TestTaint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t)
-			x, y := wait(t, s, query(pure)), wait(t, s, query(pure))
+			elsewhere := query(pure)
+			elsewhere.Key.Upstream = 2
+			x, y, z := wait(t, s, query(pure)), wait(t, s, query(pure)), wait(t, s, elsewhere)
 			taint(s, x.flight)
+			z.flight.Finish([]byte("of another upstream"), false, true)
 			if got := y.outcome(t); !got.Refetch {
 				t.Errorf("the joined call got %+v, want Refetch", got)
 			}
@@ -45,8 +48,8 @@ func TestTaint(t *testing.T) {
 			if got := x.outcome(t); got.How != dedup.Fetched {
 				t.Errorf("the fetching call got %+v", got)
 			}
-			if got := s.Stats(); got.Entries != 0 {
-				t.Error("the answer of a tainted flight is stored")
+			if got := s.Stats(); got.Entries != 1 {
+				t.Errorf("%d answers are stored, want only that of another upstream", got.Entries)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package dedup_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,7 +14,10 @@ import (
 // sharing are replicas that share an answer. No write is announced to them.
 type sharing struct {
 	dedup.Peers
-	lookup func() // called during each lookup
+	lookup func()                // called during each lookup
+	err    error                 // of each lookup
+	found  *dedup.SharedAnswer   // nil if this replica must fetch
+	kept   []*dedup.SharedAnswer // what this replica has shared
 }
 
 func (p *sharing) Lookup(_ context.Context, places []call.Place) ([]string, error) {
@@ -22,11 +26,20 @@ func (p *sharing) Lookup(_ context.Context, places []call.Place) ([]string, erro
 	for i := range tokens {
 		tokens[i] = "token"
 	}
-	return tokens, nil
+	return tokens, p.err
 }
 
-func (*sharing) Lead(context.Context, string, []string, func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
-	return &dedup.SharedAnswer{Body: []byte("shared"), Age: time.Second}, nil
+func (p *sharing) Lead(context.Context, string, []string, func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
+	return p.found, func(k *dedup.SharedAnswer) { p.kept = append(p.kept, k) }
+}
+
+// newReplica returns a store with these peers, and a query whose answer they share.
+func newReplica(t *testing.T, peers *sharing) (*dedup.Store, dedup.Query) {
+	s := dedup.New(dedup.Options{MaxBytes: 1 << 20, WriteSettle: writeSettle, Peers: peers})
+	t.Cleanup(s.Close)
+	q := query(dedup.Reuse{Freshness: time.Hour}, host)
+	q.SharedKey = "key"
+	return s, q
 }
 
 // TestSharedAnswerAndOwnWrite: a call that comes after a write of the same replica gets no answer that was
@@ -47,19 +60,62 @@ func TestSharedAnswerAndOwnWrite(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				peers := &sharing{}
-				s := dedup.New(dedup.Options{MaxBytes: 1 << 20, WriteSettle: writeSettle, Peers: peers})
-				defer s.Close()
+				peers := &sharing{found: &dedup.SharedAnswer{Body: []byte("shared"), Age: time.Second}}
+				s, q := newReplica(t, peers)
 				write := s.RegisterWrite(changes(tt.place))
 				tt.before(s, write)
 				peers.lookup = func() { tt.during(s, write) }
-				q := query(dedup.Reuse{Freshness: time.Hour}, host)
-				q.SharedKey = "key"
 				if got := (&source{store: s}).ask(t, q); got.How != tt.want {
 					t.Errorf("got %s %q, want %s", got.How, got.Body, tt.want)
 				}
 			})
 		})
+	}
+}
+
+// TestSharedAnswerTooOld: a shared answer is served while it is fresh.
+func TestSharedAnswerTooOld(t *testing.T) {
+	for age, want := range map[time.Duration]dedup.Disposition{time.Hour - time.Minute: dedup.Joined, time.Hour: dedup.Fetched} {
+		s, q := newReplica(t, &sharing{lookup: func() {}, found: &dedup.SharedAnswer{Body: []byte("shared"), Age: age}})
+		if got := (&source{store: s}).ask(t, q); got.How != want {
+			t.Errorf("%v old: got %s, want %s", age, got.How, want)
+		}
+	}
+}
+
+// TestSharedWithPeers: answers that others may be served are shared, and no others.
+func TestSharedWithPeers(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		during func(s *dedup.Store, f *dedup.Flight)
+		size   int
+		good   bool
+		shared bool
+	}{
+		{"an answer", func(*dedup.Store, *dedup.Flight) {}, 10, true, true},
+		{"too large for this store", func(*dedup.Store, *dedup.Flight) {}, 1 << 18, true, true},
+		{"an error", func(*dedup.Store, *dedup.Flight) {}, 10, false, false},
+		{"for one client", func(_ *dedup.Store, f *dedup.Flight) { f.Taint() }, 10, true, false},
+		{"from before a change", func(s *dedup.Store, _ *dedup.Flight) { s.Invalidate(host) }, 10, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			peers := &sharing{lookup: func() {}}
+			s, q := newReplica(t, peers)
+			x := wait(t, s, q)
+			tt.during(s, x.flight)
+			x.flight.Finish(make([]byte, tt.size), false, tt.good)
+			if len(peers.kept) != 1 || (peers.kept[0] != nil) != tt.shared {
+				t.Errorf("got %v, want shared: %v", peers.kept, tt.shared)
+			}
+		})
+	}
+}
+
+// TestPeersUnreachable: an answer that was fetched while the tokens of its places are not known is not stored.
+func TestPeersUnreachable(t *testing.T) {
+	s, q := newReplica(t, &sharing{lookup: func() {}, err: errors.New("unreachable")})
+	if got := (&source{store: s}).ask(t, q); got.How != dedup.Fetched || s.Stats().Entries != 0 {
+		t.Errorf("got %s, and %d answers are stored", got.How, s.Stats().Entries)
 	}
 }
 

@@ -64,21 +64,22 @@ func TestExpirePrefetches(t *testing.T) {
 		src.prefetch(t, q)
 	}
 	src.ask(t, lasting)
-	flying, joined := begin(t, s, tool("flying", never)), begin(t, s, tool("joined", never))
+	flying, joined := begin(t, s, tool("flying", never)), begin(t, s, tool("joined", lasting.Reuse))
+	constantFlying := begin(t, s, tool("constant, flying", pure))
 	left := begin(t, s, tool("left", never))
 	left.flight.Sent()
 	leaver := wait(t, s, tool("left", never))
 	leaver.leave(errLeft)
 	<-leaver.outcomes
-	caller := wait(t, s, tool("joined", never))
+	caller := wait(t, s, tool("joined", lasting.Reuse))
 	s.ExpirePrefetches(ofSession1)
 	for _, g := range []*prefetching{flying, left} {
 		if g.ctx.Err() == nil || g.Why() != "expired" {
 			t.Errorf("got %v, %q without a waiting call", g.ctx.Err(), g.Why())
 		}
 	}
-	if joined.ctx.Err() != nil {
-		t.Errorf("got %v with a waiting call", joined.ctx.Err())
+	if joined.ctx.Err() != nil || constantFlying.ctx.Err() != nil {
+		t.Errorf("got %v with a waiting call, and %v for an answer that depends only on places", joined.ctx.Err(), constantFlying.ctx.Err())
 	}
 	flying.settle()
 	joined.settle()
@@ -89,7 +90,7 @@ func TestExpirePrefetches(t *testing.T) {
 		q    dedup.Query
 		want dedup.Disposition
 	}{
-		"stored": {stored, dedup.Fetched}, "under way": {tool("flying", never), dedup.Fetched}, "constant": {constant, dedup.Hit},
+		"stored": {stored, dedup.Fetched}, "under way": {tool("flying", never), dedup.Fetched}, "constant": {constant, dedup.Hit}, "joined": {tool("joined", lasting.Reuse), dedup.Hit},
 		"asked for before": {lasting, dedup.Hit}, "another session's": {other, dedup.Hit},
 	} {
 		if got := src.ask(t, c.q); got.How != c.want {

@@ -1,6 +1,8 @@
 package dedup_test
 
 import (
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +69,46 @@ func TestServed(t *testing.T) {
 	}
 }
 
+// TestEvicted: the answers used least recently make room for others. A prefetch that evicts the answer to a call
+// displaces it. A prefetched answer that may be served once takes no room afterwards, and one of more than an
+// eighth of the room none at all.
+func TestEvicted(t *testing.T) {
+	s := newStore(t)
+	s.Configure(dedup.Options{MaxBytes: 16_000})
+	src := &source{store: s, same: strings.Repeat("x", 1400)}
+	numbered := func(n int, u dedup.Reuse) dedup.Query {
+		q := query(u, host)
+		q.Key.Arguments = strconv.Itoa(n)
+		return q
+	}
+	once := numbered(0, never)
+	src.prefetch(t, once)
+	src.ask(t, once)
+	if got := s.Stats(); got.Entries != 0 {
+		t.Errorf("%d answers are stored after the only use, want none", got.Entries)
+	}
+	for n := range 8 {
+		src.ask(t, numbered(n, pure))
+	}
+	src.ask(t, numbered(0, pure))
+	g := begin(t, s, numbered(8, pure))
+	g.flight.Finish([]byte(src.same), false, true)
+	if got := s.Stats(); got.Entries != 8 || !g.flight.Displaced() {
+		t.Errorf("got %+v, and displaced %v, want eight answers, one of them in the place of another", got, g.flight.Displaced())
+	}
+	for n, want := range map[int]dedup.Disposition{0: dedup.Hit, 8: dedup.Hit, 1: dedup.Fetched} {
+		if got := src.ask(t, numbered(n, pure)); got.How != want {
+			t.Errorf("%d: got %s, want %s", n, got.How, want)
+		}
+	}
+	src.same = strings.Repeat("x", 2000)
+	for range 2 {
+		if got := src.ask(t, numbered(9, pure)); got.How != dedup.Fetched {
+			t.Errorf("a large answer: got %s, want fetched", got.How)
+		}
+	}
+}
+
 // TestInvalidated makes a change of each kind and checks whether the answer is invalidated.
 func TestInvalidated(t *testing.T) {
 	for _, tt := range []struct {
@@ -113,6 +155,7 @@ func TestPrefetchRefused(t *testing.T) {
 		{"nothing known", never, nil, ""},
 		{"volatile", volatile, nil, "volatile"},
 		{"of no use", dedup.Reuse{}, nil, "max_age"},
+		{"of a file that cannot be read", dedup.Reuse{Pure: true, File: filepath.Join(t.TempDir(), "file")}, nil, "file"},
 		{"nothing is stored", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Configure(dedup.Options{}) }, "max_age"},
 		{"closed", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Close() }, "closed"},
 		{"stored", fresh, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "stored"},
@@ -133,6 +176,10 @@ func TestPrefetchRefused(t *testing.T) {
 		}, "pending_write"},
 		{"local write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.RegisterWrite(changes(host)).End() }, ""},
 		{"remote write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.RegisterWrite(remote(host)).End() }, "settling"},
+		{"remote write ended, and a local one", never, func(_ *testing.T, src *source, _ dedup.Query) {
+			src.store.RegisterWrite(remote(host)).End()
+			src.store.RegisterWrite(changes(host)).End()
+		}, "settling"},
 		{"remote write long ended", never, func(_ *testing.T, src *source, _ dedup.Query) {
 			src.store.RegisterWrite(remote(host)).End()
 			time.Sleep(settle)

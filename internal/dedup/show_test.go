@@ -14,6 +14,8 @@ import (
 func TestPeek(t *testing.T) {
 	volatileNow := never
 	volatileNow.Volatile = true
+	ofFile := never
+	ofFile.File = "/file"
 	for _, tt := range []struct {
 		name   string
 		use    dedup.Reuse // of the call that looks
@@ -25,6 +27,7 @@ func TestPeek(t *testing.T) {
 		{"changed", never, func(s *dedup.Store) { s.Invalidate(host) }, false},
 		{"to be tried", trying(query(never)).Reuse, func(*dedup.Store) {}, false},
 		{"volatile by now", volatileNow, func(*dedup.Store) {}, false},
+		{"of a file by now", ofFile, func(*dedup.Store) {}, false},
 		{"only good for one who is to wait", dedup.Reuse{Repeats: 1, BackOff: true}, func(*dedup.Store) {}, false},
 		{"its scope has ended", never, func(s *dedup.Store) { s.DropScope("session 1") }, false},
 	} {
