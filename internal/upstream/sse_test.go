@@ -177,7 +177,7 @@ func TestSSEFailures(t *testing.T) {
 		want string
 	}{
 		{"not there", func(w http.ResponseWriter, r *http.Request) { reply(w, 404, "text/plain", "no") },
-			"initialize: status 404 Not Found"},
+			"status 404 Not Found"}, // after "initialize: " if that was sent before the stream failed
 		{"no stream", func(w http.ResponseWriter, r *http.Request) { reply(w, 200, "text/html", "<html>") },
 			`status 200 OK, no event stream, content type "text/html"`},
 		{"ends", func(w http.ResponseWriter, r *http.Request) { emit(w, ":\n\n") }, "the server ended the stream"},
