@@ -10,6 +10,7 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 )
@@ -135,4 +136,18 @@ func TestBudgetReload(t *testing.T) {
 		d.proxy.Apply(o)
 		plain()
 	})
+}
+
+// A client may lower its weight in the pool.
+func TestBudgetWeight(t *testing.T) {
+	o := options(child(t, mcptest.Options{Name: "one"}))
+	o.Budgets = budget.Rules{Pool: 10_000, Window: time.Hour}
+	s := start(t, o)
+	modest, other := attach(t, s, handshake), connect(t, s, handshake)
+	modest.opens("modest", `{"experimental":{"mcpschedd/budget":{"weight":0.25}}}`)
+	modest.call("echo", "{}") // both share the pool from the first result on
+	whole, fifth := left(t, []byte(other.call("echo", "{}"))), left(t, []byte(modest.call("echo", "{}")))
+	if whole < 7000 || fifth > 2000 || fifth < 1000 {
+		t.Errorf("%d tokens are left to a client, and %d to one with a quarter of its weight, want almost 8000 and 2000", whole, fifth)
+	}
 }

@@ -116,6 +116,19 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 	}
 }
 
+// A request for the roots concerns the session, so its client gets it although only a prefetch is running.
+func TestHarmNoneByRoots(t *testing.T) {
+	t.Parallel()
+	asker := newAsker()
+	asker.asks = `{"method":"roots/list","params":{}}`
+	close(asker.ask)
+	s := start(t, asker.options(t))
+	c := connect(t, s, handshake)
+	c.reply(accepts)
+	c.call("list", `{}`)
+	until(t, s, "asked", func(proxy.Stats) bool { return len(c.questions()) == 1 })
+}
+
 // While a complete answer waits for prefetches to inline, its call is not running any more at the
 // server, so a question belongs to a prefetch.
 func TestHarmQuestionWhileAnAnswerWaits(t *testing.T) {

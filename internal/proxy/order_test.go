@@ -199,6 +199,52 @@ func TestOrderOfAPrefetch(t *testing.T) {
 	})
 }
 
+// A call that joined a fetch which fails is sent itself, but not before the calls ahead of it.
+func TestOrderOfACallThatFetchesAgain(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l := lineUp(t, nil, 0, 0)
+		var again time.Time // when the call was sent the last time
+		l.foe.serve = func(v *visit) reply {
+			if v.tool != "free_read" {
+				return reply{result: v.told()}
+			}
+			again = v.came
+			v.sleeps(time.Second)
+			return reply{result: complained("no")}
+		}
+		g := l.enter()
+		l.call(g, "paced", true)
+		synctest.Wait()
+		fetched := g.begin("free_read", `{"id":"same"}`)
+		ahead := l.call(g, "paced", true)
+		joined := g.begin("free_read", `{"id":"same"}`)
+		fetched.wait()
+		joined.wait()
+		synctest.Wait()
+		if came, after := l.foe.ledger(), again.Sub(ahead.arrived).Round(time.Millisecond); len(came) != 4 || after != 6*time.Second {
+			t.Errorf("%d calls were sent, the last one after %v, want 4 and 6s, when the call ahead of it was sent", len(came), after)
+		}
+	})
+}
+
+// A step of a plan that waits for its host does not delay the client's calls.
+func TestOrderOfAPlan(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l := lineUp(t, func(o *proxy.Options) { o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: "allow"}) }, 0, 0)
+		g := l.enter()
+		l.call(g, "paced", true)
+		synctest.Wait()
+		plan := g.begin("execute_tool_plan", `{"steps":[{"id":"a","tool":"paced_read","arguments":{"id":"step"}}]}`)
+		synctest.Wait()
+		beside := l.call(g, "free", false)
+		plan.wait()
+		l.calls()
+		if beside.sentAfter() != "0s" {
+			t.Errorf("a call beside the plan was sent after %s, want at once", beside.sentAfter())
+		}
+	})
+}
+
 // Clients make random calls to hosts with tight limits, at a server that may start slowly, and
 // cancel some. The order of sending must follow the rules.
 func TestOrderHolds(t *testing.T) {

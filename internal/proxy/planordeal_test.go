@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,26 @@ func besetEach(t *testing.T, o func(testing.TB) proxy.Options, serve func(*visit
 			d := beset(t, newFoe(serve).of(server), o(t))
 			test(t, d, d.plans(client))
 		})
+	})
+}
+
+// A step asks its server for progress, as that restarts its timeout.
+func TestPlanStepAsksForProgress(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := newFoe(nil)
+		var token []byte
+		f.first = func(_ http.ResponseWriter, m jsonrpc.Message) bool {
+			if tool(m) == "get" {
+				token = jsonrpc.Get(jsonrpc.Get(m.Params, "_meta"), "progressToken")
+			}
+			return false
+		}
+		o := planned(t)
+		o.Upstreams[0].Timeout = time.Minute
+		beset(t, f, o).plans(handshake).run(`{"id":"a","tool":"get","arguments":{}}`)
+		if token == nil {
+			t.Error("the step has no progress token")
+		}
 	})
 }
 

@@ -2,10 +2,12 @@ package proxy_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
@@ -33,10 +35,25 @@ func TestStoredOnlyPlain(t *testing.T) {
 	}
 }
 
+// The answers of a session are dropped when it ends.
+func TestStoredUntilTheSessionEnds(t *testing.T) {
+	s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"})))
+	c := connect(t, s, handshake)
+	c.call("echo", `{}`)
+	before := s.Stats().Store.Entries
+	c.hangUp()
+	if after := s.Stats().Store.Entries; before != 1 || after != 0 {
+		t.Errorf("got %d answers during the session and %d after it, want 1 and 0", before, after)
+	}
+}
+
 // An answer that depends on the client's reply to a question is not cached.
 func TestAskedNotStored(t *testing.T) {
-	for _, theirs := range []string{"handshake", "stateless"} {
-		s := start(t, stored(t, []valuemodel.Rule{reading("one/ask", time.Hour)}, child(t, mcptest.Options{Name: "one", Era: theirs})))
+	_, web := remote(t, mcptest.Options{Name: "one"})
+	for theirs, up := range map[string]proxy.Upstream{
+		"handshake": child(t, mcptest.Options{Name: "one"}), "stateless": child(t, mcptest.Options{Name: "one", Era: "stateless"}), "HTTP": web,
+	} {
+		s := start(t, stored(t, []valuemodel.Rule{reading("one/ask", time.Hour)}, up))
 		c := connect(t, s, handshake)
 		c.reply(func(string, []byte) []byte { return []byte(`{"roots":[]}`) })
 		for range 2 {
@@ -44,6 +61,63 @@ func TestAskedNotStored(t *testing.T) {
 				t.Errorf("%s server: got %s", theirs, how)
 			}
 		}
+	}
+}
+
+// What is read after a write is stored if the write cannot land any more.
+func TestStoredAfterAWrite(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		takes         time.Duration // until its server answers
+		status        int           // of the answer if not 200
+		busy, givenUp bool          // its host has no free slot; it is cancelled after a second
+		want          string
+	}{
+		{"answered", time.Second, 0, false, false, "hit"},
+		{"refused", 0, http.StatusTooManyRequests, false, false, "hit"},
+		{"failed", 0, http.StatusInternalServerError, false, false, "fetched"},
+		{"given up", 5 * time.Second, 0, false, true, "fetched"},
+		{"given up and then answered", 1500 * time.Millisecond, 0, false, true, "hit"},
+		{"given up before it was sent", time.Second, 0, true, true, "hit"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				f := newFoe(func(v *visit) reply {
+					switch v.tool {
+					case "list":
+						v.sleeps(time.Hour)
+					case "write":
+						v.ctx = context.WithoutCancel(v.ctx) // it is answered even if it is cancelled
+						v.sleeps(tt.takes)
+						return reply{result: v.told(), status: tt.status}
+					}
+					return reply{result: v.told()}
+				})
+				o := withoutPrefetch(defaults(t, reading("foe/get", time.Hour), reading("foe/list", 0)))
+				o.Limits = map[string]limit.Rule{"*": {Concurrency: 2}}
+				g := beset(t, f, o).enter()
+				var list sent
+				if tt.busy {
+					g.begin("list", page(1))
+					list = g.begin("list", page(2))
+				}
+				write := g.begin("write", `{}`)
+				if tt.givenUp {
+					time.Sleep(time.Second)
+					write.cancel()
+				} else {
+					write.wait()
+				}
+				if tt.busy {
+					list.cancel()
+				}
+				time.Sleep(10 * time.Second)
+				g.call("get", thing(1, 0))
+				if how := g.call("get", thing(1, 0)).how(); how != tt.want {
+					t.Errorf("got %s, want %s", how, tt.want)
+				}
+			})
+		})
 	}
 }
 
