@@ -12,12 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/revision"
+	"mcpschedd/internal/valuemodel"
 )
 
 // outlet is a front.Outlet that keeps what it is sent.
@@ -58,15 +61,21 @@ func (o *outlet) next() jsonrpc.Message {
 // accept passes a client's message to its session, as a transport does.
 func accept(t *testing.T, n front.Session, line string, to front.Outlet) {
 	t.Helper()
+	if serve := n.Accept(context.Background(), message(t, line), to); serve != nil {
+		go serve()
+	}
+}
+
+// message parses a client's message.
+func message(t *testing.T, line string) *front.Message {
+	t.Helper()
 	m, err := jsonrpc.Parse([]byte(line))
 	if err != nil {
 		t.Fatal(err)
 	}
 	full := &front.Message{Message: m, Index: revision.ParamsOf(m.Index(m.Params))}
 	full.Client = full.Index.Client()
-	if serve := n.Accept(context.Background(), full, to); serve != nil {
-		go serve()
-	}
+	return full
 }
 
 // changeable returns a proxy in front of a foe, and a function that changes the foe's tools.
@@ -215,6 +224,35 @@ func TestChangeWhileClientDoesNotRead(t *testing.T) {
 			t.Errorf("after %d tries, want 4: got %q", tries.Load(), m.Raw)
 		}
 	})
+}
+
+// lossy is an outlet that keeps an answer but says that it was not delivered.
+type lossy struct{ *outlet }
+
+func (l lossy) Answer(line []byte) error {
+	return errors.Join(l.outlet.Answer(line), errors.New("the client has gone"))
+}
+
+// A client gets no reference to an answer that did not reach it.
+func TestNoReferenceToALostAnswer(t *testing.T) {
+	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"}))
+	o.Repeat = "reference"
+	to := newOutlet()
+	n := proxy.Begin(start(t, o), front.Client{Out: to, ID: "session"})
+	defer n.End(front.ErrEnded)
+	ask := func(by front.Outlet, method, params string) string {
+		n.Accept(context.Background(), message(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`), by)()
+		return string(to.next().Result)
+	}
+	ask(to, "initialize", `{"protocolVersion":"`+handshake+`","capabilities":{}}`)
+	ask(to, "tools/list", "{}")
+	var got []string
+	for _, by := range []front.Outlet{lossy{to}, to, to} {
+		got = append(got, disposition(t, ask(by, "tools/call", toolCall("echo", ""))))
+	}
+	if diff := cmp.Diff([]string{"fetched", "hit", "reference"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 // Of the requests that a client on stdio makes, or all clients over HTTP together, 2048 may be in flight.

@@ -121,6 +121,20 @@ func TestStoredAfterAWrite(t *testing.T) {
 	}
 }
 
+// A call is a write each time it is sent: a stateless server asks by a result, and gets the reply with the call sent again.
+func TestStoredAfterAWriteThatAsks(t *testing.T) {
+	s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one", Era: "stateless"})))
+	c := connect(t, s, handshake)
+	write := c.begin("ask", `{"asks":[`+elicits+`]}`)
+	question := c.next("elicitation/create")
+	c.call("echo", `{}`)
+	c.send(string(jsonrpc.AppendResult(nil, question.ID, accepts("", nil))))
+	write.wait()
+	if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
+		t.Errorf("got %s, want fetched, as the call may have written after the client's reply", how)
+	}
+}
+
 // After a 429, as a status or in the text of a failed tool, a host gets no prefetches for a while,
 // and calls continue.
 func TestTooManyRequests(t *testing.T) {
