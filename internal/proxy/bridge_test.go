@@ -192,6 +192,23 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 	}
 }
 
+// A stateless client is asked only what its capabilities allow, and a stateless server may ask 32 times.
+func TestQuestionsAreLimited(t *testing.T) {
+	c := attach(t, start(t, options(child(t, mcptest.Options{Name: "one"}))), stateless)
+	ask := toolCall("ask", `{"asks":[`+elicits+`]}`)
+	if m := c.startAs("tools/call", withMeta(ask, "{}", "")).wait(); !strings.Contains(string(m.Result), "cannot be asked") {
+		t.Errorf("a client that cannot be asked got %s", m.Raw)
+	}
+	c = connect(t, start(t, options(child(t, mcptest.Options{Name: "one", Era: "stateless"}))), handshake)
+	c.reply(accepts)
+	for rounds, want := range map[int]string{32: "accept", 33: "asked for input 32 times"} {
+		m := c.begin("ask", fmt.Sprintf(`{"rounds":%d,"asks":[%s]}`, rounds, elicits)).wait()
+		if !strings.Contains(string(m.Raw), want) {
+			t.Errorf("%d rounds: got %.300s, want %s", rounds, m.Raw, want)
+		}
+	}
+}
+
 // A resources/read is tried at each of several servers, one of which asks more than one question.
 // The server's own request stays open while the client is asked.
 func TestQuestionsOfARequestThatIsTriedAtEach(t *testing.T) {

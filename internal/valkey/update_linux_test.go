@@ -28,8 +28,15 @@ func shared(t *testing.T, url string) *valkey.Store {
 // relied returns when the store trusts its history.
 func relied(t *testing.T, s *valkey.Store) {
 	t.Helper()
+	var last error
+	defer func() {
+		if t.Failed() {
+			t.Log("the last lookup:", last)
+		}
+	}()
 	waitUntil(t, "a token", func() bool {
 		tokens, err := s.Lookup(t.Context(), []call.Place{{Domain: "host"}})
+		last = err
 		return err == nil && tokens[0] != ""
 	})
 }
