@@ -2,13 +2,16 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/revision"
 )
 
@@ -67,6 +70,27 @@ func TestServerThatExitsOnDiscover(t *testing.T) {
 				last := in.offer.Load() // whether its lists can be read or not
 				if legacy := last != nil && last.Legacy; link.asked != s.want || legacy != s.legacy {
 					t.Errorf("start %d: got %s, then %t; want %s, then %t", i, link.asked, legacy, s.want, s.legacy)
+				}
+			}
+		})
+	}
+}
+
+// With NoCapabilities, a request declares none of the capabilities that its client has.
+func TestRequestWithoutCapabilities(t *testing.T) {
+	client := revision.Client{Version: revision.Latest, Capabilities: json.RawMessage(`{"roots":{}}`)}
+	for none, want := range map[bool]string{false: `{"roots":{}}`, true: "{}"} {
+		bubble.Test(t, func(t *testing.T) {
+			srv := mcptest.New(mcptest.Options{Era: "stateless"})
+			u, _ := bubbledWith(t, srv.Handler(), Spec{NoCapabilities: none, StartTimeout: time.Minute}, Options{})
+			l := u.Attach(client, Listener{})
+			defer l.Close()
+			if _, err := l.Call(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`), Client: &client}); err != nil {
+				t.Fatal(err)
+			}
+			for _, seen := range srv.Seen() {
+				if !strings.Contains(seen, `"io.modelcontextprotocol/clientCapabilities":`+want) {
+					t.Errorf("got %s, want the capabilities %s", seen, want)
 				}
 			}
 		})

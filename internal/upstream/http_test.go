@@ -547,6 +547,29 @@ func TestSessionLost(t *testing.T) {
 	}
 }
 
+// If each new session is lost too, the call fails after three attempts. A request that is isolated is not sent again.
+func TestSessionLostEachTime(t *testing.T) {
+	for isolated, want := range map[bool]int32{false: 3, true: 1} {
+		bubble.Test(t, func(t *testing.T) {
+			var calls atomic.Int32
+			v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) {
+				if calls.Add(1) > 9 {
+					replyJSON(w, result(id))
+					return
+				}
+				time.Sleep(2 * stableAfter) // else the server is down for a while after its second connection
+				w.WriteHeader(404)
+			}}, Spec{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Isolated: isolated}
+			if _, err := v.Call(ctx, v.Turn(), req); !errors.Is(err, errSessionLost) || calls.Load() != want {
+				t.Errorf("isolated %v: got %v after %d attempts, want %d", isolated, err, calls.Load(), want)
+			}
+		})
+	}
+}
+
 // When the caller's context ends, the response stream is closed.
 func TestCancelDropsTheStream(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
