@@ -206,7 +206,6 @@ func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 // callUpstream makes one of several calls of the request, and waits for the outcome.
 func callUpstream(x *request, c *upstreamCall) outcome {
 	x.bind(c)
-	defer c.turn.Release()
 	return waitFor(x.makeCall)
 }
 
