@@ -35,7 +35,8 @@ func servesConnected(t *testing.T, era string) {
 	priced.Cost.Dollars = 0.01
 	up := child(t, mcptest.Options{Name: "one"})
 	up.Spec.Shared = true
-	o := stored(t, []valuemodel.Rule{rule("echo", read), rule("pid", priced)}, up)
+	o := stored(t, []valuemodel.Rule{rule("echo", read), rule("pid", priced)}, up, child(t, mcptest.Options{Name: "two", Tools: tools("lone")}))
+	o.NameStyle = "never" // with two upstreams, an unknown tool is of neither
 	o.Plans = planSettings(proxy.Plans{Enabled: true})
 	s := start(t, o)
 	other := connect(t, s, handshake) // so that the proxy has the list of tools
