@@ -205,6 +205,28 @@ func TestQuestionWithoutCapabilities(t *testing.T) {
 	})
 }
 
+// Progress restarts the timeout of its request.
+func TestProgressRestartsTimeout(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := mcptest.NewPuppet()
+		u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
+		l := u.Attach(revision.Client{}, Listener{})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		began, outcome := time.Now(), make(chan error, 1)
+		req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Token: true, Timeout: time.Second}
+		l.Send(t.Context(), l.Turn(), req, func(_ Answer, err error) { outcome <- err })
+		call := <-p.Calls
+		for range 3 {
+			time.Sleep(800 * time.Millisecond)
+			p.Say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1,"progressToken":` + string(call.ID) + `}}`)
+		}
+		if err := <-outcome; !errors.Is(err, ErrTimeout) || time.Since(began) != 3400*time.Millisecond {
+			t.Errorf("got %v after %v, want the timeout one second after the last progress", err, time.Since(began))
+		}
+	})
+}
+
 // The timeout of a request is suspended while its server waits for the client's reply, as a user
 // may take any time.
 func TestQuestionStopsTimeout(t *testing.T) {
