@@ -40,8 +40,9 @@ func (c *Candidate) evaluate(o *Options, intent valuemodel.Intent) bool {
 		return false
 	}
 	likely, hides := min(c.P, 1), c.hiddenMS(o)
-	c.Value = likely*hides - (1-likely)*c.wasteMS(o)
-	if c.Reason = known; !(c.Value > 0) {
+	waste := (1 - likely) * c.wasteMS(o)
+	c.Value = likely*hides - waste
+	if c.Reason = known; !(likely*(1-c.Later)*hides > waste) {
 		c.Reason = Gate
 	}
 	if !o.Silent {

@@ -147,8 +147,9 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// A candidate passes if P·min(L, D) > (1−P)·C, with the latency L, the lead D and the cost of
-// waste C. With C = 50 ms and P = 0.5 a call must hide more than 50 ms.
+// A candidate passes if P·(1−W)·min(L, D) > (1−P)·C, with the latency L, the lead D, the cost of
+// waste C and the share W of calls for which it can wait. With C = 50 ms and P = 0.5 a call must hide
+// more than 50 ms.
 func TestGate(t *testing.T) {
 	within := func(latency, lead time.Duration) func(*candidate) {
 		return func(c *candidate) { c.Latency, c.Lead = enrich.Fixed(latency), enrich.Fixed(lead) }
@@ -172,6 +173,15 @@ func TestGate(t *testing.T) {
 			within(60*time.Millisecond, time.Second)(c)
 			c.WasteFactor = 2
 		}, "0 gate"},
+		{"it can wait", 0.5, func(c *candidate) {
+			within(100*time.Millisecond, time.Second)(c)
+			c.Later = 0.5
+		}, "0 gate"},
+		{"slower, so less of it can wait", 0.5, func(c *candidate) {
+			within(101*time.Millisecond, time.Second)(c)
+			c.Later = 0.5
+		}, "0"},
+		{"certain, so it begins at once", 1, func(c *candidate) { c.Later = 0.99 }, "0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
