@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"math/bits"
 	"path"
 	"slices"
@@ -105,8 +106,10 @@ func (f *scorer) appendCandidate(out []hash, c *candidate) []hash {
 	if near := f.nearness(c.value); near > 0 {
 		out = append(out, kind.num(near).num(33))
 	}
-	if at, called := s.progress(g); called > 0 {
-		out = append(out, kind.num(at).num(min(called, 3)).num(36))
+	ahead, called := s.progress(g)
+	c.sample.place = int(min(uint(ahead), maxPlace)) // a negative one is far more as unsigned
+	if called > 0 {
+		out = append(out, kind.num(cmp.Compare(ahead, 0)).num(min(called, 3)).num(36))
 	}
 	if g.t.follow == nil { // shared by the tool's templates and by all, so that one rarely seen is as likely as such ones were
 		support := min(bits.Len32(uint32(g.t.Support)), 7)
@@ -126,15 +129,18 @@ func (f *scorer) appendCandidate(out []hash, c *candidate) []hash {
 	)
 }
 
+// maxPlace is the place of a value that is that far ahead, or further, or behind.
+const maxPlace = 3
+
 // progress returns how many values of a match's list the session has called the target with since,
-// and where the match's value is beside the last of these: 1 directly after it, 2 further on, 3 before
+// and how far the match's value is ahead of the one after the last of these: negative if it is before
 // it. A client that reads what a list names often does so in order.
-func (s *Session) progress(g *match) (at, called int) {
+func (s *Session) progress(g *match) (ahead, called int) {
 	t := g.t
 	if t.follow != nil || t.Driver < 0 {
 		return 0, 0
 	}
-	source, name, last := &t.Sources[t.Driver], t.Names[t.Driver], 0
+	source, name, next := &t.Sources[t.Driver], t.Names[t.Driver], 0
 	list := g.e.values.lookup(source.Name)
 	for _, e := range s.events {
 		if e.turn <= g.e.turn || e.tool != t.Target {
@@ -142,17 +148,11 @@ func (s *Session) progress(g *match) (at, called int) {
 		}
 		if v, ok := e.arg(name); ok {
 			if rank := source.rankOf(list, g.e, v); rank >= 0 {
-				last, called = rank, called+1
+				next, called = rank+1, called+1
 			}
 		}
 	}
-	switch {
-	case g.rank == last+1:
-		return 1, called
-	case g.rank > last:
-		return 2, called
-	}
-	return 3, called
+	return g.rank - next, called
 }
 
 // maxNear is the number of newest calls. A path is compared with their arguments.

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -21,6 +22,7 @@ type sample struct {
 	features    []hash
 	logit       float64 // sum of base and weights at that time
 	valuesLogit float64 // the part of logit that comes from the features of values
+	place       int     // in the driving list, beside the last value called: 0 is directly after it; at most maxPlace
 	again       bool    // the session has made the call before
 	outcomes    []ranked
 }
@@ -96,8 +98,23 @@ func (s *Session) labelCall(e *event) {
 		tool, lead := e.tool, e.at.Sub(p.samples[0].at).Seconds()
 		s.m.learn(func(l *state) { l.toolFor(tool).Lead.add(lead) })
 	}
+	s.learnAgain(e, p)
 	s.labelSamples(p, func(k *sample) (settled, hit bool) { return true, !s.tooOld(e.tool, k, e.at) })
 	s.dropLabelled()
+}
+
+// learnAgain learns from a predicted call that the client made whether a prefetch could have waited for
+// a later choice. Improbable samples are left out, as a later one is more probable by chance.
+func (s *Session) learnAgain(e *event, p *prediction) {
+	for i := range p.samples {
+		k := &p.samples[i]
+		if !s.m.opt.Learn || k.logit < logitOf(0.2) || s.tooOld(e.tool, k, e.at) {
+			continue
+		}
+		tool, place := e.tool, k.place
+		again := slices.ContainsFunc(p.samples[i+1:], func(o sample) bool { return o.logit >= k.logit })
+		s.m.learn(func(l *state) { l.toolFor(tool).Again[place].add(again) })
+	}
 }
 
 // Invalidate records that the results of stale calls, fetched before now, must not be served

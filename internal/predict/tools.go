@@ -16,6 +16,10 @@ type toolStats struct {
 	Agreed  int    // trials with equal results
 	Labels  int    // labelled candidates
 	Barred  string // why it is never prefetched again; "" if it is not barred
+
+	// By place in a list, the probable samples of calls that came. Right are those with a later sample that was
+	// at least as probable.
+	Again [maxPlace + 1]Count
 }
 
 // toolFor returns the statistics of a tool for updating.
