@@ -47,7 +47,7 @@ func TestText(t *testing.T) {
 	for _, want := range []string{
 		"\ntool_ms_hidden_prefetch     900 ms   Waiting time saved by prefetches, each counted with its first use only.\n",
 		"\nprefetch.accuracy           33%      Share of the prefetches with a known fate that were used.\n",
-		"\ngate                        3        the expected waste outweighs the expected saving: waste_ms and second_worth_usd set the weight\n",
+		"\ngate                        3        the expected waste outweighs the expected saving, or a later prefetch may save as much: waste_ms and second_worth_usd set the weight\n",
 		"\nnever_asked                 1        the session or the process ended first\n",
 		"\n\ntool              calls  hidden  waited  prefetches  used  p50     p90\ngithub/get_issue  2      900 ms  1.10 s  3           1     100 ms  1.00 s\nfiles/read        1      5 ms    0 ms    0           0     0 ms    0 ms\n",
 	} {
