@@ -175,24 +175,16 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 	key := fingerprint(c.Dir, slices.Sorted(slices.Values(c.Env)))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for !d.closed {
-		if s, ok := d.proxies[key]; ok {
-			if s.ending != nil {
-				s.ending.Stop()
-			}
-			s.clients++
-			return s, nil
-		}
-		s := new(*d.base)
+	s, ok := d.proxies[key]
+	if d.closed {
+		return nil, context.Canceled
+	}
+	if !ok {
+		s = new(*d.base)
 		s.key, s.at = key, workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true, offers: offeredIn(c.Dir)}
-		d.mu.Unlock()
-		o, err := s.options() // reads env files, each of which may be a pipe, or on a server that does not answer
-		d.mu.Lock()
-		switch _, ok := d.proxies[key]; {
-		case err != nil:
+		o, err := s.options()
+		if err != nil {
 			return nil, err
-		case ok, d.closed, s.config != d.base.config: // meanwhile
-			continue
 		}
 		o.Common, o.LocalExclusive = d.common, d.hooks.Exclusive(folder)
 		if err := s.open(ctx, o, d.guard); err != nil {
@@ -206,7 +198,11 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 			}
 		}
 	}
-	return nil, context.Canceled
+	if s.ending != nil {
+		s.ending.Stop()
+	}
+	s.clients++
+	return s, nil
 }
 
 // leave unregisters a client of s, and reports whether it was the last one.

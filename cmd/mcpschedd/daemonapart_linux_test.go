@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -165,43 +162,5 @@ func TestDaemonUsesTheProxyOfTheClient(t *testing.T) {
 		default:
 			t.Errorf("client %d: its proxy was not asked, and it got %s", client, answer)
 		}
-	}
-}
-
-// An env file that cannot be read for a while, such as a pipe without a writer, delays only the clients of
-// its folder.
-func TestDaemonWaitsForAnEnvFile(t *testing.T) {
-	t.Parallel()
-	a, b, pipe := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "env")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one"})+upstreamConfig(mcptest.Options{Name: "two"})+
-		fmt.Sprintf("env_file = %q\nfolders = [%q]\n", pipe, a))
-	waiting := d.connect(a)
-	if _, err := io.WriteString(waiting.in, hello+"\n"); err != nil {
-		t.Fatal(err)
-	}
-	writer := make(chan *os.File)
-	go func() {
-		f, _ := os.OpenFile(pipe, os.O_WRONLY, 0) // blocks until the daemon opens it; nil if it fails
-		writer <- f
-	}()
-	f := <-writer // not closed yet, so the daemon waits for its end
-	other := d.connect(b)
-	other.ask(t, hello)
-	if got := other.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"one__echo"}}`); !strings.Contains(got, `"text":"one"`) {
-		t.Errorf("a client in another folder: got %s", got)
-	}
-	_, err := f.WriteString("TOKEN=7\n")
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if got := waiting.answer(t); !strings.Contains(got, `"id":0`) {
-		t.Errorf("the client in the folder: got %s", got)
-	}
-	env, err := os.ReadFile("/proc/" + d.process(waiting, "two__pid") + "/environ")
-	if err != nil || !strings.Contains(string(env), "\x00TOKEN=7\x00") {
-		t.Errorf("its server has %q, %v, want the variable of the pipe", env, err)
 	}
 }
