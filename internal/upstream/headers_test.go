@@ -15,13 +15,16 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// statelessConn is a connection over HTTP to a server of the stateless era with the tools "plain" and "marked".
+// statelessConn is a connection over HTTP to a server of the stateless era with the tools "plain" and "marked",
+// and "odd", the schema of which has members that mcp-go merges.
 func statelessConn() *conn {
 	in := &instance{up: &Upstream{}}
 	offer := &Offer{Lists: [Lists][]Item{Tools: items(Tools, []byte(`[{"name":"plain","inputSchema":{"type":"object"}},
 		{"name":"marked","inputSchema":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"},
 			"b":{"type":["integer","boolean"],"x-mcp-header":"B"},"ö\n":{"type":"string","x-mcp-header":"O"},
-			"c":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"C-A"},"d":{"properties":{"e":{"type":"integer","x-mcp-header":"E"}}}}}}}}]`))}}
+			"c":{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"C-A"},"d":{"properties":{"e":{"type":"integer","x-mcp-header":"E"}}}}}}}},
+		{"name":"odd","inputSchema":{"properties":{"a":{"type":"string"}},"Properties":{"a":{"type":"string","x-mcp-header":"A"}},
+			"properties":{"b":{"type":"integer","x-mcp-header":"B"}}}}]`))}}
 	offer.index()
 	in.offer.Store(offer)
 	c := newConn(in)
@@ -54,7 +57,7 @@ func TestHeaders(t *testing.T) {
 	c := statelessConn()
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
-	texts := []string{`"plain"`, `"marked"`, `""`, `"x"`, `" x"`, `"x\t"`, `"ö"`, `"\u00f6\ud800"`, `"\u0000"`, `"=?base64?eA==?="`, "\"\xff\""}
+	texts := []string{`"plain"`, `"marked"`, `"odd"`, `""`, `"x"`, `" x"`, `"x\t"`, `"ö"`, `"\u00f6\ud800"`, `"\u0000"`, `"=?base64?eA==?="`, "\"\xff\""}
 	var value func(depth int) string
 	value = func(depth int) string {
 		switch kind := r.IntN(12); {

@@ -133,7 +133,7 @@ func items(l List, array []byte) []Item {
 // require in revision 2026-07-28 over HTTP: a nil tool if it requires none, as most do, and the params of a call
 // without the arguments that have no header, which may be large.
 func (i Item) HeaderParams(params *jsonrpc.Index) (tool *mcp.Tool, some []byte) {
-	if !annotatesHeaders(i.Raw) {
+	if !i.annotatesHeaders() {
 		return nil, nil
 	}
 	tool = i.schema()
@@ -141,17 +141,16 @@ func (i Item) HeaderParams(params *jsonrpc.Index) (tool *mcp.Tool, some []byte) 
 	if !bytes.HasPrefix(arguments, []byte("{")) {
 		return tool, params.Raw()
 	}
-	properties := jsonrpc.NewIndex(jsonrpc.Get(tool.RawInputSchema, "properties"))
-	kept := []byte{'{'}
+	bindings, kept := mcp.ExtractParamHeaderBindings(tool), []byte{'{'}
 	for m := range jsonrpc.Members(arguments) {
-		if annotatesHeaders(properties.Get(string(m.Name))) {
+		if slices.ContainsFunc(bindings, func(b mcp.ParamHeaderBinding) bool { return b.Path[0] == string(m.Name) }) {
 			kept = m.Append(kept)
 		}
 	}
 	return tool, jsonrpc.Set(nil, "arguments", append(kept, '}'))
 }
 
-func annotatesHeaders(schema []byte) bool { return bytes.Contains(schema, []byte(`"x-mcp-header"`)) }
+func (i Item) annotatesHeaders() bool { return bytes.Contains(i.Raw, []byte(`"x-mcp-header"`)) }
 
 func (i Item) schema() *mcp.Tool {
 	return &mcp.Tool{RawInputSchema: json.RawMessage(jsonrpc.Get(i.Raw, "inputSchema"))}
@@ -161,7 +160,7 @@ func (i Item) schema() *mcp.Tool {
 // specification requires of HTTP clients, and returns the reasons.
 func withoutInvalidHeaders(tools []Item) (kept []Item, omitted []string) {
 	for _, item := range tools {
-		if annotatesHeaders(item.Raw) {
+		if item.annotatesHeaders() {
 			if err := mcp.ValidateParamHeaderAnnotations(item.schema()); err != nil {
 				omitted = append(omitted, item.Name+": "+err.Error())
 				continue
