@@ -156,7 +156,7 @@ func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 	return all
 }
 
-// find returns the tool named by "NAME/TOOL", by "NAME__TOOL" as clients see it, or by a name
+// findTool returns the tool named by "NAME/TOOL", by "NAME__TOOL" as clients see it, or by a name
 // that only one upstream has.
 func findTool(all []lastKnown, name string) (lastKnown, string, error) {
 	var of []lastKnown

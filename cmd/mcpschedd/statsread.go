@@ -60,15 +60,15 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 	}, nil
 }
 
-// httpClient is a proxy that serves HTTP.
+// httpClient sends requests to a proxy that serves HTTP.
 type httpClient struct {
-	base   string // URL
+	base   string // URL of the proxy
 	token  string // "" sends none
 	client http.Client
 }
 
-// httpClientAt returns the proxy at the address of --http, which may also be a URL that clients are
-// configured with, such as http://127.0.0.1:7777/mcp.
+// httpClientAt returns the client of the proxy at the address of --http, which may also be a URL that
+// clients are configured with, such as http://127.0.0.1:7777/mcp.
 func httpClientAt(address, configFile string) (*httpClient, error) {
 	full := address
 	if !strings.Contains(address, "://") {
