@@ -97,27 +97,27 @@ func (s *Server) Apply(o Options) {
 	o.Fixed = old.Fixed
 	next := buildPolicy(withDefaults(o), old, s.connect)
 	s.policy.Store(next)
-	sameModel := func(a, b *member) bool { return a.Model.Same(b.Model) }
-	if !next.Models.Same(old.Models) || !slices.EqualFunc(next.members, old.members, sameModel) { // then not every call is classified as before
-		s.common.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
-	}
-	s.recorder.log.Reconfigure(next.Record.Full, next.Record.Off)
-	s.common.Configure(next.Options)
-	s.prefetch.Scheduler.Configure(next.Enrichment.Slots())
-	s.recorder.log.StatusChanged()
 	var ending sync.WaitGroup
 	for _, m := range old.members {
 		switch now := next.find(m.Spec.Name); {
 		case now == nil:
 			ending.Go(m.up.Close)
 		case now.up != m.up:
-			m.up.Retire(next.DrainTimeout) // before a session can send a request to the new one
+			m.up.Retire(next.DrainTimeout)
 			s.policy.retiring.Go(func() {
 				m.up.Close()
 				s.prefetch.UpstreamsChanged()
 			})
 		}
 	}
+	isSame := func(a, b *member) bool { return a.up == b.up && a.Model.Same(b.Model) }         // by its own name, another server may have other domains
+	if !next.Models.Same(old.Models) || !slices.EqualFunc(next.members, old.members, isSame) { // then not every call is classified as before
+		s.common.store.Reclassify() // after the new policy is visible, and old upstreams have retired: writes classified before stay pending from now on
+	}
+	s.recorder.log.Reconfigure(next.Record.Full, next.Record.Off)
+	s.common.Configure(next.Options)
+	s.prefetch.Scheduler.Configure(next.Enrichment.Slots())
+	s.recorder.log.StatusChanged()
 	for _, session := range s.sessions.list() {
 		session.adoptPolicy()
 	}

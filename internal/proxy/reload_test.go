@@ -299,6 +299,23 @@ func TestReloadLetsCallsFinish(t *testing.T) {
 	}
 }
 
+// A write that runs on the old server counts while another server under the same name has answers, although
+// the two servers' own names say that they have no domain in common.
+func TestReloadToAnotherServer(t *testing.T) {
+	server := newSlowWriter()
+	_, o := trustedProcess(t, mcptest.Options{Name: "github-mcp-server", Answer: server.answer})
+	_, next := trustedProcess(t, mcptest.Options{Name: "x", Answer: server.answer})
+	s := start(t, next)
+	c := connect(t, s, handshake)
+	c.call("r", `{}`) // from now on the name of that server is known
+	s.Apply(o)
+	c.call("r", `{}`)
+	w := c.begin("w", `{}`)
+	await(t, server.sent)
+	s.Apply(next)
+	server.checkWrite(t, c, w)
+}
+
 // reported returns options with a server that reads local files, for a client that reports its
 // edits.
 func reported(t *testing.T, exclusive *atomic.Bool) proxy.Options {
