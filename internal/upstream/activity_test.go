@@ -332,6 +332,11 @@ func TestRetire(t *testing.T) {
 				l.Send(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}, func(_ Answer, err error) { outcome <- err })
 				synctest.Wait()
 				u.Retire(grace)
+				unsent := make(chan error, 1)
+				l.Send(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}, func(_ Answer, err error) { unsent <- err })
+				if err := <-unsent; !errors.Is(err, errReplaced) {
+					t.Errorf("a later call: got %v, want %v", err, errReplaced)
+				}
 				closed := make(chan time.Time, 1)
 				go func() {
 					u.Close()
@@ -345,6 +350,9 @@ func TestRetire(t *testing.T) {
 				}
 				if err := <-outcome; !errors.Is(err, tt.want) {
 					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				if err := l.Problem(); !errors.Is(err, errReplaced) {
+					t.Errorf("afterwards: got %v, want %v", err, errReplaced)
 				}
 			})
 		})

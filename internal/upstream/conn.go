@@ -231,7 +231,7 @@ func (r *requests) add(p *pending) error {
 	case r.waiting == nil:
 		return errClosed
 	case p.lease != nil && p.lease.in.up.retired.Load() > 0:
-		return &unsentError{errRemoved}
+		return &unsentError{errReplaced}
 	}
 	r.newest++
 	p.id = r.newest

@@ -22,8 +22,11 @@ const (
 	HandshakeFactor = 4
 )
 
-// errRemoved means that the upstream was closed or removed from the configuration.
-var errRemoved = errors.New("no longer configured")
+// Why requests that were not sent fail, once the upstream has ended.
+var (
+	errRemoved  = errors.New("no longer configured")
+	errReplaced = errors.New("its configuration was changed before the call was sent")
+)
 
 // lastInstanceID is package state because ids are unique across upstreams.
 var lastInstanceID atomic.Uint64
@@ -83,7 +86,7 @@ func (in *instance) currentLeases() []*Lease {
 // backoff and jitter, and so do all of a program that cannot be started.
 func (in *instance) run(ctx context.Context) {
 	defer close(in.ended)
-	defer in.setState(nil, errRemoved, nil)
+	defer func() { in.setState(nil, in.up.ended(), nil) }()
 	pause, atOnce := backoff.NewExponentialBackOff(), true
 	for ctx.Err() == nil {
 		c := newConn(in)

@@ -126,7 +126,15 @@ func (u *Upstream) release(in *instance) {
 
 // Retire is called before Close if another upstream takes the place of this one. From its return on, no request
 // of a session is sent. Close then waits up to grace for the answers to those that were sent.
-func (u *Upstream) Retire(grace time.Duration) { u.retired.Store(int64(grace)) }
+func (u *Upstream) Retire(grace time.Duration) { u.retired.Store(int64(max(grace, 1))) }
+
+// ended returns why requests that were not sent fail.
+func (u *Upstream) ended() error {
+	if u.retired.Load() > 0 {
+		return errReplaced
+	}
+	return errRemoved
+}
 
 // Close closes every instance and returns when their processes have exited.
 func (u *Upstream) Close() {
