@@ -115,8 +115,8 @@ func (r *receipt) save() error {
 
 // Undo reverts imports, the last one first, in the files for which only returns true. A
 // file that has not changed since is restored byte for byte. In a client's file that has
-// changed, the servers are restored and mcpschedd is removed. Files of mcpschedd are
-// restored with the last client's file. It returns a line for each file.
+// changed, the servers are restored and mcpschedd is removed. Files of mcpschedd are restored with the
+// last client's file, those with rules or hooks already with Claude Code's. It returns a line for each file.
 func Undo(dir state.Dir, only func(path string) bool) (all []string, err error) {
 	imports, err := load(dir)
 	failed := []error{err}
@@ -132,13 +132,16 @@ func Moved(dir state.Dir) (all []Move, err error) {
 	imports, err := load(dir)
 	for _, r := range imports {
 		for _, c := range r.Files {
-			if filepath.Base(c.Path) == ".claude.json" {
+			if isClaudes(c.Path) {
 				all = append(all, c.Moves...)
 			}
 		}
 	}
 	return all, err
 }
+
+// isClaudes reports whether Claude Code has its servers in a file.
+func isClaudes(path string) bool { return filepath.Base(path) == ".claude.json" }
 
 // load reads the receipts of all imports that have not been undone, in order.
 func load(dir state.Dir) (all []*receipt, err error) {
@@ -160,18 +163,20 @@ func load(dir state.Dir) (all []*receipt, err error) {
 	return all, errors.Join(failed...)
 }
 
-// undo reverts one import, the last file first, and deletes its receipt if nothing is
-// left. Files of mcpschedd and of rules are restored with the last client's file.
+// undo reverts one import, the last file first, and deletes its receipt if nothing is left. Files of mcpschedd
+// are restored with the last client's file. Those of rules are with Claude Code's, as what they deny would
+// be allowed at the servers that are back.
 func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 	var failed []error
 	var left []*Change
 	remains := func(c *Change) bool { return c.Client && !only(c.Path) }
 	last := slices.ContainsFunc(r.Sources, only) && !slices.ContainsFunc(r.Files, remains)
+	rules := last || slices.ContainsFunc(r.Sources, func(path string) bool { return isClaudes(path) && only(path) })
 	changed := false // the configuration has changed since: the files of variables that it names stay with it
 	for _, c := range slices.Backward(r.Files) {
 		isVariables := filepath.Ext(c.Path) == ".env"
 		switch {
-		case remains(c), !c.Client && (!last || len(failed) > 0):
+		case remains(c), !c.Client && (!last && !(rules && c.isSettings()) || len(failed) > 0):
 			left = append(left, c)
 			continue
 		case isVariables && changed:
