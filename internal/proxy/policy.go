@@ -110,9 +110,11 @@ func (s *Server) Apply(o Options) {
 			})
 		}
 	}
-	isSame := func(a, b *member) bool { return a.up == b.up && a.Model.Same(b.Model) }         // by its own name, another server may have other domains
+	// By the name that it gives itself, another server may have other domains.
+	isSame := func(a, b *member) bool { return a.up == b.up && a.Model.Same(b.Model) }
 	if !next.Models.Same(old.Models) || !slices.EqualFunc(next.members, old.members, isSame) { // then not every call is classified as before
-		s.common.store.Reclassify() // after the new policy is visible, and old upstreams have retired: writes classified before stay pending from now on
+		// The new policy is visible, and old upstreams have retired: writes classified before stay pending from now on.
+		s.common.store.Reclassify()
 	}
 	s.recorder.log.Reconfigure(next.Record.Full, next.Record.Off)
 	s.common.Configure(next.Options)
