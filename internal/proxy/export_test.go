@@ -45,7 +45,8 @@ func Kept(s *Server) map[string]int {
 	for _, n := range sessions {
 		kept["requests"] += n.openRequests()
 		for _, l := range n.leases.current() {
-			_, prefetches := n.requests.callsAt(l.Lease)
+			calls, prefetches := n.requests.callsAt(l.Lease)
+			kept["calls"] += len(calls)
 			kept["prefetches with an upstream"] += len(prefetches)
 		}
 	}

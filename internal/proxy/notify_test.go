@@ -2,11 +2,15 @@ package proxy_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 )
@@ -112,4 +116,36 @@ func TestEachSessionOfASharedServerHasItsOwnLevel(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}
+}
+
+// The log messages of a call are sent to its client, and not again to that of a call that joined it.
+func TestLogMessagesOfAJoinedCall(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := newFoe(nil)
+		f.first = func(w http.ResponseWriter, m jsonrpc.Message) bool {
+			if tool(m) != "get" {
+				return false
+			}
+			f.mu.Lock()
+			f.came++
+			f.mu.Unlock()
+			time.Sleep(time.Second) // the other call joins
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: %s\n\n", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"private"}}`)
+			fmt.Fprintf(w, "data: %s\n\n", jsonrpc.AppendResult(nil, m.ID, []byte(said("got"))))
+			return true
+		}
+		d := beset(t, f, withoutPrefetch(defaults(t, reading("foe/get", 0))))
+		g := d.enter()
+		calls := []sent{g.begin("get", "{}"), g.begin("get", "{}")}
+		for i, how := range []string{"fetched", "joined"} {
+			if a := calls[i].wait(); a.how() != how {
+				t.Errorf("call %d: got %s, want %s", i, a.Raw, how)
+			}
+		}
+		synctest.Wait()
+		if n := len(g.notices("notifications/message")); n != 1 {
+			t.Errorf("the client got %d log messages, want 1", n)
+		}
+	})
 }

@@ -227,6 +227,35 @@ func TestOrderOfACallThatFetchesAgain(t *testing.T) {
 	})
 }
 
+// A call that is repeated with the client's replies takes a new turn, behind the calls that came before the replies.
+func TestOrderOfACallThatAsks(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l := lineUp(t, nil, 0, 0)
+		l.foe.of("stateless").serve = func(v *visit) reply {
+			if v.tool == "free_write" {
+				return reply{asks: elicits}
+			}
+			return reply{result: `{"resultType":"complete","content":[]}`}
+		}
+		g := l.enter()
+		g.mu.Lock()
+		g.answer = func(method string, params []byte) []byte {
+			time.Sleep(time.Second)
+			return accepts(method, params)
+		}
+		g.mu.Unlock()
+		l.call(g, "paced", true)
+		asks := g.begin("free_write", `{}`)
+		l.call(g, "paced", true) // waits for its host
+		if a := asks.wait(); a.Error != nil {
+			t.Errorf("got %s", a.Raw)
+		}
+		if after := l.foe.ledger()[2:]; len(after) != 2 || after[0].came.Sub(l.began).Round(time.Millisecond) != 6*time.Second {
+			t.Errorf("got %v, want both calls at 6s", after)
+		}
+	})
+}
+
 // A step of a plan that waits for its host does not delay the client's calls.
 func TestOrderOfAPlan(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
 )
 
 // interviewer asks the questions in a call's arguments, in rounds and several at a time. Each has
@@ -279,8 +280,9 @@ func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 			}
 			all.Wait()
 			time.Sleep(11 * time.Minute)
-			if n, st := d.foe.there(), d.proxy.Stats(); n != 0 || st.Store.Flights != 0 {
-				t.Errorf("seed %d: %d calls are open at the server, %d flights are left", seed, n, st.Store.Flights)
+			n, st, kept := d.foe.there(), d.proxy.Stats(), proxy.Kept(d.proxy)["calls"]
+			if n != 0 || st.Store.Flights != 0 || kept != 0 {
+				t.Errorf("seed %d: %d calls are open at the server, %d flights and %d calls are left", seed, n, st.Store.Flights, kept)
 			}
 			d.leave()
 			d.guests = nil
@@ -365,7 +367,7 @@ func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 }
 
 // A question that belongs to no call stays open when its client omits the reply. The client gets the results of
-// its calls all the same, as soon as they are there.
+// its calls all the same, as soon as they are there. When the call that asked has ended, another asks at once.
 func TestOpenQuestionHoldsNoResultBack(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -375,15 +377,20 @@ func TestOpenQuestionHoldsNoResultBack(t *testing.T) {
 		o := planned(t)
 		o.Plans.Enabled = false // otherwise there are tools besides the puppet's
 		d := beset(t, f, o)
-		post := d.counted(d.plans(stateless).wired)
+		p := d.plans(stateless)
+		post := d.counted(p.wired)
 		post(`{"name":"work","arguments":{}}`, 0)
 		server.Say(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
 		synctest.Wait()
+		var other sent
 		for n := range 20 {
 			params := fmt.Appendf(nil, `{"name":"work","arguments":{"n":%d}}`, n)
 			m, _ := post(string(params), 0)
 			if jsonrpc.Get(m.Result, "inputRequests") == nil {
 				t.Fatalf("got %s, want the question", m.Raw)
+			}
+			if n == 19 {
+				other = p.begin("work", `{"hang":true}`)
 			}
 			time.Sleep(time.Minute) // the server answers
 			m, _ = post(string(jsonrpc.Set(params, "requestState", jsonrpc.Get(m.Result, "requestState"))), 0)
@@ -391,7 +398,51 @@ func TestOpenQuestionHoldsNoResultBack(t *testing.T) {
 				t.Fatalf("got %s, want the result", m.Raw)
 			}
 		}
+		if m := other.wait(); jsonrpc.Get(m.Result, "inputRequests") == nil {
+			t.Errorf("got %s, want the question that the call before did not answer", m.Raw)
+		}
 	})
+}
+
+// A session has at most 1024 suspended calls. Once its client has ended its input it gets no more of them, as it
+// cannot reply.
+func TestSuspendedCallsAreLimited(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		calls, suspended int
+		ends             bool // the client ends its input before the server asks
+		why              string
+	}{
+		{1025, 1024, false, "1024 calls and plans already wait"},
+		{1, 0, true, "session ended"},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			d := beset(t, newFoe(interviewer), planned(t))
+			p := d.plans(stateless)
+			var all []sent
+			for range test.calls {
+				all = append(all, p.begin("get", `{"tag":"1x1"}`))
+			}
+			synctest.Wait()
+			if test.ends {
+				d.leave()
+				d.guests = nil
+			}
+			suspended, refused := 0, 0
+			for _, call := range all {
+				if m := call.wait(); jsonrpc.Get(m.Result, "inputRequests") != nil {
+					suspended++
+				} else if strings.Contains(string(m.Raw), test.why) {
+					refused++
+				} else {
+					t.Errorf("got %s", m.Raw)
+				}
+			}
+			if suspended != test.suspended || refused != 1 {
+				t.Errorf("%d calls were suspended and %d refused, want %d and 1", suspended, refused, test.suspended)
+			}
+		})
+	}
 }
 
 // strays is a client that gets the questions that belong to no call.
