@@ -107,7 +107,7 @@ func (o *HTTPOptions) allowsOrigin(origin, host string) bool {
 		return true
 	}
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return false
 	}
 	if o.Token == "" {

@@ -60,6 +60,7 @@ func TestGuard(t *testing.T) {
 		{name: "empty origin", host: "localhost", header: http.Header{"Origin": {""}}, want: http.StatusForbidden},
 		{name: "two origins", host: "localhost", header: http.Header{"Origin": {"http://localhost", "https://evil.example"}}, want: http.StatusForbidden},
 		{name: "other scheme", host: "localhost", header: http.Header{"Origin": {"file://localhost"}}, want: http.StatusForbidden},
+		{name: "other scheme with the token", options: token, host: "localhost", header: http.Header{"Origin": {"file://localhost"}, "Authorization": {"Bearer s3cret"}}, want: http.StatusForbidden},
 		{name: "allowed page", options: open, host: "localhost", header: http.Header{"Origin": {"https://app.example"}}, want: ping},
 		{name: "allowed null", options: open, host: "localhost", header: http.Header{"Origin": {"null"}}, want: ping},
 		{name: "token missing", options: token, host: "localhost", want: http.StatusUnauthorized},

@@ -125,6 +125,7 @@ func TestLines(t *testing.T) {
 		"no batches":           {handshake, fmt.Sprintf("["+ping+"]", 1), []string{`"id":null,"error":{"code":-32600`}},
 		"stateless":            {handshake, modernBody("4", "tools/list", "", "{}"), []string{`"id":4,"result":{"tools":[]}`}},
 		"stateless, incapable": {handshake, modernBody("4", "tools/list", "", "7"), []string{`"id":4,"error":{"code":-32602`}},
+		"stateless, unknown":   {handshake, strings.Replace(modernBody("4", "tools/list", "", "{}"), stateless, "2999-01-01", 1), []string{`"id":4,"error":{"code":-32022`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
