@@ -250,6 +250,7 @@ func TestOrderOfACallThatAsks(t *testing.T) {
 		if a := asks.wait(); a.Error != nil {
 			t.Errorf("got %s", a.Raw)
 		}
+		synctest.Wait()
 		if after := l.foe.ledger()[2:]; len(after) != 2 || after[0].came.Sub(l.began).Round(time.Millisecond) != 6*time.Second {
 			t.Errorf("got %v, want both calls at 6s", after)
 		}
