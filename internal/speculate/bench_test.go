@@ -37,7 +37,7 @@ func BenchmarkObserved(b *testing.B) {
 	var took []time.Duration
 	var d *fixture
 	var c *speculate.Session
-	up := at1(newShelf(b))
+	lease := at1(newShelf(b))
 	for n := 0; b.Loop(); n++ {
 		if n%1000 == 0 { // a session with more calls in progress is not observed
 			if d != nil {
@@ -46,7 +46,7 @@ func BenchmarkObserved(b *testing.B) {
 			d = newFixture()
 			c = d.client(b, "one")
 		}
-		call := &speculate.Call{Session: c, Lease: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
+		call := &speculate.Call{Session: c, Lease: lease, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
 		began := time.Now()
 		if !d.Called(&d.rules, call) {
 			b.Fatal("a call is not observed")

@@ -15,8 +15,8 @@ import (
 
 const host = "api.example.com"
 
-// up is an upstream of unknown concurrency.
-var up = &speculate.Lease{Key: "up", Instance: 7}
+// lease is one on an upstream of unknown concurrency.
+var lease = &speculate.Lease{Key: "up", Instance: 7}
 
 // bet is a prefetch with an outcome that the test decides.
 type bet struct {
@@ -29,12 +29,12 @@ type bet struct {
 func newBet(i int) *bet { return &bet{key: key(i), host: host} }
 
 func key(i int) call.Key {
-	return call.Key{Upstream: up.Instance, Scope: "s", Tool: "t", Arguments: fmt.Sprint(i)}
+	return call.Key{Upstream: lease.Instance, Scope: "s", Tool: "t", Arguments: fmt.Sprint(i)}
 }
 
 // start starts the prefetch, or returns the reason why it cannot.
 func (b *bet) start(ctx context.Context, s *speculate.SessionClaims) (refused enrich.Reason) {
-	return s.Start(ctx, up, b.key, b.host, false, func(c *speculate.Claim) (func() call.Fate, enrich.Reason) {
+	return s.Start(ctx, lease, b.key, b.host, false, func(c *speculate.Claim) (func() call.Fate, enrich.Reason) {
 		b.claim = c
 		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
 	})
@@ -66,14 +66,14 @@ func wantRefused(t *testing.T, s *speculate.SessionClaims, b *bet, want enrich.R
 
 func wantRoom(t *testing.T, s *speculate.SessionClaims, host string, want string) {
 	t.Helper()
-	r := s.Room(start, host, up)
+	r := s.Room(start, host, lease)
 	if got := fmt.Sprint(r.Slots, r.WasteFactor, r.Shadow); got != want {
 		t.Errorf("room at %q: got %s, want %s", host, got, want)
 	}
 }
 
 func known(d *speculate.Scheduler) speculate.Concurrency {
-	is, _ := d.Concurrency(up.Key)
+	is, _ := d.Concurrency(lease.Key)
 	return is
 }
 
@@ -88,7 +88,7 @@ type runOf struct {
 // began begins a call, or the prefetch of a claim.
 func began(d *speculate.Scheduler, id uint64, tool string, claim *speculate.Claim, now time.Time) {
 	r := new(speculate.Run)
-	d.Sent(r, up, tool, claim, now)
+	d.Sent(r, lease, tool, claim, now)
 	runs.Store(runOf{d, id}, r)
 }
 

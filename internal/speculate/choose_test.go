@@ -29,7 +29,7 @@ type table struct {
 }
 
 func (w *table) key(arguments string) call.Key {
-	return call.Key{Upstream: up.Instance, Scope: "s", Tool: "get", Arguments: arguments}
+	return call.Key{Upstream: lease.Instance, Scope: "s", Tool: "get", Arguments: arguments}
 }
 
 func (w *table) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
@@ -41,7 +41,7 @@ func (w *table) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
 }
 
 func (w *table) Begin(c *predict.Candidate, v *speculate.Eligibility) enrich.Reason {
-	return w.session.Start(context.Background(), up, v.Query.Key, v.Host, false, func(claim *speculate.Claim) (func() call.Fate, enrich.Reason) {
+	return w.session.Start(context.Background(), lease, v.Query.Key, v.Host, false, func(claim *speculate.Claim) (func() call.Fate, enrich.Reason) {
 		w.begun, w.claims = append(w.begun, c.Key.Arguments), append(w.claims, claim)
 		return func() call.Fate { return call.Pending }, ""
 	})
@@ -58,7 +58,7 @@ func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *
 		teach(d, is)
 	}
 	w := &table{session: d.NewClaims("one"), now: start, declined: make(map[string]enrich.Reason)}
-	return d, &speculate.Chooser{Claims: w.session, Lease: up}, w
+	return d, &speculate.Chooser{Claims: w.session, Lease: lease}, w
 }
 
 // nth returns n candidates of descending probability.
@@ -288,7 +288,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 			b.claim.Done()
 		}
 	}
-	if !w.session.Room(w.now, host, up).Shadow {
+	if !w.session.Room(w.now, host, lease).Shadow {
 		t.Fatal("want level 0")
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -300,7 +300,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 		}
 		c.Replace(w.now, all, budget(1000), w)
 		c.Choose(w.now, usual, thinker, w)
-		if !w.session.Room(w.now, host, up).Shadow {
+		if !w.session.Room(w.now, host, lease).Shadow {
 			return
 		}
 		if len(w.begun) > 0 || w.declined[all[0].Key.Arguments] != enrich.Shadow || w.declined[all[1].Key.Arguments] != enrich.Throttled {

@@ -61,7 +61,7 @@ type Room struct {
 	Slots       int
 	Full        enrich.Reason // why there is no slot: cap if other prefetches hold all, else throttled
 	WasteFactor float64       // weight of a wasted prefetch; 1 means as configured
-	Shadow      bool          // nothing may be started, and Claims.Shadow records what would have been
+	Shadow      bool          // nothing may be started, and SessionClaims.Shadow records what would have been
 }
 
 // Room returns what may be started now.

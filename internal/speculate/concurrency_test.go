@@ -194,9 +194,9 @@ func TestAbandonedGone(t *testing.T) {
 // teach sets the scheduler's estimate of an upstream.
 func teach(d *speculate.Scheduler, is speculate.Concurrency) {
 	if is == speculate.Serial {
-		d.PresumeConcurrency(up.Key, predict.ConcurrencyEvidence{Serial: 3})
+		d.PresumeConcurrency(lease.Key, predict.ConcurrencyEvidence{Serial: 3})
 	} else {
-		d.PresumeConcurrency(up.Key, predict.ConcurrencyEvidence{Parallel: 3})
+		d.PresumeConcurrency(lease.Key, predict.ConcurrencyEvidence{Parallel: 3})
 	}
 }
 
@@ -221,7 +221,7 @@ func TestPresume(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := speculate.NewScheduler(speculate.Slots{})
-			d.PresumeConcurrency(up.Key, tt.learned)
+			d.PresumeConcurrency(lease.Key, tt.learned)
 			alone(d, "t", 100)
 			for n := range tt.times {
 				tt.seen.play(d, n, "t")

@@ -16,10 +16,10 @@ func (t *Throttle) Harm()                          { t.t.harm() }
 func (t *Throttle) Label(era int, used, late bool) { t.t.label(era, used, late) }
 
 // Followed returns the number of tracked calls of an instance.
-func (d *Scheduler) Followed(up *Lease) int {
+func (d *Scheduler) Followed(lease *Lease) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.instanceLocked(up).calls)
+	return len(d.instanceLocked(lease).calls)
 }
 
 // Anonymous returns the claim of a prefetch without a session.

@@ -66,7 +66,7 @@ func FuzzConcurrency(f *testing.F) {
 					of = b.claim
 				}
 				open[id] = new(speculate.Run)
-				d.Sent(open[id], up, tool, of, now)
+				d.Sent(open[id], lease, tool, of, now)
 			case run == nil:
 			case story[0]>>6 >= 2:
 				d.Abandoned(run, odd, now)
@@ -76,10 +76,10 @@ func FuzzConcurrency(f *testing.F) {
 					t.Fatalf("a call of %v: got an unloaded latency of %v", run.Took(), alone)
 				}
 			}
-			if slots := s.Room(now, host, up).Slots; slots < 0 || slots > 3 {
+			if slots := s.Room(now, host, lease).Slots; slots < 0 || slots > 3 {
 				t.Fatalf("got room for %d prefetches", slots)
 			}
-			if got := d.Followed(up); got > 64 {
+			if got := d.Followed(lease); got > 64 {
 				t.Fatalf("%d calls are tracked", got)
 			}
 		}

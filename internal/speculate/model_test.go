@@ -119,7 +119,7 @@ func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool)
 	got := enrich.Reason("")
 	if begins {
 		got = b.start(context.Background(), s.SessionClaims)
-	} else if got = s.Start(context.Background(), up, b.key, b.host, false, notBegun); got == "not begun" {
+	} else if got = s.Start(context.Background(), lease, b.key, b.host, false, notBegun); got == "not begun" {
 		got = ""
 	}
 	if got != want {
@@ -345,7 +345,7 @@ func (d *modelScheduler) check() {
 		}
 		for _, host := range []string{"a", "b"} {
 			want, watch := d.room(s, host)
-			if got := s.Room(start, host, up); got.Slots != want || got.Shadow != watch {
+			if got := s.Room(start, host, lease); got.Slots != want || got.Shadow != watch {
 				d.fail("session %d at %s: got %+v, want %d, %v", i, host, got, want, watch)
 			}
 		}

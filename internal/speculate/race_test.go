@@ -77,7 +77,7 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 		now := time.Now()
 		c.real(s, k, r)
 		s.Review(now)
-		room := s.Room(now, host, upstreamOf(k))
+		room := s.Room(now, host, leaseOf(k))
 		for range room.Slots {
 			next := key(r.IntN(20))
 			next.Upstream = k.Upstream
@@ -99,13 +99,13 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 	twice.Wait()
 }
 
-func upstreamOf(k call.Key) *speculate.Lease {
+func leaseOf(k call.Key) *speculate.Lease {
 	return &speculate.Lease{Key: fmt.Sprint(k.Upstream), Instance: k.Upstream}
 }
 
 func (c *crowd) real(s *speculate.SessionClaims, k call.Key, r *rand.Rand) {
 	run := new(speculate.Run)
-	c.scheduler.Sent(run, upstreamOf(k), k.Tool, nil, time.Now())
+	c.scheduler.Sent(run, leaseOf(k), k.Tool, nil, time.Now())
 	s.Called(time.Now(), k)
 	time.Sleep(time.Duration(r.IntN(50)) * time.Millisecond)
 	if r.IntN(10) == 0 {
@@ -118,16 +118,16 @@ func (c *crowd) prefetch(ctx context.Context, s *speculate.SessionClaims, k call
 	kind, takes, good := r.IntN(30), time.Duration(r.IntN(200))*time.Millisecond, call.Fate(1+r.IntN(4)%3)
 	switch kind {
 	case 0:
-		s.Start(ctx, upstreamOf(k), k, host, false, notBegun)
+		s.Start(ctx, leaseOf(k), k, host, false, notBegun)
 		return
 	case 1:
 		takes = time.Hour // hangs until its context ends
 	}
-	s.Start(ctx, upstreamOf(k), k, host, false, func(claim *speculate.Claim) (func() call.Fate, enrich.Reason) {
+	s.Start(ctx, leaseOf(k), k, host, false, func(claim *speculate.Claim) (func() call.Fate, enrich.Reason) {
 		c.begun.Add(1)
 		var fate atomic.Int64
 		run := new(speculate.Run)
-		c.scheduler.Sent(run, upstreamOf(k), k.Tool, claim, time.Now())
+		c.scheduler.Sent(run, leaseOf(k), k.Tool, claim, time.Now())
 		c.calls.Go(func() {
 			select {
 			case <-time.After(takes):

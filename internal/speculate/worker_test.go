@@ -120,9 +120,9 @@ func at1(s *shelf) *speculate.Lease {
 }
 
 // asks makes a call and gives its answer.
-func (d *fixture) asks(c *speculate.Session, up *speculate.Lease, tool, arguments string) {
+func (d *fixture) asks(c *speculate.Session, lease *speculate.Lease, tool, arguments string) {
 	d.calls++
-	one := &speculate.Call{Session: c, Lease: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
+	one := &speculate.Call{Session: c, Lease: lease, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
 	one.Key = call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: arguments}
 	d.Called(&d.rules, one)
 	d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`)}, nil)
@@ -132,17 +132,17 @@ func (d *fixture) asks(c *speculate.Session, up *speculate.Lease, tool, argument
 // for longer, calls that come later count as predicted, too.
 func TestWorkerLearnsForAsLongAsAnswersServe(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d, up := newFixture(), at1(newShelf(t))
+		d, lease := newFixture(), at1(newShelf(t))
 		d.rules.MaxAge, d.rules.Learn = 30*time.Second, true
 		var kept speculate.State
-		up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+		lease.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 			kept, err = merge(kept)
 			return err
 		}
-		exclusive := *up
+		exclusive := *lease
 		exclusive.Exclusive = true
 		c := d.client(t, "one")
-		d.asks(c, up, "list", `{"page":1}`)
+		d.asks(c, lease, "list", `{"page":1}`)
 		for n := range 12 {
 			d.asks(c, &exclusive, "list", fmt.Sprintf(`{"page":%d}`, 100+n))
 			time.Sleep(time.Minute)
@@ -168,24 +168,24 @@ func TestWorkerLearnsForAsLongAsAnswersServe(t *testing.T) {
 // learned from, and calls after the session's end are not observed.
 func TestWorkerLearnsAfterTheEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d, up := newFixture(), at1(newShelf(t))
+		d, lease := newFixture(), at1(newShelf(t))
 		var kept speculate.State
-		up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+		lease.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 			kept, err = merge(kept)
 			return err
 		}
 		c := d.client(t, "one")
 		var end func()
 		c.Context, end = context.WithCancel(c.Context)
-		d.asks(c, up, "get", `{"n":7}`)
+		d.asks(c, lease, "get", `{"n":7}`)
 		end()
 		d.SessionEnded(c, func() {})
-		d.asks(c, up, "list", `{}`)
+		d.asks(c, lease, "list", `{}`)
 		d.Save()
 		if got := string(kept.Server); !strings.Contains(got, "\x03get") || strings.Contains(got, "\x04list") {
 			t.Errorf("learned from %q, want only get", got)
 		}
-		if d.Called(&d.rules, &speculate.Call{Session: c, Lease: up, At: time.Now(), Tool: "get"}) {
+		if d.Called(&d.rules, &speculate.Call{Session: c, Lease: lease, At: time.Now(), Tool: "get"}) {
 			t.Error("the session is still observed")
 		}
 		d.Close()
@@ -207,12 +207,12 @@ func TestWorkerDecidesOfAllBeforeItReports(t *testing.T) {
 			}
 			list.FollowUps = append(list.FollowUps, valuemodel.FollowUp{Tool: "get", Probability: 0.9, Max: 1, Args: map[string]valuemodel.Binding{"n": binding}})
 		}
-		d, up := newFixture(), at1(s)
+		d, lease := newFixture(), at1(s)
 		d.rules.PerSession = 1
 		c := d.client(t, "one")
 		for i := range 3 {
 			d.rules.ShadowLabels = i / 2 // the last answer comes under other rules
-			d.asks(c, up, "list", `{"page":1,"also0":2,"also1":3,"also2":4}`)
+			d.asks(c, lease, "list", `{"page":1,"also0":2,"also1":3,"also2":4}`)
 			time.Sleep(2 * time.Hour) // longer than any answer is served
 			synctest.Wait()           // before the rules change
 		}
@@ -239,16 +239,16 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
 			d, s := newFixture(), newShelf(t)
-			c, up := d.client(t, "one"), at1(s)
-			d.asks(c, up, "list", `{"page":1}`)
+			c, lease := d.client(t, "one"), at1(s)
+			d.asks(c, lease, "list", `{"page":1}`)
 			synctest.Wait()
 			s.hold = make(chan struct{})
 			for i := range 5000 { // more than it takes
-				if !d.Called(&d.rules, &speculate.Call{Session: c, Lease: up, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)}) {
+				if !d.Called(&d.rules, &speculate.Call{Session: c, Lease: lease, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)}) {
 					break
 				}
 			}
-			last := &speculate.Call{Session: c, Lease: up, At: time.Now(), Tool: "other"}
+			last := &speculate.Call{Session: c, Lease: lease, At: time.Now(), Tool: "other"}
 			if writes {
 				last.Effect = call.Effect{Places: s.models["get"].Reads(func(string) []byte { return nil })}
 			}
@@ -258,7 +258,7 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 			close(s.hold)
 			synctest.Wait()
 			time.Sleep(time.Minute)
-			d.asks(c, up, "get", `{"n":1}`)
+			d.asks(c, lease, "get", `{"n":1}`)
 			d.SessionEnded(c, func() {})
 			d.Close()
 			if len(d.decisions) == 0 || len(d.decisions[0].Top) != 1 || d.decisions[0].Top[0].Called == writes {
@@ -273,18 +273,18 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 func TestWorkerBlamesTheHost(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d, s := newFixture(), newShelf(t)
-		ran, other, up := d.client(t, "ran"), d.client(t, "other"), at1(s)
-		d.asks(other, up, "get", `{"n":7}`) // no candidates follow
+		ran, other, lease := d.client(t, "ran"), d.client(t, "other"), at1(s)
+		d.asks(other, lease, "get", `{"n":7}`) // no candidates follow
 		synctest.Wait()
 		time.Sleep(time.Second)
-		d.asks(ran, up, "list", `{"page":1}`)
+		d.asks(ran, lease, "list", `{"page":1}`)
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		if s.begun.Load() != 1 {
 			t.Fatalf("%d prefetches were started, want one", s.begun.Load())
 		}
 		d.waited = time.Second
-		d.asks(other, up, "get", `{"n":8}`)
+		d.asks(other, lease, "get", `{"n":8}`)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		got := make(map[string]int)
@@ -306,10 +306,10 @@ func TestWorkerBlamesTheHost(t *testing.T) {
 // TestWorkerBlamesTheHostOfTheTool: a tool may have another host than its server. Waits for prefetches
 // count against the host that they went to.
 func TestWorkerBlamesTheHostOfTheTool(t *testing.T) {
-	for name, wait := range map[string]func(d *fixture, c *speculate.Session, up *speculate.Lease){
+	for name, wait := range map[string]func(d *fixture, c *speculate.Session, lease *speculate.Lease){
 		"for a slot": func(d *fixture, _ *speculate.Session, _ *speculate.Lease) { d.waited = time.Second },
-		"for the prefetch": func(d *fixture, c *speculate.Session, up *speculate.Lease) {
-			d.Answered(&speculate.Call{Session: c, Lease: up, Host: "tool.example.com"}, speculate.Result{JoinWait: time.Second}, nil)
+		"for the prefetch": func(d *fixture, c *speculate.Session, lease *speculate.Lease) {
+			d.Answered(&speculate.Call{Session: c, Lease: lease, Host: "tool.example.com"}, speculate.Result{JoinWait: time.Second}, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -317,12 +317,12 @@ func TestWorkerBlamesTheHostOfTheTool(t *testing.T) {
 				d, s := newFixture(), newShelf(t)
 				s.host = "tool.example.com"
 				d.waits = s.host
-				c, up := d.client(t, "one"), at1(s)
-				d.asks(c, up, "list", `{"page":1}`)
+				c, lease := d.client(t, "one"), at1(s)
+				d.asks(c, lease, "list", `{"page":1}`)
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
-				wait(d, c, up)
-				d.asks(c, up, "list", `{"page":2}`)
+				wait(d, c, lease)
+				d.asks(c, lease, "list", `{"page":2}`)
 				time.Sleep(2 * time.Second)
 				if got := d.Scheduler.Stats().Hosts; got[s.host] != 2 || got[host] != speculate.Normal {
 					t.Errorf("got levels %v, want only that of the tool's host lower", got)
@@ -339,17 +339,17 @@ func TestWorkerBlamesTheHostOfTheTool(t *testing.T) {
 func TestWorkerKeepsConcurrency(t *testing.T) {
 	for _, is := range []speculate.Concurrency{speculate.Serial, speculate.Parallel} {
 		bubble.Test(t, func(t *testing.T) {
-			s, up := newShelf(t), at1(newShelf(t))
-			up.Source = s
+			s, lease := newShelf(t), at1(newShelf(t))
+			lease.Source = s
 			var kept speculate.State
-			up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+			lease.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 				kept, err = merge(kept)
 				return err
 			}
 			for process := range 2 {
 				d := newFixture()
 				c := d.client(t, "one")
-				d.asks(c, up, "get", `{"n":7}`)
+				d.asks(c, lease, "get", `{"n":7}`)
 				synctest.Wait()
 				time.Sleep(time.Second)
 				synctest.Wait()
@@ -360,7 +360,7 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 				}
 				d.SessionEnded(c, func() {})
 				d.Close()
-				up.Instance++
+				lease.Instance++
 			}
 		})
 	}
@@ -371,11 +371,11 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 	for is, want := range map[speculate.Concurrency]time.Duration{speculate.Serial: time.Second, speculate.Parallel: 3 * time.Second} {
 		bubble.Test(t, func(t *testing.T) {
-			d, up := newFixture(), at1(newShelf(t))
+			d, lease := newFixture(), at1(newShelf(t))
 			teach(d.Scheduler, is)
 			c := d.client(t, "one")
 			for n := range 3 {
-				one := &speculate.Call{Session: c, Lease: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
+				one := &speculate.Call{Session: c, Lease: lease, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
 				d.Called(&d.rules, one)
 				time.Sleep(3 * time.Second)
 				d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`), Took: 3 * time.Second, Unloaded: time.Second}, nil)
@@ -396,11 +396,11 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newShelf(t)
-		up, d := at1(s), newFixture()
+		lease, d := at1(s), newFixture()
 		d.rules.Learn = true
 		var kept speculate.State
 		writes, hold := 0, make(chan struct{})
-		up.Storage = func(merge func(speculate.State) (speculate.State, error)) error {
+		lease.Storage = func(merge func(speculate.State) (speculate.State, error)) error {
 			next, err := merge(kept)
 			if writes++; writes > 1 {
 				<-hold
@@ -409,19 +409,19 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 			return err
 		}
 		c := d.client(t, "one")
-		d.asks(c, up, "get", `{"n":7}`)
+		d.asks(c, lease, "get", `{"n":7}`)
 		time.Sleep(10 * time.Minute) // the next save has started, and does not end
 		synctest.Wait()
 		if writes != 2 {
 			t.Fatalf("%d saves were started, want two", writes)
 		}
-		d.asks(c, up, "list", `{"page":1}`)
+		d.asks(c, lease, "list", `{"page":1}`)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if s.begun.Load() != 1 {
 			t.Errorf("%d prefetches during the save, want one", s.begun.Load())
 		}
-		differs := &speculate.Call{Session: c, Lease: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
+		differs := &speculate.Call{Session: c, Lease: lease, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
 		d.Called(&d.rules, differs)
 		d.Answered(differs, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Differs}, nil)
 		time.Sleep(time.Second)
@@ -451,15 +451,15 @@ func TestWorkersShareTrials(t *testing.T) {
 		var locked sync.Mutex // simulates the lock of a file
 		type process struct {
 			*fixture
-			up *speculate.Lease
-			c  *speculate.Session
+			lease *speculate.Lease
+			c     *speculate.Session
 		}
 		begin := func() process {
 			s := newShelf(t)
 			s.untrusted = true
 			p := process{newFixture(), at1(s), nil}
 			p.rules.Learn, p.rules.ShadowLabels = true, 1
-			p.up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+			p.lease.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 				locked.Lock()
 				defer locked.Unlock()
 				kept, err = merge(kept)
@@ -467,11 +467,11 @@ func TestWorkersShareTrials(t *testing.T) {
 			}
 			p.c = p.client(t, "one")
 			for _, page := range []string{"1", "2"} { // the first candidate is only observed
-				p.asks(p.c, p.up, "list", `{"page":`+page+`}`)
+				p.asks(p.c, p.lease, "list", `{"page":`+page+`}`)
 				time.Sleep(time.Second)
 				synctest.Wait()
 				if page == "1" {
-					p.asks(p.c, p.up, "get", `{"n":1}`)
+					p.asks(p.c, p.lease, "get", `{"n":1}`)
 					time.Sleep(time.Second)
 				}
 			}
@@ -481,11 +481,11 @@ func TestWorkersShareTrials(t *testing.T) {
 		if one.Tool("up", "get").Proven || other.Tool("up", "get").Proven {
 			t.Fatal("the tool counts as read-only before a comparison")
 		}
-		tried := &speculate.Call{Session: one.c, Lease: one.up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
+		tried := &speculate.Call{Session: one.c, Lease: one.lease, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
 		one.Called(&one.rules, tried)
 		one.Answered(tried, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Same}, nil)
 		time.Sleep(time.Second)
-		other.asks(other.c, other.up, "list", `{"page":3}`)
+		other.asks(other.c, other.lease, "list", `{"page":3}`)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		for name, p := range map[string]process{"that tried it": one, "beside it": other} {
@@ -494,7 +494,7 @@ func TestWorkersShareTrials(t *testing.T) {
 			}
 			p.rules.ShadowLabels = 50
 			p.UpstreamsChanged()
-			p.asks(p.c, p.up, "list", `{"page":4}`)
+			p.asks(p.c, p.lease, "list", `{"page":4}`)
 			time.Sleep(time.Second)
 			if p.Tool("up", "get").Proven {
 				t.Errorf("in process %s the tool still counts as read-only when more comparisons are wanted", name)
@@ -509,15 +509,15 @@ func TestWorkersShareTrials(t *testing.T) {
 func TestWorkerBeginsAnOlderStateAnew(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		up, d := at1(newShelf(t)), newFixtureWith(slog.New(slog.NewTextHandler(&log, nil)))
+		lease, d := at1(newShelf(t)), newFixtureWith(slog.New(slog.NewTextHandler(&log, nil)))
 		kept := speculate.State{Server: []byte("00000000 {\"v\":5}\n")}
-		up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+		lease.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 			kept, err = merge(kept)
 			return err
 		}
 		c := d.client(t, "one")
 		for n := range 3 {
-			d.asks(c, up, "get", fmt.Sprintf(`{"n":%d}`, n))
+			d.asks(c, lease, "get", fmt.Sprintf(`{"n":%d}`, n))
 			time.Sleep(10 * time.Minute)
 			synctest.Wait()
 		}
