@@ -72,7 +72,7 @@ var mutants = []mutant.Mutant{
 		{In: "valkey", Call: "Store.holdTime", Under: []string{"announcement.Fence"}, Becomes: "24 * time.Hour"},
 	}},
 	{Name: "the principal is in the key", Test: "TestProcesses", Says: "another principal", Cuts: []mutant.Cut{
-		{In: "proxy", Set: "dedup.Query.SharedKey", Becomes: `out.query.SharedKey = strings.Join([]string{scope, c.tool, key.Arguments}, "\x00")`},
+		{In: "proxy", Set: "dedup.Query.SharedKey", Becomes: `out.query.SharedKey = strings.Join([]string{scope, c.tool, out.query.Key.Arguments}, "\x00")`},
 	}},
 	{Name: "a write is given up in time", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.giveUp", Becomes: mutant.Nothing},
