@@ -208,11 +208,8 @@ func TestQuestionWithoutCapabilities(t *testing.T) {
 // Progress restarts the timeout of its request.
 func TestProgressRestartsTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		p := mcptest.NewPuppet()
-		u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
-		l := u.Attach(revision.Client{}, Listener{})
+		p, l := attachPuppet(t)
 		defer l.Close()
-		l.AwaitOffer(t.Context())
 		began, outcome := time.Now(), make(chan error, 1)
 		req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Token: true, Timeout: time.Second}
 		l.Send(t.Context(), l.Turn(), req, func(_ Answer, err error) { outcome <- err })

@@ -151,14 +151,20 @@ func TestCancelledExchangeIsNoGap(t *testing.T) {
 	}
 }
 
+// attachPuppet returns a server that the test plays, and a lease on it.
+func attachPuppet(t *testing.T) (*mcptest.Puppet, *Lease) {
+	p := mcptest.NewPuppet()
+	u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
+	l := u.Attach(revision.Client{}, Listener{})
+	l.AwaitOffer(t.Context())
+	return p, l
+}
+
 // An answer that arrives before the cancellation is not late, and no cancellation is sent.
 func TestAnswerInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		p := mcptest.NewPuppet()
-		u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
-		l := u.Attach(revision.Client{}, Listener{})
+		p, l := attachPuppet(t)
 		defer l.Close()
-		l.AwaitOffer(t.Context())
 		for range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
 			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`), Late: func(jsonrpc.Message) { t.Error("late") }}
