@@ -67,7 +67,7 @@ type Candidate struct {
 	Model *valuemodel.Model // of its tool; nil if unknown, and then never chosen
 
 	P           float64     // probability that exactly this call is made while the result may be served
-	Later       float64     // share of P that loses nothing by waiting: calls that come after a later choice, and are as likely then
+	CanWait     float64     // share of P that loses nothing by waiting: calls that come after a later choice, and are as likely then
 	Latency     Percentiles // of the call; zero means the model's latency
 	Lead        Percentiles // time until the client makes the call; zero means Options.DefaultLead
 	WasteFactor float64     // multiplies the cost of waste, by the level of session and host; zero means 1

@@ -42,7 +42,7 @@ func (c *Candidate) evaluate(o *Options, intent valuemodel.Intent) bool {
 	likely, hides := min(c.P, 1), c.hiddenMS(o)
 	waste := (1 - likely) * c.wasteMS(o)
 	c.Value = likely*hides - waste
-	if c.Reason = known; !(likely*(1-c.Later)*hides > waste) {
+	if c.Reason = known; !(likely*(1-c.CanWait)*hides > waste) {
 		c.Reason = Gate
 	}
 	if !o.Silent {

@@ -175,13 +175,13 @@ func TestGate(t *testing.T) {
 		}, "0 gate"},
 		{"it can wait", 0.5, func(c *candidate) {
 			within(100*time.Millisecond, time.Second)(c)
-			c.Later = 0.5
+			c.CanWait = 0.5
 		}, "0 gate"},
 		{"slower, so less of it can wait", 0.5, func(c *candidate) {
 			within(101*time.Millisecond, time.Second)(c)
-			c.Later = 0.5
+			c.CanWait = 0.5
 		}, "0"},
-		{"certain, so it begins at once", 1, func(c *candidate) { c.Later = 0.99 }, "0"},
+		{"certain, so it begins at once", 1, func(c *candidate) { c.CanWait = 0.99 }, "0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -28,10 +28,10 @@ type Why struct {
 // target is what all candidates for a tool have in common.
 type target struct {
 	Tool
-	shadow bool      // candidates are only observed
-	barred bool      // the tool is never prefetched
-	base   Candidate // what its candidates have in common, such as the learned statistics of its calls
-	again  [maxPlace + 1]Count
+	shadow  bool      // candidates are only observed
+	barred  bool      // the tool is never prefetched
+	base    Candidate // what its candidates have in common, such as the learned statistics of its calls
+	canWait [maxPlace + 1]Count
 }
 
 func (m *Model) target(tool string) *target {
@@ -42,7 +42,7 @@ func (m *Model) target(tool string) *target {
 			Key: call.Key{Tool: tool}, Model: t.Model,
 			Latency: known.Latency.percentiles(), Lead: known.Lead.percentiles(), Bytes: known.Size.bytes(0.9),
 		}, Pause: m.learned.pauses.percentiles()},
-		known.Again,
+		known.CanWait,
 	}
 }
 
@@ -52,8 +52,8 @@ func (f *scorer) export(c *candidate) Candidate {
 	t := f.target(c.tool)
 	out := t.base
 	out.Key.Arguments, out.P = c.arguments, sigmoid(c.logit)
-	if n := t.again[c.sample.place]; m.opt.Learn && out.Latency.P50 <= out.Pause.P50 { // else a later choice hides less
-		out.Later = float64(n.Right / (n.Of + 1))
+	if n := t.canWait[c.sample.place]; m.opt.Learn && out.Latency.P50 <= out.Pause.P50 { // else a later choice hides less
+		out.CanWait = float64(n.Right / (n.Of + 1))
 	}
 	shadow := t.shadow
 	if g := c.configured; g != nil {

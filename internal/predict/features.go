@@ -107,7 +107,9 @@ func (f *scorer) appendCandidate(out []hash, c *candidate) []hash {
 		out = append(out, kind.num(near).num(33))
 	}
 	ahead, called := s.progress(g)
-	c.sample.place = int(min(uint(ahead), maxPlace)) // a negative one is far more as unsigned
+	if c.sample.place = min(ahead, maxPlace); ahead < 0 {
+		c.sample.place = maxPlace
+	}
 	if called > 0 {
 		out = append(out, kind.num(cmp.Compare(ahead, 0)).num(min(called, 3)).num(36))
 	}
@@ -129,7 +131,7 @@ func (f *scorer) appendCandidate(out []hash, c *candidate) []hash {
 	)
 }
 
-// maxPlace is the place of a value that is that far ahead, or further, or behind.
+// maxPlace is the place of the values that are that far ahead of the next one, or further, or before it.
 const maxPlace = 3
 
 // progress returns how many values of a match's list the session has called the target with since,

@@ -98,22 +98,22 @@ func (s *Session) labelCall(e *event) {
 		tool, lead := e.tool, e.at.Sub(p.samples[0].at).Seconds()
 		s.m.learn(func(l *state) { l.toolFor(tool).Lead.add(lead) })
 	}
-	s.learnAgain(e, p)
+	s.learnCanWait(e, p)
 	s.labelSamples(p, func(k *sample) (settled, hit bool) { return true, !s.tooOld(e.tool, k, e.at) })
 	s.dropLabelled()
 }
 
-// learnAgain learns from a predicted call that the client made whether a prefetch could have waited for
+// learnCanWait learns from a predicted call that the client made whether a prefetch could have waited for
 // a later choice. Improbable samples are left out, as a later one is more probable by chance.
-func (s *Session) learnAgain(e *event, p *prediction) {
+func (s *Session) learnCanWait(e *event, p *prediction) {
 	for i := range p.samples {
 		k := &p.samples[i]
 		if !s.m.opt.Learn || k.logit < logitOf(0.2) || s.tooOld(e.tool, k, e.at) {
 			continue
 		}
 		tool, place := e.tool, k.place
-		again := slices.ContainsFunc(p.samples[i+1:], func(o sample) bool { return o.logit >= k.logit })
-		s.m.learn(func(l *state) { l.toolFor(tool).Again[place].add(again) })
+		couldWait := slices.ContainsFunc(p.samples[i+1:], func(o sample) bool { return o.logit >= k.logit })
+		s.m.learn(func(l *state) { l.toolFor(tool).CanWait[place].add(couldWait) })
 	}
 }
 

@@ -93,8 +93,8 @@ func TestValuesFurtherOnCanWait(t *testing.T) {
 			p := begin(t, m)
 			p.call("search", `{"n":40}`, list(40))
 			next, later := p.find("read", read(40, 0)[1]), p.find("read", read(40, 2)[1])
-			if later.P < 0.3 || next.Later > 0.3 || (later.Later > 0.5) != test.wait || !test.wait && later.Later > 0.1 {
-				t.Errorf("got P %.2f of a value further on, of which %.2f can wait, and of the next one %.2f", later.P, later.Later, next.Later)
+			if later.P < 0.3 || next.CanWait > 0.3 || (later.CanWait > 0.5) != test.wait || !test.wait && later.CanWait > 0.1 {
+				t.Errorf("got P %.2f of a value further on, of which %.2f can wait, and of the next one %.2f", later.P, later.CanWait, next.CanWait)
 			}
 		})
 	}

@@ -19,7 +19,7 @@ type toolStats struct {
 
 	// By place in a list, the probable samples of calls that came. Right are those with a later sample that was
 	// at least as probable.
-	Again [maxPlace + 1]Count
+	CanWait [maxPlace + 1]Count
 }
 
 // toolFor returns the statistics of a tool for updating.
