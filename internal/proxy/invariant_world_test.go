@@ -252,6 +252,7 @@ func (w *world) write(serial int64, task bool) []byte {
 		go func() {
 			time.Sleep(n.before)
 			w.land(n)
+			time.Sleep(n.after)
 			close(e.done)
 		}()
 		return []byte(`{"task":{"taskId":"` + id + `","status":"working"}}`)
@@ -278,7 +279,7 @@ func (w *world) task(params []byte) []byte {
 		select {
 		case <-e.done:
 			status = "completed"
-		case <-time.After(2 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond): // longer than a write settles
 		}
 	}
 	return fmt.Appendf(nil, `{"taskId":%q,"status":%q,"createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z","ttl":60000}`, id, status)
