@@ -8,7 +8,7 @@
 //
 //	params := revision.NewParams(m.Params)
 //	client := params.Client()
-//	next := params.Append(nil, revision.Change{Member: "name", Target: tool, Token: id, Client: client})
+//	next := params.Append(nil, revision.Change{Method: "tools/call", Target: tool, Token: id, Client: client})
 //
 // The package does not know connections or sessions.
 package revision

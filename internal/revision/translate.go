@@ -50,13 +50,23 @@ func (p *Params) Client() *Client {
 // Token returns the raw progress token of the request, or nil if it has none.
 func (p *Params) Token() []byte { return p.Meta.Get(keyToken) }
 
+// targetMember returns the member of a method's params that says what the request is for; "" if there is none.
+func targetMember(method string) string {
+	switch method {
+	case "tools/call", "prompts/get":
+		return "name"
+	case "resources/read":
+		return "uri"
+	case "completion/complete":
+		return "ref"
+	}
+	return ""
+}
+
 // Named returns an object with the member of the params that the Mcp-Name header of a request repeats, with
 // the value target unless that is nil. The other members, which may be large, need not be decoded for it.
 func (p *Params) Named(method string, target []byte) []byte {
-	member := "name"
-	if method == "resources/read" {
-		member = "uri"
-	}
+	member := targetMember(method)
 	if target == nil {
 		target = p.Get(member)
 	}
@@ -68,27 +78,27 @@ func (p *Params) Named(method string, target []byte) []byte {
 
 // Change describes how a request's params differ on the next hop.
 type Change struct {
-	Member    string  // member with the name of the target ("name", "uri"); "" if it is unchanged
-	Target    []byte  // new raw value of Member; nil if it is unchanged
-	Token     []byte  // raw progress token of the next hop; nil if no progress is wanted
-	Client    *Client // description of the client for a stateless server; nil for one with a handshake
-	Arguments bool    // replace absent or null "arguments" with {}
+	Method string  // of the request; in tools/call, absent or null "arguments" become {}
+	Target []byte  // new raw value of the member that says what the request is for; nil if it is unchanged
+	Token  []byte  // raw progress token of the next hop; nil if no progress is wanted
+	Client *Client // description of the client for a stateless server; nil for one with a handshake
 }
 
 // Append appends the params for the next hop to dst. It appends the original bytes if c changes
 // nothing and there is no _meta: none if there are no params.
 func (p *Params) Append(dst []byte, c Change) []byte {
 	arguments := p.Get("arguments")
-	missing := c.Arguments && (arguments == nil || string(arguments) == "null")
+	missing := c.Method == "tools/call" && (arguments == nil || string(arguments) == "null")
 	if c.Token == nil && c.Client == nil && c.Target == nil && !missing && p.Get("_meta") == nil {
 		return append(dst, p.Raw()...)
 	}
+	member := targetMember(c.Method)
 	out := append(dst, '{')
 	for m := range p.All() {
 		switch name := string(m.Name); {
 		case name == "_meta", missing && name == "arguments":
-		case c.Target != nil && name == c.Member:
-			out = jsonrpc.AppendMember(out, c.Member, c.Target)
+		case c.Target != nil && name == member:
+			out = jsonrpc.AppendMember(out, member, c.Target)
 		default:
 			out = m.Append(out)
 		}

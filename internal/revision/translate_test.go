@@ -19,11 +19,11 @@ func TestParams(t *testing.T) {
 		change   revision.Change
 		want     string
 	}{
-		{"nothing to change", `{"name":"a", "arguments":{"n": 9007199254740993}}`, revision.Change{Arguments: true}, `{"name":"a", "arguments":{"n": 9007199254740993}}`},
+		{"nothing to change", `{"name":"a", "arguments":{"n": 9007199254740993}}`, revision.Change{Method: "tools/call"}, `{"name":"a", "arguments":{"n": 9007199254740993}}`},
 		{"no params", ``, revision.Change{}, ``},
-		{"renamed", `{"name":"x__a","arguments":{"b":1},"z":2}`, revision.Change{Member: "name", Target: []byte(`"a"`)}, `{"name":"a","arguments":{"b":1},"z":2}`},
-		{"arguments absent", `{"name":"a"}`, revision.Change{Arguments: true}, `{"name":"a","arguments":{}}`},
-		{"arguments null", `{"arguments":null,"name":"a"}`, revision.Change{Arguments: true}, `{"name":"a","arguments":{}}`},
+		{"renamed", `{"name":"x__a","arguments":{"b":1},"z":2}`, revision.Change{Method: "prompts/get", Target: []byte(`"a"`)}, `{"name":"a","arguments":{"b":1},"z":2}`},
+		{"arguments absent", `{"name":"a"}`, revision.Change{Method: "tools/call"}, `{"name":"a","arguments":{}}`},
+		{"arguments null", `{"arguments":null,"name":"a"}`, revision.Change{Method: "tools/call"}, `{"name":"a","arguments":{}}`},
 		{"token replaced", `{"_meta":{"progressToken":0,"traceparent":"t"}}`, revision.Change{Token: []byte("17")}, `{"_meta":{"traceparent":"t","progressToken":17}}`},
 		{"token unwanted", `{"name":"a","_meta":{"progressToken":0}}`, revision.Change{}, `{"name":"a"}`},
 		{"hop cut, extension kept", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/related-task":{"taskId":"1"}}}`, revision.Change{}, `{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"1"}}}`},
@@ -104,7 +104,7 @@ func FuzzParams(f *testing.F) {
 		if !strings.HasPrefix(params, "{") || !jsonrpc.Valid([]byte(params)) {
 			return
 		}
-		change := revision.Change{Member: "name", Target: jsonrpc.AppendString(nil, target)}
+		change := revision.Change{Method: "prompts/get", Target: jsonrpc.AppendString(nil, target)}
 		if token {
 			change.Token = []byte("7")
 		}

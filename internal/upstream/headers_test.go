@@ -83,7 +83,7 @@ func TestHeaders(t *testing.T) {
 		}
 		r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 		req := &Request{Method: pick("tools/call", "tools/call", "prompts/get", "resources/read", "tools/list", "x"), Params: []byte("{" + strings.Join(members, ",") + "}")}
-		if member := targetMember(req.Method); member != "" && jsonrpc.Get(req.Params, member) != nil && r.IntN(2) == 0 {
+		if member := map[string]string{"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}[req.Method]; jsonrpc.Get(req.Params, member) != nil && r.IntN(2) == 0 {
 			req.Target = []byte(pick(texts...))
 		}
 		out := req.encode(c, 1)

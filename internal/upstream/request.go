@@ -67,7 +67,7 @@ type Answer struct {
 func (req *Request) encode(c *conn, id int64) outgoing {
 	var number [20]byte
 	raw := strconv.AppendInt(number[:0], id, 10)
-	change := revision.Change{Target: req.Target, Member: targetMember(req.Method), Arguments: req.Method == "tools/call"}
+	change := revision.Change{Method: req.Method, Target: req.Target}
 	if req.Token {
 		change.Token = raw
 	}
@@ -101,17 +101,6 @@ func (req *Request) encode(c *conn, id int64) outgoing {
 	}
 	out.line = append(line, '}')
 	return out
-}
-
-// targetMember returns the member of a method's params that [Request.Target] replaces, or "".
-func targetMember(method string) string {
-	switch method {
-	case "tools/call", "prompts/get":
-		return "name"
-	case "completion/complete":
-		return "ref"
-	}
-	return ""
 }
 
 // headers returns the HTTP headers of one request of the stateless era. Only the params that they
