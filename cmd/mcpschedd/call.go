@@ -19,6 +19,7 @@ import (
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/state"
 )
 
@@ -285,7 +286,7 @@ func printResult(w io.Writer, result json.RawMessage, asJSON bool) error {
 	}
 	text := r.text()
 	if isTerminal(w) {
-		text = visible(text)
+		text = record.Printable(text, '\n', '\t')
 	}
 	if asJSON {
 		text = string(result) + "\n"

@@ -14,7 +14,7 @@ func TestResultOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown, err := bufio.NewReader(screen).ReadString('\n')
-	if err != nil || strings.Contains(shown, "\x1b") || !strings.HasPrefix(shown, "\ufffd[2Ja") {
+	if err != nil || strings.Contains(shown, "\x1b") || !strings.HasPrefix(shown, "?[2Ja\tb") {
 		t.Errorf("on a terminal: got %q, %v", shown, err)
 	}
 	var file strings.Builder

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/record"
 )
 
 // upstreamLog is the name of the log of an upstream's stderr.
@@ -78,6 +79,6 @@ func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error 
 		text = append(before, text...)
 	}
 	all := slices.Collect(bytes.Lines(text))
-	_, err = io.WriteString(stdout, visible(string(bytes.Join(all[max(0, len(all)-lines):], nil))))
+	_, err = io.WriteString(stdout, record.Printable(string(bytes.Join(all[max(0, len(all)-lines):], nil)), '\n', '\t'))
 	return err
 }

@@ -15,11 +15,11 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/demo"
 	"mcpschedd/internal/guard"
+	"mcpschedd/internal/record"
 )
 
 // Exit codes.
@@ -86,14 +86,6 @@ func report(w io.Writer, err error) int {
 
 // sanitized returns a text from elsewhere with unprintable characters replaced and every line but
 // the first prefixed with a bar.
-func sanitized(text string) string { return strings.ReplaceAll(visible(text), "\n", "\n  | ") }
-
-// visible returns a text from elsewhere with unprintable characters replaced, except tabs and line ends.
-func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
+func sanitized(text string) string {
+	return strings.ReplaceAll(record.Printable(text, '\n', '\t'), "\n", "\n  | ")
 }

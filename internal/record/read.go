@@ -39,10 +39,10 @@ func (p Problem) Error() string {
 }
 
 // Printable returns an untrusted text with '?' for each character that is not printable, such
-// as those that control a terminal or change the direction of writing.
-func Printable(text string) string {
+// as those that control a terminal or change the direction of writing, except those to keep.
+func Printable(text string, keep ...rune) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
+		if unicode.IsPrint(r) || slices.Contains(keep, r) {
 			return r
 		}
 		return '?'
