@@ -108,6 +108,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	for _, m := range p.members {
 		u, at := m.toolStatus(p), m.up.Health()
 		u.Name, u.State, u.Since, u.Error, u.Restarts = m.Spec.Name, at.State, at.Since, at.Error, at.Restarts
+		s.noteBarred(&u, m)
 		for _, id := range at.Processes {
 			u.MemoryKB += residentKB(id)
 		}
@@ -121,6 +122,25 @@ func (s *Server) currentStatus(whole bool) record.Status {
 		out.Pool = &record.PoolBudget{Tokens: int64(p.Budgets.Pool), Used: int64(used), LeftS: int64(left.Seconds())}
 	}
 	return out
+}
+
+// noteBarred adds to an upstream's status that prefetches have barred some of its tools.
+func (s *Server) noteBarred(u *record.UpstreamStatus, m *member) {
+	var barred []string
+	for _, item := range m.up.LastOffer().Items(upstream.Tools) {
+		if s.prefetch.Tool(m.key, item.Name).Barred {
+			barred = append(barred, item.Name)
+		}
+	}
+	if len(barred) == 0 || u.Why == record.PrefetchOff {
+		return
+	}
+	why := fmt.Sprintf("tools barred from prefetching: %d, such as %s; mcpschedd explain %[3]s/%[2]s or mcpschedd logs says why", len(barred), barred[0], u.Name)
+	if u.Why == "" {
+		u.Why, u.Change = why, "" // no line of the configuration lifts every bar
+	} else {
+		u.Why = why + "; " + u.Why
+	}
 }
 
 // clients returns the open sessions by client, with their use of the token budgets. The directory
