@@ -83,6 +83,42 @@ func TestLegacySSELateBody(t *testing.T) {
 	})
 }
 
+// The messages of a client that does not read its stream are refused until it has read.
+func TestLegacySSENotRead(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		defer stop()
+		stream := c.do(c.request(http.MethodGet, "/sse", ""))
+		defer stream.Body.Close()
+		next := eventReader(stream.Body)
+		endpoint, err := next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		post := func() (status int, answer string) {
+			status, answer = c.post(endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"fill":%q}}`, large(1<<20)))
+			synctest.Wait() // its response is queued
+			return status, answer
+		}
+		status, answer, accepted := 0, "", -1
+		for ok := true; ok && accepted < 20; ok = status == http.StatusAccepted {
+			status, answer = post()
+			accepted++
+		}
+		if status != http.StatusServiceUnavailable || accepted < 8 || accepted > 10 || !strings.Contains(answer, "does not read") {
+			t.Fatalf("after %d requests with responses of 1 MiB: got %d %.200s, want 503 when the backlog is full", accepted, status, answer)
+		}
+		for range accepted {
+			if _, err := next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if status, answer := post(); status != http.StatusAccepted {
+			t.Errorf("once it has read: got %d %.200s, want 202", status, answer)
+		}
+	})
+}
+
 func TestLegacySSE(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
