@@ -328,6 +328,32 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	}
 }
 
+// If a question cannot be sent to the client, its server's call ends with the reason.
+func TestQuestionThatCannotBeSent(t *testing.T) {
+	for _, era := range []string{"handshake", "stateless"} {
+		to := newOutlet()
+		to.sending = func(method string) error {
+			if method == "elicitation/create" {
+				return errors.New("it does not read")
+			}
+			return nil
+		}
+		n := proxy.Begin(start(t, options(child(t, mcptest.Options{Name: "one", Era: era}))), front.Client{Out: to})
+		defer n.End(front.ErrEnded)
+		for _, request := range []string{
+			`"initialize","params":{"protocolVersion":"` + handshake + `","capabilities":` + able + `}`,
+			`"tools/list"`, // answered when the server has started
+			`"tools/call","params":` + toolCall("ask", `{"asks":[`+elicits+`]}`),
+		} {
+			accept(t, n, `{"jsonrpc":"2.0","id":1,"method":`+request+`}`, to)
+			m := to.next()
+			if asks := strings.Contains(request, "ask"); asks != strings.Contains(string(m.Raw), "the client cannot be reached: it does not read") {
+				t.Errorf("%s server: %s: got %s", era, request, m.Raw)
+			}
+		}
+	}
+}
+
 // The end of a session answers a call that its server has received, and says that it may have run.
 func TestSessionEndsInACall(t *testing.T) {
 	for _, why := range []error{front.ErrEnded, front.ErrShutdown} {
