@@ -346,7 +346,7 @@ func resolveInput(x *request, req *upstream.Request, result []byte) outcome {
 		for _, q := range revision.InputRequests(result) {
 			answer, err := x.askClient(x.ctx, x.call, q.Method, q.Params)
 			if err != nil {
-				return outcome{answer: upstream.Answer{Sent: true}, err: err} // the server may have had effects before it asked
+				return outcome{err: err}
 			}
 			responses = jsonrpc.Set(responses, q.Key, answer)
 		}
@@ -362,7 +362,7 @@ func resolveInput(x *request, req *upstream.Request, result []byte) outcome {
 		}
 		result = o.answer.Result
 	}
-	return outcome{answer: upstream.Answer{Sent: true}, err: &jsonrpc.Error{
+	return outcome{err: &jsonrpc.Error{
 		Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("upstream %q asked for input %d times", x.call.lease.Name(), maxRounds),
 	}}
 }
