@@ -134,8 +134,7 @@ func (o *prefetchSource) refusal(p *policy, c *predict.Candidate, class *callCla
 		return enrich.NotSpeculatable
 	case !p.steady(l, m, class):
 		return enrich.Unsteady
-	case !l.Live(), !l.member.allows(c.Key.Tool), learned.Barred,
-		m.Speculate == nil, !*m.Speculate, m.Volatile != nil && *m.Volatile, p.Enrichment.Off():
+	case !l.Live(), !l.member.allows(c.Key.Tool), learned.Barred, !enrich.Speculatable(m), p.Enrichment.Off():
 		return enrich.NotSpeculatable
 	case m.Cost.Dollars > p.Enrichment.Dollars:
 		return enrich.Dollars
