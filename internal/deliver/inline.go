@@ -64,9 +64,8 @@ func (a *Addition) texts(intent valuemodel.Intent) (texts []string) {
 	}
 	fields := newTrimmer(a.Model, intent)
 	for block := range jsonrpc.Elements(jsonrpc.Get(a.Result, "content")) {
-		kind, _ := jsonrpc.String(jsonrpc.Get(block, "type"))
 		text, ok := jsonrpc.String(jsonrpc.Get(block, "text"))
-		if kind != "text" || !ok || !forModel(block) {
+		if jsonrpc.Text(block, "type") != "text" || !ok || !forModel(block) {
 			return nil
 		}
 		texts = append(texts, fields.trim(text))

@@ -63,8 +63,7 @@ func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 // pass passes a message to the session, unless it describes its client at too great a length.
 func (in *intake) pass(ctx context.Context, m *Message, out Outlet) func() {
 	if m.IsRequest() && m.Method == "initialize" {
-		requested, _ := jsonrpc.String(m.Index.Get("protocolVersion"))
-		in.batches.Store(revision.Negotiate(requested) == revision.Batches)
+		in.batches.Store(revision.Negotiate(m.Index.Text("protocolVersion")) == revision.Batches)
 		if rpcErr := checkClientSize(m.Index.Get("clientInfo"), m.Index.Get("capabilities")); rpcErr != nil {
 			in.Refuse(m, rpcErr, out)
 			return nil

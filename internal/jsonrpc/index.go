@@ -63,6 +63,12 @@ func (x *Index) Get(name string) []byte {
 	return nil
 }
 
+// Text is like the function [Text] for the indexed object.
+func (x *Index) Text(name string) string {
+	text, _ := String(x.Get(name))
+	return text
+}
+
 // Set is like the function [Set] for the indexed object, without another walk.
 func (x *Index) Set(name string, value []byte) []byte {
 	found := false

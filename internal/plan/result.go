@@ -52,7 +52,7 @@ func ResultOf(result []byte) Result {
 		out.JSON = jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, text))
 		out.JSON = jsonrpc.Set(out.JSON, "resources", array(resources))
 		if len(resources) == 1 {
-			out.Text, _ = jsonrpc.String(jsonrpc.Get(resources[0], "text"))
+			out.Text = jsonrpc.Text(resources[0], "text")
 		}
 	default:
 		if out.JSON = parsed(texts); out.JSON != nil {

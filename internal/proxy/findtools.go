@@ -205,11 +205,11 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 	case x.msg.Repeated:
 		return errOutcomeUnknown
 	case c.lease.lacks(c.tool):
-		return unknownTool(toolName(&x.msg.Index))
+		return unknownTool(x.msg.Index.Text("name"))
 	case p.Selection.OnlyRead:
-		return fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", toolName(&x.msg.Index))
+		return fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", x.msg.Index.Text("name"))
 	case wrapper == callReadTool:
-		return fmt.Errorf("not called: %q is not certainly read-only; use %s", toolName(&x.msg.Index), callTool)
+		return fmt.Errorf("not called: %q is not certainly read-only; use %s", x.msg.Index.Text("name"), callTool)
 	case !c.params.Unambiguous():
 		return errors.New("not called: its params repeat a member, so the user cannot confirm them")
 	default:
@@ -249,7 +249,7 @@ func (c *upstreamCall) stillReads(next gate) gate {
 // serveConfirmed makes a call after the user has confirmed it.
 func serveConfirmed(x *request, l *sessionLease, t target) outcome {
 	s := x.s
-	name := toolName(&x.msg.Index)
+	name := x.msg.Index.Text("name")
 	refused := func(cause error) outcome {
 		recordRefusal(s, x.msg)
 		return outcome{err: cause}
@@ -276,7 +276,7 @@ func serveConfirmed(x *request, l *sessionLease, t target) outcome {
 // belongs to another server than the confirmed one.
 func bindConfirmed(x *request, confirmed *sessionLease) error {
 	x.view = x.s.view() // the policy may have changed before the user answered
-	name := toolName(&x.msg.Index)
+	name := x.msg.Index.Text("name")
 	t, l := x.view.resolve(upstream.Tools, name)
 	if l == nil || l.member.key != confirmed.member.key {
 		return errors.New("the server that the user confirmed has been replaced")

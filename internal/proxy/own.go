@@ -13,7 +13,6 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/record"
-	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -102,12 +101,6 @@ func (v view) ownTool(name string) *ownTool {
 // callsOwnTool reports whether the request calls one of the proxy's own tools, so that the
 // request itself is not forwarded to a server.
 func (x *request) callsOwnTool() bool { return x.msg.Method == "tools/call" && x.call == nil }
-
-// toolName returns the name of the called tool as the client wrote it.
-func toolName(params *revision.Params) string {
-	name, _ := jsonrpc.String(params.Get("name"))
-	return name
-}
 
 // serveOwnTool serves a call of one of the proxy's own tools.
 func serveOwnTool(x *request, own *ownTool) outcome {

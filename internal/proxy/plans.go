@@ -75,7 +75,7 @@ func (r *planRun) run(p *plan.Plan) outcome {
 		return outcome{err: err}
 	}
 	event := record.Event{
-		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: s.observed.Name, Plan: r.number, Tool: toolName(&r.request.msg.Index),
+		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: s.observed.Name, Plan: r.number, Tool: r.request.msg.Index.Text("name"),
 		LatencyMS: ms(report.Makespan), Depth: report.ChainLength(), BytesOut: int64(len(report.Structured)), Cancelled: report.Cancelled,
 	}
 	for _, st := range report.Steps {

@@ -119,8 +119,7 @@ func (c *upstreamCall) beginObservation() {
 	o := &observation{number: n, call: &speculate.Call{
 		Session: &s.Session, Lease: c.lease.prefetchLease, Seq: n.Seq, At: now, Turn: s.turns.begin(now), Tool: c.tool,
 	}}
-	o.call.Trace.Parent, _ = jsonrpc.String(c.params.Meta.Get("traceparent"))
-	o.call.Trace.State, _ = jsonrpc.String(c.params.Meta.Get("tracestate"))
+	o.call.Trace.Parent, o.call.Trace.State = c.params.Meta.Text("traceparent"), c.params.Meta.Text("tracestate")
 	if begin := c.policy.Trace; begin != nil {
 		if o.trace.Parent, o.trace.State, o.endSpan = begin(o.call.Trace.Parent, o.call.Trace.State, c.tool, now); o.trace.Parent != "" {
 			o.call.Trace = o.trace
@@ -314,7 +313,7 @@ func recordRefusal(s *session, m *front.Message) {
 	n := s.observed.next()
 	s.srv.recorder.log.Add(record.Event{
 		Kind: record.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,
-		Tool: toolName(&m.Index), Disposition: record.Failed, Error: "refused",
+		Tool: m.Index.Text("name"), Disposition: record.Failed, Error: "refused",
 	})
 }
 

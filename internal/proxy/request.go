@@ -114,9 +114,8 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 
 // openHandshake opens a session with the params of its initialize.
 func openHandshake(s *session, params *revision.Params) {
-	asked, _ := jsonrpc.String(params.Get("protocolVersion"))
 	s.open(revision.Client{
-		Version:      revision.Negotiate(asked),
+		Version:      revision.Negotiate(params.Text("protocolVersion")),
 		Info:         object(params.Get("clientInfo")),
 		Capabilities: object(params.Get("capabilities")),
 	})
@@ -133,8 +132,8 @@ func object(raw []byte) json.RawMessage {
 // setLevel sets the log level at every upstream that logs. It runs on the client's reader,
 // so the level applies to the client's next call.
 func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
-	level, ok := jsonrpc.String(params.Get("level"))
-	if !ok || !upstream.KnownLevel(level) {
+	level := params.Text("level")
+	if !upstream.KnownLevel(level) {
 		return invalidParams(fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level))
 	}
 	s.client.update(func(f *clientFacts) { f.LogLevel = level })
@@ -148,9 +147,8 @@ func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
 func (s *session) handleNotification(m *front.Message) {
 	switch m.Method {
 	case "notifications/cancelled":
-		reason, _ := jsonrpc.String(m.Index.Get("reason"))
 		if x := s.requests.find(string(m.Index.Get("requestId"))); x != nil && x.msg.Method != "initialize" {
-			x.cancel(withdrawn{reason})
+			x.cancel(withdrawn{m.Index.Text("reason")})
 		}
 	case "notifications/initialized":
 		s.questions.setReady()

@@ -59,7 +59,7 @@ func (x *request) routeName(l upstream.List) error {
 			if err := x.unwrap(); err != nil {
 				return err
 			}
-			wrapper, name = name, toolName(&x.msg.Index)
+			wrapper, name = name, x.msg.Index.Text("name")
 		case x.msg.Repeated:
 			return errOutcomeUnknown
 		default:

@@ -19,8 +19,7 @@ type InputRequest struct {
 // InputRequests returns the questions in an input_required result.
 func InputRequests(result []byte) (all []InputRequest) {
 	for m := range jsonrpc.Members(jsonrpc.Get(result, "inputRequests")) {
-		method, _ := jsonrpc.String(jsonrpc.Get(m.Value, "method"))
-		all = append(all, InputRequest{Key: string(m.Name), Method: method, Params: jsonrpc.Get(m.Value, "params")})
+		all = append(all, InputRequest{Key: string(m.Name), Method: jsonrpc.Text(m.Value, "method"), Params: jsonrpc.Get(m.Value, "params")})
 	}
 	return all
 }

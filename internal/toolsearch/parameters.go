@@ -43,6 +43,5 @@ func kindOf(schema []byte) string {
 		}
 		return strings.Join(all, "|")
 	}
-	kind, _ := jsonrpc.String(jsonrpc.Get(schema, "type"))
-	return cmp.Or(kind, "any")
+	return cmp.Or(jsonrpc.Text(schema, "type"), "any")
 }
