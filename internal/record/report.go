@@ -48,7 +48,7 @@ func (s *Stats) ReportLine() string {
 	if cmp.Or(p.Issued, declines, f.Predictions, turns, f.Repeats, f.BackOffs, int64(f.HiddenMS+0.5), f.TokensSaved) == 0 {
 		return ""
 	}
-	percent := func(a, b int64) string { return fmt.Sprintf("%.1f%%", 100*ratio(a, b)) }
+	percent := func(a, b int64) string { return fmt.Sprintf("%.1f%%", 100*Ratio(a, b)) }
 	known := p.Issued - p.Open
 	return strings.Join([]string{
 		"prefetch_hit=" + percent(p.Used, known),

@@ -140,7 +140,7 @@ func addFigures(to map[string]Figures, name string, more *Figures) {
 // derive sets the ratios, the quantiles and the report line from the sums.
 func (s *Stats) derive() {
 	s.Totals.derive()
-	s.Totals.ServedShare = ratio(s.Totals.Prefetch.Used, s.Totals.Reads)
+	s.Totals.ServedShare = Ratio(s.Totals.Prefetch.Used, s.Totals.Reads)
 	for _, all := range []map[string]Figures{s.Upstreams, s.Tools} {
 		for name, figures := range all {
 			figures.derive()
@@ -151,9 +151,9 @@ func (s *Stats) derive() {
 }
 
 func (f *Figures) derive() {
-	f.Amplification = ratio(f.UpstreamCalls, f.Calls)
-	f.Prefetch.Accuracy = ratio(f.Prefetch.Used, f.Prefetch.Issued-f.Prefetch.Open)
-	f.Prefetch.Timeliness = ratio(f.Prefetch.InTime, f.Prefetch.Used)
+	f.Amplification = Ratio(f.UpstreamCalls, f.Calls)
+	f.Prefetch.Accuracy = Ratio(f.Prefetch.Used, f.Prefetch.Issued-f.Prefetch.Open)
+	f.Prefetch.Timeliness = Ratio(f.Prefetch.InTime, f.Prefetch.Used)
 	for _, h := range []*Histogram{&f.LatencyMS, &f.FetchMS, &f.ResultKB} {
 		h.derive()
 	}
@@ -232,8 +232,8 @@ func addCount(m *map[string]int64, name string, n int64) {
 	(*m)[truncate(name, maxName)] += min(n, maxCount)
 }
 
-// ratio returns a/b, or 0 if b is 0.
-func ratio(a, b int64) float64 {
+// Ratio returns a/b, or 0 if b is 0.
+func Ratio[T int | int64](a, b T) float64 {
 	if b == 0 {
 		return 0
 	}

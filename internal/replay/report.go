@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/record"
 )
 
 // Figures are counts of calls and prefetches with the ratios derived from them: of one tool, of
@@ -54,17 +55,10 @@ func (f *Figures) add(o *Figures) {
 
 // derive sets the ratios and the waits.
 func (f *Figures) derive() {
-	f.IssuedPerCall, f.Accuracy = ratio(f.Issued, f.Calls), ratio(f.Used, f.Issued)
-	f.Coverage, f.Amplification = ratio(f.covered, f.Reads-f.Repeats), ratio(f.upstream, f.Calls)
+	f.IssuedPerCall, f.Accuracy = record.Ratio(f.Issued, f.Calls), record.Ratio(f.Used, f.Issued)
+	f.Coverage, f.Amplification = record.Ratio(f.covered, f.Reads-f.Repeats), record.Ratio(f.upstream, f.Calls)
 	f.WaitBefore, f.WaitAfter = f.before.Milliseconds(), f.after.Milliseconds()
 	f.Hidden = f.WaitBefore - f.WaitAfter
-}
-
-func ratio(a, b int) float64 {
-	if b == 0 {
-		return 0
-	}
-	return float64(a) / float64(b)
 }
 
 // Report is the result of an arm or, while it is played, of one of its sessions. It is an output
