@@ -122,12 +122,8 @@ type lastKnown struct {
 func (k lastKnown) name() string { return k.Spec.Name }
 
 // tools returns the names of its known tools.
-func (k lastKnown) tools() []string {
-	if k.offer == nil {
-		return nil
-	}
-	var names []string
-	for _, item := range k.offer.Lists[upstream.Tools] {
+func (k lastKnown) tools() (names []string) {
+	for _, item := range k.offer.Items(upstream.Tools) {
 		names = append(names, item.Name)
 	}
 	return names
