@@ -67,7 +67,7 @@ func TestHarmLiar(t *testing.T) {
 		if st.Wasted["compared"] == 0 || st.Used != 0 || st.Declined["not_speculatable"] == 0 {
 			t.Errorf("got %+v, want prefetches that were compared, none used, and later ones declined", st)
 		}
-		const why = "tools barred from prefetching: 1, such as get; mcpschedd explain foe/get or mcpschedd logs says why"
+		const why = "tools barred from prefetching: 1, such as get (mcpschedd explain foe/get or mcpschedd logs says why)"
 		if u := d.proxy.Report().Running[0].Upstreams[0]; u.Why != why || u.Change != "" {
 			t.Errorf("status: got %q, %q, want %q", u.Why, u.Change, why)
 		}

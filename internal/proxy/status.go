@@ -135,7 +135,7 @@ func (s *Server) noteBarred(u *record.UpstreamStatus, m *member) {
 	if len(barred) == 0 || u.Why == record.PrefetchOff {
 		return
 	}
-	why := fmt.Sprintf("tools barred from prefetching: %d, such as %s; mcpschedd explain %[3]s/%[2]s or mcpschedd logs says why", len(barred), barred[0], u.Name)
+	why := fmt.Sprintf("tools barred from prefetching: %d, such as %s (mcpschedd explain %[3]s/%[2]s or mcpschedd logs says why)", len(barred), barred[0], u.Name)
 	if u.Why == "" {
 		u.Why, u.Change = why, "" // no line of the configuration lifts every bar
 	} else {
