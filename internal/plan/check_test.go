@@ -160,6 +160,21 @@ func TestDefectsBounded(t *testing.T) {
 	if len(defects) != 51 || defects[50].Message != "and more: only 50 are listed" {
 		t.Errorf("got %d defects, the last %v", len(defects), defects[len(defects)-1])
 	}
+	for _, last := range conditionsOfNothing {
+		if _, defects := plan.Parse([]byte(manyDefects(last)), o); len(defects) != 51 {
+			t.Errorf("%s: got %d defects", last, len(defects))
+		}
+	}
+}
+
+// conditionsOfNothing are conditions that are themselves defects.
+var conditionsOfNothing = []string{
+	`"a.ok"`, `{"ref":"a.ok","op":"eq","value":true}`, `{"ref":"$ref:a","op":"eq","value":{"$ref":"b#"}}`, `{"ref":"$ref:a","op":"eq"}`,
+}
+
+// manyDefects returns a plan with a condition that follows more defects than are listed.
+func manyDefects(when string) string {
+	return steps(strings.Repeat(`{"id":"","tool":"none"},`, 51) + `{"id":"z","tool":"a","when":` + when + `}`)
 }
 
 // A place that an output schema does not exclude may exist.

@@ -42,7 +42,7 @@ func (v node) condition() *condition {
 		}
 		return nil
 	}
-	known := len(v.p.defects)
+	known := v.p.faults
 	if kindOf(v.raw) != "object" || jsonrpc.Get(v.raw, "ref") == nil {
 		v.errorf(`want a reference, or {"ref": a reference, "op": …, "value": …}, have %s`, shown(v.raw))
 		return nil
@@ -66,7 +66,7 @@ func (v node) condition() *condition {
 	case (c.op == "lt" || c.op == "gt") && kind != "number" && kind != "string":
 		value.errorf("%s: want a number or a string, have %s", c.op, kind)
 	}
-	if len(v.p.defects) > known {
+	if v.p.faults > known {
 		return nil
 	}
 	c.value = normal(decoded(render(constant)))

@@ -79,6 +79,7 @@ type parser struct {
 	names   *nearest.Names   // of tools; nil until a tool is not found
 	outputs map[string]*schema.Schema
 	defects Defects
+	faults  int // defects found, with those that are too many to be reported
 }
 
 // Parse parses and checks a plan, the arguments of execute_tool_plan. It returns either a plan or
@@ -318,6 +319,7 @@ func (v node) below(name string, raw []byte) node {
 
 // errorf records a defect of the value.
 func (v node) errorf(format string, args ...any) {
+	v.p.faults++
 	d := Defect{Pointer: v.pointer, Message: fmt.Sprintf(format, args...), index: -1}
 	switch n := len(v.p.defects); {
 	case n > maxDefects:

@@ -324,6 +324,7 @@ func FuzzParse(f *testing.F) {
 		steps(`{"id":"x","tool":"a","depends_on":["y"]}`, `{"id":"y","tool":"a","depends_on":["x"],"on_error":"default","default":{"a":[1]}}`),
 		steps(`{"id":"w","tool":"create_issue","arguments":{"a":"$ref:v"}}`, `{"id":"v","tool":"create_issue"}`, `{"id":"r","tool":"get_issue","arguments":{"number":1}}`),
 		steps(`{"id":"x","tool":"shell","arguments":{"command":"ls"},"optional":true,"value":1e9,"timeout":"5s","retry":2}`),
+		manyDefects(conditionsOfNothing[1]), manyDefects(conditionsOfNothing[2]),
 	} {
 		f.Add([]byte(raw), true)
 		f.Add([]byte(raw), false)

@@ -64,9 +64,9 @@ const wantReference = `want a reference: "$ref:step", "$ref:step.field" or {"$re
 
 // reference parses a value that must be a single reference, and returns nil if it is not.
 func (v node) reference() *Ref {
-	known := len(v.p.defects)
+	known := v.p.faults
 	r, ok := v.template().(*Ref)
-	if !ok && len(v.p.defects) == known {
+	if !ok && v.p.faults == known {
 		v.errorf("%s, have %s", wantReference, shown(v.raw))
 	}
 	return r
