@@ -76,8 +76,9 @@ type table struct {
 }
 
 // Read reads the servers of a file with an absolute path. An invalid server is left out
-// with a note. Read returns an error if the file cannot be parsed, its servers are not
-// an object, or it has none ([ErrNoServers]).
+// with a note, and so is a table of servers for one folder. Read returns an error if the
+// file cannot be parsed, its servers are not an object, or it has none ([ErrNoServers]);
+// then it has read no server.
 func (r *Reader) Read(path string, data []byte) error {
 	doc, err := parse(path, data)
 	if err != nil {
@@ -86,17 +87,18 @@ func (r *Reader) Read(path string, data []byte) error {
 	if _, ok := doc.tree.(map[string]any); !ok {
 		return fmt.Errorf("%s: want an object, have %s", doc.where(), kindOf(doc.tree))
 	}
-	r.docs[path] = doc
 	found := 0
+	var wrong error // the first table that is left out
 	for _, t := range r.tables(doc) {
-		if name := t.doc.repeated(t.path); name != "" {
-			return fmt.Errorf("%s: want one member %q on the way to the servers, have several", t.doc.path, shown(name))
-		}
-		value := at(t.doc.tree, t.path...)
-		servers, ok := value.(map[string]any)
-		if !ok {
-			where := t.doc.where(t.path...) + ": " + pointer(t.path...)
-			return fmt.Errorf("%s: want an object of servers by their names, have %s", where, kindOf(value))
+		where := t.doc.where(t.path...) + ": " + pointer(t.path...)
+		servers, err := t.servers()
+		if err != nil {
+			wrong = cmp.Or(wrong, fmt.Errorf("%s: %w", where, err))
+			if t.doc == doc && t.scope != "local" { // it is the first, and the one that is edited
+				return wrong
+			}
+			r.note(where, "left out: "+err.Error())
+			continue
 		}
 		found += len(servers)
 		for _, name := range t.doc.names(t.path) {
@@ -105,10 +107,24 @@ func (r *Reader) Read(path string, data []byte) error {
 			}
 		}
 	}
+	r.docs[path] = doc
 	if found == 0 {
-		return fmt.Errorf("%s: %w", path, ErrNoServers)
+		return cmp.Or(wrong, fmt.Errorf("%s: %w", path, ErrNoServers))
 	}
 	return nil
+}
+
+// servers returns the entries of a table by their names.
+func (t table) servers() (map[string]any, error) {
+	if name := t.doc.repeated(t.path); name != "" {
+		return nil, fmt.Errorf("want one member %q on the way to the servers, have several", shown(name))
+	}
+	value := at(t.doc.tree, t.path...)
+	servers, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("want an object of servers by their names, have %s", kindOf(value))
+	}
+	return servers, nil
 }
 
 // tables returns the tables of servers in a file.

@@ -222,7 +222,7 @@ func TestBadFiles(t *testing.T) {
 		{"a secret with a line end in it", "{\"a\": \"hunter2\n\"}", "/f.json:1:7: want JSON: want a string, a number, true, false or null"},
 		{"no object", "[1]", "/f.json:1: want an object, have a list"},
 		{"servers in a list", `{"mcpServers": [{"name": "x"}]}`, "/f.json:1: /mcpServers: want an object of servers by their names, have a list"},
-		{"servers in two places", `{"mcpServers": {"s": {"command": "a"}}, "mcpServers": {"s": {"command": "b"}}}`, `/f.json: want one member "mcpServers" on the way to the servers, have several`},
+		{"servers in two places", `{"mcpServers": {"s": {"command": "a"}}, "mcpServers": {"s": {"command": "b"}}}`, `/f.json:1: /mcpServers: want one member "mcpServers" on the way to the servers, have several`},
 		{"too deep", many, "/f.json: want at most 524288 objects and lists"},
 	}
 	for _, tt := range tests {
@@ -238,6 +238,49 @@ func TestBadFiles(t *testing.T) {
 		if !errors.Is(err, clients.ErrNoServers) || !strings.Contains(err.Error(), `"context_servers"`) {
 			t.Errorf("%s: got %v", none, err)
 		}
+	}
+}
+
+// TestBadTables: a table that a file of Claude Code's refers to, and cannot be read, is left out with a note that
+// names it. If the user's own table is bad, none of the file's servers are read, since it could not be edited.
+func TestBadTables(t *testing.T) {
+	const bad, twice = `"mcpServers": []`, `"mcpServers": {"x": {"command": "x"}}, "mcpServers": {"y": {"command": "y"}}`
+	read := func(user, project, checkedIn string) (*clients.Reader, error) {
+		r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
+			if path != "/p/.mcp.json" {
+				return nil, errors.New("none")
+			}
+			return []byte(checkedIn), nil
+		}})
+		return r, r.Read("/home/ann/.claude.json", []byte(`{`+user+`, "projects": {"/p": {`+project+`}, "/q": {"mcpServers": {"b": {"command": "b"}}}}}`))
+	}
+	const user, list, several = `"mcpServers": {"a": {"command": "a"}}`, "left out: want an object of servers by their names, have a list", `left out: want one member "mcpServers" on the way to the servers, have several`
+	for _, tt := range []struct{ project, checkedIn, note string }{
+		{bad, `{}`, "/home/ann/.claude.json:1: /projects/~1p/mcpServers: " + list},
+		{twice, `{}`, "/home/ann/.claude.json:1: /projects/~1p/mcpServers: " + several},
+		{`"enabledMcpjsonServers": ["x"]`, "{\n" + bad + "}", "/p/.mcp.json:2: /mcpServers: " + list},
+		{`"enabledMcpjsonServers": ["x", "y"]`, `{` + twice + `}`, "/p/.mcp.json:1: /mcpServers: " + several},
+	} {
+		r, err := read(user, tt.project, tt.checkedIn)
+		if err != nil || len(r.Servers()) != 2 || r.Servers()[0].Name != "a" || r.Servers()[1].Name != "b" {
+			t.Errorf("%s, %s: got %v, %v", tt.project, tt.checkedIn, r.Servers(), err)
+		}
+		if diff := cmp.Diff([]string{tt.note}, r.Notes()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		changes, err := r.Point([]string{"mcpschedd"})
+		if err != nil || len(changes) != 1 || len(changes[0].Moves) != 2 || !strings.Contains(string(changes[0].Text), tt.project) {
+			t.Errorf("%s, %s: got %v, %v", tt.project, tt.checkedIn, changes, err)
+		}
+	}
+	for _, user := range []string{bad, twice} {
+		if r, err := read(user, user, `{}`); err == nil || !strings.Contains(err.Error(), ":1: /mcpServers: want ") || len(r.Servers()) > 0 {
+			t.Errorf("%s: got %v, %v", user, r.Servers(), err)
+		}
+	}
+	err := clients.NewReader(clients.Options{}).Read("/home/ann/.claude.json", []byte(`{"projects": {"/p": {`+bad+`}}}`))
+	if err == nil || !strings.Contains(err.Error(), ":1: /projects/~1p/mcpServers: want an object") {
+		t.Errorf("got %v, want the only table to be named", err)
 	}
 }
 
