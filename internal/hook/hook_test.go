@@ -110,6 +110,7 @@ func TestLedger(t *testing.T) {
 		"a command that reads":           {[]daemon.Report{prompt, shell(pre("Bash", "1"), "ls -l | head", false), shell(post("Bash", "1"), "ls -l | head", false)}, true, 0},
 		"one that may write":             {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", false)}, false, 1},
 		"one that is not known":          {[]daemon.Report{prompt, shell(pre("Bash", "1"), "", false)}, false, 1},
+		"and may leave something":        {[]daemon.Report{prompt, shell(pre("Bash", "1"), "", false), shell(post("Bash", "1"), "", false), stop, prompt}, false, 0},
 		"one in the background":          {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", true), shell(post("Bash", "1"), "make", true)}, false, 0},
 		"and in the next turn":           {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", true), shell(post("Bash", "1"), "make", true), {Event: "Stop", Tasks: new(1)}, prompt}, false, 0},
 		"it has ended":                   {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", true), shell(post("Bash", "1"), "make", true), stop, prompt}, true, 0},

@@ -313,7 +313,7 @@ func useOf(r *daemon.Report) use {
 		if classify.ShellLine(r.Command).Level == classify.Reads {
 			return use{}
 		}
-		return use{writes: true, background: r.Background, detaches: classify.Detaches(r.Command)}
+		return use{writes: true, background: r.Background, detaches: r.Command == "" || classify.Detaches(r.Command)} // a long command is reported as ""
 	case "Monitor": // it continues in the background
 		return use{writes: true, background: true}
 	}
