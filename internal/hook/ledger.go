@@ -129,7 +129,7 @@ func (l *Ledger) Hear(r *daemon.Report) {
 	if r.Session == "" && r.Parent == 0 && r.Folder == "" { // it may be from any client
 		l.effects.Begin()
 		for _, p := range l.reporters {
-			p.failed = true
+			p.failed, p.background = true, true
 		}
 	} else {
 		l.hearLocked(l.reporterLocked(r), r)
@@ -139,8 +139,8 @@ func (l *Ledger) Hear(r *daemon.Report) {
 
 // hearLocked processes a report of a known reporter.
 func (l *Ledger) hearLocked(p *reporter, r *daemon.Report) {
-	if r.Unread != "" { // no later report can be matched to it
-		p.failed = true
+	if r.Unread != "" { // no later report can be matched to it, and it may be of a background command
+		p.failed, p.background = true, true
 		l.effects.Begin()
 		return
 	}
