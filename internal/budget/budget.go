@@ -149,7 +149,8 @@ func (p *Pool) Join(s Session) *Agent {
 	a := &Agent{pool: p, session: s, weight: p.rules.weight(s)}
 	p.agents[a] = struct{}{}
 	p.divideLocked()
-	p.advanceLocked() // reduces what the other agents have reserved
+	p.advanceLocked() // reduces what the other agents have reserved, or begins a window and reserves for all
+	a.reserved = 0    // it is not among what is free
 	a.reserved = max(0, min(p.remainingLocked()*p.sharePerWeight*a.weight, p.freeLocked()))
 	return a
 }

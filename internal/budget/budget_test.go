@@ -198,6 +198,22 @@ func TestJoinLate(t *testing.T) {
 	})
 }
 
+// TestJoinBeginsWindow: an agent that is the first to do anything in a new window reserves its share of the rest.
+func TestJoinBeginsWindow(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour})
+		busy := p.Join(budget.Session{})
+		time.Sleep(70 * time.Minute)
+		late := p.Join(budget.Session{})
+		for range 10 { // until its share and what is lent are used up
+			busy.Delivered(1, busy.Room(1).Left)
+		}
+		if got := late.Room(1).Left; got != 375 {
+			t.Errorf("got %d left, want the share of 375", got)
+		}
+	})
+}
+
 func TestConfigure(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour})
