@@ -115,6 +115,9 @@ func (r *Runner) arguments(ctx context.Context, c Call, in inputs, value []byte)
 	if !jsonrpc.Valid(arguments) {
 		return nil, errors.New("not called: the arguments are nested too deep")
 	}
+	if kind := kindOf(arguments); kind != "object" {
+		return nil, fmt.Errorf("not called: want an object as arguments, have %s", kind)
+	}
 	// A mistyped short reference is null, which a tool that writes might write. Arguments that
 	// take too much effort to check are sent unchecked.
 	var wrong []string

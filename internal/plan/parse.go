@@ -258,7 +258,8 @@ func isOwnTool(tool string) bool {
 		strings.HasPrefix(tool, "plan__") || strings.Contains(tool, "__plan__")
 }
 
-// arguments parses the arguments of a step: an object, or a string that contains one.
+// arguments parses the arguments of a step: an object, or a string that contains one. A server
+// may decode anything else in its own way, and the step is classified by the members.
 func (v node) arguments(s *Step) {
 	if text, ok := jsonrpc.String(v.raw); ok {
 		if v.raw = []byte(text); len(bytes.TrimSpace(v.raw)) == 0 {
@@ -275,6 +276,16 @@ func (v node) arguments(s *Step) {
 		return
 	}
 	s.arguments = v.template()
+	kind := "object"
+	switch t := s.arguments.(type) {
+	case text:
+		kind = "string"
+	case []byte:
+		kind = kindOf(t)
+	}
+	if kind != "object" {
+		v.errorf("want an object, have %s from %s", kind, shown(v.raw))
+	}
 }
 
 // readOutputs parses the ids of the output steps; without any, all steps are outputs.

@@ -99,8 +99,24 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", raw, got, want)
 		}
 	}
-	if got := give.last(`"arguments":{"$ref":"evil#"}`, nil); !strings.HasPrefix(got, `{"x":"$ref:a"`) {
-		t.Errorf("all arguments: got %s", got)
+}
+
+// The arguments as a whole may be a reference or a literal, but they are an object.
+func TestTemplateOfAll(t *testing.T) {
+	give := results{"a": `{"x":{"y":1},"text":"{}"}`, "up": ""}
+	for raw, want := range map[string]string{
+		`{"$ref":"a#/x"}`: `{"y":1}`, `{"$lit":{"$tpl":"z"}}`: `{"$tpl":"z"}`, `"{\"$ref\":\"a#/x\"}"`: `{"y":1}`,
+		`{"$ref":"a#/text"}`: `failed: not called: want an object as arguments, have string`,
+		`{"$ref":"a#/*"}`:    `failed: /steps/2/arguments: "a#/*" refers to nothing: the members there are x, text`,
+		`{"$ref":"up#"}`:     `failed: not called: want an object as arguments, have null`,
+		`{"$lit":5}`:         `/arguments: want an object, have number from {"$lit":5}`,
+		`{"$tpl":"{}"}`:      `/arguments: want an object, have string from {"$tpl":"{}"}`,
+		`{"$tpl":"${a#/x}"}`: `/arguments: want an object, have string from {"$tpl":"${a#/x}"}`,
+		`{"$tpl":5}`:         `/arguments/$tpl: want a string, have 5`,
+	} {
+		if got := give.last(`"arguments":`+raw, nil); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", raw, got, want)
+		}
 	}
 }
 
