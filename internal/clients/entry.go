@@ -333,10 +333,11 @@ func (e *entry) fill(b *Block) {
 	var env []Pair
 	for _, p := range b.Env {
 		label := variableName(p.Name)
+		_, taken := e.server.Variables.value(p.Name) // by a name that is no variable
 		switch {
 		case !isLiteral(p.Value):
 			env = append(env, Pair{p.Name, t.value(p.Value, label+"_PART")})
-		case validVariable(p.Name) && !t.uses(p.Name):
+		case validVariable(p.Name) && !taken && !t.uses(p.Name):
 			e.server.Variables.add(p.Name, p.Value)
 		default:
 			env = append(env, Pair{p.Name, t.value(p.Value, label)})

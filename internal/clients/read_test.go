@@ -42,6 +42,7 @@ func TestTOML(t *testing.T) {
 		{"every literal value", `{"command": "x", "env": {"PORT": 80, "DEBUG": true, "A": "", "Q": "a \"b\" "}}`, `command = "x"|env_file = "env/s.env"`, `A=""|DEBUG="true"|PORT="80"|Q="a "b" "`},
 		{"of many lines", `{"command": "x", "env": {"KEY": "-----BEGIN\nabc\n-----END\n"}}`, `command = "x"|env_file = "env/s.env"`, "KEY=\"-----BEGIN|abc|-----END|\""},
 		{"a name that is no variable", `{"command": "x", "env": {"a.b": "c"}}`, `command = "x"|env."a.b" = "${A_B}"|env_file = "env/s.env"`, `A_B="c"`},
+		{"a name like another's", `{"command": "x", "env": {"A-B": "1", "A_B": "2", "C": "3"}}`, `command = "x"|env.A-B = "${A_B}"|env.A_B = "${A_B_2}"|env_file = "env/s.env"`, `A_B="1"|A_B_2="2"|C="3"`},
 		{"a name that means something here", `{"command": "x", "args": ["${T}"], "env": {"T": "c"}}`, `command = "x"|args = ["${T}"]|env.T = "${T_2}"|env_file = "env/s.env"`, `T_2="c"`},
 		{"a header", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer abc", "X-Team": "blue"}}`, `url = "http://localhost/"|headers.Authorization = "${AUTHORIZATION}"|headers.X-Team = "${X_TEAM}"|env_file = "env/s.env"`, `AUTHORIZATION="Bearer abc"|X_TEAM="blue"`},
 		{"a header with a variable", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer ${A}"}}`, `url = "http://localhost/"|headers.Authorization = "Bearer ${A}"`, ""},
