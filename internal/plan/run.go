@@ -287,7 +287,10 @@ func (x *execution) storeResult(run *stepRun, i int, res Result, tokens int) err
 	if !run.Output {
 		res.Blocks = nil
 	}
-	size := len(res.JSON)
+	if run.Step.ForEach != nil {
+		res.Text = "" // an array of results has none
+	}
+	size := max(len(res.JSON), len(res.Text)) // usually JSON was parsed from the text
 	for _, b := range res.Blocks {
 		size += len(b)
 	}

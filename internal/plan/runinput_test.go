@@ -113,7 +113,7 @@ func TestRunCancelledWhileReading(t *testing.T) {
 	}
 }
 
-// JSON text counts once towards the bytes of results. A reference to the whole result returns the
+// JSON text counts once towards the bytes of results, and no other text exceeds them. A reference to the whole result returns the
 // original text.
 func TestRunCountsTextOnce(t *testing.T) {
 	text := " [1,\n 2]  \n"
@@ -145,6 +145,17 @@ func TestRunCountsTextOnce(t *testing.T) {
 	}
 	report = r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"}]}`))
 	if got := fates(report); got != "a ok" {
+		t.Errorf("got %s", got)
+	}
+
+	r.Call = func(_ context.Context, c plan.Call) plan.Result { // the text beside structuredContent
+		if c.Step.ID == "list" {
+			return resultOf("[1,2]")
+		}
+		return plan.Result{Value: plan.Value{JSON: []byte("{}"), Text: strings.Repeat("x", 80)}}
+	}
+	report = r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"list","tool":"read"},{"id":"each","tool":"read","for_each":"$ref:list"}]}`))
+	if got := fates(report); got != "a failed: answer of 80 bytes: all results of a plan may have 70 (max_result_bytes)\nlist ok\neach ok" {
 		t.Errorf("got %s", got)
 	}
 }
