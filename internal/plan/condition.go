@@ -143,7 +143,7 @@ func normal(value any) any {
 			return i
 		}
 		x, _ := value.Float64() // too large numbers become infinite
-		if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+		if x == math.Trunc(x) && math.Abs(x) < 1<<63 {
 			return int64(x)
 		}
 		return x

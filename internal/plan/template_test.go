@@ -186,7 +186,7 @@ func TestCoerce(t *testing.T) {
 
 func TestCondition(t *testing.T) {
 	give := results{"a": `{"n": 5, "z": 0, "nz": -0.0e3, "t": true, "f": false, "null": null, "s": "open", "e": "", "l": [1, 2], "el": [ ],
-		"o": {"x": 1, "y": [1.0]}, "eo": { }, "big": 9007199254740993, "items": [{"id": 1}, {}]}`, "up": ""}
+		"o": {"x": 1, "y": [1.0]}, "eo": { }, "big": 9007199254740993, "e17": 1e17, "items": [{"id": 1}, {}]}`, "up": ""}
 	when := func(condition string) string {
 		got := give.last(`"when":`+condition+`,"arguments":{"v":1}`, nil)
 		return strings.NewReplacer(`{"v":1}`, "true", "skipped: when: false", "false").Replace(got)
@@ -199,6 +199,7 @@ func TestCondition(t *testing.T) {
 			`{"ref":"$ref:a.n","op":"lt","value":5.0000001}`, `{"ref":"$ref:a.n","op":"gt","value":-1e400}`, `{"ref":"$ref:a.s","op":"lt","value":"p"}`,
 			`{"ref":"$ref:a.s","op":"in","value":["closed","open"]}`, `{"ref":"$ref:a.n","op":"in","value":[null,5.00]}`, `{"ref":"$ref:a.s","op":"exists"}`, `{"ref":"$ref:a.null","op":"exists","value":true}`, `{"ref":"$ref:a.s","op":"exists","value":null}`,
 			`{"ref":"$ref:a.gone","op":"exists","value":false}`, `{"ref":"$ref:up","op":"exists","value":false}`, `{"ref":{"$ref":"a#/gone","default":0},"op":"lt","value":1}`,
+			`{"ref":"$ref:a.e17","op":"eq","value":100000000000000000}`, `{"ref":"$ref:a.e17","op":"in","value":[100000000000000000]}`,
 			`{"ref":"$ref:a.big","op":"gt","value":9007199254740992}`, `{"ref":"$ref:a.big","op":"lt","value":9007199254740994}`, `{"ref":"$ref:a.big","op":"lt","value":1e400}`,
 		},
 		"false": {
