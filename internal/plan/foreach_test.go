@@ -16,6 +16,18 @@ import (
 	"mcpschedd/internal/plan"
 )
 
+// A step that is not an output has no tokens of its output.
+func TestForEachTokens(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		report, _ := run(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[{},{"fail":"no"},{}]}},
+			{"id":"e","tool":"read","for_each":"$ref:list","on_error":"default","default":"instead","arguments":{"$ref":"item#"}},
+			{"id":"last","tool":"read","arguments":{"x":"$ref:e"}}],"output_steps":["last"]}`)
+		if list, each := report.Steps[0].Tokens, report.Steps[1].Tokens; list != 0 || each != 0 {
+			t.Errorf("got %d and %d tokens\n%s", list, each, fates(report))
+		}
+	})
+}
+
 func TestForEach(t *testing.T) {
 	const list = `{"id":"list","tool":"read","arguments":{"give":[{"n":1,"ms":30},{"n":2,"ms":10,"fail":"no"},{"n":3,"ms":20}]}},`
 	const each = `"tool":"read","for_each":"$ref:list","arguments":{"give":"$ref:item.n","ms":"$ref:item.ms","fail":{"$ref":"item#/fail","default":""}}`

@@ -299,8 +299,11 @@ func (x *execution) storeResult(run *stepRun, i int, res Result, tokens int) err
 	}
 	x.held += size
 	run.items.results[i] = res
-	if run.Tokens += tokens; run.Step.ForEach != nil {
-		run.Tokens++ // the comma
+	if run.Output {
+		run.Tokens += tokens
+		if run.Step.ForEach != nil {
+			run.Tokens++ // the comma
+		}
 	}
 	return nil
 }
