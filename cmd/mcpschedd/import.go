@@ -140,7 +140,7 @@ func (o *importFlags) read(p *importPlan, stderr io.Writer) error {
 		}
 	}
 	for _, word := range o.words {
-		if named := clients.Named(word); named != nil {
+		if named := clients.ByName(word); named != nil {
 			if err := readClients(p, word, named, stderr); err != nil {
 				return err
 			}
@@ -207,7 +207,7 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 	servers := p.reader.Servers()
 	for _, s := range servers { // a client's own file refers to the files of projects
 		if !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == s.From.File }) {
-			files = append(files, clientFile{title: clients.Named(s.From.Client)[0].Title, path: s.From.File})
+			files = append(files, clientFile{title: clients.ByName(s.From.Client)[0].Title, path: s.From.File})
 		}
 	}
 	line := func(text string) { fmt.Fprintln(stdout, clients.OneLine(text)) }
@@ -314,7 +314,7 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 // paths returns the files that are named, by themselves or by their clients.
 func (o *importFlags) paths() (all []string) {
 	for _, word := range o.words {
-		named := clients.Named(word)
+		named := clients.ByName(word)
 		for _, c := range named {
 			all = append(all, c.Places(machine())...)
 		}
@@ -346,7 +346,7 @@ func (o *importFlags) undoImports(stderr io.Writer) error {
 	if err == nil && len(done) == 0 {
 		err = hinted{errors.New("nothing to undo"), "--undo reverts only import --write; remove an entry that you made yourself in the client, such as by claude mcp remove mcpschedd"}
 		for _, word := range o.words {
-			if _, missing := os.Lstat(word); missing != nil && clients.Named(word) == nil {
+			if _, missing := os.Lstat(word); missing != nil && clients.ByName(word) == nil {
 				err = noClient(word)
 			}
 		}

@@ -95,7 +95,7 @@ func includes(all []string, path string) bool {
 // decide decides what to do with each server that was read. trust has names of servers, or "all".
 func (p *importPlan) decide(trust []string) error {
 	p.reader.Deny()
-	p.reader.Name(func(s clients.Server) string {
+	p.reader.AssignNames(func(s clients.Server) string {
 		if have, same := p.configured(s); same {
 			return have.Name
 		}
@@ -255,7 +255,7 @@ func (p *importPlan) block(s clients.Server) config.Upstream {
 // differences returns the settings of an upstream that are not the server's, as far as clients have them.
 // The tools denied may differ, since those of all clients are.
 func (p *importPlan) differences(have *config.Upstream, s clients.Server) (keys []string) {
-	s = s.Named(have.Name)
+	s = s.WithName(have.Name)
 	s.File = cmp.Or(have.EnvFile, s.File)
 	if want := s.VariablesText(); want != nil && have.EnvFile != "" {
 		if text, err := os.ReadFile(p.beside(s.File)); err != nil || !bytes.Equal(text, want) {

@@ -41,9 +41,9 @@ var clients = sync.OnceValue(func() []*Client {
 // All returns the supported clients. The first one in clients.toml stands for files of no client.
 func All() []*Client { return clients()[1:] }
 
-// Named returns the clients with the given name; nil if there are none. "claude" means
+// ByName returns the clients with the given name; nil if there are none. "claude" means
 // both Claude Code and Claude Desktop, "claude-code" only the former.
-func Named(name string) (all []*Client) {
+func ByName(name string) (all []*Client) {
 	for _, c := range All() {
 		if c.Name == name || slices.Contains(c.Aliases, name) {
 			all = append(all, c)

@@ -262,12 +262,12 @@ func (r *Reader) add(s Server) {
 		s.Name = r.freeName(s, func(string) bool { return true })
 	}
 	s.Called = cmp.Or(s.Called, s.Name)
-	r.servers = append(r.servers, s.Named(s.Name))
+	r.servers = append(r.servers, s.WithName(s.Name))
 }
 
-// Name names the servers again: as known says, or else with a name that is free and that no other
-// server has. A name is in [Server.Name] and in [Server.File].
-func (r *Reader) Name(known func(Server) string, free func(name string) bool) {
+// AssignNames names the servers again: as known says, or else with a name that is free and that no
+// other server has. A name is in [Server.Name] and in [Server.File].
+func (r *Reader) AssignNames(known func(Server) string, free func(name string) bool) {
 	clear(r.names)
 	names := make(map[string]string) // earlier → new: equal servers keep one name
 	for i, s := range r.servers {
@@ -277,7 +277,7 @@ func (r *Reader) Name(known func(Server) string, free func(name string) bool) {
 		if names[s.Name] == "" {
 			names[s.Name] = r.freeName(s, free)
 		}
-		r.servers[i] = s.Named(names[s.Name])
+		r.servers[i] = s.WithName(names[s.Name])
 	}
 }
 
@@ -291,8 +291,8 @@ func (r *Reader) freeName(s Server, free func(name string) bool) string {
 	return name
 }
 
-// Named returns the server with another name.
-func (s Server) Named(name string) Server {
+// WithName returns the server with another name.
+func (s Server) WithName(name string) Server {
 	s.Name, s.File = name, "env/"+name+".env"
 	return s
 }

@@ -368,17 +368,17 @@ func TestNames(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	for os, want := range map[string]string{"linux": "/h/.config/Claude/", "darwin": "/h/Library/Application Support/Claude/", "windows": "/h/AppData/Roaming/Claude/"} {
 		m := clients.Machine{OS: os, Home: "/h", Env: func(string) string { return "" }}
-		if got := clients.Named("claude-desktop")[0].Places(m); len(got) != 1 || got[0] != want+"claude_desktop_config.json" {
+		if got := clients.ByName("claude-desktop")[0].Places(m); len(got) != 1 || got[0] != want+"claude_desktop_config.json" {
 			t.Errorf("%s: got %q", os, got)
 		}
 	}
 	moved := clients.Machine{OS: "linux", Home: "/h", Env: func(name string) string {
 		return map[string]string{"CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "relative"}[name]
 	}}
-	if got := clients.Named("claude")[0].Places(moved)[0]; got != "/c/.claude.json" {
+	if got := clients.ByName("claude")[0].Places(moved)[0]; got != "/c/.claude.json" {
 		t.Errorf("got %s", got)
 	}
-	if got := clients.Named("codex")[0].Places(moved)[0]; got != "/h/.codex/config.toml" {
+	if got := clients.ByName("codex")[0].Places(moved)[0]; got != "/h/.codex/config.toml" {
 		t.Errorf("got %s", got)
 	}
 }
