@@ -132,8 +132,8 @@ func (r *Ref) in(v Value) (*Value, error) {
 const maxStar = 16 << 20
 
 // find returns the value at a path. A "*" maps over the elements of an array and yields an array;
-// in an object it is an ordinary name. A value missing below a "*" is missing, or replaced, in
-// that element only.
+// in an object it is an ordinary name. Below a "*", a default, or null in the short form, replaces a
+// missing value in that element only; without either, one missing value makes the whole reference missing.
 func (r *Ref) find(value []byte, path []string) ([]byte, error) {
 	for i, name := range path {
 		if name == "*" && value[0] == '[' {

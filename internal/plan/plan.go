@@ -62,7 +62,7 @@ type Step struct {
 	Timeout    time.Duration // of each call; zero means none
 	Retry      int           // retries after a failure; reads only
 	OnError    OnError       // with ForEach also of each item
-	Default    []byte        // replaces the result, or with ForEach that of an item, if OnError is Default
+	Default    []byte        // if OnError is Default: replaces the result, or with ForEach that of an item, and the whole result only if the step fails as a whole
 	Optional   bool          // it only reads, and runs only if the budget has room or a step that runs refers to it
 	MaxTokens  int           // maximum tokens of its output; 0 means what the budget allows
 

@@ -179,6 +179,7 @@ func (x *execution) begin(ctx context.Context, run *stepRun) {
 
 // outcome returns the result of a step that has ended, or the parameters. It returns nil and no error for
 // a failed step with on_error "continue": references to it are null in arguments, and missing in conditions.
+// The default of a step with for_each that failed as a whole, such as without an array, is its whole result.
 func (x *execution) outcome(id string) (*Value, error) {
 	if id == params && x.plan.Params != nil {
 		return &Value{JSON: x.plan.Params}, nil
