@@ -9,10 +9,10 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// maxParameters is the number of bytes of the line of parameters.
+// maxParameters is the number of bytes of the list of parameters.
 const maxParameters = 800
 
-// Parameters returns a schema's properties on one line: "path: string, limit?: integer".
+// Parameters returns a schema's properties in short: "path: string, limit?: integer".
 func Parameters(schema []byte) string {
 	var required []string
 	json.Unmarshal(jsonrpc.Get(schema, "required"), &required) // if invalid, none is required

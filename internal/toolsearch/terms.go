@@ -151,7 +151,7 @@ func single(rest string) string {
 	return rest
 }
 
-// firstSentence returns the first sentence of a description, at most 300 bytes.
+// firstSentence returns the first sentence of a description, at most about 300 bytes.
 func firstSentence(text string) string {
 	text = strings.TrimSpace(text)
 	for i, r := range text {
