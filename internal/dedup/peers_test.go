@@ -3,6 +3,7 @@ package dedup_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 type sharing struct {
 	dedup.Peers
 	lookup func()                // called during each lookup
+	tokens []string              // the next tokens of each place; "token" after them
 	err    error                 // of each lookup
 	found  *dedup.SharedAnswer   // nil if this replica must fetch
 	kept   []*dedup.SharedAnswer // what this replica has shared
@@ -22,11 +24,11 @@ type sharing struct {
 
 func (p *sharing) Lookup(_ context.Context, places []call.Place) ([]string, error) {
 	p.lookup()
-	tokens := make([]string, len(places))
-	for i := range tokens {
-		tokens[i] = "token"
+	token := "token"
+	if len(p.tokens) > 0 {
+		token, p.tokens = p.tokens[0], p.tokens[1:]
 	}
-	return tokens, p.err
+	return slices.Repeat([]string{token}, len(places)), p.err
 }
 
 func (p *sharing) Lead(context.Context, string, []string, func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
@@ -116,6 +118,38 @@ func TestPeersUnreachable(t *testing.T) {
 	s, q := newReplica(t, &sharing{lookup: func() {}, err: errors.New("unreachable")})
 	if got := (&source{store: s}).ask(t, q); got.How != dedup.Fetched || s.Stats().Entries != 0 {
 		t.Errorf("got %s, and %d answers are stored", got.How, s.Stats().Entries)
+	}
+}
+
+// TestPrefetchWithPeers: a prefetch is made if the other replicas have no write to what it reads, and then serves
+// the next call, unless another replica has begun a write meanwhile.
+func TestPrefetchWithPeers(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		tokens []string // of the prefetch's lookups and the call's
+		err    error
+		why    dedup.Refusal
+		want   dedup.Disposition
+	}{
+		{"after a write", nil, nil, "", dedup.Hit},
+		{"a place without a token, which its first lookup sets", []string{""}, nil, "", dedup.Hit},
+		{"during a write", []string{"", ""}, nil, "pending_write", dedup.Fetched},
+		{"before a write", []string{"before"}, nil, "", dedup.Fetched},
+		{"unreachable", nil, errors.New("unreachable"), "pending_write", dedup.Fetched},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			peers := &sharing{lookup: func() {}, tokens: []string{"old"}}
+			s, q := newReplica(t, peers)
+			src := &source{store: s}
+			src.ask(t, q)
+			peers.tokens, peers.err = tt.tokens, tt.err
+			if why := src.prefetch(t, q); why != tt.why {
+				t.Errorf("the prefetch is refused with %q, want %q", why, tt.why)
+			}
+			if got := src.ask(t, q); got.How != tt.want {
+				t.Errorf("the call is %s, want %s", got.How, tt.want)
+			}
+		})
 	}
 }
 

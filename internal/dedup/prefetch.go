@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"mcpschedd/internal/age"
@@ -86,7 +87,11 @@ func (s *Store) wastedLocked(p *Prefetch, why cause) {
 // returns nil and the reason. fetch must finish the flight as in Do. The flight lives
 // until ctx ends and no call is waiting for it.
 func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (p *Prefetch, why Refusal) {
-	f, fetching, why := s.beginPrefetch(ctx, &q, q.fileState())
+	file, seen := q.fileState(), s.lookUpPeers(ctx, q.Places)
+	if slices.Contains(seen.tokens, "") { // that lookup may have set the first token of a place
+		seen = s.lookUpPeers(ctx, q.Places)
+	}
+	f, fetching, why := s.beginPrefetch(ctx, &q, file, seen)
 	if f == nil {
 		return nil, why
 	}
@@ -96,11 +101,15 @@ func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Co
 
 // beginPrefetch begins the flight of a prefetch, and returns it with the context of its
 // fetch, or returns why not.
-func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState) (f *Flight, fetching context.Context, why Refusal) {
+func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState, seen peerView) (f *Flight, fetching context.Context, why Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	if why = s.refusalLocked(q, &file, now); why != "" || ctx.Err() != nil {
+	s.bumpChangedLocked(q.Places, &seen)
+	if why = s.refusalLocked(q, &file, now); why == "" && !seen.valid {
+		why = whyPendingWrite
+	}
+	if why != "" || ctx.Err() != nil {
 		return nil, nil, cmp.Or(why, whyClosed)
 	}
 	f, fetching = s.beginLocked(ctx, q, file, now)
@@ -118,7 +127,7 @@ const (
 	whyVolatile     Refusal = "volatile"      // what it reads changes at any time
 	whyMaxAge       Refusal = "max_age"       // its answer could serve no call, however young, or nothing is stored
 	whyFile         Refusal = "file"          // its file has just changed, or cannot be read
-	whyPendingWrite Refusal = "pending_write" // a write to what it reads is under way
+	whyPendingWrite Refusal = "pending_write" // a write to what it reads is under way, perhaps at another replica
 	whySettling     Refusal = "settling"      // a remote write to what it reads has just ended
 	whyStored       Refusal = "stored"        // an answer is cached
 	whyInFlight     Refusal = "in_flight"     // the call is in flight
