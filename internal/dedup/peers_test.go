@@ -153,6 +153,29 @@ func TestPrefetchWithPeers(t *testing.T) {
 	}
 }
 
+// TestPeekWithPeers: no answer is shown that another replica's write may have changed.
+func TestPeekWithPeers(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		tokens []string
+		err    error
+		want   bool
+	}{
+		{"no write", nil, nil, true}, {"a write", []string{"after"}, nil, false}, {"a pending write", []string{""}, nil, false},
+		{"unreachable", nil, errors.New("unreachable"), false},
+	} {
+		peers := &sharing{lookup: func() {}}
+		s, q := newReplica(t, peers)
+		if why := (&source{store: s}).prefetch(t, q); why != "" {
+			t.Fatal(why)
+		}
+		peers.tokens, peers.err = tt.tokens, tt.err
+		if _, ok := s.Peek(t.Context(), q); ok != tt.want {
+			t.Errorf("%s: shown: %v, want %v", tt.name, ok, tt.want)
+		}
+	}
+}
+
 func nothing(*dedup.Store, *dedup.PendingWrite)        {}
 func end(_ *dedup.Store, write *dedup.PendingWrite)    { write.End() }
 func reclassify(s *dedup.Store, _ *dedup.PendingWrite) { s.Reclassify() }

@@ -126,16 +126,19 @@ func (s *Store) joinableLocked(q *Query, file fileState, now age.Moment) *Flight
 	return f
 }
 
-// Peek returns the answer that a call would be served now, or false if there is none. It
-// does not count as use. The caller must not modify the body.
-func (s *Store) Peek(q Query) (body []byte, ok bool) {
+// Peek returns the answer that a call would be served now, or false if there is none, or if
+// the call needs its file's state or a comparison. It does not count as use. The caller must not
+// modify the body.
+func (s *Store) Peek(ctx context.Context, q Query) (body []byte, ok bool) {
 	if q.Reuse.File != "" || q.Reuse.CompareOnly {
-		return nil, false // needs file I/O or a comparison
+		return nil, false
 	}
+	seen := s.lookUpPeers(ctx, q.Places)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.bumpChangedLocked(q.Places, &seen)
 	e, ok := s.answers.entries.Peek(q.Key)
-	if !ok {
+	if !ok || !seen.valid {
 		return nil, false
 	}
 	if serves, backedOff, _ := s.servableLocked(&q, e, nil, s.clock()); !serves || backedOff {

@@ -40,7 +40,7 @@ func TestPeek(t *testing.T) {
 				tt.change(s)
 				fate, before := g.Fate(), s.Stats()
 				q.Reuse = tt.use
-				body, ok := s.Peek(q)
+				body, ok := s.Peek(t.Context(), q)
 				if ok != tt.want || ok && string(body) != "prefetched" {
 					t.Errorf("got %q, %v, want %v", body, ok, tt.want)
 				}

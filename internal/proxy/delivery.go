@@ -87,7 +87,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Re
 		case <-b.Ended:
 		case <-ctx.Done(): // use what has arrived
 		}
-		if body, ok := c.s.srv.common.store.Peek(b.Query); ok {
+		if body, ok := c.s.srv.common.store.Peek(ctx, b.Query); ok {
 			additions = append(additions, deliver.Addition{Tool: tool, Arguments: b.Key.Arguments, Result: body, Model: b.Model})
 			queries = append(queries, b.Query)
 		}
