@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"mcpschedd/internal/age"
@@ -140,13 +141,13 @@ func (f *Flight) adopt(k *SharedAnswer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	if !f.query.Reuse.admits(false, true, k.Age) || s.epochs.hasPending(f.query.Places) || k.Age > now.Since(s.peers.changedAt[allPlaces]) {
-		return false
+	isBeforeChange := func(p call.Place) bool {
+		at, changed := s.peers.changedAt[asAtPeers(p)]
+		return changed && k.Age > now.Monotonic(at) // never more than has passed: the wall clock may have been set forward
 	}
-	for _, p := range f.query.Places {
-		if k.Age > now.Since(s.peers.changedAt[asAtPeers(p)]) {
-			return false
-		}
+	if !f.query.Reuse.admits(false, true, k.Age) ||
+		s.epochs.hasPending(f.query.Places) || isBeforeChange(allPlaces) || slices.ContainsFunc(f.query.Places, isBeforeChange) {
+		return false
 	}
 	f.began, f.leader = now.Ago(k.Age), nil // no call of this replica fetched it
 	return true

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
@@ -72,6 +73,27 @@ func TestSharedAnswerAndOwnWrite(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestSharedAnswerAfterSleep: a shared answer is from after a change at this replica only if the monotonic clock
+// says so, as the wall clock may have been set forward.
+func TestSharedAnswerAfterSleep(t *testing.T) {
+	for _, tt := range []struct {
+		awake, wall time.Duration // that have passed since the change
+		want        dedup.Disposition
+	}{{time.Minute, time.Hour, dedup.Fetched}, {time.Hour, time.Hour, dedup.Joined}} {
+		now := age.At(time.Second, 0)
+		peers := &sharing{lookup: func() {}, found: &dedup.SharedAnswer{Body: []byte("shared"), Age: 30 * time.Minute}}
+		s := dedup.New(dedup.Options{MaxBytes: 1 << 20, Peers: peers, Clock: func() age.Moment { return now }})
+		t.Cleanup(s.Close)
+		q := query(dedup.Reuse{Freshness: time.Hour}, host)
+		q.SharedKey = "key"
+		s.Invalidate(host)
+		now = age.At(tt.awake, tt.wall)
+		if got := (&source{store: s}).ask(t, q); got.How != tt.want {
+			t.Errorf("%v and, by the wall clock, %v after a change: got %s, want %s", tt.awake, tt.wall, got.How, tt.want)
+		}
 	}
 }
 
