@@ -34,6 +34,25 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// TestReportedTogether: 429s that several replicas receive at about the same time double the back-off once, and
+// later ones again.
+func TestReportedTogether(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h := limit.New(nil)
+		enter(t, h, github).Leave(limited(0))
+		for i, want := range []time.Duration{30 * time.Second, time.Minute} {
+			time.Sleep(time.Duration(i) * 5 * time.Second)
+			for range 5 {
+				time.Sleep(100 * time.Millisecond)
+				h.Limited(github, 0)
+			}
+			if got := time.Until(h.Stats()[0].CoolingUntil); got != want {
+				t.Errorf("got a cool-down of %v, want %v", got, want)
+			}
+		}
+	})
+}
+
 func TestHalfOpen(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -65,14 +65,18 @@ func (s *Slot) Leave(v Outcome) (publish bool) {
 	return publish
 }
 
+// reportLag is longer than the report of another replica's 429 takes. Calls of several replicas that
+// are refused within it count as refused together.
+const reportLag = 2 * time.Second
+
 // Limited records that a host answered 429 to another replica. It has the effect of such an
-// answer to a call of this replica, but is not counted.
+// answer to a call of this replica that began reportLag ago, but is not counted.
 func (hs *Hosts) Limited(name string, retryAfter time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	h := hs.find(name)
 	now := time.Now()
-	h.cooling.begin(now, retryAfter, now)
+	h.cooling.begin(now.Add(-reportLag), retryAfter, now)
 	h.dispatch()
 }
 
