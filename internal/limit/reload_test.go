@@ -77,23 +77,27 @@ func TestForgetsLast(t *testing.T) {
 	})
 }
 
-// TestReloadOfShared: a call that waits for a token of a slow rule asks for one of the new rule at once.
+// TestReloadOfShared: a call that waits for a token of a slow rule asks for one of the new rule at once, or when
+// the reply that is under way has arrived.
 func TestReloadOfShared(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001}})
-		h.SetShared(func(a limit.TokenRequest) (limit.Grant, error) {
-			if a.Rate < 1 {
-				return limit.Grant{}, nil
+	for _, delay := range []time.Duration{0, 1500 * time.Millisecond} { // of replies
+		bubble.Test(t, func(t *testing.T) {
+			h := limit.New(map[string]limit.Rule{github: {Rate: 0.001}})
+			h.SetShared(func(a limit.TokenRequest) (limit.Grant, error) {
+				time.Sleep(delay)
+				if a.Rate < 1 {
+					return limit.Grant{}, nil
+				}
+				return limit.Grant{Tokens: a.Calls}, nil
+			})
+			order := make(begun, 1)
+			order.real(t, h, "waits", 0)
+			time.Sleep(time.Second)
+			h.Configure(map[string]limit.Rule{github: {Rate: 10}})
+			time.Sleep(2*delay + time.Second)
+			if got := order.order(); len(got) != 1 {
+				t.Errorf("replies after %v: the call still waits by the earlier rule", delay)
 			}
-			return limit.Grant{Tokens: a.Calls}, nil
 		})
-		order := make(begun, 1)
-		order.real(t, h, "waits", 0)
-		time.Sleep(time.Second)
-		h.Configure(map[string]limit.Rule{github: {Rate: 10}})
-		time.Sleep(time.Second)
-		if got := order.order(); len(got) != 1 {
-			t.Error("the call still waits by the earlier rule")
-		}
-	})
+	}
 }

@@ -120,11 +120,14 @@ func (h *host) sendRequest() {
 	}
 	h.grants.requesting = true
 	h.arm(now)
+	rule := h.rule
 	h.hosts.mu.Unlock()
 	got, err := h.hosts.shared(r)
 	h.hosts.mu.Lock()
 	h.grants.requesting = false
-	h.grants.record(time.Now(), r, got, err)
+	if h.rule == rule { // else its waits are those of an earlier rule, and its tokens are lost
+		h.grants.record(time.Now(), r, got, err)
+	}
 }
 
 // record records a reply.
