@@ -65,20 +65,27 @@ func TestPrefetchCancelled(t *testing.T) {
 }
 
 // TestPromotedAndLeft: a prefetch that a call joined before it was sent ends with that call. After
-// it was sent, it continues.
+// it was sent, it continues, and later calls may join it.
 func TestPromotedAndLeft(t *testing.T) {
 	for _, sent := range []bool{false, true} {
-		s := newStore(t)
-		g := begin(t, s, query(never, host))
-		if sent {
-			g.flight.Sent()
-		}
-		caller := wait(t, s, query(never, host))
-		caller.leave(errLeft)
-		<-caller.outcomes
-		if cancelled := g.ctx.Err() != nil; cancelled == sent {
-			t.Errorf("sent: %v: cancelled: %v", sent, cancelled)
-		}
+		bubble.Test(t, func(t *testing.T) {
+			s := newStore(t)
+			g := begin(t, s, query(never, host))
+			if sent {
+				g.flight.Sent()
+			}
+			caller := wait(t, s, query(never, host))
+			caller.leave(errLeft)
+			<-caller.outcomes
+			if cancelled := g.ctx.Err() != nil; cancelled == sent {
+				t.Errorf("sent: %v: cancelled: %v", sent, cancelled)
+			}
+			time.Sleep(time.Second)
+			next, together := wait(t, s, query(never, host)), wait(t, s, query(never, host))
+			if joined := next.flight == nil && together.flight == nil; joined != sent {
+				t.Errorf("sent: %v: the next two calls join: %v", sent, joined)
+			}
+		})
 	}
 }
 

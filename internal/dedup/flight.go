@@ -31,8 +31,8 @@ type Flight struct {
 	waiters  []*Waiter
 	leader   *Waiter       // the call that fetches; nil if prefetched, or fetched by another replica
 	held     bool          // the prefetch continues without a waiting call
-	joined   bool          // a call has joined it
-	joinedAt age.Moment    // first join
+	joined   bool          // a call has joined the prefetch
+	joinedAt age.Moment    // first join of those that are waiting
 	sent     age.Moment    // when the request of a prefetch was sent; began until then, and for a call
 	unloaded time.Duration // the fetch's latency without other calls; 0 if not known to be less
 	notKept  cause         // why the answer is not stored; "" if it may be
@@ -94,12 +94,13 @@ func (f *Flight) waitLocked(ctx context.Context, w *Waiter) {
 	w.stop = context.AfterFunc(ctx, func() { f.leave(w, context.Cause(ctx)) })
 }
 
-// askedLocked is the time since a call first asked for the answer; negative if none has.
+// askedLocked is the time since a call first asked for the answer; negative if none has, or all have left
+// a prefetch.
 func (f *Flight) askedLocked(now age.Moment) time.Duration {
 	switch {
 	case f.prefetch == nil:
 		return now.Since(f.began)
-	case f.joined:
+	case len(f.waiters) > 0:
 		return now.Since(f.joinedAt)
 	}
 	return -1
@@ -107,12 +108,14 @@ func (f *Flight) askedLocked(now age.Moment) time.Duration {
 
 // joinLocked adds the waiter of a call that did not begin the flight.
 func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now age.Moment) {
-	f.waitLocked(ctx, w)
-	if f.prefetch != nil && !f.joined {
-		close(f.prefetch.promoted)
+	if f.prefetch != nil && len(f.waiters) == 0 {
 		f.joinedAt = now
+		if !f.joined {
+			close(f.prefetch.promoted)
+			f.joined = true
+		}
 	}
-	f.joined = true
+	f.waitLocked(ctx, w)
 }
 
 // leave removes w from the waiters and completes it with an error, unless it has been
