@@ -106,6 +106,9 @@ func (c *conversation) received(m *jsonrpc.Message) (second bool) {
 		return false
 	}
 	second = k.answered
+	if m.Error != nil && !second {
+		k.setup = "" // the client knows that it has set up nothing
+	}
 	c.end(k)
 	return second
 }

@@ -235,14 +235,17 @@ func TestAgain(t *testing.T) {
 		`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"b:1"}}`,
 		`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`,
+		`{"jsonrpc":"2.0","id":6,"method":"resources/subscribe","params":{"uri":"c:1"}}`, // is refused
 	} {
 		c.sends(line)
 		d.expects(line)
 	}
 	d.sends(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 	d.sends(`{"jsonrpc":"2.0","id":4,"result":{}}`)
+	d.sends(`{"jsonrpc":"2.0","id":6,"error":{"code":-32002,"message":"unknown"}}`)
 	c.expects(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 	c.expects(`{"jsonrpc":"2.0","id":4,"result":{}}`)
+	c.expects(`{"jsonrpc":"2.0","id":6,"error":{"code":-32002,"message":"unknown"}}`)
 	for _, line := range open {
 		c.sends(line)
 		d.expects(line)
