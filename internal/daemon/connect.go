@@ -39,7 +39,11 @@ var (
 // without having read from in, if no daemon can be reached.
 func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	o.Wait, o.PingEvery = cmp.Or(o.Wait, DefaultWait), cmp.Or(o.PingEvery, pingEvery)
-	r := &relay{o: o}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoDaemon, err)
+	}
+	r := &relay{o: o, dir: dir}
 	r.changed = sync.NewCond(&r.mu)
 	l, err := r.dial(ctx)
 	if err != nil {
@@ -83,6 +87,7 @@ func openFile[T any](stream T) (T, error) {
 // from the daemon and reconnects when the daemon has ended.
 type relay struct {
 	o      Options
+	dir    string // working directory at the start; it may be deleted later
 	client *jsonrpc.Writer
 
 	mu           sync.Mutex
@@ -116,11 +121,7 @@ func (l *link) endInput() {
 
 // dial connects to the daemon, starting it if necessary, and completes the handshake.
 func (r *relay) dial(ctx context.Context) (*link, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	h := Hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: r.o.Only, Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Parent: os.Getppid()}
+	h := Hello{Kind: kindSession, Dir: r.dir, Env: Base(os.Environ()), Only: r.o.Only, Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Parent: os.Getppid()}
 	r.mu.Lock()
 	r.abandonLocked(r.conversation.open(), maxTries, errEnded)
 	for _, k := range r.conversation.awaited() {
@@ -131,6 +132,7 @@ func (r *relay) dial(ctx context.Context) (*link, error) {
 	h.ServedBefore = r.servedBefore
 	r.mu.Unlock()
 	var s stream
+	var err error
 	for range 2 { // the first daemon may be shutting down
 		conn, missing := dialOrStart(ctx, r.o)
 		if missing != nil {

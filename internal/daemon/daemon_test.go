@@ -350,6 +350,32 @@ func TestAgainAfterABatch(t *testing.T) {
 	}
 }
 
+// A client whose working directory is deleted is served by the next daemon, as by the one before.
+func TestAgainInADeletedFolder(t *testing.T) {
+	const ping, pong = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"result":{}}`
+	dir := t.TempDir()
+	t.Chdir(dir)
+	s := listen(t, place(t))
+	c := connect(t, s.place)
+	s.next(t)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	s = s.replace(t)
+	go func() {
+		select {
+		case d := <-s.clients:
+			if d.Dir != dir {
+				t.Errorf("the next daemon got the folder %s, want %s", d.Dir, dir)
+			}
+			io.WriteString(d.Out, pong+"\n")
+		case <-t.Context().Done():
+		}
+	}()
+	c.sends(ping)
+	c.expects(pong)
+}
+
 // A notification that the client sends while no daemon can be reached sets up the session with the
 // next one.
 func TestAgainAfterNone(t *testing.T) {
