@@ -13,7 +13,7 @@ import (
 // rename it at the same moment, the lines of the larger file are lost.
 type LogFile struct {
 	Path string
-	Max  int64 // size (bytes) at which it is renamed to Path.1, replacing the previous one; 0 means never
+	Max  int64 // size (bytes) above which Open renames it to Path.1, replacing the previous one; 0 means never
 
 	mu sync.Mutex // held while writing a line, so that this process renames the file once
 }
@@ -33,9 +33,6 @@ func OpenLog(stateDir, name string) *LogFile {
 func (l *LogFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if info, err := os.Stat(l.Path); err == nil && l.Max > 0 && info.Size() > l.Max {
-		_ = os.Rename(l.Path, l.Path+".1") // on failure the file just keeps growing
-	}
 	if file, err := l.Open(); err == nil {
 		_, _ = file.Write(line)
 		file.Close()
@@ -43,8 +40,12 @@ func (l *LogFile) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Open opens the file to append to it, and creates it and its folder if they are missing.
+// Open opens the file to append to it, and creates it and its folder if they are missing. A file that is
+// too large is renamed first.
 func (l *LogFile) Open() (*os.File, error) {
+	if info, err := os.Stat(l.Path); err == nil && l.Max > 0 && info.Size() > l.Max {
+		_ = os.Rename(l.Path, l.Path+".1") // on failure the file just keeps growing
+	}
 	open := func() (*os.File, error) { return os.OpenFile(l.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) }
 	file, err := open()
 	if !errors.Is(err, fs.ErrNotExist) {
