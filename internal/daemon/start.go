@@ -39,6 +39,7 @@ func dialOrStart(ctx context.Context, o Options) (conn, error) {
 			return conn, nil
 		}
 		if failed != nil {
+			_ = daemon.Process.Kill() // it does not listen yet; an error means that it has ended
 			return nil, fmt.Errorf("start of the daemon, whose log is %s: %w", o.Place.output().Path, failed)
 		}
 		if daemon == nil {
@@ -51,7 +52,6 @@ func dialOrStart(ctx context.Context, o Options) (conn, error) {
 		case failed = <-ended:
 		case <-time.After(dialEvery):
 		case <-ctx.Done():
-			_ = daemon.Process.Kill() // it has no clients yet
 			failed = ctx.Err()
 		}
 	}
