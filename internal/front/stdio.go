@@ -70,7 +70,7 @@ func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only
 	}
 	if ctx.Err() == nil {
 		l.End(ErrEnded) // which answers the calls that were cut off
-		flush, cancel := context.WithTimeout(ctx, o.DrainTimeout)
+		flush, cancel := context.WithTimeout(ctx, max(o.DrainTimeout, shutdownFlush))
 		defer cancel()
 		lost := w.Drain(flush, 0)
 		if errors.Is(lost, syscall.EPIPE) { // the client has ended, and closed both its ends

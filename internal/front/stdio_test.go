@@ -38,25 +38,27 @@ func TestTruncatedInput(t *testing.T) {
 	}
 }
 
-// Calls that are cut off after the end of the input are still answered.
+// Calls that are cut off after the end of the input are still answered, also if they are cut off at once.
 func TestCutOffCallsAreAnswered(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		out, to := io.Pipe() // as slow as its reader
-		read := make(chan string)
-		go func() {
-			time.Sleep(2 * time.Second)
-			all, _ := io.ReadAll(out)
-			read <- string(all)
-		}()
-		input := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"wait"}` + "\n")
-		if err := front.ServeStdio(t.Context(), input, to, "", front.Options{NewSession: newServer().begin, DrainTimeout: time.Minute}); err != nil {
-			t.Error(err)
-		}
-		to.Close()
-		if got, want := <-read, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	})
+	for drainTimeout, delay := range map[time.Duration]time.Duration{time.Minute: 2 * time.Second, 0: 50 * time.Millisecond} {
+		bubble.Test(t, func(t *testing.T) {
+			out, to := io.Pipe() // as slow as its reader
+			read := make(chan string)
+			go func() {
+				time.Sleep(delay)
+				all, _ := io.ReadAll(out)
+				read <- string(all)
+			}()
+			input := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"wait"}` + "\n")
+			if err := front.ServeStdio(t.Context(), input, to, "", front.Options{NewSession: newServer().begin, DrainTimeout: drainTimeout}); err != nil {
+				t.Error(err)
+			}
+			to.Close()
+			if got, want := <-read, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n"; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
 }
 
 // A client that ends without reading its last answers is no error, but answers that cannot be written are.
