@@ -31,10 +31,10 @@ type Delivered struct {
 
 // receipt records what the client was given for one call.
 type receipt struct {
-	id         uint64 // of the last answer's flight; 0 for none
-	epoch      uint64
-	places     []call.Place
-	referenced bool // the last delivery was a reference
+	id     uint64 // of the last answer's flight; 0 for none
+	epoch  uint64
+	places []call.Place
+	owed   bool // it was a reference or a part: the client must get the answer in full the next time
 
 	// Set if repeats are counted.
 	hash     uint64        // of the last answer
@@ -62,9 +62,9 @@ func (d *Delivered) with(key call.Key, f func(r *receipt)) {
 }
 
 // Referenced records that the client was sent a reference instead of the answer. It gets
-// the answer the next time.
+// the answer in full the next time.
 func (d *Delivered) Referenced(key call.Key) {
-	d.with(key, func(r *receipt) { r.referenced = true })
+	d.with(key, func(r *receipt) { r.owed = true })
 }
 
 // Lost records that an answer did not reach the client.
@@ -92,11 +92,11 @@ func (d *Delivered) record(e *epochs, q *Query, a *entry, backedOff bool, now ag
 		r = new(receipt)
 		d.receipts.Add(k, r)
 	}
-	same = r.id == a.id && !r.referenced
+	same = r.id == a.id && !r.owed
 	if q.Reuse.Repeats > 0 && !backedOff { // a back-off's answer is not another repeat
 		r.repeat(e, q, a, now)
 	}
-	r.id, r.epoch, r.places, r.referenced = a.id, a.epoch, a.places, false
+	r.id, r.epoch, r.places, r.owed = a.id, a.epoch, a.places, false
 	return same, r.backOff(q, now)
 }
 

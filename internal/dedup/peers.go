@@ -69,7 +69,7 @@ func newReplicas(p Peers) *replicas {
 // peerView is the result of one lookup.
 type peerView struct {
 	tokens []string // of the query's places
-	valid  bool     // they are known, and none has a pending write
+	valid  bool     // they are known, and after bumpChangedLocked: none has a pending write
 }
 
 // lookUpPeers looks up the places at the peers, if there are any. It blocks for the reply.

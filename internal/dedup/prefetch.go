@@ -85,7 +85,7 @@ func (s *Store) wastedLocked(p *Prefetch, why cause) {
 
 // Prefetch fetches the answer to q before a call asks for it. If that is refused, it
 // returns nil and the reason. fetch must finish the flight as in Do. The flight lives
-// until ctx ends and no call is waiting for it.
+// at the latest until ctx ends and no call is waiting for it.
 func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (p *Prefetch, why Refusal) {
 	file, seen := q.fileState(), s.lookUpPeers(ctx, q.Places)
 	if slices.Contains(seen.tokens, "") { // that lookup may have set the first token of a place

@@ -149,7 +149,7 @@ func (s *Store) Peek(ctx context.Context, q Query) (body []byte, ok bool) {
 
 // MarkShown records that the client of q was given the answer as part of another answer,
 // shortened or in another form. It is then not prefetched again, and a call that asks for
-// it gets it in full.
+// it gets it in full. It counts as one of q's Repeats.
 func (s *Store) MarkShown(q Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
