@@ -32,7 +32,7 @@ type HTTPOptions struct {
 var (
 	noSession        = refusal("unknown or ended session; start a new one with initialize")
 	shuttingDown     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: ErrShutdown.Error()}
-	noFreeSession    = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "no session is free: one principal may have a quarter of max_sessions in [http], and sessions that are ending count; end one, or raise max_sessions"}
+	noFreeSession    = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "no session is free: a quarter of max_sessions in [http] may be open, and all of them with those that are ending; end one, or raise max_sessions"}
 	clientNotReading = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errNotReading.Error()}
 )
 
@@ -75,7 +75,7 @@ func (h *HTTP) routes() http.Handler {
 		mux.Handle(p.Pattern, p.Handler)
 	}
 	mux.HandleFunc("GET /sse", h.openSSE)
-	mux.HandleFunc("HEAD /sse", func(w http.ResponseWriter, _ *http.Request) { finish(w, http.StatusMethodNotAllowed) }) // GET matches HEAD
+	mux.HandleFunc("HEAD /sse", func(w http.ResponseWriter, _ *http.Request) { writeStatus(w, http.StatusMethodNotAllowed) }) // GET matches HEAD
 	mux.HandleFunc("POST /message", h.postSSE)
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) { h.endpoint(w, r, "") })
 	mux.HandleFunc("/mcp/{name}", func(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +110,7 @@ func (h *HTTP) endpoint(w http.ResponseWriter, r *http.Request, only string) {
 			return
 		}
 		s.End(ErrEnded)
-		finish(w, http.StatusNoContent)
+		writeStatus(w, http.StatusNoContent)
 	default:
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -185,7 +185,7 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.take(data, s.stream, serving.Go)
-	finish(w, http.StatusAccepted)
+	writeStatus(w, http.StatusAccepted)
 }
 
 // Serve serves HTTP on ln until ctx ends. It then ends every session, gives open
@@ -194,8 +194,8 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       time.Minute,
-		WriteTimeout:      ioTimeout, // for responses of other packages; see renew
+		ReadTimeout:       time.Minute, // net/http clears it when a request has been read, so it ends no stream
+		WriteTimeout:      ioTimeout,   // for responses of other packages; see renew
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),

@@ -225,7 +225,7 @@ func (r *response) finish() {
 		r.pumped.Wait()
 	case answered:
 	case r.id == nil:
-		finish(r.w, http.StatusAccepted)
+		writeStatus(r.w, http.StatusAccepted)
 	default:
 		if err := openEvents(r.w); err != nil {
 			r.log.Debug("answer not delivered", "err", err)
@@ -269,8 +269,8 @@ func writeAll(w http.ResponseWriter, b []byte) error {
 	return nil
 }
 
-// finish writes a status without a body.
-func finish(w http.ResponseWriter, status int) {
+// writeStatus writes a status without a body.
+func writeStatus(w http.ResponseWriter, status int) {
 	renew(w)
 	w.WriteHeader(status)
 }

@@ -72,7 +72,7 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 		return
 	}
 	s.pass(context.Background(), m, nil)
-	finish(w, http.StatusAccepted)
+	writeStatus(w, http.StatusAccepted)
 }
 
 // enterSession returns the session that the request names, and enters it. If there
@@ -129,7 +129,7 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 		refuse(w, http.StatusBadRequest, nil, refusal("responses are not sent in "+revision.Latest))
 		return
 	case m.IsNotification(): // the revision has none over HTTP: a disconnect cancels
-		finish(w, http.StatusAccepted)
+		writeStatus(w, http.StatusAccepted)
 		return
 	}
 	if rpcErr := checkHeaders(r.Header, m); rpcErr != nil {

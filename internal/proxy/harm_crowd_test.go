@@ -125,7 +125,7 @@ func TestHarmCrowd(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				f := newFoe(taking(700 * time.Millisecond))
 				o := test.make(defaults(t, listing(t)...))
-				o.HTTP.MaxSessions = 4 * test.sessions // one principal may have a quarter of them
+				o.HTTP.MaxSessions = 4 * test.sessions // a quarter of them may be open
 				d := beset(t, f, o)
 				var visitors []*visitor
 				for range test.sessions {
