@@ -23,7 +23,7 @@ func TestRefused(t *testing.T) {
 		if !first.Leave(limited(7*time.Second)) || second.Leave(limited(7*time.Second)) || local.Leave(limited(0)) {
 			t.Error("want only the first 429 of the remote host to be reported")
 		}
-		other.Limited(github, 7*time.Second)
+		other.NoteLimited(github, 7*time.Second)
 		wantRefused(t, other, github, limit.ErrCoolingDown)
 		time.Sleep(7 * time.Second)
 		enter(t, other, github).Leave(good)
@@ -44,7 +44,7 @@ func TestReportedTogether(t *testing.T) {
 			time.Sleep(time.Duration(i) * 5 * time.Second)
 			for range 5 {
 				time.Sleep(100 * time.Millisecond)
-				h.Limited(github, 0)
+				h.NoteLimited(github, 0)
 			}
 			if got := time.Until(h.Stats()[0].CoolingUntil); got != want {
 				t.Errorf("got a cool-down of %v, want %v", got, want)
@@ -122,7 +122,7 @@ func TestCoolDownEndsWaitingPrefetches(t *testing.T) {
 		ends := make(chan error, 2)
 		order := make(begun, 2)
 		order.real(t, h, "real", time.Second)
-		go func() { _, err := h.Prefetch(t.Context(), github, nil); ends <- err }()
+		go func() { _, err := h.EnterSpare(t.Context(), github, nil); ends <- err }()
 		order.prefetch(t, h, "promoted", promoted, time.Second)
 		close(promoted)
 		first.Leave(limited(0))

@@ -10,7 +10,7 @@
 //	slot, err := hosts.Enter(ctx, "api.github.com") // the next of 10 per second
 //	...
 //	slot.Leave(limit.Outcome{Limited: true, RetryAfter: 7 * time.Second})
-//	_, err = hosts.Prefetch(ctx, "api.github.com", nil) // ErrCoolingDown
+//	_, err = hosts.EnterSpare(ctx, "api.github.com", nil) // ErrCoolingDown
 //	slot, err = hosts.Enter(ctx, "api.github.com")   // not affected
 //
 // After a 429 the host cools down for its Retry-After, or else for 30 s, which doubles with
@@ -118,11 +118,11 @@ func (hs *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 	return hs.wait(ctx, hs.newWaiter(name, false), nil)
 }
 
-// Prefetch blocks until enough is spare for a prefetch and no call is waiting. Until then it may
+// EnterSpare blocks until enough is spare for a prefetch and no call is waiting. Until then it may
 // fail with ErrCoolingDown or ErrQuota. When promoted is closed (it may be nil), the prefetch
 // becomes a call: it joins the end of the calls' queue, and neither the quota nor a cool-down
 // applies. Any other error is ctx's cause.
-func (hs *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
+func (hs *Hosts) EnterSpare(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -137,7 +137,7 @@ func (hs *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan stru
 	return slot, err
 }
 
-// MayPrefetch returns the error with which Prefetch would fail at once, or nil. It takes no
+// MayPrefetch returns the error with which EnterSpare would fail at once, or nil. It takes no
 // token.
 func (hs *Hosts) MayPrefetch(name string) error {
 	hs.mu.Lock()

@@ -30,7 +30,7 @@ func (b begun) real(t *testing.T, h *limit.Hosts, name string, hold time.Duratio
 
 func (b begun) prefetch(t *testing.T, h *limit.Hosts, name string, promoted <-chan struct{}, hold time.Duration) {
 	go func() {
-		slot, err := h.Prefetch(t.Context(), github, promoted)
+		slot, err := h.EnterSpare(t.Context(), github, promoted)
 		b.hold(t, name, slot, err, hold)
 	}()
 	synctest.Wait()
@@ -74,7 +74,7 @@ func wantRefused(t *testing.T, h *limit.Hosts, host string, want error) {
 	if want == nil {
 		return
 	}
-	if _, err := h.Prefetch(t.Context(), host, nil); err != want {
+	if _, err := h.EnterSpare(t.Context(), host, nil); err != want {
 		t.Errorf("Prefetch at %v: got %v, want %v", time.Now().Format(time.TimeOnly), err, want)
 	}
 }
@@ -245,7 +245,7 @@ func TestLocalHasNoQuota(t *testing.T) {
 			h.Configure(tt.rules)
 			got := 0
 			for range 1000 {
-				if slot, err := h.Prefetch(t.Context(), tt.host, nil); err == nil {
+				if slot, err := h.EnterSpare(t.Context(), tt.host, nil); err == nil {
 					slot.Leave(good)
 					got++
 				}
@@ -262,7 +262,7 @@ func TestQuotaIsAnyHour(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {SpeculativePerHour: 30}})
 		var began []time.Time
 		for range 10 * 3600 / 17 {
-			if slot, err := h.Prefetch(t.Context(), github, nil); err == nil {
+			if slot, err := h.EnterSpare(t.Context(), github, nil); err == nil {
 				began = append(began, time.Now())
 				slot.Leave(good)
 			}

@@ -136,12 +136,12 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	switch kind {
 	case 0: // never promoted
 		real = false
-		slot, err = h.Prefetch(ctx, github, nil)
+		slot, err = h.EnterSpare(ctx, github, nil)
 	case 1: // promoted if it still waits then
 		promoted := make(chan struct{})
 		at := l.now() + promotion
 		timer := time.AfterFunc(promotion, func() { close(promoted) })
-		slot, err = h.Prefetch(ctx, github, promoted)
+		slot, err = h.EnterSpare(ctx, github, promoted)
 		timer.Stop()
 		if real = l.now() > at; real {
 			from = at

@@ -19,7 +19,8 @@ func (s *Slot) Pause() {
 }
 
 // Resume ends a Pause. If it was the last one, it blocks until the call has a slot again, before calls
-// that have not begun. If ctx ends first, the call is in flight all the same, as its server goes on.
+// that have not begun. If ctx ends first, the call is in flight all the same, as its server goes on. If
+// an earlier Resume still waits for the slot, Resume returns at once.
 func (s *Slot) Resume(ctx context.Context) {
 	w := s.enqueueResume()
 	if w == nil {

@@ -64,7 +64,7 @@ func TestForgetsLast(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {SpeculativePerHour: 1}})
 		enter(t, h, github).Leave(limited(time.Minute))
-		slot, err := h.Prefetch(t.Context(), "used up", nil)
+		slot, err := h.EnterSpare(t.Context(), "used up", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

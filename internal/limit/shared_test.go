@@ -265,7 +265,7 @@ func TestReplicasShareQuota(t *testing.T) {
 		all := share(t, 3, 1, rule)
 		began := 0
 		for i := range 60 {
-			if slot, err := all[i%2].Prefetch(t.Context(), github, nil); err == nil {
+			if slot, err := all[i%2].EnterSpare(t.Context(), github, nil); err == nil {
 				slot.Leave(good)
 				began++
 			}
@@ -274,7 +274,7 @@ func TestReplicasShareQuota(t *testing.T) {
 			t.Errorf("%d prefetches began, want 30", began)
 		}
 		wantRefused(t, all[0].Hosts, github, limit.ErrQuota)
-		if _, err := all[2].Prefetch(t.Context(), github, nil); err != limit.ErrQuota {
+		if _, err := all[2].EnterSpare(t.Context(), github, nil); err != limit.ErrQuota {
 			t.Errorf("a replica without prefetches: got %v, want ErrQuota", err)
 		}
 		enter(t, all[2].Hosts, github).Leave(good)

@@ -69,9 +69,9 @@ func (s *Slot) Leave(v Outcome) (publish bool) {
 // are refused within it count as refused together.
 const reportLag = 2 * time.Second
 
-// Limited records that a host answered 429 to another replica. It has the effect of such an
+// NoteLimited records that a host answered 429 to another replica. It has the effect of such an
 // answer to a call of this replica that began reportLag ago, but is not counted.
-func (hs *Hosts) Limited(name string, retryAfter time.Duration) {
+func (hs *Hosts) NoteLimited(name string, retryAfter time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	h := hs.find(name)

@@ -13,11 +13,11 @@ import (
 // something.
 const maxText = 2 << 10
 
-// Limited reports whether the text of a failed tool call says that the server's own back end
+// TextSaysLimited reports whether the text of a failed tool call says that the server's own back end
 // answered 429, and the requested wait; 0 if it gives none. The refusal must open the text, or what
 // follows a colon or the name of a JSON member: elsewhere in a sentence, a path or a title it is about
 // something else. A false match only pauses prefetches.
-func Limited(text string) (time.Duration, bool) {
+func TextSaysLimited(text string) (time.Duration, bool) {
 	if len(text) > maxText || !limitedPattern().MatchString(strings.TrimSpace(text)) {
 		return 0, false
 	}

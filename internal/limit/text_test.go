@@ -70,7 +70,7 @@ func TestLimited(t *testing.T) {
 		{"Rate limited. Retrying in 500ms", 500 * time.Millisecond},
 		{"❌ Rate limit exceeded. Please wait 15 min.", 15 * time.Minute},
 	} {
-		got, ok := limit.Limited(tt.text)
+		got, ok := limit.TextSaysLimited(tt.text)
 		if !ok || got != tt.want {
 			t.Errorf("%s: got %v, %v, want %v, true", tt.text, got, ok, tt.want)
 		}
@@ -118,7 +118,7 @@ func TestNotLimited(t *testing.T) {
 		"Error: Too Many Requests-handling is missing",
 		"429 Too Many Requests\n" + strings.Repeat("x", 2<<10),
 	} {
-		if wait, ok := limit.Limited(text); ok {
+		if wait, ok := limit.TextSaysLimited(text); ok {
 			t.Errorf("%s: recognised as a 429 (%v)", text, wait)
 		}
 	}
@@ -129,7 +129,7 @@ func FuzzLimited(f *testing.F) {
 	f.Add(`Error: {"error":{"code":429},"retry_after":1e300}`)
 	f.Add("failed to get x: 403 API rate limit exceeded. [rate reset in 1.999999999h]")
 	f.Fuzz(func(t *testing.T, text string) {
-		wait, ok := limit.Limited(text)
+		wait, ok := limit.TextSaysLimited(text)
 		if wait < 0 || wait > time.Hour || !ok && wait != 0 {
 			t.Errorf("%q: got %v, %v", text, wait, ok)
 		}

@@ -392,7 +392,7 @@ func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (slot *limit.
 	limits, host := c.s.srv.common.limits, c.class.host
 	switch {
 	case c.flight != nil && wait:
-		slot, err = limits.Prefetch(ctx, host, c.flight.Promoted())
+		slot, err = limits.EnterSpare(ctx, host, c.flight.Promoted())
 	case wait:
 		slot, err = limits.Enter(ctx, host)
 	case c.flight == nil:

@@ -76,7 +76,7 @@ func (c *Common) ConnectReplicas(r Replicas) {
 // prefetches to the host for retryAfter, and lowers the host's level if this process prefetched
 // from it within the last minute.
 func (c *Common) Limited(host string, retryAfter time.Duration) {
-	c.limits.Limited(host, retryAfter)
+	c.limits.NoteLimited(host, retryAfter)
 	for _, s := range c.servers.list() {
 		s.prefetch.Scheduler.Limited(host, true, time.Now())
 	}

@@ -118,7 +118,7 @@ func TestQuotaOfAll(t *testing.T) {
 		for _, p := range pacers(t, at, longLease, limit.Rule{SpeculativePerHour: 10, Rate: 1e6, Burst: 1e6}) {
 			for range 6 {
 				tries.Go(func() {
-					if slot, err := p.Prefetch(t.Context(), limitedHost, nil); err == nil {
+					if slot, err := p.EnterSpare(t.Context(), limitedHost, nil); err == nil {
 						began.Add(1)
 						slot.Leave(limit.Outcome{})
 					} else if err != limit.ErrQuota {
