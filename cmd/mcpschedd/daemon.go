@@ -164,7 +164,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		d.hooks.Enter(reporting)
 	}
 	defer d.hooks.Leave(reporting)
-	if err := s.srv.ServeConnected(ctx, c.In, c.Out, proxy.Connected{Only: c.Only, Repeated: c.Repeated, ServedBefore: c.ServedBefore, Begun: begun}); err != nil {
+	if err := s.srv.ServeConnected(ctx, c.In, c.Out, proxy.Connected{Only: c.Only, Replayed: c.Replayed, ServedBefore: c.ServedBefore, Begun: begun}); err != nil {
 		s.log.Warn("client lost", "err", err)
 	}
 }

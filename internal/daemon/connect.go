@@ -126,7 +126,7 @@ func (r *relay) dial(ctx context.Context) (*link, error) {
 	r.abandonLocked(r.conversation.open(), maxTries, errEnded)
 	for _, k := range r.conversation.awaited() {
 		if k.setup == "" {
-			h.Repeated = append(h.Repeated, string(k.ID))
+			h.Replayed = append(h.Replayed, string(k.ID))
 		}
 	}
 	h.ServedBefore = r.servedBefore

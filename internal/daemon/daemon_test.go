@@ -181,8 +181,8 @@ func TestConnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Dir != dir || len(d.Repeated) != 0 {
-		t.Errorf("got %q and %q, want %q and nothing repeated", d.Dir, d.Repeated, dir)
+	if d.Dir != dir || len(d.Replayed) != 0 {
+		t.Errorf("got %q and %q, want %q and nothing replayed", d.Dir, d.Replayed, dir)
 	}
 	for _, want := range []string{"TOKEN=named", "LC_ALL=C", "PATH=" + os.Getenv("PATH")} {
 		if !slices.Contains(d.Env, want) {
@@ -207,7 +207,7 @@ func TestConnect(t *testing.T) {
 }
 
 // When the daemon has ended, the next one gets the setup of the session and the open requests,
-// marked as repeated. The client does not notice.
+// marked as replayed. The client does not notice.
 func TestAgain(t *testing.T) {
 	s := listen(t, place(t))
 	c := connect(t, s.place)
@@ -258,8 +258,8 @@ func TestAgain(t *testing.T) {
 		d = s.next(t)
 		d.expects(hello...)
 		if daemons == 0 {
-			if !slices.Equal(d.Repeated, []string{`"x"`, "9"}) {
-				t.Errorf("got %q repeated", d.Repeated)
+			if !slices.Equal(d.Replayed, []string{`"x"`, "9"}) {
+				t.Errorf("got %q replayed", d.Replayed)
 			}
 			d.expects(open...)
 		}

@@ -42,7 +42,7 @@ type Hello struct {
 	Dir          string   `json:"dir"`                // working directory; absolute
 	Env          []string `json:"env"`                // NAME=value
 	Only         string   `json:"only,omitempty"`     // the only upstream that the client sees; empty for all
-	Repeated     []string `json:"repeated,omitempty"` // raw ids of replayed requests, which a previous daemon may have sent on
+	Replayed     []string `json:"repeated,omitempty"` // raw ids of replayed requests, which a previous daemon may have sent on
 	Session      string   `json:"session,omitempty"`  // session id in the reports of the client's hook; empty if not known
 	Parent       int      `json:"parent,omitempty"`   // PID of the process that started connect, usually the client
 	ServedBefore bool     `json:"again,omitempty"`    // another daemon served the client before

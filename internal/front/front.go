@@ -33,7 +33,7 @@ type Options struct {
 	Pages        []Page                     // served beside MCP
 	MaxMessage   int                        // bytes of one message; zero means 64 MiB
 	DrainTimeout time.Duration              // limit for open requests after stdin ends
-	Repeated     []string                   // stdio: raw ids of requests that another process may have received already
+	Replayed     []string                   // stdio: raw ids of requests that another process may have received already
 	Log          *slog.Logger               // nil means discard
 	HTTP         HTTPOptions
 }
@@ -95,7 +95,7 @@ type Message struct {
 	jsonrpc.Message
 	Index    revision.Params  // of the params
 	Client   *revision.Client // the client's description in the message; nil if a handshake has it
-	Repeated bool             // another process may have received the request and carried it out
+	Replayed bool             // another process may have received the request and carried it out
 	Header   http.Header      // HTTP header of a stateless request, which may repeat arguments; else nil
 }
 

@@ -18,7 +18,7 @@ type intake struct {
 	log     *slog.Logger
 	batches atomic.Bool // the client's revision has batches
 
-	repeated map[string]bool // raw ids not yet seen of Options.Repeated; used by the reader goroutine only
+	replayed map[string]bool // raw ids not yet seen of Options.Replayed; used by the reader goroutine only
 }
 
 // take processes one message or a batch. It passes run a function that serves a
@@ -45,9 +45,9 @@ func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 		in.reject(m, rpcErr, out)
 		return
 	}
-	if m.IsRequest() && in.repeated[string(m.ID)] {
-		delete(in.repeated, string(m.ID))
-		m.Repeated = true
+	if m.IsRequest() && in.replayed[string(m.ID)] {
+		delete(in.replayed, string(m.ID))
+		m.Replayed = true
 	}
 	if m.Stateless() && m.IsRequest() {
 		if rpcErr := m.checkClient(); rpcErr != nil {

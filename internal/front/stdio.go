@@ -52,9 +52,9 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 // serveLines serves the client that writes the lines of in and reads what w writes.
 func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only string, o Options) error {
 	l := &lines{to: lineOutlet{w}}
-	l.intake = intake{log: o.Log, Session: o.NewSession(Client{Only: only, NonBlocking: true, Out: l.to}), repeated: make(map[string]bool)}
-	for _, id := range o.Repeated {
-		l.repeated[id] = true
+	l.intake = intake{log: o.Log, Session: o.NewSession(Client{Only: only, NonBlocking: true, Out: l.to}), replayed: make(map[string]bool)}
+	for _, id := range o.Replayed {
+		l.replayed[id] = true
 	}
 	defer l.serving.Wait()
 	ended := make(chan error, 1)

@@ -160,7 +160,7 @@ func (x *request) bind(c *upstreamCall) {
 	if c.tool != "" {
 		c.observeArrival(x.msg.Stateless() && x.msg.Index.Get("requestState") != nil)
 	}
-	if x.step == nil && x.msg.Repeated && !c.repeatable() {
+	if x.step == nil && x.msg.Replayed && !c.repeatable() {
 		c.pendingWrite.Swap(nil).Doubt() // it may be running
 		x.handler = func(*request) outcome { return outcome{err: errOutcomeUnknown} }
 	}

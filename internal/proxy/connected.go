@@ -13,7 +13,7 @@ import (
 // Connected describes a client that is connected through another process.
 type Connected struct {
 	Only         string   // only server that the client sees; "" means all
-	Repeated     []string // raw ids of first requests that an earlier process may have received already
+	Replayed     []string // raw ids of first requests that an earlier process may have received already
 	ServedBefore bool     // an earlier process may have shown the client other lists
 
 	// Begun, if not nil, is called with the new session before its first request. The
@@ -21,11 +21,11 @@ type Connected struct {
 	Begun func(prompted func(words string))
 }
 
-// ServeConnected is like [Server.ServeStdio] for such a client. If a request in Repeated may
+// ServeConnected is like [Server.ServeStdio] for such a client. If a request in Replayed may
 // have an effect when it runs twice, the response is an error instead.
 func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer, c Connected) error {
 	o := s.front()
-	o.Repeated = c.Repeated
+	o.Replayed = c.Replayed
 	o.NewSession = func(client front.Client) front.Session {
 		n := s.newSession(client)
 		if c.ServedBefore {

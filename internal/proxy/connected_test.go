@@ -45,7 +45,7 @@ func servesConnected(t *testing.T, era string) {
 	ours, theirs := net.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.ServeConnected(context.Background(), theirs, theirs, proxy.Connected{Repeated: []string{"1", "2", `"3"`, "4", "5", "6"}})
+		ended <- s.ServeConnected(context.Background(), theirs, theirs, proxy.Connected{Replayed: []string{"1", "2", `"3"`, "4", "5", "6"}})
 	}()
 	lines := []string{
 		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`,

@@ -202,7 +202,7 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 		chosen.session.Called(t.key())
 		c.gate = c.stillReads(c.gate)
 		x.bind(c)
-	case x.msg.Repeated:
+	case x.msg.Replayed:
 		return errOutcomeUnknown
 	case c.lease.lacks(c.tool):
 		return unknownTool(x.msg.Index.Text("name"))

@@ -60,7 +60,7 @@ func (x *request) routeName(l upstream.List) error {
 				return err
 			}
 			wrapper, name = name, x.msg.Index.Text("name")
-		case x.msg.Repeated:
+		case x.msg.Replayed:
 			return errOutcomeUnknown
 		default:
 			x.handler = func(x *request) outcome { return serveOwnTool(x, own) }
@@ -69,7 +69,7 @@ func (x *request) routeName(l upstream.List) error {
 	}
 	t, lease := x.view.resolve(l, name)
 	switch {
-	case lease == nil && x.msg.Repeated && l == upstream.Tools:
+	case lease == nil && x.msg.Replayed && l == upstream.Tools:
 		return errOutcomeUnknown
 	case lease == nil && wrapper != "":
 		return unknownTool(name)

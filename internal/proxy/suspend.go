@@ -371,7 +371,7 @@ func resolveInput(x *request, req *upstream.Request, result []byte) outcome {
 // stateless server; nil if it has none. A request that an earlier process may have received
 // has no valid handle.
 func handleOf(m *front.Message) []byte {
-	if !m.Stateless() || m.Repeated {
+	if !m.Stateless() || m.Replayed {
 		return nil
 	}
 	return m.Index.Get("requestState")
