@@ -1,11 +1,14 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,15 +100,64 @@ func TestRequestWithoutCapabilities(t *testing.T) {
 	}
 }
 
+// A server that hangs in its handshake is asked in another way, or started anew, after a limited time.
+func TestServerThatHangsInItsHandshake(t *testing.T) {
+	for name, test := range map[string]struct {
+		era   string
+		hangs []string // requests that get no answer
+		after time.Duration
+	}{
+		"it does not answer what precedes its handshake": {"handshake", []string{"server/discover"}, discoverTimeout},
+		"it is slow at first, and has no handshake":      {"stateless", []string{"server/discover"}, discoverTimeout},
+		"it answers nothing at first":                    {"handshake", []string{"server/discover", "initialize"}, HandshakeFactor * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				var requests atomic.Int32
+				handler := mcptest.New(mcptest.Options{Era: test.era}).Handler()
+				u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method == http.MethodPost {
+						m := readMessage(t, r)
+						if n := int(requests.Add(1)); n <= len(test.hangs) {
+							if m.Method != test.hangs[n-1] {
+								t.Errorf("got the request %s, want %s", m.Method, test.hangs[n-1])
+							}
+							<-r.Context().Done()
+							return
+						}
+						r.Body = io.NopCloser(bytes.NewReader(m.Raw))
+					}
+					handler.ServeHTTP(w, r)
+				}), Spec{StartTimeout: time.Minute}, Options{})
+				l := u.Attach(revision.Client{Version: revision.Latest}, Listener{})
+				defer l.Close()
+				began := time.Now()
+				l.AwaitOffer(t.Context())
+				if got := time.Since(began); got != test.after {
+					t.Errorf("its lists were read after %v, want %v", got, test.after)
+				}
+				if _, err := callEcho(t.Context(), l); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // A server that is restricted to revisions of the handshake era, as mcp-go can be, refuses server/discover with
 // an error of the stateless era. So does one that wants a capability that this client lacks, and others may have.
+// One that has only other stateless revisions answers it.
 func TestServerThatRefusesDiscover(t *testing.T) {
-	for code, legacy := range map[int]bool{-32601: true, -32022: true, -32021: false, -32020: false} {
+	for code, legacy := range map[int]bool{-32601: true, -32022: true, -32021: false, -32020: false, 0: false} {
 		bubble.Test(t, func(t *testing.T) {
 			s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { replyJSON(w, result(id)) }}
 			u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Mcp-Method") == "server/discover" {
 					id := readMessage(t, r).ID
+					if code == 0 {
+						replyJSON(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"supportedVersions":["2999-01-01"]}}`, id))
+						return
+					}
 					reply(w, 400, "application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"unsupported","data":{"supported":["2025-11-25"]}}}`, id, code))
 					return
 				}

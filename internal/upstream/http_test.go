@@ -171,7 +171,7 @@ func TestAnswers(t *testing.T) {
 			emit(w, `data: {"jsonrpc":"2.0","id":`+id+"}\n\n")
 		}, "its answer cannot be read: " + why(`{"jsonrpc":"2.0","id":1}`), []string{"garbage: " + why(`{"jsonrpc":"2.0","id":1}`)}},
 		{"answer in the stream too long", func(w http.ResponseWriter, id string) {
-			emit(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":"`+strings.Repeat("x", 10_000)+"\"}\n\n")
+			emit(w, "id: 1\n\n"+`data: {"jsonrpc":"2.0","id":`+id+`,"result":"`+strings.Repeat("x", 10_000)+"\"}\n\n") // would begin the resumed stream again
 		}, "stream broke before its answer: message too long: more than the 1000 bytes of max_message_bytes in [server]", []string{"gap"}},
 	}
 	for _, tt := range tests {
@@ -430,8 +430,9 @@ func TestProxyThatCannotBeReached(t *testing.T) {
 
 func TestHandshakeResultThatCannotBeUsed(t *testing.T) {
 	for result, want := range map[string]string{
-		`"welcome"`:                  "initialize: its result is not an object",
-		`{"protocolVersion":"1999"}`: `initialize: server speaks revision "1999", want one of 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05`,
+		`"welcome"`:                        "initialize: its result is not an object",
+		`{"protocolVersion":"1999"}`:       `initialize: server speaks revision "1999", want one of 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05`,
+		`{"protocolVersion":"2026-07-28"}`: `initialize: server speaks revision "2026-07-28", want one of 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05`,
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			answer := func(context.Context, jsonrpc.Message) []byte { return []byte(result) }

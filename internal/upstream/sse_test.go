@@ -103,7 +103,7 @@ func TestSSE(t *testing.T) {
 		heard []string
 	}{
 		{"an answer", event("{\"jsonrpc\":\"2.0\",\ndata: \"id\":ID,\"result\":{}}"), "{}", nil},
-		{"rubbish and a note", event("rubbish\n\ndata: " + note + "\n\ndata: " + result("ID")), "{}",
+		{"rubbish and a note", event("rubbish\n\nevent: heartbeat\ndata: {}\n\ndata: " + note + "\n\ndata: " + result("ID")), "{}",
 			[]string{"garbage: " + why("rubbish"), "own stream: notifications/message"}},
 		{"a broken answer", event(question + "\n\ndata: " + bad), cannot + why(bad), []string{"garbage: " + why(question), "garbage: " + why(bad)}},
 		{"a long answer", event(`{"jsonrpc":"2.0","id":ID,"result":"` + strings.Repeat("x", 20_000) + `"}`), "stream broke: message too long: more than the 5000 bytes of max_message_bytes in [server]", nil},
@@ -183,6 +183,8 @@ func TestSSEFailures(t *testing.T) {
 		{"ends", func(w http.ResponseWriter, r *http.Request) { emit(w, ":\n\n") }, "the server ended the stream"},
 		{"credentials", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) },
 			"status 401 Unauthorized, the server wants credentials"},
+		{"forbidden", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(403) },
+			"status 403 Forbidden, the server wants credentials"},
 		{"endpoint elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			emit(w, "event: endpoint\ndata: http://other.test/m?session=abc\n\n")
 			<-r.Context().Done()

@@ -226,10 +226,13 @@ func TestProcessFloodsStderr(t *testing.T) {
 	}
 }
 
+// A process has only a short time to end once StopFast is closed.
 func TestProcessThatDoesNotEnd(t *testing.T) {
 	command := faulty(t, mcptest.Options{Stubborn: true, Stays: true})
-	command.grace = 10 * time.Millisecond
-	v := run(t, command, Options{})
+	command.grace = time.Hour
+	fast := make(chan struct{})
+	close(fast)
+	v := run(t, command, Options{StopFast: fast})
 	p := v.process(t)
 	v.Close()
 	if p.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {

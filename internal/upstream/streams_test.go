@@ -26,7 +26,10 @@ func TestResume(t *testing.T) {
 			case "":
 				w.WriteHeader(405)
 			case "a":
-				if polls++; polls < 200 {
+				if polls++; polls%2 == 0 {
+					w.WriteHeader(503) // one failure between others
+					return
+				} else if polls < 200 {
 					emit(w, ": not yet\n\n")
 					return
 				}
@@ -131,6 +134,8 @@ func TestCancelEndsResuming(t *testing.T) {
 		if got := v.work(ctx); got != context.DeadlineExceeded.Error() {
 			t.Errorf("got %s", got)
 		}
+		time.Sleep(time.Minute)
+		v.heard.want(t) // no gap: only the cancelled call could have missed anything
 	})
 }
 
@@ -146,12 +151,12 @@ func TestListen(t *testing.T) {
 				t.Errorf("got %v", r.Header)
 			}
 			gets++
-			if got, want := r.Header.Get("Last-Event-ID"), []string{"", "", "x", "x", "x", ""}; got != want[gets-1] {
+			if got, want := r.Header.Get("Last-Event-ID"), []string{"", "", "x", "x", "x", "", ""}; got != want[gets-1] {
 				t.Errorf("request %d asks for what follows %q, want %q", gets, got, want[gets-1])
 			}
 			switch gets {
 			case 1: // the stream ends before the first id, so events may be missed
-				emit(w, "retry: 1\n\ndata: "+changed+"\n\ndata: rubbish\n\n")
+				emit(w, "retry: 1\n\ndata: "+changed+"\n\nevent: heartbeat\ndata: {}\n\ndata: rubbish\n\n")
 			case 2:
 				emit(w, "id: x\ndata: "+note+"\n\n")
 			case 3:
@@ -160,15 +165,18 @@ func TestListen(t *testing.T) {
 				emit(w, "data: "+changed+"\n\n")
 			case 5:
 				w.WriteHeader(400) // the server no longer knows the id
-			case 6:
+			case 6: // an event that is too long is not asked for again
+				emit(w, "id: y\ndata: "+changed+"\n\nid: z\ndata: "+strings.Repeat("x", 10_000)+"\n\n")
+			case 7:
 				emit(w, "data: "+changed+"\n\n")
 				<-r.Context().Done()
 			}
-		}}, Spec{})
+		}}, Spec{MaxMessage: 1000})
 		time.Sleep(time.Minute)
 		v.heard.want(t, "list_changed", "garbage: "+why("rubbish"), "gap",
 			"gap", "own stream: notifications/message",
-			"list_changed", "gap", "gap", "list_changed")
+			"list_changed", "gap", "gap",
+			"list_changed", "garbage: message too long: more than the 1000 bytes of max_message_bytes in [server]", "gap", "gap", "list_changed")
 	})
 }
 
@@ -223,14 +231,16 @@ func TestListenToAServerThatClosesAtOnce(t *testing.T) {
 	tests := []struct {
 		name   string
 		event  string // %d is the number of the stream
+		open   time.Duration
 		within time.Duration
 		want   [2]int // at least and at most so many streams
 	}{
-		{"no ids", "retry: 0\ndata: " + note + "\n\n", time.Minute, [2]int{8, 10}},
-		{"no ids, for long", "retry: 0\ndata: " + note + "\n\n", time.Hour, [2]int{100, 130}},
-		{"the same id", "id: x\nretry: 0\ndata: " + note + "\n\n", time.Minute, [2]int{8, 11}},
-		{"new ids", "id: %d\nretry: 0\ndata: " + note + "\n\n", time.Minute, [2]int{590, 601}},
-		{"no event", ":\n\n", time.Hour, [2]int{100, 130}},
+		{"no ids", "retry: 0\ndata: " + note + "\n\n", 0, time.Minute, [2]int{8, 10}},
+		{"no ids, for long", "retry: 0\ndata: " + note + "\n\n", 0, time.Hour, [2]int{100, 130}},
+		{"the same id", "id: x\nretry: 0\ndata: " + note + "\n\n", 0, time.Minute, [2]int{8, 11}},
+		{"new ids", "id: %d\nretry: 0\ndata: " + note + "\n\n", 0, time.Minute, [2]int{590, 601}},
+		{"no event", ":\n\n", 0, time.Hour, [2]int{100, 130}},
+		{"no event, open most of the time", ":\n\n", time.Minute, time.Hour, [2]int{58, 60}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -241,6 +251,7 @@ func TestListenToAServerThatClosesAtOnce(t *testing.T) {
 						w.WriteHeader(http.StatusMethodNotAllowed)
 					} else {
 						emit(w, strings.ReplaceAll(tt.event, "%d", strconv.Itoa(int(n))))
+						_ = sleep(r.Context(), tt.open)
 					}
 				}}, Spec{})
 				time.Sleep(tt.within)
