@@ -51,6 +51,7 @@ func TestGuard(t *testing.T) {
 		{name: "address typed in", host: "localhost", header: http.Header{"Sec-Fetch-Site": {"none"}, "Sec-Fetch-Mode": {"navigate"}}, want: ping},
 		{name: "request of an allowed page", options: open, host: "localhost", header: http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://app.example"}}, want: ping},
 		{name: "page of this machine without the token", options: token, host: "localhost", header: local, want: http.StatusUnauthorized},
+		{name: "the token by another scheme", options: token, host: "localhost", header: http.Header{"Authorization": {"Basic s3cret"}}, want: http.StatusUnauthorized},
 		{name: "page of this machine with the token", options: token, host: "localhost", header: http.Header{"Origin": {"http://localhost:5173"}, "Authorization": {"Bearer s3cret"}}, want: ping},
 		{name: "preflight of this machine, no token asked", host: "localhost",
 			header: http.Header{"Origin": {"http://localhost:5173"}, "Access-Control-Request-Method": {"POST"}}, want: http.StatusForbidden},

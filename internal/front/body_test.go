@@ -75,7 +75,7 @@ func (o *offered) Read(p []byte) (int, error) {
 
 // The memory of a body is released however its request ends.
 func TestBodyMemoryIsReleased(t *testing.T) {
-	c := serveTCP(t, front.Options{MaxMessage: 1 << 18})
+	c := serveTCP(t, front.Options{MaxMessage: 1 << 20})
 	id := c.open()
 	stream := c.do(c.request(http.MethodGet, "/sse", ""))
 	defer stream.Body.Close()
@@ -84,7 +84,7 @@ func TestBodyMemoryIsReleased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill := large(1<<18 - 200)
+	fill := large(1<<20 - 200)
 	for i := range 17 { // 16 fit at the same time
 		for what, post := range map[string]func() (int, string){
 			"ping": func() (int, string) {

@@ -61,7 +61,8 @@ type session struct {
 	mu              sync.Mutex
 	ended           bool
 	suspended, task bool
-	heard           []string // methods of notifications and ids of responses received
+	heard           []string     // methods of notifications and ids of responses received, ids of repeated requests, and what went wrong
+	last            front.Outlet // of the last request that waits
 }
 
 func (n *session) Accept(ctx context.Context, m *front.Message, out front.Outlet) func() {
@@ -74,6 +75,12 @@ func (n *session) Accept(ctx context.Context, m *front.Message, out front.Outlet
 	if n.ended {
 		out.Answer(jsonrpc.AppendError(nil, m.ID, (&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "ended"}).Append(nil)))
 		return nil
+	}
+	if m.Repeated {
+		n.heard = append(n.heard, "repeated "+string(m.ID))
+	}
+	if m.Method == "wait" {
+		n.last = out
 	}
 	n.serving.Add(1)
 	n.busy.Add(1)
@@ -103,6 +110,17 @@ func (n *session) serve(ctx context.Context, m *front.Message, out front.Outlet)
 		}
 	case "echo":
 		result = string(m.Params)
+	case "again": // nothing may follow the answer
+		if m.Params != nil {
+			out.Send(jsonrpc.AppendNotification(nil, "said", m.Params))
+		}
+		out.Answer(jsonrpc.AppendResult(nil, m.ID, []byte(`{"first":true}`)))
+		if out.Answer(jsonrpc.AppendResult(nil, m.ID, []byte(result))) == nil || out.Send(jsonrpc.AppendNotification(nil, "late", nil)) == nil {
+			n.mu.Lock()
+			n.heard = append(n.heard, "took a message behind an answer")
+			n.mu.Unlock()
+		}
+		return
 	case "say":
 		out.Send(jsonrpc.AppendNotification(nil, "said", m.Params))
 	case "tools/call":

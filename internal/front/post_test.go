@@ -122,6 +122,20 @@ func TestLargeMessagesBeforeTheStreamBegins(t *testing.T) {
 	}
 }
 
+// Nothing follows the answer to a request.
+func TestNothingFollowsAnAnswer(t *testing.T) {
+	c := serveTCP(t, front.Options{})
+	id := c.open()
+	for params, want := range map[string]string{"": `"first":true`, `,"params":{}`: `"first":true`} {
+		if _, answer := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"again"`+params+`}`, "Mcp-Session-Id", id); strings.Count(answer, `"result"`) != 1 || !strings.Contains(answer, want) {
+			t.Errorf("got %s", answer)
+		}
+	}
+	if heard := c.session(id).heard; len(heard) > 0 {
+		t.Errorf("got %q", heard)
+	}
+}
+
 func TestBodyWithoutLengthIsBounded(t *testing.T) {
 	c := serveTCP(t, front.Options{MaxMessage: 1 << 10})
 	for size, want := range map[int]int{1 << 10: 400, 1<<10 + 1: 413, 1 << 20: 413} {
@@ -206,7 +220,7 @@ func TestStatelessChecks(t *testing.T) {
 			}
 		})
 	}
-	for _, method := range []string{"no/such", "initialize", "ping", "logging/setLevel"} {
+	for _, method := range []string{"no/such", "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list"} {
 		if status, answer := c.answer(c.modern("1", method, "", "")); status != 404 || code(t, answer) != -32601 {
 			t.Errorf("%s: got %d %s, want 404 with -32601", method, status, answer)
 		}

@@ -1,9 +1,12 @@
 package front_test
 
 import (
+	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -87,6 +90,112 @@ func TestPendingSessionsAreKept(t *testing.T) {
 	})
 }
 
+// Of several sessions without an open request or stream, the one that has been idle for longest makes room.
+func TestLongestIdleSessionMakesRoom(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{MaxSessions: 20}})
+		defer stop()
+		streaming := c.open()
+		stream := c.get(streaming)
+		defer stream.Body.Close()
+		go io.Copy(io.Discard, stream.Body)
+		var idle []string
+		for range 10 {
+			time.Sleep(time.Second)
+			if idle = append(idle, c.open()); len(idle) <= 4 {
+				continue
+			}
+			if got := c.ping(idle[0]); got != http.StatusNotFound {
+				t.Errorf("the session that has been idle for longest: got %d, want 404", got)
+			}
+			idle = idle[1:]
+		}
+		for _, id := range append(idle, streaming) {
+			if got := c.ping(id); got != http.StatusOK {
+				t.Errorf("got %d, want 200", got)
+			}
+		}
+	})
+}
+
+// Stateless clients share a session only if they have the same name and capabilities and use the same endpoint. A
+// session with a handshake is found at its own endpoint alone.
+func TestSessionsAreKeptApart(t *testing.T) {
+	for _, token := range []string{"", "s3cret"} {
+		c := serveTCP(t, front.Options{Has: func(string) bool { return true }, HTTP: front.HTTPOptions{Token: token}})
+		for _, r := range [][3]string{
+			{"/mcp", "a", `{"roots":{},"sampling":{}}`},
+			{"/mcp", "a", `{"sampling": {}, "roots": {}}`}, // the same
+			{"/mcp", "b", `{"roots":{},"sampling":{}}`},
+			{"/mcp", "a", `{"roots":{}}`},
+			{"/mcp/one", "a", `{"roots":{},"sampling":{}}`},
+		} {
+			body := strings.Replace(modernBody("1", "tools/list", "", r[2]), `"_meta":{`, `"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"`+r[1]+`","version":"1"},`, 1)
+			if status, answer := c.post(r[0], body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list", "Authorization", "Bearer "+token); status != http.StatusOK {
+				t.Errorf("%q: got %d %s", r, status, answer)
+			}
+		}
+		var only []string
+		for _, n := range c.server.sessions {
+			only = append(only, n.client.Only)
+			if !n.client.Multiplexed || n.client.Anonymous != (token == "") {
+				t.Errorf("with token %q: got the client %+v", token, n.client)
+			}
+		}
+		if !slices.Equal(only, []string{"", "", "", "one"}) {
+			t.Errorf("got sessions of the endpoints %q", only)
+		}
+		if token != "" {
+			continue
+		}
+		if status, _ := c.post("/mcp/one", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", c.open()); status != http.StatusNotFound {
+			t.Errorf("at another endpoint: got %d, want 404", status)
+		}
+	}
+}
+
+// No session begins once the server ends, and all end if it cannot accept connections any more.
+func TestNoSessionIsLeftAtTheEnd(t *testing.T) {
+	t.Run("a late initialize", func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
+			_, ln, stop := servePipes(t, front.Options{})
+			body := initialize(handshake)
+			conn := ln.write(t, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
+			defer conn.Close()
+			synctest.Wait()
+			go func() {
+				time.Sleep(50 * time.Millisecond)
+				_, _ = io.WriteString(conn, body[10:])
+			}()
+			stopped := make(chan struct{})
+			go func() {
+				stop()
+				close(stopped)
+			}()
+			if r, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || r.StatusCode != http.StatusServiceUnavailable {
+				t.Errorf("got %v (%v), want 503", r, err)
+			}
+			<-stopped
+		})
+	})
+	t.Run("a listener that fails", func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
+			s := newServer()
+			ln := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+			served := make(chan error, 1)
+			web := front.NewHTTP(front.Options{NewSession: s.begin})
+			go func() { served <- web.Serve(t.Context(), ln) }()
+			transport := &http.Transport{DialContext: ln.dial}
+			(&caller{t, web, s, "http://localhost", &http.Client{Transport: transport}}).open()
+			transport.CloseIdleConnections()
+			ln.Close()
+			if err := <-served; err == nil || s.open.Load() != 0 {
+				t.Errorf("got %v and %d sessions, want an error and none", err, s.open.Load())
+			}
+		})
+	})
+}
+
 // Sessions that are still ending count towards MaxSessions.
 func TestEndingSessionsCount(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -145,6 +254,9 @@ func TestDisconnect(t *testing.T) {
 		}
 		c.server.mu.Lock()
 		for _, n := range c.server.sessions {
+			if n.client.Multiplexed && n.last.Send([]byte(`{"jsonrpc":"2.0","method":"late"}`)) == nil {
+				t.Error("the response to a cancelled request took a message")
+			}
 			if got, want := n.busy.Load(), map[bool]int64{true: 0, false: 1}[n.client.Multiplexed]; got != want {
 				t.Errorf("pool %v: %d requests continue, want %d", n.client.Multiplexed, got, want)
 			}

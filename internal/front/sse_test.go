@@ -144,6 +144,10 @@ func TestLegacySSE(t *testing.T) {
 		if got, err := next(); err != nil || got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
 			t.Errorf("got %s (%v)", got, err)
 		}
+		send("{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"echo\",\"params\":{\n\"a\":1}}", 202)
+		if got, err := next(); err != nil || got != `{"jsonrpc":"2.0","id":5,"result":{ "a":1}}` {
+			t.Errorf("got %s (%v)", got, err)
+		}
 		send(`{"jsonrpc"`, 400)
 		if status, answer := c.post(endpoint, strings.Repeat("[", 10001)); status != 400 || !strings.Contains(answer, "nested deeper than 10000") {
 			t.Errorf("nested too deeply: got %d %s", status, answer)

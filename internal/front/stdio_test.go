@@ -61,6 +61,38 @@ func TestCutOffCallsAreAnswered(t *testing.T) {
 	}
 }
 
+// A call that is open when the input ends has time to finish.
+func TestOpenCallsAreDrained(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s, began := newServer(), time.Now()
+		go func() {
+			<-s.waiting
+			time.Sleep(10 * time.Second)
+			close(s.sessions[0].gate)
+		}()
+		input := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"wait"}` + "\n")
+		if err := front.ServeStdio(t.Context(), input, io.Discard, "", front.Options{NewSession: s.begin, DrainTimeout: time.Minute}); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("the session lasted for %v, want 10 s", took)
+		}
+	})
+}
+
+// A request is repeated only the first time that its id is used.
+func TestRepeatedRequest(t *testing.T) {
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
+	s := newServer()
+	input := strings.NewReader(ping + ping + `{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n")
+	if err := front.ServeStdio(t.Context(), input, io.Discard, "", front.Options{NewSession: s.begin, DrainTimeout: time.Minute, Repeated: []string{"1"}}); err != nil {
+		t.Error(err)
+	}
+	if got := s.sessions[0].heard; !slices.Equal(got, []string{"repeated 1"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A client that ends without reading its last answers is no error, but answers that cannot be written are.
 func TestStdioClientEnds(t *testing.T) {
 	for _, cause := range []error{syscall.EPIPE, syscall.ENOSPC} {

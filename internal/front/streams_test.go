@@ -2,7 +2,9 @@ package front_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -93,6 +95,65 @@ func TestStreamIsKeptAliveAndReplaced(t *testing.T) {
 		}
 		first.Body.Close()
 		second.Body.Close()
+	})
+}
+
+// The stream of a session ends with it.
+func TestStreamEndsWithItsSession(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		defer stop()
+		id := c.open()
+		stream := c.get(id)
+		defer stream.Body.Close()
+		c.do(c.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id)).Body.Close()
+		if n, err := stream.Body.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("got %d bytes and %v, want the end", n, err)
+		}
+	})
+}
+
+// A client that does not read its stream is sent as many notifications as the backlog holds, and all requests.
+func TestStreamBackPressure(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		defer stop()
+		id := c.open()
+		defer c.get(id).Body.Close()
+		synctest.Wait()
+		out := c.session(id).client.Out
+		sent := 0
+		for range 20 {
+			if out.Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"n","params":{"fill":%q}}`, large(1<<20))) == nil {
+				sent++
+			}
+		}
+		if sent < 8 || sent > 10 {
+			t.Errorf("%d notifications of 1 MiB were accepted, want as many as the backlog holds", sent)
+		}
+		if err := out.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)); err != nil {
+			t.Errorf("a request was not accepted: %v", err)
+		}
+	})
+}
+
+// A client that reads slowly but steadily receives all of a large message.
+func TestSlowClientThatReads(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{})
+		defer stop()
+		const size = 5 << 20
+		r := c.do(c.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"fill":"`+large(size)+`"}}`, "Mcp-Session-Id", c.open()))
+		defer r.Body.Close()
+		var got int64
+		for err := error(nil); err == nil; time.Sleep(20 * time.Second) {
+			var n int64
+			n, err = io.CopyN(io.Discard, r.Body, 1<<20)
+			got += n
+		}
+		if got < size {
+			t.Errorf("got %d bytes, want more than %d", got, size)
+		}
 	})
 }
 
