@@ -72,9 +72,10 @@ func (d *desk) want(exclusive bool, open int, when string) {
 }
 
 var (
-	begins = daemon.Report{Event: "SessionStart", Why: "startup"}
-	prompt = daemon.Report{Event: "UserPromptSubmit", Prompt: "mend it"}
-	stop   = daemon.Report{Event: "Stop", Tasks: new(0)}
+	begins  = daemon.Report{Event: "SessionStart", Why: "startup"}
+	resumes = daemon.Report{Event: "SessionStart", Why: "resume"}
+	prompt  = daemon.Report{Event: "UserPromptSubmit", Prompt: "mend it"}
+	stop    = daemon.Report{Event: "Stop", Tasks: new(0)}
 )
 
 func pre(tool, use string) daemon.Report {
@@ -130,6 +131,19 @@ func TestLedger(t *testing.T) {
 		"of which it is not known whose": {[]daemon.Report{prompt, {Unread: "no JSON"}}, false, 1},
 		"and in the turn after that":     {[]daemon.Report{prompt, {Unread: "no JSON"}, {Event: "Stop"}, prompt}, false, 1},
 		"a report that came too late":    {[]daemon.Report{prompt, {Event: "PreToolUse", Tool: "Edit", Use: "1", Sent: 1}, post("Edit", "1")}, false, 0},
+		"one with a later time":          {[]daemon.Report{prompt, {Event: "PreToolUse", Tool: "Edit", Use: "1", Sent: 1 << 42}, post("Edit", "1")}, false, 0},
+		"a prompt that came too late":    {[]daemon.Report{{Event: "UserPromptSubmit", Sent: 1}}, false, 0},
+		"one of another process":         {[]daemon.Report{prompt, {Unread: "no JSON", Parent: 9}}, true, 1},
+		"one of another folder":          {[]daemon.Report{prompt, {Unread: "no JSON", Folder: "/else"}}, true, 1},
+		"one of this folder and another": {[]daemon.Report{prompt, {Unread: "no JSON", Folder: folder}, {Unread: "no JSON", Folder: "/else"}}, false, 2},
+		"a tool that goes on":            {[]daemon.Report{prompt, pre("Monitor", "1"), post("Monitor", "1")}, false, 0},
+		"one that is not known, so":      {[]daemon.Report{prompt, shell(pre("Task", "1"), "", true), shell(post("Task", "1"), "", true)}, false, 0},
+		"a task besides an edit":         {[]daemon.Report{prompt, pre("Edit", "1"), {Event: "Stop", Tasks: new(1)}}, false, 1},
+		"the process was there before":   {[]daemon.Report{resumes, prompt}, false, 0},
+		"it has ended a turn since":      {[]daemon.Report{resumes, stop, prompt}, true, 0},
+		"with tasks that are not known":  {[]daemon.Report{resumes, {Event: "Stop"}, prompt}, false, 0},
+		"another session is resumed":     {[]daemon.Report{prompt, {Event: "SessionEnd", Why: "resume"}, resumes, prompt}, true, 0},
+		"a new process":                  {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", true), shell(post("Bash", "1"), "make", true), pre("Edit", "2"), begins, prompt}, true, 0},
 		"an event that is not known":     {[]daemon.Report{prompt, {Event: "PreCompact"}}, true, 0},
 		"the session is cleared":         {[]daemon.Report{prompt, {Event: "SessionEnd", Why: "clear"}}, false, 0},
 		"the session has ended":          {[]daemon.Report{prompt, {Event: "SessionEnd", Why: "other"}}, false, 0},
@@ -138,7 +152,7 @@ func TestLedger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				d := newDesk(t)
-				if name != "the start was not reported" {
+				if name != "the start was not reported" && (len(c.reports) == 0 || c.reports[0].Event != "SessionStart") {
 					d.hear(begins)
 				}
 				d.hear(c.reports...)
@@ -155,14 +169,28 @@ func TestLedgerOthers(t *testing.T) {
 	d.hear(begins, prompt)
 	d.want(true, 0, "one client in a turn")
 	changed := d.changed
+	d.Enter(&hook.Client{Folder: "/else"})
+	d.want(true, 0, "beside one in another folder")
 	other := d.client("b", 0)
 	d.Enter(other)
 	d.want(false, 0, "beside one that does not report")
+	d.Leave(other)
+	d.want(true, 0, "when that has left")
+	d.Enter(other)
 	if d.changed == changed {
 		t.Error("earlier prefetches were not invalidated")
 	}
 	d.hear(daemon.Report{Event: "SessionStart", Why: "startup", Session: "b", Folder: folder})
 	d.want(true, 0, "beside one that reports and waits")
+	d.hear(daemon.Report{Event: "UserPromptSubmit", Session: "b"}, daemon.Report{Event: "PostToolUse", Tool: "Edit", Use: "0", Session: "b"})
+	d.want(false, 0, "beside one that did not report a change in time")
+	d.hear(daemon.Report{Event: "Stop", Session: "b"})
+	d.want(true, 0, "whose turn has ended")
+	changed = d.changed
+	d.hear(daemon.Report{Event: "PostToolUse", Tool: "Edit", Use: "0", Session: "b"})
+	if d.want(true, 0, "and which reports another"); d.changed == changed {
+		t.Error("an edit between turns has invalidated nothing")
+	}
 	background := shell(pre("Bash", "1"), "make", true)
 	background.Session = "b"
 	d.hear(background)
@@ -193,6 +221,10 @@ func TestLedgerProcess(t *testing.T) {
 	}
 	d.hear(daemon.Report{Event: "PreToolUse", Tool: "Bash", Command: "make", Background: true, Session: "c", Parent: 8})
 	d.want(true, 1, "another process, in another folder")
+	d.hear(daemon.Report{Event: "UserPromptSubmit", Session: "b", Parent: 8, Prompt: "not for b"})
+	if len(d.prompts) != 2 {
+		t.Errorf("got prompts %q, want none of another process", d.prompts)
+	}
 }
 
 // The numbers of clients and of tool uses that are kept are bounded.
@@ -205,10 +237,19 @@ func TestLedgerBounds(t *testing.T) {
 	}
 	for i := range 1000 {
 		d.hear(post("Edit", string(rune('a'+i))))
+		if d.exclusive() {
+			t.Fatalf("got an exclusive folder after %d ends, although not all edits were tracked", i+1)
+		}
 	}
 	d.hear(stop, prompt)
 	if !d.exclusive() {
 		t.Error("got no exclusive folder after a turn of many edits")
+	}
+	for i := range 1000 {
+		d.hear(daemon.Report{Event: "UserPromptSubmit", Session: string(rune('a' + i + 1))}, prompt)
+	}
+	if !d.exclusive() {
+		t.Error("got no exclusive folder, although its client went on reporting")
 	}
 	for i := range 1000 {
 		d.hear(daemon.Report{Event: "UserPromptSubmit", Session: string(rune('a' + i + 1))})
