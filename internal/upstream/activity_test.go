@@ -64,7 +64,15 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 			<-p.Calls
 			l.Close()
 			time.Sleep(time.Hour) // the request stays in flight
+			if who := speak(p); who != "" {
+				t.Errorf("while its request is in flight: %s answered", who)
+			}
 			cancel()
+		}, settle},
+		{"failed", false, func(p *mcptest.Puppet, l *Lease, _ func()) {
+			p.Answer((<-p.Calls).ID, []byte(`{}`))
+			_, _ = l.Call(context.Background(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"status","arguments":{"status":500}}`)})
+			l.Close()
 		}, settle},
 		{"cancelled", true, func(p *mcptest.Puppet, l *Lease, cancel func()) {
 			<-p.Calls

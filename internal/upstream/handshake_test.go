@@ -79,10 +79,20 @@ func TestServerThatExitsOnDiscover(t *testing.T) {
 	}
 }
 
-// With NoCapabilities, a request declares none of the capabilities that its client has.
+// With NoCapabilities, neither a request nor the handshake declares any of the capabilities that the client has.
 func TestRequestWithoutCapabilities(t *testing.T) {
 	client := revision.Client{Version: revision.Latest, Capabilities: json.RawMessage(`{"roots":{}}`)}
 	for none, want := range map[bool]string{false: `{"roots":{}}`, true: "{}"} {
+		bubble.Test(t, func(t *testing.T) {
+			srv := mcptest.New(mcptest.Options{})
+			u, _ := bubbledWith(t, srv.Handler(), Spec{NoCapabilities: none, StartTimeout: time.Minute}, Options{})
+			l := u.Attach(revision.Client{Capabilities: client.Capabilities}, Listener{})
+			defer l.Close()
+			l.AwaitOffer(t.Context())
+			if first := srv.Seen()[0]; !strings.Contains(first, `"capabilities":`+want) {
+				t.Errorf("got %s, want the capabilities %s", first, want)
+			}
+		})
 		bubble.Test(t, func(t *testing.T) {
 			srv := mcptest.New(mcptest.Options{Era: "stateless"})
 			u, _ := bubbledWith(t, srv.Handler(), Spec{NoCapabilities: none, StartTimeout: time.Minute}, Options{})
@@ -106,10 +116,11 @@ func TestServerThatHangsInItsHandshake(t *testing.T) {
 		era   string
 		hangs []string // requests that get no answer
 		after time.Duration
+		again int64 // how often it is started again
 	}{
-		"it does not answer what precedes its handshake": {"handshake", []string{"server/discover"}, discoverTimeout},
-		"it is slow at first, and has no handshake":      {"stateless", []string{"server/discover"}, discoverTimeout},
-		"it answers nothing at first":                    {"handshake", []string{"server/discover", "initialize"}, HandshakeFactor * time.Minute},
+		"it does not answer what precedes its handshake": {"handshake", []string{"server/discover"}, discoverTimeout, 0},
+		"it is slow at first, and has no handshake":      {"stateless", []string{"server/discover"}, discoverTimeout, 0},
+		"it answers nothing at first":                    {"handshake", []string{"server/discover", "initialize"}, HandshakeFactor * time.Minute, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -133,8 +144,8 @@ func TestServerThatHangsInItsHandshake(t *testing.T) {
 				defer l.Close()
 				began := time.Now()
 				l.AwaitOffer(t.Context())
-				if got := time.Since(began); got != test.after {
-					t.Errorf("its lists were read after %v, want %v", got, test.after)
+				if got, again := time.Since(began), u.Health().Restarts; got != test.after || again != test.again {
+					t.Errorf("its lists were read after %v and %d restarts, want %v and %d", got, again, test.after, test.again)
 				}
 				if _, err := callEcho(t.Context(), l); err != nil {
 					t.Error(err)
@@ -169,7 +180,7 @@ func TestServerThatRefusesDiscover(t *testing.T) {
 				t.Errorf("%d: %v", code, err)
 			}
 			time.Sleep(time.Second)
-			if last := u.LastOffer(); last == nil || last.Legacy != legacy {
+			if last := u.LastOffer(); last == nil || last.Legacy != legacy || revision.Stateless(last.Version) {
 				t.Errorf("%d: got the offer %v", code, last)
 			}
 		})

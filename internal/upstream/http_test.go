@@ -284,6 +284,26 @@ func TestInitializedThatIsSlow(t *testing.T) {
 	}
 }
 
+// A session that ends does not wait for its server to accept notifications/initialized.
+func TestEndBeforeInitializedIsDelivered(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := &site{t: t}
+		v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") != "" {
+				readMessage(t, r)
+				<-r.Context().Done()
+				return
+			}
+			s.ServeHTTP(w, r)
+		}), Spec{})
+		time.Sleep(time.Second)
+		began := time.Now()
+		if v.Close(); time.Since(began) != 0 {
+			t.Errorf("it took %v", time.Since(began))
+		}
+	})
+}
+
 func TestRedirects(t *testing.T) {
 	for path, want := range map[string]string{
 		"/same": "{}",

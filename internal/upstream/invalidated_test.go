@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -249,4 +250,85 @@ func TestEndedListenRequestInvalidates(t *testing.T) {
 			t.Errorf("got %q, want gaps until the next one is acknowledged", got)
 		}
 	})
+}
+
+// A stateless server is asked to report changes only if it declares that it does, and not again if it does not know
+// the request. One that refuses the request is asked again, ever more rarely; that is no gap.
+func TestListenRequestsThatAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		capabilities string
+		code         int
+		want         [2]int // at least and at most so many requests in an hour
+	}{
+		"nothing to report": {`{"tools":{},"resources":{"listChanged":false}}`, -32603, [2]int{0, 0}},
+		"not known":         {`{"tools":{"listChanged":true}}`, -32601, [2]int{1, 1}},
+		"refused":           {`{"tools":{"listChanged":true}}`, -32603, [2]int{40, 100}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				var heard diary
+				var requests atomic.Int64
+				handler := mcptest.New(mcptest.Options{Name: "web", Era: "stateless", Capabilities: test.capabilities}).Handler()
+				u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Mcp-Method") == "subscriptions/listen" {
+						requests.Add(1)
+						replyJSON(w, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"no"}}`, readMessage(t, r).ID, test.code))
+						return
+					}
+					handler.ServeHTTP(w, r)
+				}), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
+				l := u.Attach(revision.Client{Version: revision.Latest}, Listener{})
+				defer l.Close()
+				l.AwaitOffer(t.Context())
+				time.Sleep(time.Hour)
+				if got := int(requests.Load()); got < test.want[0] || got > test.want[1] {
+					t.Errorf("got %d requests, want %d to %d", got, test.want[0], test.want[1])
+				}
+				heard.want(t)
+			})
+		})
+	}
+}
+
+// slowLink is a link to a stateless server that takes a second for each request, and no request at all if it is broken.
+type slowLink struct {
+	sent   diary // methods
+	broken bool
+}
+
+func (l *slowLink) send(_ context.Context, out outgoing) error {
+	m, err := jsonrpc.Parse(out.line)
+	if l.broken {
+		err = errClosed
+	}
+	if err == nil && m.IsRequest() {
+		time.Sleep(time.Second)
+	}
+	l.sent.write(m.Method)
+	return err
+}
+
+func (l *slowLink) close() {}
+
+// A request to report changes is sent before the one that it replaces is cancelled, so that no change is missed. One
+// that cannot be sent holds up nothing.
+func TestListenRequestIsReplaced(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			in := &instance{up: New(Spec{}, Quiet(Options{})), wake: make(chan struct{}, 1)}
+			in.offer.Store(&Offer{Capabilities: []byte(`{"tools":{"listChanged":true}}`)})
+			c, link := newConn(in), &slowLink{broken: broken}
+			c.link = link
+			c.version.Store(revision.Latest)
+			in.listen(c)
+			in.leases = []*Lease{{in: in, uris: map[string]bool{"web://a": true}}}
+			in.listen(c)
+			synctest.Wait()
+			if !broken {
+				link.sent.want(t, "subscriptions/listen", "subscriptions/listen", "notifications/cancelled")
+			}
+			c.closed(errStopped)
+			c.close()
+		})
+	}
 }

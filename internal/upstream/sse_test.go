@@ -170,6 +170,25 @@ func TestStreamableHTTPAfterStrayStatus(t *testing.T) {
 	}
 }
 
+// The credentials in the URL of the stream are sent to the endpoint, not those in the URL that names it.
+func TestSSECredentialsInTheURL(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		posted := make(chan string, 100)
+		attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				user, password, _ := r.BasicAuth()
+				posted <- user + ":" + password
+				return
+			}
+			emit(w, "event: endpoint\ndata: http://other:one@web.test/m\n\n")
+			<-r.Context().Done()
+		}), Spec{SSE: true, URL: "http://user:secret@web.test/sse"})
+		if got := <-posted; got != "user:secret" {
+			t.Errorf("got the credentials %s", got)
+		}
+	})
+}
+
 func TestSSEFailures(t *testing.T) {
 	tests := []struct {
 		name string

@@ -122,21 +122,25 @@ func TestResumeOfAPrefetch(t *testing.T) {
 }
 
 func TestCancelEndsResuming(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, _ string) {
-			emit(w, "id: a\nretry: 1\ndata:\n\n")
-		}, other: func(w http.ResponseWriter, r *http.Request) {
-			emit(w, ":\n\n")
-			<-r.Context().Done()
-		}}, Spec{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if got := v.work(ctx); got != context.DeadlineExceeded.Error() {
-			t.Errorf("got %s", got)
-		}
-		time.Sleep(time.Minute)
-		v.heard.want(t) // no gap: only the cancelled call could have missed anything
-	})
+	for _, opened := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, _ string) {
+				emit(w, "id: a\nretry: 1\ndata:\n\n")
+			}, other: func(w http.ResponseWriter, r *http.Request) {
+				if opened {
+					emit(w, ":\n\n")
+				}
+				<-r.Context().Done()
+			}}, Spec{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if got := v.work(ctx); got != context.DeadlineExceeded.Error() {
+				t.Errorf("got %s", got)
+			}
+			time.Sleep(time.Minute)
+			v.heard.want(t) // no gap: only the cancelled call could have missed anything
+		})
+	}
 }
 
 // The server's own stream is kept open. If events may have been lost, that is reported as a gap.

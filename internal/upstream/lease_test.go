@@ -1,0 +1,173 @@
+package upstream
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/revision"
+)
+
+// attachBoth attaches two sessions to one server that declares these capabilities. told returns what the server
+// has been sent since it was last called, sorted.
+func attachBoth(t *testing.T, era, capabilities string) (a, b *Lease, told func() []string) {
+	t.Helper()
+	client := revision.Client{}
+	if era == "stateless" {
+		client.Version = revision.Latest
+	}
+	srv := mcptest.New(mcptest.Options{Name: "web", Era: era, Capabilities: capabilities})
+	u, _ := bubbledWith(t, srv.Handler(), Spec{StartTimeout: time.Minute, Shared: true}, Options{})
+	seen := 0
+	return u.Attach(client, Listener{}), u.Attach(client, Listener{}), func() (lines []string) {
+		synctest.Wait()
+		all := srv.Seen()
+		for _, line := range all[seen:] {
+			m, _ := jsonrpc.Parse([]byte(line))
+			switch m.Method {
+			case "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+				lines = append(lines, m.Method+" "+jsonrpc.Text(m.Params, "level")+jsonrpc.Text(m.Params, "uri"))
+			case "subscriptions/listen":
+				lines = append(lines, "listen "+string(jsonrpc.Get(jsonrpc.Get(m.Params, "notifications"), "resourceSubscriptions")))
+			case "notifications/roots/list_changed":
+				lines = append(lines, m.Method)
+			}
+		}
+		seen = len(all)
+		slices.Sort(lines) // HTTP does not keep their order
+		return lines
+	}
+}
+
+// A server is told the settings of all sessions, then each change, and after a restart all of them again.
+func TestSettings(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		a, b, told := attachBoth(t, "handshake", `{"tools":{},"logging":{},"resources":{"subscribe":true}}`)
+		want := func(when string, lines ...string) {
+			t.Helper()
+			if diff := cmp.Diff(lines, told()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
+		a.in.up.Attach(revision.Client{Version: revision.Latest}, Listener{}) // its requests say what they want to be logged
+		a.SetLevel("warning")
+		a.Watch(true, "web://a")
+		b.Watch(true, "web://a")
+		a.AwaitOffer(t.Context())
+		want("at its start", "logging/setLevel info", "resources/subscribe web://a")
+		a.SetLevel("warning")
+		a.Watch(true, "web://a")
+		want("the same again")
+		b.SetLevel("error")
+		want("the last session's level", "logging/setLevel warning")
+		b.SetLevel("debug")
+		want("the most verbose level", "logging/setLevel debug")
+		a.Watch(false, "web://a")
+		want("while another session watches it")
+		b.Watch(false, "web://a")
+		want("when no session does", "resources/unsubscribe web://a")
+		b.Watch(false, "web://a")
+		want("the same again")
+		b.Watch(true, "web://b")
+		want("another", "resources/subscribe web://b")
+		b.Close()
+		want("without that session", "logging/setLevel warning", "resources/unsubscribe web://b")
+		a.Watch(true, "web://c")
+		want("one more", "resources/subscribe web://c")
+		a.in.live().link.(*httpLink).end(errSessionLost, 0) // so it connects again
+		want("after a restart", "logging/setLevel warning", "resources/subscribe web://c")
+		a.Notify("notifications/roots/list_changed", nil)
+		want("a notification", "notifications/roots/list_changed")
+	})
+}
+
+// A server that has no logging is told no level, and none is told one that no session has asked for.
+func TestSettingsThatAreNotSent(t *testing.T) {
+	for capabilities, level := range map[string]string{`{"resources":{}}`: "debug", `{"logging":{}}`: ""} {
+		bubble.Test(t, func(t *testing.T) {
+			a, _, told := attachBoth(t, "handshake", capabilities)
+			a.SetLevel(level)
+			a.AwaitOffer(t.Context())
+			if got := told(); len(got) > 0 {
+				t.Errorf("with %s: got %q", capabilities, got)
+			}
+		})
+	}
+}
+
+// A stateless server is told the subscriptions of all sessions by a request, which is replaced when they change.
+func TestSettingsOfAStatelessServer(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		a, b, told := attachBoth(t, "stateless", `{"tools":{},"logging":{},"resources":{"subscribe":true}}`)
+		a.AwaitOffer(t.Context())
+		a.SetLevel("debug")
+		a.Notify("notifications/roots/list_changed", nil)
+		a.Watch(true, "web://a")
+		synctest.Wait()
+		b.Watch(true, "web://a", "web://b")
+		synctest.Wait()
+		b.Close()
+		want := []string{`listen ["web://a","web://b"]`, `listen ["web://a"]`, `listen ["web://a"]`}
+		if diff := cmp.Diff(want, told()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A subscription that its server does not answer fails after the start timeout.
+func TestSettingWithoutAnswer(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { replyJSON(w, result(id)) }}
+		v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.Header.Get("Mcp-Session-Id"), "s") && r.Method == http.MethodPost {
+				if m := readMessage(t, r); m.Method == "resources/subscribe" {
+					<-r.Context().Done()
+				}
+				w.WriteHeader(http.StatusAccepted)
+				return
+			}
+			s.ServeHTTP(w, r)
+		}), Spec{StartTimeout: time.Minute})
+		v.AwaitOffer(t.Context())
+		began := time.Now()
+		if err := <-v.Watch(true, "web://a")["web://a"]; err == nil || time.Since(began) != time.Minute {
+			t.Errorf("got %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// A call that waits for its server is sent behind the settings.
+func TestSettingsPrecedeTheFirstCall(t *testing.T) {
+	gate, sent := mcptest.NewGate(t), make(chan struct{})
+	var lease atomic.Pointer[Lease]
+	u := New(Spec{Name: "web", Command: faulty(t, mcptest.Options{Gate: gate.Addr(), Capabilities: `{"logging":{}}`}), MaxMessage: 1 << 20, StartTimeout: processPatience}, Quiet(Options{
+		Changed: func() {
+			if l := lease.Load(); l != nil && l.Live() {
+				<-sent // so that nothing else is sent first
+			}
+		},
+	}))
+	defer u.Close()
+	l := u.Attach(revision.Client{}, Listener{})
+	lease.Store(l)
+	l.SetLevel("debug")
+	answered := make(chan string, 1)
+	l.Send(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"seen"}`), Sent: func() { close(sent) }}, func(a Answer, err error) {
+		answered <- fmt.Sprint(string(a.Result), err)
+	})
+	gate.Next().Open()
+	got := <-answered
+	if level := strings.Index(got, "logging/setLevel"); level < 0 || level > strings.Index(got, "tools/call") {
+		t.Errorf("got %s, want the level before the call", got)
+	}
+}
