@@ -89,10 +89,10 @@ func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 
 // failRequest fails a request that will not be answered.
 func (c *conn) failRequest(id int64, err error) {
+	if p := c.requests.find(id); p != nil && c.http && p.lease != nil && !notRun(err) {
+		c.requests.noteUnfinished(p.lease) // before it is removed, as in giveUp
+	}
 	if p := c.requests.remove(id, false); p != nil {
-		if c.http && p.lease != nil && !notRun(err) {
-			c.requests.noteUnfinished(p.lease)
-		}
 		p.finish(jsonrpc.Message{}, err)
 	} else if !c.http {
 		c.requests.lateAnswer(id, jsonrpc.Message{}) // its answer arrived but cannot be parsed

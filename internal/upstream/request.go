@@ -310,11 +310,14 @@ func (p *pending) release(why error) {
 func (p *pending) giveUp(why error) {
 	c := p.c
 	dropped := c.http && c.stateless() // closing the exchange cancels it
-	if !p.wasSent() || c.requests.remove(p.id, !dropped) == nil {
+	if !p.wasSent() {
 		return
 	}
 	if !dropped && p.lease != nil { // a request of the proxy itself concerns no client
-		c.requests.noteUnfinished(p.lease)
+		c.requests.noteUnfinished(p.lease) // before it is removed: meanwhile a message about it would reach another session
+	}
+	if c.requests.remove(p.id, !dropped) == nil {
+		return
 	}
 	if !dropped && p.req.Method != "initialize" && p.req.Method != "server/discover" { // older servers fail on this notification
 		params := strconv.AppendInt([]byte(`{"requestId":`), p.id, 10)
