@@ -136,12 +136,14 @@ func TestSessionsAreKeptApart(t *testing.T) {
 			}
 		}
 		var only []string
+		c.server.mu.Lock()
 		for _, n := range c.server.sessions {
 			only = append(only, n.client.Only)
 			if !n.client.Multiplexed || n.client.Anonymous != (token == "") {
 				t.Errorf("with token %q: got the client %+v", token, n.client)
 			}
 		}
+		c.server.mu.Unlock()
 		if !slices.Equal(only, []string{"", "", "", "one"}) {
 			t.Errorf("got sessions of the endpoints %q", only)
 		}
