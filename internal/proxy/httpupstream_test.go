@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 )
@@ -87,6 +88,27 @@ func await[T any](t *testing.T, c <-chan T) T {
 	case <-time.After(patience):
 		t.Fatal("the event did not occur")
 		panic("unreachable")
+	}
+}
+
+// A client of one upstream sees and reaches no other.
+func TestOneUpstreamAlone(t *testing.T) {
+	_, a := remote(t, mcptest.Options{Name: "a"})
+	_, b := remote(t, mcptest.Options{Name: "b"})
+	f := serveTCP(t, options(a, b))
+	id := f.open("/mcp/a", handshake)
+	for request, want := range map[string]string{
+		`"tools/list"`:                              `"name":"echo"`,
+		`"prompts/list"`:                            `"name":"ask"`,
+		`"resources/list"`:                          `"uri":"a://a"`,
+		`"resources/templates/list"`:                `"uriTemplate":"a://t/{id}"`,
+		`"resources/read","params":{"uri":"b://b"}`: `"error"`,
+		`"tools/call","params":{"name":"b__echo","arguments":{}}`: `"text":"a"`, // which has that name for all it knows
+	} {
+		_, answer := f.post("/mcp/a", `{"jsonrpc":"2.0","id":1,"method":`+request+`}`, "Mcp-Session-Id", id)
+		if strings.Count(answer, want) != 1 || strings.Contains(answer, `"uri":"b://a"`) || strings.Contains(answer, `"b://t/`) {
+			t.Errorf("%s: got %s, want %s once, and nothing of the other", request, answer, want)
+		}
 	}
 }
 

@@ -1,8 +1,12 @@
 package proxy_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -325,8 +329,8 @@ func TestTasks(t *testing.T) {
 				if m := c.start("tasks/list", "").wait(); era == handshake && !strings.Contains(string(m.Result), `"tasks":[{"taskId":"b-0"}]`) {
 					t.Errorf("got %s", m.Raw)
 				}
-				if code, _ := c.refused("tasks/cancel", `{"taskId":"x"}`); code != jsonrpc.CodeInvalidParams {
-					t.Errorf("an unknown task: got code %d", code)
+				if code, text := c.refused("tasks/cancel", `{"taskId":"x"}`); code != jsonrpc.CodeInvalidParams || !strings.Contains(text, "no task of this session") {
+					t.Errorf("an unknown task, which either server may have: got %d %s", code, text)
 				}
 			})
 		}
@@ -342,7 +346,7 @@ func TestTaskListIsWhole(t *testing.T) {
 		case cursor == "":
 			return []byte(`{"tasks":[{"taskId":"1"}],"nextCursor":"second"}`)
 		default:
-			return fmt.Appendf(nil, `{"tasks":[{"taskId":%q}]}`, cursor)
+			return fmt.Appendf(nil, `{"tasks":[{"taskId":%q}],"nextCursor":"second"}`, cursor) // the same page once more
 		}
 	}})
 	_, b := remote(t, mcptest.Options{Name: "b"})
@@ -354,6 +358,41 @@ func TestTaskListIsWhole(t *testing.T) {
 	}
 	if code, _ := c.refused("tasks/list", `{"cursor":"second"}`); code != jsonrpc.CodeInvalidParams {
 		t.Errorf("a page of one server: got code %d", code)
+	}
+}
+
+// tasks/list leaves out a server that is starting, which has no tasks yet, and one that fails, unless all do.
+func TestTaskListOfServersThatAnswer(t *testing.T) {
+	slow := child(t, mcptest.Options{Name: "slow", Gate: mcptest.NewGate(t).Addr()})
+	slow.Spec.StartTimeout = time.Hour
+	srv := mcptest.New(mcptest.Options{Name: "fails"})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.Contains(body, []byte("tasks/list")) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		srv.Handler().ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	_, fails := remote(t, mcptest.Options{Name: "fails"})
+	fails.Spec.URL, fails.Fingerprint = web.URL, web.URL
+	_, b := remote(t, mcptest.Options{Name: "b"})
+	for _, all := range []bool{false, true} {
+		o := options(slow, fails)
+		if !all {
+			o = options(slow, fails, b)
+		}
+		o.StartupWait = time.Millisecond
+		c := connect(t, start(t, o), handshake)
+		for settled := false; !settled; { // the servers are live when their tools are known
+			settled = strings.Contains(c.tools(), "echo")
+		}
+		m := c.start("tasks/list", "").wait()
+		if failed := m.Error != nil; failed != all || !failed && !strings.Contains(string(m.Result), `"tasks":[]`) {
+			t.Errorf("all fail %v: got %s", all, m.Raw)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,57 @@ import (
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
+
+// A session that is ending takes no server that a reload adds.
+func TestReloadWhileASessionEnds(t *testing.T) {
+	ending, end := make(chan struct{}), make(chan struct{})
+	srv := mcptest.New(mcptest.Options{Name: "one"})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			close(ending)
+			<-end
+		}
+		srv.Handler().ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	_, one := remote(t, mcptest.Options{Name: "one"})
+	one.Spec.URL, one.Fingerprint = web.URL, web.URL
+	_, two := remote(t, mcptest.Options{Name: "two"})
+	s := start(t, options(one))
+	c := connect(t, s, handshake)
+	ended := make(chan struct{})
+	go func() {
+		c.hangUp()
+		close(ended)
+	}()
+	await(t, ending)
+	s.Apply(options(one, two))
+	if got := s.Report().Running[0].Upstreams[1].State; got != "idle" {
+		t.Errorf("got the new server %s, want it unused", got)
+	}
+	close(end)
+	await(t, ended)
+}
+
+// A server that a reload adds is told the level of a session, and the session that the lists have changed when one
+// is removed.
+func TestReloadChangesServers(t *testing.T) {
+	_, one := remote(t, mcptest.Options{Name: "one"})
+	srv, two := remote(t, mcptest.Options{Name: "two"})
+	s := start(t, options(one))
+	c := connect(t, s, handshake)
+	c.request("logging/setLevel", `{"level":"debug"}`)
+	s.Apply(options(one, two))
+	settles(t, "the new server is told the level", func() bool {
+		return slices.ContainsFunc(srv.Seen(), func(line string) bool { return strings.Contains(line, `"level":"debug"`) })
+	})
+	settles(t, "both servers are listed", func() bool { return strings.Contains(c.tools(), "two__echo") })
+	for len(c.notes) > 0 {
+		<-c.notes
+	}
+	s.Apply(options(one))
+	c.next("notifications/tools/list_changed")
+}
 
 // A reload replaces the whole policy while calls are running. No call is lost, and none is
 // classified half by the old and half by the new policy. One policy caches what the other

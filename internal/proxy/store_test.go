@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -197,14 +198,19 @@ func TestHourlyLimit(t *testing.T) {
 
 // Task ids of two servers may be equal.
 func TestTaskIDsAreTheirServersOwn(t *testing.T) {
-	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
-		if tool(m) == "w" {
-			return []byte(`{"task":{"taskId":"1","status":"working"}}`)
+	answer := func(name string) func(ctx context.Context, m jsonrpc.Message) []byte {
+		return func(ctx context.Context, m jsonrpc.Message) []byte {
+			switch {
+			case tool(m) == "w":
+				return []byte(`{"task":{"taskId":"1","status":"working"}}`)
+			case m.Method == "tasks/get":
+				return fmt.Appendf(nil, `{"taskId":"1","status":"working","of":%q}`, name)
+			}
+			return nil
 		}
-		return nil
 	}
-	srv, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
-	_, two := remote(t, mcptest.Options{Name: "two", Answer: answer})
+	srv, one := remote(t, mcptest.Options{Name: "one", Answer: answer("one")})
+	_, two := remote(t, mcptest.Options{Name: "two", Answer: answer("two")})
 	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour), reading("two/echo", time.Hour)}, one, two)
 	o.Upstreams[0].Model.Domain, o.Upstreams[1].Model.Domain = "x", "y"
 	s := start(t, o)
@@ -224,6 +230,9 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	c.call("one__echo", `{}`)
 	if how := disposition(t, c.call("one__echo", `{}`)); how == "fetched" {
 		t.Error("after the task of one: fetched again from its domain")
+	}
+	if got := c.request("tasks/get", `{"taskId":"1"}`); !strings.Contains(got, `"of":"two"`) {
+		t.Errorf("got %s, want the task that was started last", got)
 	}
 }
 

@@ -77,7 +77,7 @@ func (c *upstreamCall) forwardTaskProgress(id []byte) {
 func (t *tasks) running() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.all.Values(), func(r taskRun) bool { return !r.ended && !r.write.Ended() })
+	return slices.ContainsFunc(t.all.Values(), func(r taskRun) bool { return !r.write.Ended() })
 }
 
 // holders returns the leases on servers that may have the task of a request. If the session has
