@@ -109,6 +109,8 @@ func (in *instance) run(ctx context.Context) {
 		// rate of calls, so this cannot become a busy loop.
 		if lived >= stableAfter || c.served.Load() {
 			atOnce = true
+		} else {
+			in.up.noteEnd(err)
 		}
 		wait := pause.NextBackOff()
 		if atOnce && c.link != nil {
@@ -116,7 +118,6 @@ func (in *instance) run(ctx context.Context) {
 			pause.Reset()
 		}
 		in.up.restarts.Add(1)
-		in.up.noteEnd(err)
 		log := in.up.log.With("err", err, "dur", age.Text(wait))
 		switch reason := err.Error(); {
 		case lived > 0:
@@ -285,12 +286,12 @@ func (in *instance) disconnected(c *conn) {
 type Health struct {
 	State     string    // idle (nothing started), starting, ready or down
 	Since     time.Time // start of that state; zero if never started
-	Error     string    // if ready, why none of its tools is known, else why the last connection ended or failed; may be empty
+	Error     string    // if ready, why none of its tools is known, else why it does not work; may be empty
 	Restarts  int64
 	Processes []int // ids of the running processes
 }
 
-// noteEnd records why a connection ended or could not be made.
+// noteEnd records why a connection could not be made, or ended before it was of use.
 func (u *Upstream) noteEnd(err error) { u.lastEnd.Store(new(u.mask.Error(err).Error())) }
 
 // Health returns the current state, the best of all instances.

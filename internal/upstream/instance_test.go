@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -131,6 +132,32 @@ func TestIdleAfterARestart(t *testing.T) {
 		callEcho(t.Context(), l)
 		server.Forget() // the next call ends the connection
 		callEcho(t.Context(), l)
+		l.Close()
+		time.Sleep(time.Hour)
+		if got := u.Health(); got.State != "idle" || got.Restarts != 1 || got.Error != "" {
+			t.Errorf("got %+v, want it idle without an error", got)
+		}
+	})
+}
+
+// A server that ended after it had answered has no error either if its last session closes before it is restarted.
+func TestIdleAfterAnEnd(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		server := mcptest.New(mcptest.Options{Name: "web"})
+		var slow atomic.Bool
+		u, _ := bubbled(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if slow.Load() && r.Header.Get("Mcp-Session-Id") == "" { // a restart
+				io.Copy(io.Discard, r.Body) // its context ends with the connection only then
+				<-r.Context().Done()
+				return
+			}
+			server.Handler().ServeHTTP(w, r)
+		}), time.Second)
+		l := u.Attach(revision.Client{}, Listener{})
+		callEcho(t.Context(), l)
+		server.Forget()
+		slow.Store(true)
+		callEcho(t.Context(), l) // ends the connection
 		l.Close()
 		time.Sleep(time.Hour)
 		if got := u.Health(); got.State != "idle" || got.Restarts != 1 || got.Error != "" {

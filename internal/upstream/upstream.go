@@ -50,7 +50,7 @@ type Upstream struct {
 	known              atomic.Pointer[Offer] // the latest offer to any client, of this process or an earlier one; may be nil
 	saving             sync.Mutex            // held while an offer is stored
 	restarts           atomic.Int64
-	lastEnd            atomic.Pointer[string] // why the last connection ended by itself or failed; nil if none has since one was made
+	lastEnd            atomic.Pointer[string] // why the last connection failed, or ended before it was of use; nil if none has since one was made
 	startFailure       atomic.Value           // the logged reason why it cannot be started, a string
 	retired            atomic.Int64           // a time.Duration, that of Retire; zero before
 
