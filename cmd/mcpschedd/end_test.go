@@ -56,27 +56,31 @@ func found(t *testing.T, dir string) string {
 }
 
 // At a signal, what was learned is written before servers that ignore their end are killed, as the
-// client kills the program soon after.
+// client kills the program soon after. SIGHUP is what a closed terminal sends.
 func TestStateIsKeptFirst(t *testing.T) {
-	beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
-	p := startProgram(t, stubborn(beacon))
-	p.ask(t, hello)
-	server := beacon.Next()
-	beacon.Next() // of its child
-	p.ask(t, echo(1))
-	if _, err := io.WriteString(p.in, holdAt(gate)+"\n"); err != nil {
-		t.Fatal(err)
-	}
-	gate.Next()
-	p.cmd.Process.Signal(os.Interrupt)
-	server.Gone()
-	p.cmd.Process.Kill()
-	p.cmd.Wait()
-	if got := found(t, filepath.Join(p.state, "learned")); !strings.Contains(got, "\x04echo") {
-		t.Errorf("learned: got %q, want the call of echo", got)
-	}
-	if got := found(t, filepath.Join(p.state, "events")); !strings.Contains(got, `"tool":"echo"`) {
-		t.Errorf("events: got %q, want the call of echo", got)
+	for _, end := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		t.Run(end.String(), func(t *testing.T) {
+			beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
+			p := startProgram(t, stubborn(beacon))
+			p.ask(t, hello)
+			server := beacon.Next()
+			beacon.Next() // of its child
+			p.ask(t, echo(1))
+			if _, err := io.WriteString(p.in, holdAt(gate)+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			gate.Next()
+			p.cmd.Process.Signal(end)
+			server.Gone()
+			p.cmd.Process.Kill()
+			p.cmd.Wait()
+			if got := found(t, filepath.Join(p.state, "learned")); !strings.Contains(got, "\x04echo") {
+				t.Errorf("learned: got %q, want the call of echo", got)
+			}
+			if got := found(t, filepath.Join(p.state, "events")); !strings.Contains(got, `"tool":"echo"`) {
+				t.Errorf("events: got %q, want the call of echo", got)
+			}
+		})
 	}
 }
 
