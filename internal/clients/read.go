@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"mcpschedd/internal/secret"
+	"mcpschedd/internal/tomlblock"
 )
 
 // Options configures how files are read.
@@ -77,8 +78,8 @@ type table struct {
 
 // Read reads the servers of a file with an absolute path. An invalid server is left out
 // with a note, and so is a table of servers for one folder. Read returns an error if the
-// file cannot be parsed, its servers are not an object, or it has none ([ErrNoServers]);
-// then it has read no server.
+// file cannot be parsed, its servers are not an object, or not blocks of TOML, or it has none
+// ([ErrNoServers]); then it has read no server.
 func (r *Reader) Read(path string, data []byte) error {
 	doc, err := parse(path, data)
 	if err != nil {
@@ -99,6 +100,11 @@ func (r *Reader) Read(path string, data []byte) error {
 			}
 			r.note(where, "left out: "+err.Error())
 			continue
+		}
+		if doc.toml { // else no server could be taken out of it
+			if _, err := tomlblock.Of(doc.text, t.path...); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
 		}
 		found += len(servers)
 		for _, name := range t.doc.names(t.path) {

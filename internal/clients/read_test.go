@@ -234,6 +234,10 @@ func TestBadFiles(t *testing.T) {
 			}
 		})
 	}
+	err := clients.NewReader(clients.Options{}).Read("/f.toml", []byte("model = \"o\"\n[mcp_servers]\ns = { command = \"x\" }\n"))
+	if want := `/f.toml: line 3: "mcp_servers" is not written as [mcp_servers.NAME] blocks`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
 	for _, none := range []string{`{}`, `{"mcpServers": {}}`, `{"mcpServers": null}`} {
 		err := clients.NewReader(clients.Options{}).Read("/f.json", []byte(none))
 		if !errors.Is(err, clients.ErrNoServers) || !strings.Contains(err.Error(), `"context_servers"`) {

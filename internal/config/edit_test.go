@@ -103,7 +103,7 @@ func TestEditRefuses(t *testing.T) {
 		{"[upstreams.b]\n", `no upstream "a" in the configuration`},
 		{"upstreams.a.command = \"a\"\n", "is not written as [upstreams.NAME] blocks"},
 		{"upstreams = {a = {command = \"a\"}}\n", "is not written as [upstreams.NAME] blocks"},
-		{"[upstreams]\na.command = \"a\"\n", "is not written as [upstreams.NAME] blocks"},
+		{"[upstreams]\na.command = \"a\"\n", `line 2: "upstreams" is not written as [upstreams.NAME] blocks`},
 		{"[upstreams.a]\nenv.X = \"1\"\nupstreams = [\n", "array is incomplete"},
 	} {
 		_, _, removed := config.RemoveUpstream([]byte(c.text), "a")

@@ -48,7 +48,8 @@ func Of(text []byte, table ...string) ([]Block, error) {
 				all[open].bools[key[0]] = parser.Range(e.Value().Data)
 			}
 		case isKey && isWithin(slices.Concat(under, key), table), e.Kind == unstable.ArrayTable && slices.Equal(key, table):
-			return nil, fmt.Errorf("%q is not written as [%[1]s.NAME] blocks", strings.Join(table, "."))
+			line := 1 + bytes.Count(text[:first], []byte("\n"))
+			return nil, fmt.Errorf("line %d: %q is not written as [%[2]s.NAME] blocks", line, strings.Join(table, "."))
 		case !isKey:
 			line := lineStart(text, first)
 			end(line)
