@@ -112,6 +112,10 @@ func TestWhyNone(t *testing.T) {
 	declined := record.Event{Kind: record.Decision, Session: "a", Candidates: 9, Declined: map[string]int{"unsteady": 6, "gate": 2, "cap": 1}}
 	unlikely := record.Event{Kind: record.Decision, Session: "a", Candidates: 70, Declined: map[string]int{"low_probability": 70}}
 	compared := record.Event{Kind: record.Prefetch, Session: "a", Seq: 90, Fate: record.Compared, Sent: 1}
+	unknown := make([]record.Event, 48)
+	for i := range unknown {
+		unknown[i] = record.Event{Kind: record.Call, Session: "a", Seq: int64(100 + i), Tool: "removed__read", Disposition: record.Failed, Error: "refused"}
+	}
 	for _, tt := range []struct{ name, text, want string }{
 		{"reasons", calls("read_only", 21, declined), "Nothing was prefetched: 9 of 9 candidates were likely enough, and most of those were left out because the data that they read may change"},
 		{"likely ones", calls("read_only", 21, declined, unlikely), "Nothing was prefetched: 9 of 79 candidates were likely enough, and most of those were left out because the data that they read may change"},
@@ -122,6 +126,7 @@ func TestWhyNone(t *testing.T) {
 		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: 48 calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste.\n"},
 		{"an upstream whose calls may write", calls("may_write", 48), "Nothing was prefetched: 48 calls may write, by their tools' classes or their arguments; mcpschedd explain NAME/TOOL says why.\n"},
 		{"too few reads to say", calls("read_only", 20, declined), ""},
+		{"calls of tools that no server has", calls("read_only", 20, unknown...), ""},
 	} {
 		if !strings.HasPrefix(tt.text, tt.want) || tt.want == "" && tt.text != "" {
 			t.Errorf("%s: got %q, want %q", tt.name, tt.text, tt.want)
