@@ -351,6 +351,11 @@ func (p *importPlan) steps() (all []string) {
 		for _, u := range s.Variables.Unset {
 			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, p.beside(s.File), u.Why))
 		}
+		for _, d := range s.Variables.Defaults {
+			if now := os.Getenv(d.Name); now != "" && now != d.Value {
+				all = append(all, fmt.Sprintf("check %s in %s: it has the client's default, which overrides the environment's value", d.Name, p.beside(s.File)))
+			}
+		}
 	}
 	return all
 }

@@ -70,6 +70,8 @@ type Variables struct {
 	Base   string // contents of the client's own file of variables, which precede the others
 	Values []Pair
 	Unset  []Unset // must be set by the user
+
+	Defaults []Pair // those of Values that the client uses only if its environment has no value
 }
 
 // Unset is a variable without a value in any file.
