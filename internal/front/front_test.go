@@ -76,7 +76,7 @@ func (n *session) Accept(ctx context.Context, m *front.Message, out front.Outlet
 		out.Answer(jsonrpc.AppendError(nil, m.ID, (&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "ended"}).Append(nil)))
 		return nil
 	}
-	if m.Repeated {
+	if m.Replayed {
 		n.heard = append(n.heard, "repeated "+string(m.ID))
 	}
 	if m.Method == "wait" {

@@ -85,7 +85,7 @@ func TestRepeatedRequest(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"
 	s := newServer()
 	input := strings.NewReader(ping + ping + `{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n")
-	if err := front.ServeStdio(t.Context(), input, io.Discard, "", front.Options{NewSession: s.begin, DrainTimeout: time.Minute, Repeated: []string{"1"}}); err != nil {
+	if err := front.ServeStdio(t.Context(), input, io.Discard, "", front.Options{NewSession: s.begin, DrainTimeout: time.Minute, Replayed: []string{"1"}}); err != nil {
 		t.Error(err)
 	}
 	if got := s.sessions[0].heard; !slices.Equal(got, []string{"repeated 1"}) {
