@@ -173,3 +173,18 @@ func TestStatic(t *testing.T) {
 		t.Errorf("got %+v, want latency and size of list", u)
 	}
 }
+
+// What was learned before is not used either, such as a call whose arguments are constants.
+func TestStaticForgoesWhatIsKnown(t *testing.T) {
+	m := model()
+	learn(t, m, 0, 20)
+	for _, learns := range []bool{true, false, true} {
+		m.Configure(learns, 0, 0)
+		p := begin(t, m)
+		p.call("list", `{"n":5}`, `{"items":[{"id":"id-77"}]}`)
+		p.call("get", `{"id":"id-77"}`, "x")
+		if got := p.find("read", `{"path":"/home/u/README.md"}`).P > 0; got != learns {
+			t.Errorf("learn = %v: predicted: %v", learns, got)
+		}
+	}
+}

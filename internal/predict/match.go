@@ -131,6 +131,9 @@ func longest(slots []slot) (value string) {
 // templateMatches appends the matches of the templates that a call triggers.
 func (f *scorer) templateMatches(e *event, out []match) []match {
 	m := f.s.m
+	if !m.opt.Learn {
+		return out
+	}
 	var space [matchFeatures]hash
 	for _, t := range m.learned.templates[e.symbol] {
 		if t.Support < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayUse(t, f.s.id) || !enrich.Speculatable(f.target(t.Target).Model) {
