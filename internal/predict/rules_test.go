@@ -330,6 +330,7 @@ func TestOperatorsWordLiftsABar(t *testing.T) {
 	tool := predict.Tool{Annotated: true}
 	f := predict.New(predict.Options{Tool: func(string) predict.Tool { return tool }})
 	f.RecordTrial("get", false)
+	f.RecordTrial("ask", false)
 	f.Bar("ask", "it asked")
 	if f.Barred("get") == "" {
 		t.Error("from annotations only: got no bar, want one")

@@ -31,10 +31,12 @@ func TestTrials(t *testing.T) {
 		t.Error("after five trials: not proven")
 	}
 	m.RecordTrial("get", false)
-	m.Bar("get", "asked a question") // a second reason does not replace the first
+	m.Bar("get", "asked a question") // which holds whatever the operator declares
+	m.RecordTrial("get", false)
 	m.Bar("put", "asked a question")
+	m.Bar("put", "started a task")
 	m.Bar("set", "barred")
-	for tool, want := range map[string]string{"get": predict.AnswersDiffer, "put": "asked a question", "set": "barred", "other": ""} {
+	for tool, want := range map[string]string{"get": "asked a question", "put": "asked a question", "set": "barred", "other": ""} {
 		if got := m.Barred(tool); got != want {
 			t.Errorf("%s: got barred %q, want %q", tool, got, want)
 		}
@@ -82,6 +84,12 @@ func TestTrialsTestTheServersWord(t *testing.T) {
 	m.RecordTrial("list", true)
 	tried(" get list")
 	m.RecordTrial("other", false)
+	tried("")
+	m.Bar("other", "asked a question")
+	tried("")
+	stored := state(t, m)
+	m = annotated()
+	m.Merge(stored)
 	tried("")
 	m.RecordTrial("get", true)
 	tried(" get")

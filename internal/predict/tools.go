@@ -14,6 +14,7 @@ type toolStats struct {
 	Size    sketch // KB
 	Lead    sketch // seconds from the first prediction of a call to the call
 	Agreed  int    // trials with equal results
+	Differs bool   // the results of a trial differed
 	Labels  int    // labelled candidates
 	Barred  string // why it is never prefetched again; "" if it is not barred
 
@@ -84,9 +85,14 @@ const AnswersDiffer = "answers differ"
 func (m *Model) RecordTrial(tool string, same bool) {
 	if !same {
 		m.Bar(tool, AnswersDiffer)
-		return
 	}
-	m.learn(func(s *state) { s.toolFor(tool).Agreed++ })
+	m.learn(func(s *state) {
+		if t := s.toolFor(tool); same {
+			t.Agreed++
+		} else {
+			t.Differs = true
+		}
+	})
 }
 
 // ProvenReadOnly returns a function that reports whether trials have confirmed that a tool,
@@ -97,7 +103,7 @@ func (m *Model) ProvenReadOnly() func(tool string) bool {
 	all, need := 0, 1
 	for _, t := range m.learned.tools {
 		all += t.Agreed
-		if t.Barred == AnswersDiffer {
+		if t.Differs || t.Barred == AnswersDiffer { // an older state has only the bar
 			need = m.opt.ShadowLabels
 		}
 	}
@@ -106,7 +112,8 @@ func (m *Model) ProvenReadOnly() func(tool string) bool {
 	}
 }
 
-// Bar forbids all further prefetches of a tool. The first reason is kept and saved.
+// Bar forbids all further prefetches of a tool. The first reason is kept and saved, but AnswersDiffer
+// is replaced by another one, which holds whatever the operator declares.
 func (m *Model) Bar(tool, why string) {
 	m.learned.bar(tool, why) // every merge keeps all bars
 }
@@ -123,7 +130,7 @@ func (m *state) bars() map[string]string {
 }
 
 func (m *state) bar(tool, why string) {
-	if t := m.toolFor(tool); t.Barred == "" {
+	if t := m.toolFor(tool); t.Barred == "" || t.Barred == AnswersDiffer {
 		t.Barred = why
 	}
 }
