@@ -139,7 +139,8 @@ func (s *splitter) split(raw []byte, name string) {
 	s.piece = append(s.piece, end)
 }
 
-// build inserts values between the pieces of a shape; false if the result is too long.
+// build inserts values between the pieces of a shape; false if the result is too long, or if servers may
+// read a value differently.
 func build(pieces []string, values []scalar) (string, bool) {
 	out := make([]byte, 0, 128)
 	for i, v := range values {
@@ -149,7 +150,10 @@ func build(pieces []string, values []scalar) (string, bool) {
 		} else if quoted := jsonrpc.AppendString(nil, v.Text); len(quoted) == len(v.Text)+2 {
 			out = append(out, quoted...)
 		} else { // escapes have several spellings
-			out, _ = jsonrpc.AppendCanonical(out, quoted)
+			var ok bool
+			if out, ok = jsonrpc.AppendCanonical(out, quoted); !ok {
+				return "", false
+			}
 		}
 	}
 	out = append(out, pieces[len(values)]...)

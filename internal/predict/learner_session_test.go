@@ -1,6 +1,7 @@
 package predict_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -80,6 +81,26 @@ func TestLoneTeachesNothing(t *testing.T) {
 	}
 	if !predict.Same(before, play(true)) {
 		t.Error("a lone session taught something")
+	}
+}
+
+// A value with half a surrogate pair, which servers may read differently, makes no candidate.
+func TestHalfASurrogatePairMakesNoCandidate(t *testing.T) {
+	m := model()
+	learn(t, m, 0, 3)
+	for id, want := range map[string]bool{`id-\n7`: true, `id-\ud800\n7`: false} {
+		p := begin(t, m)
+		p.call("list", `{"n":5}`, `{"items":[{"id":"`+id+`"}]}`)
+		found := false
+		for _, c := range p.s.Candidates(p.now) {
+			found = found || c.Key.Tool == "get"
+			if !json.Valid([]byte(c.Key.Arguments)) {
+				t.Errorf("%s: got the arguments %s, which are not JSON", id, c.Key.Arguments)
+			}
+		}
+		if found != want {
+			t.Errorf("%s: is a candidate: %v, want %v", id, found, want)
+		}
 	}
 }
 
