@@ -66,6 +66,22 @@ func TestEffortForOneAnswerIsBounded(t *testing.T) {
 	}
 }
 
+// A configured call that was not checked, as the effort for the result was spent, is checked later.
+func TestUncheckedIsCheckedLater(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("list", eight(follow(t, "get", 0.4, things...))), reading("get")}, "list", "", "get", repeated(450, `{"type":"integer"}`, "n", "o", "p"))
+	p := play(predict.New(predict.Options{Tool: o.tool}))
+	p.call("list", `{}`, rows(10, 8))
+	if got := made(p.candidates(), "get"); len(got) == 0 || len(got) == 8 {
+		t.Fatalf("got %d of 8 candidates at first, want some", len(got))
+	}
+	for range 8 {
+		p.candidates()
+	}
+	if got := made(p.candidates(), "get"); len(got) != 8 {
+		t.Errorf("got %d of 8 candidates later, want all", len(got))
+	}
+}
+
 // A value is converted to the other type only if its type is the reason why the schema rejects it.
 func TestRetypedForItsTypeAlone(t *testing.T) {
 	for _, test := range []struct {
