@@ -76,23 +76,25 @@ func TestCountsAreBounded(t *testing.T) {
 // tool.
 func TestHorizonIsTheTools(t *testing.T) {
 	served := map[string]time.Duration{"get": time.Minute, "quote": 5 * time.Second}
-	m := learner(learning{Target: reads, MaxAge: time.Hour, Freshness: served})
-	last := map[string]float64{}
-	for i := range 60 {
-		p := begin(t, m)
-		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
-		for tool := range served {
-			last[tool] = p.find(tool, item(i)).P
+	for _, maxAge := range []time.Duration{time.Hour, 0} {
+		m := learner(learning{Target: reads, MaxAge: maxAge, Freshness: served})
+		last := map[string]float64{}
+		for i := range 60 {
+			p := begin(t, m)
+			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
+			for tool := range served {
+				last[tool] = p.find(tool, item(i)).P
+			}
+			p.now = p.now.Add(20 * time.Second)
+			p.turn += 15 // and many turns later
+			for tool := range served {
+				p.call(tool, item(i), "x")
+			}
+			p.s.End()
 		}
-		p.now = p.now.Add(20 * time.Second)
-		p.turn += 15 // and many turns later
-		for tool := range served {
-			p.call(tool, item(i), "x")
+		if last["get"] < 0.5 || last["quote"] > 0.1 {
+			t.Errorf("maximum age %v, called 20 s later: got P %.2f with a freshness of a minute, %.2f with one of 5 s", maxAge, last["get"], last["quote"])
 		}
-		p.s.End()
-	}
-	if last["get"] < 0.5 || last["quote"] > 0.1 {
-		t.Errorf("called 20 s later: got P %.2f with a freshness of a minute, %.2f with one of 5 s", last["get"], last["quote"])
 	}
 }
 

@@ -42,7 +42,7 @@ type Options struct {
 	Tool         func(name string) Tool // returns the current tool, not nil; called often, so it must be fast
 	Learn        bool                   // false: only configured follow-ups, at their configured probability
 	ShadowLabels int                    // labels before a learned follow-up, or a tool declared read-only by annotation only, may prefetch; default 5
-	MaxAge       time.Duration          // how long a prefetched result may be served; zero means no limit
+	MaxAge       time.Duration          // how long a prefetched result of a tool without freshness may be served; zero: not at all, and turns count
 
 	// Labelled, if not nil, is called for each predicted call without a reason other than Shadow, once it is
 	// known whether it came in time; p is its probability when it was first predicted.
@@ -85,7 +85,7 @@ func (m *Model) Configure(learn bool, shadowLabels int, maxAge time.Duration) {
 
 // maxAge returns how long a prefetched result of a tool may be served.
 func (m *Model) maxAge(tool string) time.Duration {
-	if t := m.opt.Tool(tool).Model; t != nil && t.Cost.Freshness > 0 && m.opt.MaxAge > 0 {
+	if t := m.opt.Tool(tool).Model; t != nil && t.Cost.Freshness > 0 {
 		return t.Cost.Freshness
 	}
 	return m.opt.MaxAge
