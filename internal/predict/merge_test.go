@@ -319,6 +319,29 @@ func TestFailedWritesLoseNothing(t *testing.T) {
 	}
 }
 
+// If another replica was faster, a snapshot is merged again, and its last merge counts.
+func TestMergedAgain(t *testing.T) {
+	const trials = 20_000 // more changes than are kept
+	tool := func(name string) predict.Tool {
+		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, Annotated: true}
+	}
+	m := predict.New(predict.Options{Learn: true, ShadowLabels: trials, Tool: tool})
+	for range trials {
+		m.RecordTrial("get", true)
+	}
+	s := m.Snapshot()
+	for _, stored := range []predict.State{state(t, annotated()), {}} { // it was there, and expired
+		if _, err := s.Merge(stored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.MarkWritten()
+	m.Adopt(s)
+	if !m.ProvenReadOnly()("get") {
+		t.Error("the trials of the last merge are lost")
+	}
+}
+
 // A merge keeps the private templates, which are not stored, as far as there is room.
 func TestMergesKeepTheBounds(t *testing.T) {
 	const perTrigger = 48

@@ -67,6 +67,7 @@ type Snapshot struct {
 	bars    map[string]string // all of them, as none may be lost
 	merged  *state            // nil until merged, and if whole was saved
 	saved   uint64            // hash of the state that was saved last
+	next    uint64            // hash of the state that the last Merge returned
 	written bool
 }
 
@@ -82,10 +83,11 @@ func (m *Model) Snapshot() *Snapshot {
 
 // Merge returns the state to save: the stored state, which other processes may have changed,
 // with what this one has learned since its last merge. It reports and skips unreadable parts
-// of stored. Merge and [Snapshot.MarkWritten] may run concurrently with the model.
+// of stored. Merge and [Snapshot.MarkWritten] may run concurrently with the model. If stored was changed
+// meanwhile, Merge is called again.
 func (s *Snapshot) Merge(stored State) (next State, err error) {
 	if found := stored.hash(); s.whole != nil && (found == s.saved || found == (State{}).hash()) {
-		s.saved = s.whole.hash()
+		s.merged, s.next = nil, s.whole.hash()
 		return *s.whole, nil
 	}
 	s.merged = newState()
@@ -97,7 +99,7 @@ func (s *Snapshot) Merge(stored State) (next State, err error) {
 		s.merged.bar(tool, why)
 	}
 	next = s.merged.save()
-	s.saved = next.hash()
+	s.next = next.hash()
 	return next, err
 }
 
@@ -111,7 +113,7 @@ func (m *Model) Adopt(s *Snapshot) {
 		m.changes, m.overflowed = append(s.changes, m.changes...), m.overflowed || s.whole != nil
 		return
 	}
-	m.saved = s.saved
+	m.saved = s.next
 	next, old := s.merged, m.learned
 	if next == nil {
 		return
