@@ -31,7 +31,7 @@ type target struct {
 	shadow  bool      // candidates are only observed
 	barred  bool      // the tool is never prefetched
 	base    Candidate // what its candidates have in common, such as the learned statistics of its calls
-	canWait [maxPlace + 1]Count
+	canWait [maxAhead + 1]Count
 }
 
 func (m *Model) target(tool string) *target {
@@ -52,7 +52,7 @@ func (f *scorer) export(c *candidate) Candidate {
 	t := f.target(c.tool)
 	out := t.base
 	out.Key.Arguments, out.P = c.arguments, sigmoid(c.logit)
-	if n := t.canWait[c.sample.place]; m.opt.Learn && out.Latency.P50 <= out.Pause.P50 { // else a later choice hides less
+	if n := t.canWait[c.sample.ahead]; m.opt.Learn && out.Latency.P50 <= out.Pause.P50 { // else a later choice hides less
 		out.CanWait = float64(n.Right / (n.Of + 1))
 	}
 	shadow := t.shadow

@@ -13,7 +13,7 @@ type scorer struct {
 	s          *Session
 	last, prev hash               // symbols of this turn and the previous one
 	targets    map[string]*target // by tool
-	recent     []place            // of the values of the newest calls
+	recent     []pathPlace        // of the values of the newest calls
 }
 
 func (s *Session) scorer() *scorer {
@@ -107,8 +107,8 @@ func (f *scorer) appendCandidate(out []hash, c *candidate) []hash {
 		out = append(out, kind.num(near).num(33))
 	}
 	ahead, called := s.progress(g)
-	if c.sample.place = min(ahead, maxPlace); ahead < 0 {
-		c.sample.place = maxPlace
+	if c.sample.ahead = min(ahead, maxAhead); ahead < 0 {
+		c.sample.ahead = maxAhead
 	}
 	if called > 0 {
 		out = append(out, kind.num(cmp.Compare(ahead, 0)).num(min(called, 3)).num(36))
@@ -131,8 +131,8 @@ func (f *scorer) appendCandidate(out []hash, c *candidate) []hash {
 	)
 }
 
-// maxPlace is the place of the values that are that far ahead of the next one, or further, or before it.
-const maxPlace = 3
+// maxAhead stands for all values that are that far ahead of the next one, or further, or before it.
+const maxAhead = 3
 
 // progress returns how many values of a match's list the session has called the target with since,
 // and how far the match's value is ahead of the one after the last of these: negative if it is before
@@ -160,20 +160,20 @@ func (s *Session) progress(g *match) (ahead, called int) {
 // maxNear is the number of newest calls. A path is compared with their arguments.
 const maxNear = 9
 
-// place is where a value of a recent call is, if it is a path.
-type place struct {
+// pathPlace is where a value of a recent call is, if it is a path.
+type pathPlace struct {
 	value, dir, stem string
 	newest           bool // of the session's newest call
 }
 
 // recentPlaces returns the places of the values of the session's newest calls.
-func (s *Session) recentPlaces() (all []place) {
+func (s *Session) recentPlaces() (all []pathPlace) {
 	first := max(0, len(s.events)-maxNear)
 	for i, e := range s.events[first:] {
 		for _, a := range e.args {
 			if a.value.Kind == text {
 				dir, stem := pathParts(a.value.Text)
-				all = append(all, place{a.value.Text, dir, stem, first+i == len(s.events)-1})
+				all = append(all, pathPlace{a.value.Text, dir, stem, first+i == len(s.events)-1})
 			}
 		}
 	}

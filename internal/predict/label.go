@@ -9,7 +9,7 @@ import (
 // Bounds on the pending samples of a session.
 const (
 	maxSamples = 2048 // samples of one session
-	minSamples = 4    // samples of one call, once the session has many
+	fewSamples = 4    // samples of one call, once the session has many
 )
 
 // sample is a candidate as it was scored in one turn.
@@ -22,7 +22,7 @@ type sample struct {
 	features    []hash
 	logit       float64 // sum of base and weights at that time
 	valuesLogit float64 // the part of logit that comes from the features of values
-	place       int     // in the driving list, beside the last value called: 0 is directly after it; at most maxPlace
+	ahead       int     // places in the driving list beyond the value after the last one called; at most maxAhead
 	again       bool    // the session has made the call before
 	outcomes    []ranked
 }
@@ -67,7 +67,7 @@ func (s *Session) addSample(c *candidate) {
 		*last = c.sample
 		return
 	}
-	if s.pending.n >= maxSamples || p != nil && s.pending.n > maxSamples/2 && len(p.samples) >= minSamples {
+	if s.pending.n >= maxSamples || p != nil && s.pending.n > maxSamples/2 && len(p.samples) >= fewSamples {
 		return
 	}
 	if p == nil {
@@ -111,9 +111,9 @@ func (s *Session) learnCanWait(e *event, p *prediction) {
 		if !s.m.opt.Learn || k.logit < logitOf(0.2) || s.tooOld(e.tool, k, e.at) {
 			continue
 		}
-		tool, place := e.tool, k.place
+		tool, ahead := e.tool, k.ahead
 		couldWait := slices.ContainsFunc(p.samples[i+1:], func(o sample) bool { return o.logit >= k.logit })
-		s.m.learn(func(l *state) { l.toolFor(tool).CanWait[place].add(couldWait) })
+		s.m.learn(func(l *state) { l.toolFor(tool).CanWait[ahead].add(couldWait) })
 	}
 }
 

@@ -52,7 +52,7 @@ type Options struct {
 // Tool describes a tool.
 type Tool struct {
 	Model     *valuemodel.Model // nil if the upstream has no such tool
-	Schema    *schema.Schema    // of its arguments; nil accepts any object
+	Schema    *schema.Schema    // of its arguments; nil if they are not checked
 	Annotated bool              // only the server's annotations, which the operator trusts, declare it read-only
 }
 

@@ -66,7 +66,7 @@ func argumentHash(tool, name string) hash { return seed.str(tool).str(name) }
 // of which there may be any number.
 func (m *Model) learnValues(tool, arguments string, slots []slot, session uint64) {
 	// Scrubbing costs more than all else here. It goes by the names around a value too, such as
-	// {"name": "X-Api-Key", "value": …}. There are no slots if the result is too long.
+	// {"name": "X-Api-Key", "value": …}. Marks may lengthen the text beyond maxSplit; then nothing is learned.
 	scrub := sync.OnceValue(func() []slot {
 		_, scrubbed, _ := split(string(secret.JSON([]byte(arguments))))
 		return scrubbed

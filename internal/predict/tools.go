@@ -12,15 +12,15 @@ import (
 type toolStats struct {
 	Latency sketch // seconds
 	Size    sketch // KB
-	Lead    sketch // seconds from the first prediction of a call to the call
+	Lead    sketch // seconds from the oldest prediction of a call that has not expired to the call
 	Agreed  int    // trials with equal results
 	Differs bool   // the results of a trial differed
 	Labels  int    // labelled candidates
 	Barred  string // why it is never prefetched again; "" if it is not barred
 
-	// By place in a list, the probable samples of calls that came. Right are those with a later sample that was
-	// at least as probable.
-	CanWait [maxPlace + 1]Count
+	// By how far a value was ahead in its list, the probable samples of calls that came. Right are those with a
+	// later sample that was at least as probable.
+	CanWait [maxAhead + 1]Count
 }
 
 // toolFor returns the statistics of a tool for updating.
