@@ -27,14 +27,16 @@ const (
 )
 
 // hugeNumber matches a number with an extreme exponent: the validator uses rationals, in which
-// 1e1000000 takes a megabyte.
+// 1e1000000 takes a megabyte. maxNumber bounds its digits, as dividing long numbers takes long.
 var hugeNumber = regexp.MustCompile(`[eE][+-]?0*[0-9]{4}`)
+
+const maxNumber = 400 // characters of a number as written; the largest double has 309 digits
 
 // hasHugeNumber reports whether a decoded value contains such a number.
 func hasHugeNumber(value any) bool {
 	switch value := value.(type) {
 	case json.Number:
-		return hugeNumber.MatchString(string(value))
+		return len(value) > maxNumber || hugeNumber.MatchString(string(value))
 	case []any:
 		return slices.ContainsFunc(value, hasHugeNumber)
 	case map[string]any:
@@ -56,7 +58,7 @@ func decode(raw []byte, limit int) (value any, err error) {
 		return nil, errors.New("invalid JSON")
 	}
 	if hasHugeNumber(value) {
-		return nil, errors.New("a number whose exponent has more than three digits")
+		return nil, fmt.Errorf("a number with more than %d characters, or an exponent of more than three digits", maxNumber)
 	}
 	return value, nil
 }

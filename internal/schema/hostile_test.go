@@ -47,8 +47,10 @@ func TestCompileRefuses(t *testing.T) {
 		{"many long names", `{"properties":{"` + strings.Repeat("x", 50_000) + `":{"anyOf":[` + list(1000, `{}`) + `]}}}`, large},
 		{"many numbers to compare with", `{"enum":[` + list(1000, `%d`) + `]}`, large},
 		{"too long", `{"description":"` + strings.Repeat("x", 64<<10) + `"}`, "at most 65536 are read"},
-		{"a huge number", `{"maximum":1e1000000}`, "exponent has more than three digits"},
-		{"a huge exponent", `{"maximum":1e-99999999999999999999}`, "exponent has more than three digits"},
+		{"a huge number", `{"maximum":1e1000000}`, "exponent of more than three digits"},
+		{"a huge exponent", `{"maximum":1e-99999999999999999999}`, "exponent of more than three digits"},
+		{"a long number", `{"additionalProperties":{"multipleOf":0.` + strings.Repeat("3", 60_000) + `}}`, "a number with more than 400 characters"},
+		{"a long number among values", `{"enum":[1,{"a":` + strings.Repeat("3", 401) + `}]}`, "a number with more than 400 characters"},
 		{"a pattern that repeats", `{"pattern":"` + strings.Repeat("(x{1000})", 100) + `"}`, "too large"},
 		{"a long pattern", `{"pattern":"` + strings.Repeat("[^x]", 300) + `"}`, "too large"},
 	} {
@@ -102,12 +104,14 @@ func TestEffortThatIsLeft(t *testing.T) {
 
 func TestArgumentsOutOfBounds(t *testing.T) {
 	for _, c := range []struct{ name, arguments, want string }{
-		{"a huge number", `{"a":1e1000000}`, "arguments: a number whose exponent has more than three digits"},
+		{"a huge number", `{"a":1e1000000}`, "arguments: a number with more than 400 characters, or an exponent of more than three digits"},
+		{"a long number", `{"a":` + strings.Repeat("3", 401) + `}`, "arguments: a number with more than 400 characters, or an exponent of more than three digits"},
+		{"a number that is long enough", `{"a":` + strings.Repeat("3", 400) + `}`, ""},
 		{"too long", `{"a":"` + strings.Repeat("x", 300<<10) + `"}`, "arguments: 307208 bytes: at most 262144 are read"},
 		{"the largest double", `{"a":1.7976931348623157e308}`, ""},
 		{"a commit", `{"a":"9fceb02d0ae598e95dc970b74767f19372d61af8","b":"3e12345"}`, ""},
 		{"a name that looks like a huge number", `{"1e1000000":1}`, ""},
-		{"a huge number in a list", `{"a":["x",{"b":1E+0012345}]}`, "arguments: a number whose exponent has more than three digits"},
+		{"a huge number in a list", `{"a":["x",{"b":1E+0012345}]}`, "arguments: a number with more than 400 characters, or an exponent of more than three digits"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			check(t, compiled(t, `{"properties":{"a":{"type":["number","object","string","array"],"multipleOf":1e-300}}}`), c.arguments, c.want)

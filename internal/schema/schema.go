@@ -5,8 +5,8 @@
 // is bounded: [Compile] rejects a document over 64 KiB, a recursive one, one that becomes too large
 // when its references are expanded, one with a reference other than a JSON pointer into it, one with
 // a pattern that is too large or that Go's linear-time regexp does not support, and one with a
-// number of an extreme exponent; a check that would take too much effort is not made. A tool with a
-// rejected schema is neither prefetched nor checked in plans.
+// number that is very long or has an extreme exponent; a check that would take too much effort is not
+// made. A tool with a rejected schema is neither prefetched nor checked in plans.
 //
 //	s, err := schema.Compile(tool["inputSchema"]) // err: do not prefetch this tool
 //	err = s.CheckWithin([]byte(`{"owner": "o", "issue_number": "7"}`), &effort)
