@@ -77,11 +77,8 @@ func (c *collector) addNames(at, names []string, message string) {
 }
 
 func (c *collector) collect(e *jsonschema.ValidationError) {
-	// These keywords depend on the validity of the whole value.
-	for _, keyword := range [...]string{"/then", "/else", "/unevaluatedProperties", "/unevaluatedItems"} {
-		if c.open != nil && strings.Contains(e.SchemaURL, keyword) {
-			return
-		}
+	if c.open != nil && isConditional(e.SchemaURL) {
+		return
 	}
 	at := e.InstanceLocation
 	switch k := e.ErrorKind.(type) {
@@ -119,6 +116,22 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 		pointer, _ := url.PathUnescape(fragment)
 		c.add(at, "want %s %s", keyword, jsonrpc.At(c.schema, pointer+"/"+keyword))
 	}
+}
+
+// ofTheWhole are the keywords that depend on the validity of the whole value.
+var ofTheWhole = []string{"then", "else", "unevaluatedProperties", "unevaluatedItems"}
+
+// isConditional reports whether a place in a schema is below such a keyword.
+func isConditional(url string) bool {
+	_, pointer, _ := strings.Cut(url, "#")
+	name := false // the token is the name of a member, not a keyword
+	for token := range jsonrpc.PointerTokens(pointer) {
+		if !name && slices.Contains(ofTheWhole, token) {
+			return true
+		}
+		name = !name && roleOf(token) == byName
+	}
+	return false
 }
 
 // alternatives describes a value that matches none of several schemas. If all of them expect
