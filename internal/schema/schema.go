@@ -25,8 +25,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schema is a compiled input schema. The zero Schema and a nil one accept any object and nothing
-// else. A Schema is safe for concurrent use.
+// Schema is a compiled input schema. The zero Schema and a nil one accept any object of up to 256 KiB
+// without extreme numbers, and nothing else. A Schema is safe for concurrent use.
 type Schema struct {
 	root   *jsonschema.Schema // nil accepts any object
 	raw    []byte
@@ -105,9 +105,9 @@ const maxPlanEffort = 50 * MaxEffort
 var ErrSpent = errors.New("arguments: not checked: effort limit reached")
 
 // CheckWithin returns the first violation in arguments, a JSON object, as one line that names the
-// member, or nil if there is none. The line repeats no values. Numbers are compared as written.
-// The effort of the check is subtracted from left. If left is too small the error is [ErrSpent].
-// Neither ErrSpent nor the error of a check above [MaxEffort] is a [*Fault].
+// member, or nil if there is none. The line repeats no values. Numbers are compared exactly, without
+// rounding. The effort of the check is subtracted from left. If left is too small the error is
+// [ErrSpent]. Neither ErrSpent nor the error of a check above [MaxEffort] is a [*Fault].
 func (s *Schema) CheckWithin(arguments []byte, left *int) error {
 	value, effort, err := s.read(arguments)
 	switch {
