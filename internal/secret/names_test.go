@@ -61,6 +61,7 @@ func TestNamesOfRealTools(t *testing.T) {
 		{"pass", all, ""}, {"dbpass", all, ""}, {"pw", all, ""}, {"creds", all, ""}, {"auth", all, ""},
 		{"access_token", all, ""}, {"sessionToken", all, ""}, {"start_session_token", all, ""}, {"X-CSRF-Token", all, ""},
 		{"bot_token", all, ""}, {"mytoken", all, ""}, {"jwt", all, ""}, {"ssh_key", all, ""}, {"openai_key", all, ""},
+		{"kennwort", all, ""}, {"Datenbank-Kennwort", all, ""}, {"contrasena", all, ""}, {"contraseña", all, ""}, {"stichwort", none, ""},
 		{"storage_key", all, ""}, {"client_secret", all, ""}, {"secureJsonData", all, ""}, {"verification_code", all, ""},
 	}
 	for _, tt := range tests {
