@@ -42,7 +42,7 @@ func scrub(v *hujson.Value, k kind) {
 		case '"':
 			scrubText(v, k, nil)
 		case '0':
-			if k.when == "always" || k.when == "token" || k.when == "digits" && len(of) >= 3 {
+			if k.isStrong() && k.isSecret(string(of)) || k.when == "digits" && len(of) >= 3 {
 				v.Value = hujson.Literal(jsonrpc.AppendString(nil, mark(k.rule)))
 			}
 		}

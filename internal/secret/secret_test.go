@@ -134,7 +134,7 @@ func TestJSON(t *testing.T) {
 		{"in a name", `{"` + github(1) + `":1}`, `{"[secret: github-token]":1}`},
 		{"a name with escapes", `{"pass\u0077ord":"hunter2"}`, `{"pass\u0077ord":"[secret: password]"}`},
 		{"a value with escapes", `{"a":"\u0041KIA` + strings.Repeat("Q2", 8) + `"}`, `{"a":"[secret: aws-key]"}`},
-		{"a number", `{"pin":1234,"password":-1.5e3,"token":1234,"tokens":12,"n":1234}`, `{"pin":"[secret: pin]","password":"[secret: password]","token":"[secret: token]","tokens":12,"n":1234}`},
+		{"a number", `{"pin":1234,"password":-1.5e3,"token":1234,"tokens":12,"n":1234,"authorization":12345678,"cookies":12}`, `{"pin":"[secret: pin]","password":"[secret: password]","token":"[secret: token]","tokens":12,"n":1234,"authorization":"[secret: authorization]","cookies":12}`},
 		{"neither true nor nothing", `{"password":true,"secret":null,"token":""}`, ""},
 		{"a list", `{"passwords":["a","b",["c"]]}`, `{"passwords":["[secret: password]","[secret: password]",["[secret: password]"]]}`},
 		{"an object", `{"credentials":{"user":"bob","x":"abcd1234"}}`, `{"credentials":{"user":"bob","x":"[secret: credential]"}}`},
