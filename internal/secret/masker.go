@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -81,7 +83,7 @@ func encodings(v string) []string {
 		return nil
 	}
 	query, path, escaped := url.QueryEscape(v), url.PathEscape(v), jsonText(v)
-	ascii := strings.Trim(strconv.QuoteToASCII(v), `"`)
+	ascii := asciiText(escaped)
 	all := []string{v, query, path, url.QueryEscape(query), url.QueryEscape(path), component.Replace(query), pythonQuote.Replace(query)}
 	for _, s := range []string{escaped, markup.Replace(escaped), ascii} {
 		all = append(all, s, jsonText(s), strings.ReplaceAll(s, "/", `\/`)) // the last as PHP writes them
@@ -108,6 +110,19 @@ func encodings(v string) []string {
 func jsonText(s string) string {
 	out := jsonrpc.AppendString(nil, s)
 	return string(out[1 : len(out)-1])
+}
+
+// asciiText returns the text of a JSON string with all other characters escaped.
+func asciiText(s string) string {
+	var out []byte
+	for _, c := range utf16.Encode([]rune(s)) {
+		if c < utf8.RuneSelf {
+			out = append(out, byte(c))
+		} else {
+			out = fmt.Appendf(out, `\u%04x`, c)
+		}
+	}
+	return string(out)
 }
 
 // Text returns s with each known value, and anything that looks like a secret, replaced

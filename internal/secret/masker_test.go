@@ -14,7 +14,7 @@ import (
 )
 
 func TestMasker(t *testing.T) {
-	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x", "1234567", "longer than correct horse", "first line\n  second line\nthird", "a/b+c=d&e", `say "no&"yes`, "test1234test", "o'clock/(7)", `it's "x/y"`, "horse-radish9")
+	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x", "1234567", "longer than correct horse", "first line\n  second line\nthird", "a/b+c=d&e", `say "no&"yes`, "test1234test", "o'clock/(7)", `it's "x/y"`, "horse-radish9", "pass 😀 é word")
 	for name, test := range map[string]struct{ text, want string }{
 		"as it is":                 {"a correct horse b", "a [secret: configured] b"},
 		"one within the other":     {"longer than correct horse", "[secret: configured]"},
@@ -33,6 +33,7 @@ func TestMasker(t *testing.T) {
 		"encodeURIComponent":       {"k=o'clock%2F(7)", "k=[secret: configured]"},
 		"Python's quote":           {"k=o%27clock/%287%29", "k=[secret: configured]"},
 		"escaped by PHP":           {`"o'clock\/(7)"`, `"[secret: configured]"`},
+		"ASCII in JSON":            {`"pass \ud83d\ude00 \u00e9 word"`, `"[secret: configured]"`},
 		"HTML by Go":               {"it&#39;s &#34;x/y&#34;", "[secret: configured]"},
 		"HTML by Python":           {"it&#x27;s &quot;x/y&quot;", "[secret: configured]"},
 		"HTML by PHP":              {"it&#039;s &quot;x/y&quot;", "[secret: configured]"},
