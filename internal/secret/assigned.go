@@ -16,6 +16,7 @@ var (
 	// value.
 	wholeArgument = lazy(`^-{0,2}(?:[A-Za-z][A-Za-z0-9_.-]*[=:] ?-{0,2})*$`)
 	option        = lazy(`^(?:-[A-Za-z]|--[a-z][a-z0-9-]*(?:=.*)?)$`)
+	emoji         = lazy(`^(?:(?:old_|closed_lock_with_)?key|(?:fortune_)?cookie|secret)$`)
 	notValue      = lazy(`^[-[{|]|[()\[{]`) // of a program
 )
 
@@ -33,7 +34,7 @@ func assigned(s string, strict bool) (found []Span) {
 	for _, at := range assignment().FindAllStringSubmatchIndex(s, -1) {
 		name, sign, from := s[at[2]:at[3]], s[at[4]:at[5]], at[1]
 		before, rest := s[:at[2]], s[from:min(len(s), from+maxValue)]
-		if at[0] < end || !isAssignment(before, sign, rest) {
+		if at[0] < end || !isAssignment(before, name, sign, rest) {
 			continue
 		}
 		blank := strings.TrimSpace(sign) == ""
@@ -69,11 +70,12 @@ func assigned(s string, strict bool) (found []Span) {
 }
 
 // isAssignment reports whether a sign between two parts of a text assigns a value.
-func isAssignment(before, sign, rest string) bool {
+func isAssignment(before, name, sign, rest string) bool {
 	switch {
-	case strings.HasSuffix(before, "["), // of a mark
-		strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, ":"), // ://, ::
-		strings.HasPrefix(sign, ":") && strings.HasSuffix(before, ":"),
+	case strings.HasSuffix(before, "[") && sign != "=" && sign != "]=", // of a mark, s[key:end], m[token] = x
+		strings.HasPrefix(rest, "//") && strings.Contains(sign, ":"), strings.HasPrefix(rest, ":"), // ://, ::, =:parameter
+		strings.HasPrefix(sign, ":") && strings.HasSuffix(before, ":") &&
+			(sign != ": " || strings.HasSuffix(before, "::") || emoji().MatchString(name)), // but not :password: x, YAML of Ruby
 		sign == ">" && !strings.HasSuffix(before, "<"),
 		strings.Contains(sign, "=>") && !quote().MatchString(rest),                         // token => token.value
 		quote().MatchString(rest) && strings.HasSuffix(before, rest[:1]) && len(sign) == 1: // "PWD=" + x

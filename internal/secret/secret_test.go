@@ -90,6 +90,13 @@ func TestText(t *testing.T) {
 
 		{"a working directory", `PWD=/home/bob/src "PWD="+dir {"pwd":"C:\\x"}`, ""},
 		{"a mark stays", "password=[secret: password] [secret: github-token]", ""},
+		{"a form", "curl -d 'user[password]=hunter2&user[name]=bob'", "curl -d 'user[password]=[secret: password]&user[name]=bob'"},
+		{"in brackets", "[password=hunter2 user=bob] [token=abc1]", "[password=[secret: password] user=bob] [token=[secret: token]]"},
+		{"slashes begin it", "DB_PASSWORD=//x1y2z3", "DB_PASSWORD=[secret: password]"},
+		{"a comment, a scope, a parameter", "\"password\": //comment1\nsecret://x1y2z3 Auth::token: abc1 UPDATE u SET password=:pass1, token = :t1", ""},
+		{"symbols of Ruby", ":password: hunter2\n  :api_key: abc1", ":password: [secret: password]\n  :api_key: [secret: key]"},
+		{"pictures", ":key: Ab3dEf6hIj9kLm2nOp5qR :secret: word12 :cookie: a=b1 :old_key: abc123", ""},
+		{"a program's index", "m[token] = next1; cache[password] = hash1; a[secret] == b1; s[key.Pos:key.End1]", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
