@@ -9,6 +9,7 @@ var (
 		"(\\\\{0,3}[\"'`]?[\\])]?[ \\t]{0,8}(?:=>|==?|:=|:)[ \\t]{0,8}|>|[ \\t]{1,8})")
 	quote   = lazy("^\\\\{0,3}[\"'`]")
 	line    = lazy("^[^\\r\\n\"'`\\\\<]*")
+	tail    = lazy("^[^\r\n\"'`<]*") // the rest of a long value
 	element = lazy(`^[^<]*`)
 	plain   = lazy("^[^\\s\"'`&;<\\\\]*")
 	lineEnd = lazy("^[ \\t,;)\\]}]*(?:[\\r\\n\"'`\\\\]|$)")
@@ -21,7 +22,7 @@ var (
 )
 
 const (
-	maxValue  = 4096 // bytes; a longer value ends there
+	maxValue  = 4096 // bytes that are examined; a longer value ends with its line, or at a quote
 	maxJudged = 128  // bytes by which a value is judged
 )
 
@@ -33,7 +34,8 @@ func assigned(s string, strict bool) (found []Span) {
 	end := 0 // of the last value
 	for _, at := range assignment().FindAllStringSubmatchIndex(s, -1) {
 		name, sign, from := s[at[2]:at[3]], s[at[4]:at[5]], at[1]
-		before, rest := s[:at[2]], s[from:min(len(s), from+maxValue)]
+		limit := min(len(s), from+maxValue)
+		before, rest := s[:at[2]], s[from:limit]
 		if at[0] < end || !isAssignment(before, name, sign, rest) {
 			continue
 		}
@@ -51,7 +53,7 @@ func assigned(s string, strict bool) (found []Span) {
 		}
 		opening, value := valueOf(rest, sign, k)
 		if strict && !blank && wholeArgument().MatchString(before) {
-			opening, value = "", rest
+			opening, value = "", s[from:]
 		}
 		from += len(opening)
 		after, judged := s[from+len(value):], value[:min(len(value), maxJudged)]
@@ -63,6 +65,9 @@ func assigned(s string, strict bool) (found []Span) {
 		secret := k.isSecret(judged) && k.inText(judged, place) && (!blank || !option().MatchString(judged))
 		if secret || strict && !harmless(judged) {
 			end = from + len(value)
+			if end == limit {
+				end += len(tail().FindString(s[end:]))
+			}
 			found = append(found, Span{from, end, name, k.rule})
 		}
 	}

@@ -2,6 +2,7 @@ package secret_test
 
 import (
 	"encoding/base64"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -89,7 +90,6 @@ func TestText(t *testing.T) {
 		{"a quoted ; parts no command", `mysql --password="a;b" -phunter2`, `mysql --password="[secret: password]" -p[secret: password]`},
 
 		{"a working directory", `PWD=/home/bob/src "PWD="+dir {"pwd":"C:\\x"}`, ""},
-		{"a mark stays", "password=[secret: password] [secret: github-token]", ""},
 		{"a form", "curl -d 'user[password]=hunter2&user[name]=bob'", "curl -d 'user[password]=[secret: password]&user[name]=bob'"},
 		{"in brackets", "[password=hunter2 user=bob] [token=abc1]", "[password=[secret: password] user=bob] [token=[secret: token]]"},
 		{"slashes begin it", "DB_PASSWORD=//x1y2z3", "DB_PASSWORD=[secret: password]"},
@@ -97,6 +97,7 @@ func TestText(t *testing.T) {
 		{"symbols of Ruby", ":password: hunter2\n  :api_key: abc1", ":password: [secret: password]\n  :api_key: [secret: key]"},
 		{"pictures", ":key: Ab3dEf6hIj9kLm2nOp5qR :secret: word12 :cookie: a=b1 :old_key: abc123", ""},
 		{"a program's index", "m[token] = next1; cache[password] = hash1; a[secret] == b1; s[key.Pos:key.End1]", ""},
+		{"a mark stays", "password=[secret: password] [secret: github-token]", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -129,6 +130,24 @@ func TestTextWithManySecrets(t *testing.T) {
 	}
 	if want := strings.Repeat("password=[secret: password] ", n); got != want {
 		t.Errorf("got %.100s, want %.100s", got, want)
+	}
+}
+
+// A long value is masked to the end of its line, or to the next quote.
+func TestLongSecrets(t *testing.T) {
+	for _, length := range []int{4000, 4096, 5000, 50_000} {
+		long := strings.Repeat("x1é", length/4)
+		for _, around := range []string{"Cookie: %\nb", "a=1 password=%\nb", `{"password":"%","b":"c"}`, "<password>%</password>", "api_key: '%' b", "password=%"} {
+			want := regexp.MustCompile(`%`).ReplaceAllString(around, "[secret: ]")
+			got := secret.Text(strings.Replace(around, "%", long, 1))
+			if got = regexp.MustCompile(`secret: [a-z]+`).ReplaceAllString(got, "secret: "); got != want {
+				t.Errorf("%s, %d bytes: got %d bytes, %.100q", around, length, len(got), got)
+			}
+		}
+		whole := "TOKEN=" + strings.Repeat("x1 \n", length/4)
+		if got := secret.Find(whole, ""); len(got) != 1 || got[0].To != len(whole) {
+			t.Errorf("an argument of %d bytes: got %v", length, got)
+		}
 	}
 }
 
