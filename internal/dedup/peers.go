@@ -10,8 +10,8 @@ import (
 )
 
 // Peers are the other replicas of this proxy, reached through a store that all share.
-// A replica queries that store before it serves an answer, announces a write in it before
-// the write is sent, and may share answers in it.
+// A replica queries that store before it serves or prefetches an answer, announces a write in
+// it before the write is sent, and may share answers in it.
 //
 // Why no replica serves an answer from before another's write: each place has a token that
 // is random and never reused. Before a write is sent, it replaces the tokens of its places
@@ -20,7 +20,8 @@ import (
 // and no mark, no write began, and every earlier write had ended.
 type Peers interface {
 	// Lookup returns the token of each place, in order; "" for a place with a pending
-	// write, or without a token. An error means that the tokens are not known now.
+	// write, or without a token, which it then gets. An error means that the tokens are not
+	// known now.
 	Lookup(ctx context.Context, places []call.Place) (tokens []string, err error)
 
 	// Announce announces a write to the places, and returns when the other replicas will

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/valkey"
 )
 
@@ -155,5 +156,35 @@ func deletesOldHistories(t *testing.T, at *store, url string) {
 	time.Sleep(longLease)
 	if !exists("mcpschedd:*:p:host") {
 		t.Error("a key of the current history was deleted")
+	}
+}
+
+// TestPrefetchOfNewPlaces: a prefetch is made of what no replica has looked up yet, and again after a write of
+// another replica has ended, and serves the next call.
+func TestPrefetchOfNewPlaces(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	peers := shared(t, "valkey://"+at.addr)
+	s := dedup.New(dedup.Options{MaxBytes: 1 << 20, Peers: peers})
+	t.Cleanup(s.Close)
+	q := dedup.Query{Places: []call.Place{{Domain: "new"}, {Slot: 7}}, Reuse: dedup.Reuse{MaxAge: time.Hour}}
+	fetch := func(_ context.Context, f *dedup.Flight) { f.Finish([]byte("answer"), false, true) }
+	begins := func() bool { _, why := s.Prefetch(t.Context(), q, fetch); return why == "" }
+	if !begins() {
+		t.Error("a prefetch of new places is refused")
+	}
+	write, err := peers.Announce(t.Context(), q.Places[:1], func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if begins() {
+		t.Error("a prefetch is made during a write")
+	}
+	write.End()
+	waitUntil(t, "the write has ended", begins)
+	var got dedup.Outcome
+	s.Do(t.Context(), q, &dedup.Waiter{Done: func(o dedup.Outcome) { got = o }}, fetch)
+	if got.How != dedup.Hit {
+		t.Errorf("the call is %s, want a hit", got.How)
 	}
 }
