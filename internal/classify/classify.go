@@ -111,11 +111,11 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 
 // inFolder adjusts the effect of a command line to the directory that the call names: its
 // files may be devices, and git obeys the configuration of the repository there, which may
-// be by another author.
+// be by another author. A server may put its text before the command line: cd FOLDER && LINE.
 func inFolder(e Effect, folder []byte) Effect {
 	path, ok := Text(folder)
 	switch {
-	case !ok && string(folder) != "null", wordForms().device.MatchString(strings.TrimRight(path, "/") + "/"):
+	case !ok && string(folder) != "null", !wordForms().folder.MatchString(path), wordForms().device.MatchString(strings.TrimRight(path, "/") + "/"):
 		return Effect{}
 	case len(e.Folders) == 0:
 		return e

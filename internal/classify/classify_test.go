@@ -25,6 +25,17 @@ func TestOfInAFolder(t *testing.T) {
 		{`{"command":"cat tty","cwd":"/dev"}`, classify.Effect{}},
 		{`{"command":"cat kmsg","cwd":"/x/../proc/"}`, classify.Effect{}},
 		{`{"command":"cat tty","cwd":"/dev\ud800"}`, classify.Effect{}},
+		// A server may run cd with it in the same line.
+		{`{"command":"ls","cwd":"/x; rm y"}`, classify.Effect{}},
+		{`{"command":"ls","workdir":"$(touch y)"}`, classify.Effect{}},
+		{`{"command":"ls","cwd":"/x\nrm y"}`, classify.Effect{}},
+		{`{"command":"ls","cwd":"-P"}`, classify.Effect{}},
+		{`{"command":"ls","cwd":" /dev"}`, classify.Effect{}},
+		{`{"command":"cat tty","cwd":"/d\\ev"}`, classify.Effect{}},
+		{`{"command":"echo '\"; rm y'","cwd":"C:\\x\\"}`, classify.Effect{}}, // a quote after it is part of the path
+		{`{"command":"ls","cwd":""}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"ls","cwd":"/home/jörg/My Files/a-b_c.d+e@2,=:%~1"}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"ls","cwd":"C:\\Users\\Jo\u0308rg\\My Files"}`, classify.Effect{Level: classify.Reads}},
 		{`{"command":"cat digits.txt .gitignore","cwd":"/x"}`, classify.Effect{Level: classify.Reads}},
 		{`{"command":"ls && git log","cwd":"/x"}`, quiet("/x")},
 		{`{"command":"git log","cwd":"/x"}`, quiet("/x")},

@@ -116,7 +116,7 @@ const unquotedBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 var punctuation = []string{"!", `\(`, `\)`, `\!`}
 
 // wordForms are the forms of words and of their parts.
-var wordForms = sync.OnceValue(func() (f struct{ quoted, glob, escaping, device *regexp.Regexp }) {
+var wordForms = sync.OnceValue(func() (f struct{ quoted, glob, escaping, device, folder *regexp.Regexp }) {
 	// Between double quotes, a backslash before a letter, as in grep patterns, is literal.
 	f.quoted = regexp.MustCompile("^(?:[^$`!\"\\\\]|\\\\[^$`!\"\\\\])*$")
 	// A glob must not expand to an option that its text does not name (a file may be
@@ -127,6 +127,10 @@ var wordForms = sync.OnceValue(func() (f struct{ quoted, glob, escaping, device 
 	// A device, which reading may change, a file on another machine, or one below the home
 	// of another user, such as sys, of which the home may be /dev. Some file systems ignore case.
 	f.device = regexp.MustCompile(`(?i)(?:^|\.\.)/*(?:\.{1,2}/+)*(?:dev|proc|sys)/|^(?://|\\\\|~[^/])`)
+	// A path in which no shell finds anything but its text, quoted or not, except for blanks. A
+	// backslash may hide a device, or the quote after it, so only paths with a drive have some.
+	const chars = `\pL\pM\pN_./=,:@%+~`
+	f.folder = regexp.MustCompile(`^(?:(?:[` + chars + `][` + chars + ` -]*)?|[A-Za-z]:(?:\\?[` + chars + ` -])*)$`)
 	return f
 })
 
