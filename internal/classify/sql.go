@@ -104,9 +104,13 @@ var tokenForms = sync.OnceValue(func() *regexp.Regexp {
 	}, "|") + `)`)
 })
 
-// terminator matches a line that begins with a slash. SQLite's command-line client ends a statement
-// at one with only a slash, and executes commands after it. A line with GO has a word that writes.
-var terminator = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*/`) })
+// terminator matches a line that begins with a slash or a dot, and a command after an empty line.
+// Clients on the command line end a statement at a line with only a slash (SQLite, Oracle) or a dot
+// (Oracle), or at an empty one (Oracle), and execute commands after it. A line with GO, and most
+// commands, have a word that writes.
+var terminator = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?mi)^[ \t]*[/.]|\n[ \t\r]*\n\s*(?:HO(?:ST?)?|SPO(?:OL?)?|STAR?|SCRIPT)\b`)
+})
 
 type token struct {
 	kind tokenKind
