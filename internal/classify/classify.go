@@ -71,9 +71,10 @@ var (
 )
 
 // plainValue matches a value that cannot contain code, as a server may insert a limit or the
-// name of a database into the code: a number, or a word that is no option and has no comment.
+// name of a database into the code: a number, or a word that is no option, and has neither a comment
+// nor two slashes, which may name another host.
 var plainValue = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:null|true|false|-?[0-9.]+|"-?[0-9.]+"|"(?:[A-Za-z0-9_./:]-?)*")$`)
+	return regexp.MustCompile(`^(?:null|true|false|-?[0-9.]+|"-?[0-9.]+"|"(?:(?:/-?)?[A-Za-z0-9_.:]-?)*/?")$`)
 })
 
 // Of classifies a call. Exactly one argument must contain the code, and all others must
