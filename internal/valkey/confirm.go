@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"mcpschedd/internal/age"
 )
 
 // confirmation is the time until which the primary is trusted where Sentinel or another program
@@ -20,9 +22,9 @@ type confirmation struct {
 	servers int // the primary and its standbys; 0 for a single server, which needs no confirmation
 
 	mu      sync.Mutex
-	history string    // last confirmed
-	first   time.Time // after its first confirmation
-	last    time.Time // before its last confirmation
+	history string     // last confirmed
+	first   time.Time  // after its first confirmation
+	last    age.Moment // before its last confirmation
 }
 
 // confirmationTTL is how long a confirmation is valid: requests sent to the primary later than
@@ -33,15 +35,16 @@ func (s *Store) confirmationTTL() time.Duration { return s.options.Lease / 8 }
 // earlier one began before. It is twice confirmationTTL, as two clocks are compared.
 func (s *Store) writeDelay() time.Duration { return 2 * s.confirmationTTL() }
 
-// confirmed reports whether history was confirmed at the time of a request.
-func (s *Store) confirmed(history string, asked time.Time) bool {
+// confirmed reports whether history was confirmed at the time of a request. While the machine slept,
+// another primary may have taken over.
+func (s *Store) confirmed(history string, asked age.Moment) bool {
 	c := &s.confirmation
 	if c.servers == 0 {
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.history == history && asked.Sub(c.last) <= s.confirmationTTL()
+	return c.history == history && asked.Since(c.last) <= s.confirmationTTL()
 }
 
 // mayBegin reports whether a write announced in history at a time may begin.
@@ -66,7 +69,7 @@ func (s *Store) keepConfirming() {
 		if conn == nil {
 			return
 		}
-		began := time.Now()
+		began := age.Now()
 		switch history, err := s.confirm(s.ctx, *conn); {
 		case err == nil:
 			logged = ""
@@ -79,7 +82,7 @@ func (s *Store) keepConfirming() {
 }
 
 // record records a confirmation that was started at began.
-func (c *confirmation) record(history string, began time.Time) {
+func (c *confirmation) record(history string, began age.Moment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.history != history {

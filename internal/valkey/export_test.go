@@ -2,6 +2,7 @@ package valkey
 
 import (
 	"context"
+	"time"
 
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/dedup"
@@ -22,6 +23,13 @@ func RenewedAt(a dedup.Announcement) age.Moment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.renewedAt
+}
+
+// Confirmed reports whether a reply is trusted, for a lease and the age of the last confirmation by
+// the monotonic clock and by the wall clock.
+func Confirmed(lease, monotonic, wall time.Duration) bool {
+	s := &Store{options: Options{Lease: lease}, confirmation: confirmation{servers: 3, history: "h", last: age.At(0, 0)}}
+	return s.confirmed("h", age.At(monotonic, wall))
 }
 
 // GiveUp gives up a write's request as its timer does.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 )
 
@@ -55,7 +56,7 @@ func (s *Store) roundTrip(ctx context.Context, commands ...command) (out reply, 
 	if conn == nil {
 		return out, errDown
 	}
-	c, history, asked := *conn, *s.history.Load(), time.Now()
+	c, history, asked := *conn, *s.history.Load(), age.Now()
 	if history == "" {
 		commands = nil // their keys would have no prefix
 	}

@@ -108,6 +108,19 @@ func TestRenewOfAGivenUpWrite(t *testing.T) {
 	waitUntil(t, "its mark is removed", func() bool { return at.marks(t, "host") == ":1" })
 }
 
+// TestConfirmedBeforeSleep: a confirmation from before the machine slept is too old, although the monotonic
+// clock stood still meanwhile.
+func TestConfirmedBeforeSleep(t *testing.T) {
+	for _, tt := range []struct {
+		monotonic, wall time.Duration
+		want            bool
+	}{{time.Second, time.Second, true}, {2 * time.Second, time.Second, false}, {time.Second, 10 * time.Minute, false}} {
+		if got := valkey.Confirmed(8*time.Second, tt.monotonic, tt.wall); got != tt.want {
+			t.Errorf("%v later, %v by the wall clock: got %t, want %t", tt.monotonic, tt.wall, got, tt.want)
+		}
+	}
+}
+
 // TestEndBeforeGivenUp: a request is not given up after its write has ended.
 func TestEndBeforeGivenUp(t *testing.T) {
 	t.Parallel()
