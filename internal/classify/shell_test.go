@@ -35,9 +35,9 @@ func readingLines() []string {
 		"md5sum a.txt", "jq . a.json", "jq -r '.a | select(.b > 1)' a.json", "cat a.json | jq -r .a",
 		"git log --oneline -5", "git log -3 | head -20", "git log --format='%h %s' -- src", "git log --stat",
 		"git --no-optional-locks --no-pager log", "git --no-pager log",
-		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git cat-file -t HEAD", "git branch", "git branch -a",
+		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git branch", "git branch -a",
 		"git branch --show-current", "git branch --list 'x*'", "git branch --merged main", "git tag", "git tag -l 'v*'", "git remote -v", "git remote get-url origin",
-		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --get user.name --global", "git config --global --list", "git cat-file HEAD -t", "git config --list", "git stash list",
+		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --get user.name --global", "git config --global --list", "git config --list", "git stash list",
 		"cat a.json | jq -n input", "ls 2>&1", "ls x 2>/dev/null", "ls >/dev/null 2>&1", "grep foo a > /dev/null && echo yes", "git log 2>/dev/null | head", "grep -rn foo src 2>&1 | head -5; ls 1>/dev/null", "ls src/*/a.go", "ls sr*", "cat ./src/a?.go",
 	}
 }
@@ -53,7 +53,7 @@ func quietLines() map[string][]string {
 		"git --no-optional-locks status -sb", "git show", "git show HEAD", "git show --stat", "git show --no-textconv HEAD", "git log -p",
 		"git log --patch", "git log -u", "git log -U3", "git log --no-ext-diff -p", "git log -S x", "git log -Gx", "git log -L1,2:a",
 		"git diff a..b", "git diff --cached", "git diff --no-textconv a..b", "git blame a", "git blame HEAD -- a", "git blame --no-ext-diff --no-textconv a", "git blame --no-ext-diff --no-textconv -- a", "git diff --no-ext-diff --no-textconv --cached",
-		"git diff --staged --no-ext-diff --no-textconv -- src", "git ls-files", "git ls-files -s", "git show --no-ext-diff --no-textconv :a.txt", "git cat-file -p :a.txt", "git cat-file -p HEAD:a.txt", "git rev-parse :2:a.txt", "git log HEAD..:a.txt", "git log -- ':(attr:x)a.txt'",
+		"git diff --staged --no-ext-diff --no-textconv -- src", "git ls-files", "git ls-files -s", "git show --no-ext-diff --no-textconv :a.txt", "git cat-file -p :a.txt", "git cat-file -p HEAD:a.txt", "git cat-file blob HEAD:a.txt", "git cat-file -t HEAD", "git cat-file HEAD -t", "git rev-parse :2:a.txt", "git log HEAD..:a.txt", "git log -- ':(attr:x)a.txt'",
 		"git branch --contains=:a.txt", "git blame --no-ext-diff --no-textconv HEAD.. -- a", "git ls-files -m", "git ls-files -d", "git ls-files -o", "git ls-files --others", "git ls-files --modified", "git status",
 		"git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b",
 		"git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b", "git log -p --no-textconv --no-ext-diff",
