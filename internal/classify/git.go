@@ -181,7 +181,8 @@ func repositoryOf(folder string) (path string, ok bool) {
 	}
 	path = filepath.Join(folder, ".git")
 	info, err2 := os.Lstat(path)
-	return path, err == nil && err2 == nil && info.IsDir()
+	isRepository := exists(path, "HEAD") && exists(path, "objects") && exists(path, "refs") // else git looks further up
+	return path, err == nil && err2 == nil && info.IsDir() && isRepository
 }
 
 // maxGitConfig is the size, in bytes, of the largest git configuration file that is read.

@@ -16,7 +16,9 @@ func TestPlainGitBehindLink(t *testing.T) {
 	plain, other, sorted := filepath.Join(dir, "plain"), filepath.Join(dir, "other"), filepath.Join(dir, "sorted")
 	for path, config := range map[string]string{plain: "", other: "[core]\n\tfsmonitor = x\n", sorted: "[branch]\n\tsort = -signature\n"} {
 		git := filepath.Join(path, ".git")
-		err := cmp.Or(os.MkdirAll(git, 0o700), os.MkdirAll(filepath.Join(path, "src"), 0o700),
+		err := cmp.Or(os.MkdirAll(filepath.Join(git, "objects"), 0o700), os.MkdirAll(filepath.Join(git, "refs"), 0o700),
+			os.MkdirAll(filepath.Join(path, "src"), 0o700), os.MkdirAll(filepath.Join(path, "lib", ".git"), 0o700),
+			os.WriteFile(filepath.Join(git, "HEAD"), []byte("ref: refs/heads/main\n"), 0o600),
 			os.WriteFile(filepath.Join(git, "config"), []byte(config), 0o600))
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +31,8 @@ func TestPlainGitBehindLink(t *testing.T) {
 	for command, want := range map[string]bool{
 		"git status": true, "git -C src status": true, "git -C src -C .. status": true, "git -C link/../src/.. status": false,
 		"git -C link status": false, "git -C link/.. status": false, "git -C link -C .. status": false,
-		"git -C ../sorted branch": false, // an order by signatures runs gpg
+		"git -C ../sorted branch":    false, // an order by signatures runs gpg
+		"git -C ../other/lib status": false, // git skips a .git that is no repository
 	} {
 		e := classify.ShellLine(command)
 		if e.Level != classify.Quiet || classify.PlainGit(server, e.Folders) != want {

@@ -57,7 +57,7 @@ func TestGitThatIsQuiet(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "repository")
-			files := map[string]string{"src/a": "", ".git/HEAD": "", ".git/config": core}
+			files := map[string]string{"src/a": "", ".git/HEAD": "", ".git/objects/info/packs": "", ".git/refs/heads/main": "", ".git/config": core}
 			maps.Copy(files, tt.files)
 			for name, text := range files {
 				path := filepath.Join(dir, name)
