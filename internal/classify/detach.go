@@ -2,6 +2,7 @@ package classify
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -9,14 +10,18 @@ import (
 )
 
 // detachForms match simple commands, as their words with blanks between them.
-var detachForms = sync.OnceValue(func() (f struct{ background, wrapper *regexp.Regexp }) {
-	const wrappers = `(?:\S*/)?(?:sh|bash|zsh|dash|fish|eval|su|sudo|env|xargs|timeout|time|command|exec)`
+var detachForms = sync.OnceValue(func() (f struct{ background, wrapper, shell *regexp.Regexp }) {
+	const shells = `(?:\S*/)?(?:sh|bash|zsh|dash|ash|ksh|fish)`
+	const wrappers = `(?:(?:\S*/)?(?:busybox|eval|su|sudo|doas|env|xargs|nice|ionice|stdbuf|flock|timeout|time|command|exec)|` +
+		`(?:find .*-(?:exec|ok)(?:dir)? )?` + shells + `)`
 	// A program that starts a process which outlives it, or an option that makes one do so.
 	f.background = regexp.MustCompile(`^(?:` + wrappers + ` (?:.* )?)?(?:\S*/)?` +
 		`(?:(?:nohup|setsid|daemonize|start-stop-daemon|systemd-run|tmux|screen|at|batch|pm2)(?: |$)|` +
 		`(?:docker|podman|docker-compose) (?:.* )?-[a-zA-Z]*d[a-zA-Z]*(?: |$))| --(?:detach|daemon|background)(?:[ =]|$)`)
 	// A command that runs a command line given in its arguments.
 	f.wrapper = regexp.MustCompile(`^` + wrappers + ` `)
+	// A shell that runs its standard input.
+	f.shell = regexp.MustCompile(`(?:^| )` + shells + `(?: -\S*)*$`)
 	return f
 })
 
@@ -34,10 +39,15 @@ func Detaches(command string) bool {
 		return true
 	}
 	found, forms := false, detachForms()
+	text := func(n syntax.Node) string { return command[n.Pos().Offset():n.End().Offset()] }
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Stmt:
 			found = found || n.Background || n.Coprocess || n.Disown
+			if call, ok := n.Cmd.(*syntax.CallExpr); ok && forms.shell.MatchString(text(call)) {
+				isDetaching := func(r *syntax.Redirect) bool { return r.Hdoc != nil && Detaches(text(r.Hdoc)) }
+				found = found || slices.ContainsFunc(n.Redirs, isDetaching)
+			}
 		case *syntax.CoprocClause:
 			found = true
 		case *syntax.CallExpr:

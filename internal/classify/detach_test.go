@@ -40,6 +40,21 @@ func TestDetaches(t *testing.T) {
 		"coproc server":                      true,
 		"if true; then":                      true, // cannot be parsed
 		strings.Repeat("x", 1<<20):           true,
+
+		"nice -n 5 sh -c 'server &'":         true,
+		"doas sh -c 'server &'":              true,
+		"stdbuf -o0 bash -c 'server &'":      true,
+		"flock f sh -c 'server &'":           true,
+		"ionice ksh -c 'server &'":           true,
+		"busybox ash -c 'server &'":          true,
+		"find . -exec sh -c 'server &' \\;":  true,
+		"find . -exec sh -c 'a && b' \\;":    false,
+		"find . -exec sed 's/(a)/b/' {} \\;": false,
+		"find src -name screen -type f":      false,
+		"bash <<E\nserver &\nE":              true,
+		"sudo sh -s <<'E'\nserver &\nE":      true,
+		"bash <<E\nmake && make test\nE":     false,
+		"sudo tee x <<E\nserver &\nE":        false,
 	} {
 		if got := classify.Detaches(command); got != want {
 			t.Errorf("%.60s: got %v, want %v", command, got, want)
