@@ -20,8 +20,9 @@ const maxStatement = 16 << 10
 // is not a listed builtin.
 //
 // It assumes that effects which a statement does not show are read-only too: functions
-// called by views, operators, casts and virtual columns, and calls of a user's functions
-// without parentheses, in Oracle and as columns in PostgreSQL.
+// called by views, operators, casts and virtual columns, calls of a user's functions without
+// parentheses, in Oracle and as columns in PostgreSQL, and what virtual and foreign tables do
+// when they are read, such as osquery's curl, which requests a URL.
 func selects(text string) bool {
 	t, ok := tokensOf(text)
 	if last := len(t) - 1; ok && last >= 0 && t[last].text == ";" {
