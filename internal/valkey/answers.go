@@ -37,7 +37,7 @@ return {0}`
 func (s *Store) Lead(ctx context.Context, key string, tokens []string, onWait func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
 	sum := tokensDigest(tokens)
 	name := hex.EncodeToString(sha256Sum(key))
-	var done <-chan struct{} // nil before the first wait
+	var done <-chan struct{} // nil before each wait
 	for began := time.Now(); time.Since(began) < maxLeadWait; {
 		got, err := s.roundTrip(ctx, func(c rueidis.Client, history string) rueidis.Completed {
 			return c.B().Eval().Script(leadScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
@@ -65,13 +65,14 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, onWait fu
 		if done == nil {
 			done = s.await(name) // check again, as the fetch may have ended just now
 			onWait()
+			onWait = func() {}
 			continue
 		}
 		select {
 		case <-ctx.Done():
 			return nil, nil
 		case <-done:
-			done = s.await(name)
+			done = nil
 		case <-time.After(pollInterval): // the fetching replica may have crashed
 		}
 	}

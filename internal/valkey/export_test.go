@@ -32,6 +32,13 @@ func Confirmed(lease, monotonic, wall time.Duration) bool {
 	return s.confirmed("h", age.At(monotonic, wall))
 }
 
+// Awaited returns how many ends of fetches the store waits for.
+func Awaited(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.fetchEnded)
+}
+
 // GiveUp gives up a write's request as its timer does.
 func GiveUp(a dedup.Announcement) {
 	w := a.(*announcement)

@@ -129,6 +129,27 @@ func TestOldHistories(t *testing.T) {
 	}
 }
 
+// TestAwaited: a replica that got another one's answer waits for nothing more.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	a, b := shared(t, "valkey://"+at.addr), shared(t, "valkey://"+at.addr)
+	tokens := []string{"token"}
+	_, keep := a.Lead(t.Context(), "key", tokens, func() {})
+	if keep == nil {
+		t.Fatal("it does not fetch")
+	}
+	waits := 0
+	found, _ := b.Lead(t.Context(), "key", tokens, func() {
+		waits++
+		keep(&dedup.SharedAnswer{Body: []byte("body"), MaxAge: dayLong})
+	})
+	waitUntil(t, "its wait ends", func() bool { return valkey.Awaited(b) == 0 })
+	if found == nil || waits != 1 {
+		t.Errorf("got %v after %d waits, want the answer after one", found, waits)
+	}
+}
+
 // deletesOldHistories checks that a new replica deletes the keys of earlier histories.
 func deletesOldHistories(t *testing.T, at *store, url string) {
 	t.Helper()
