@@ -64,10 +64,12 @@ func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(err
 			return a, nil
 		}
 		if time.Since(began) > s.options.Lease {
+			a.unmark()
 			return nil, fmt.Errorf("not sent: the write could not be announced to the other replicas: %w", err)
 		}
 		select {
 		case <-ctx.Done():
+			a.unmark()
 			return nil, context.Cause(ctx)
 		case <-time.After(retryDelay):
 		}
@@ -222,12 +224,17 @@ for _, place in ipairs(KEYS) do
 end
 return 1`
 
-// End announces the end of the write, in the background. If the server cannot be reached, or the
-// store is closed, the marks expire by themselves.
+// End announces the end of the write.
 func (a *announcement) End() {
-	s := a.s
 	a.markEnded()
 	a.expiry.Stop()
+	a.unmark()
+}
+
+// unmark removes the marks of a write, in the background. If the server cannot be reached, or the
+// store is closed, they expire by themselves.
+func (a *announcement) unmark() {
+	s := a.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.openWrites, a)

@@ -121,6 +121,21 @@ func TestConfirmedBeforeSleep(t *testing.T) {
 	}
 }
 
+// TestFailedAnnounce: a write that could not be announced leaves no mark, which would cause misses.
+func TestFailedAnnounce(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	s, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr + "?servers=2", Lease: longLease, WriteSettle: shortSettle}) // no majority confirms it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if _, err := s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {}); err == nil {
+		t.Fatal("it was announced")
+	}
+	waitUntil(t, "its mark is removed", func() bool { return at.marks(t, "host") == ":1" })
+}
+
 // TestEndBeforeGivenUp: a request is not given up after its write has ended.
 func TestEndBeforeGivenUp(t *testing.T) {
 	t.Parallel()
