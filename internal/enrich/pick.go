@@ -22,6 +22,9 @@ func Pick(all []Candidate, o Options) (chosen []int) {
 	best := func(a, b int) int { return cmp.Compare(all[b].Value, all[a].Value) }
 	left := o.Dollars
 	for _, i := range slices.SortedStableFunc(slices.Values(open), best) {
+		if all[i].Tokens > o.Budget { // it cannot be chosen
+			continue
+		}
 		if dollars := max(all[i].Model.Cost.Dollars, 0); dollars > left {
 			all[i].Reason = Dollars
 		} else {

@@ -125,6 +125,9 @@ func TestPick(t *testing.T) {
 		{"never said to be safe", candidates{likely("a", 0.9, of(func(m *model) { m.Speculate = nil }))}, nil, []string{"0 not_speculatable"}},
 		{"volatile", candidates{likely("a", 0.9, of(func(m *model) { m.Volatile = new(true) }))}, nil, []string{"0 not_speculatable"}},
 		{"priced", candidates{likely("a", 0.9, of(func(m *model) { m.Cost.Dollars = 0.0001 }))}, nil, []string{"0 dollars"}},
+		{"what cannot be chosen costs nothing", candidates{
+			likely("a", 0.9, func(c *candidate) { of(func(m *model) { m.Cost.Dollars = 0.01 })(c); c.Bytes = 30 << 10 }), likely("b", 0.8, of(func(m *model) { m.Cost.Dollars = 0.01 })),
+		}, func(o *enrich.Options) { o.Dollars, o.SecondWorth, o.Budget = 0.01, 10, 600 }, []string{"1", "0 budget"}},
 		{"what the maker knows", candidates{
 			likely("a", 0.9, because(enrich.RateLimited)), likely("b", 0.9, because(enrich.Throttled)), likely("c", 0.9, because(enrich.Stored)),
 			likely("d", 0.9, because(enrich.InFlight)), likely("e", 0.9, because(enrich.Schema)), likely("f", 0.9, because(enrich.Origin)),
