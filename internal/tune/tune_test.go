@@ -74,6 +74,13 @@ func TestFigures(t *testing.T) {
 		e.IsError = true
 		return e
 	}
+	sized := func(kb int64) func(i int) record.Event {
+		return func(i int) record.Event {
+			e := read(i, i, i)
+			e.Bytes = kb << 10
+			return e
+		}
+	}
 	prefetched := func(wrong int) []record.Event {
 		return times(40, func(i int) record.Event {
 			e := read(i, i, i)
@@ -99,6 +106,9 @@ func TestFigures(t *testing.T) {
 		{"costs", known, times(20, func(i int) record.Event { return read(i, i, i) }), []string{"cost_model.typical_kb = 10 # median of 20 answers", "latency_ms_p50 = 900", "max_kb = 10"}, "", "speculate"},
 		{"too few", known, times(9, func(i int) record.Event { return read(i, i, i) }), nil, "", "get"},
 		{"the user's own", mine(valuemodel.Layer{Cost: valuemodel.Cost{TypicalKB: 3}}), times(20, func(i int) record.Event { return read(i, i, i) }), []string{"latency_ms_p50"}, "", "_kb"},
+		{"larger than the known maximum", known, times(20, sized(60)), []string{"typical_kb = 60", "max_kb = 60"}, "", ""},
+		{"smaller than the known median", known, times(20, sized(3)), []string{"typical_kb = 3", "max_kb = 3"}, "", ""},
+		{"larger than the user's own maximum", mine(valuemodel.Layer{Cost: valuemodel.Cost{MaxKB: 50}}), times(20, sized(60)), []string{"latency_ms_p50"}, "", "_kb"},
 		{"errors", known, times(20, fails), nil, "", "get"},
 		{"no upstream", known, times(20, func(i int) record.Event { e := read(i, i, i); e.Upstream = ""; return e }), nil, "", "get"},
 		{"prefetches that are wrong", known, prefetched(40), []string{"speculate = false # 0 of 40 prefetches right"}, "", "cost_model"},
