@@ -122,14 +122,14 @@ func writeServers(b *strings.Builder, all []UpstreamStatus) {
 
 // writeProcesses writes each process with its clients, the tools that it lists because of their
 // use, and what is left of its budgets. Of a daemon each workplace has a status, and the first
-// one has the line about the process.
+// one has the line about the process. Other processes with one PID are in different containers.
 func writeProcesses(b *strings.Builder, running []Status) {
 	line := func(format string, args ...any) { b.WriteString(Printable(fmt.Sprintf(format, args...)) + "\n") }
 	running = slices.Clone(running)
 	slices.SortStableFunc(running, func(a, b Status) int { return cmp.Compare(a.PID, b.PID) })
 	for i, p := range running {
 		dir := cmp.Or(p.Dir, "an unknown folder")
-		if i > 0 && running[i-1].PID == p.PID {
+		if i > 0 && running[i-1].PID == p.PID && p.Transport == Daemon && running[i-1].Transport == Daemon {
 			line("  and in %s", dir)
 		} else {
 			line("process %d since %s, %s in %s, configuration %s%s", p.PID, p.Since.Local().Format(time.DateTime),

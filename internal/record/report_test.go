@@ -60,6 +60,21 @@ func TestText(t *testing.T) {
 	}
 }
 
+// Processes in containers have the same PID, and each has a line. Only the workplaces of a daemon share one.
+func TestTextOfProcesses(t *testing.T) {
+	var v record.View
+	v.Stats.SetRunning([]record.Status{
+		{PID: 1, Transport: "http", Dir: "/a"}, {PID: 1, Transport: "http", Dir: "/b"},
+		{PID: 2, Transport: record.Daemon, Dir: "/c"}, {PID: 2, Transport: record.Daemon, Dir: "/d"},
+	})
+	text := v.Text(false)
+	for _, want := range []string{"http in /a,", "http in /b,", "daemon in /c,", "\n  and in /d\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+}
+
 func TestCSVToAFullDisk(t *testing.T) {
 	if err := new(busy().Stats(time.Time{})).WriteCSV(noRoom{}); !errors.Is(err, errNoRoom) {
 		t.Errorf("got %v", err)
