@@ -40,8 +40,8 @@ const (
 // are left out. The folder may be a link; links in it are not followed. Read fails only if the folder
 // cannot be read or ctx is done.
 //
-// The format of these files is undocumented and has changed before, so Read uses whatever parts
-// of a line it understands. Known facts: each line is one message; a response of the model is
+// The format of these files is undocumented and has changed before, so Read requires only the
+// members of a line that it uses; if one of them has another type, the line is left out. Known facts: each line is one message; a response of the model is
 // spread over several lines with the same message id, one block each; a block may be repeated; a
 // resumed session begins with a copy of the previous one, with the same tool_use ids; messages
 // of subagents are in separate files.
@@ -50,10 +50,14 @@ func (l ClaudeLogs) Read(ctx context.Context, dir string) error {
 		return cmp.Or(err, fmt.Errorf("%s: want a folder", dir))
 	}
 	seen, _ := lru.New[string, bool](maxSeenCalls) // fails only for a size below 1
-	return filepath.WalkDir(dir+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+	root := dir + string(filepath.Separator)
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil && path == root:
+			return err
+		case err != nil:
 			l.Bad(record.Problem{File: path, Text: record.Cause(err)})
-		} else if filepath.Ext(path) == ".jsonl" && d.Type().IsRegular() {
+		case filepath.Ext(path) == ".jsonl" && d.Type().IsRegular():
 			f := claudeFile{ClaudeLogs: l, path: path, seen: seen}
 			f.read(ctx)
 		}

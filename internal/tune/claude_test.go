@@ -285,6 +285,17 @@ func TestClaudeFolder(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+	if err := os.Chmod(dir, 0o300); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadDir(dir); err != nil { // not so for root, nor on Windows
+		if err := l.Read(t.Context(), dir); err == nil {
+			t.Error("a folder that cannot be read: no error")
+		}
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := l.Read(ctx, dir); !errors.Is(err, context.Canceled) {
