@@ -20,7 +20,7 @@ type Options struct {
 	Key   []byte                        // HMAC key of the hashes; default: a random key for this process
 	Scrub func(arguments []byte) []byte // removes secrets from a JSON object that is recorded in full; default: changes nothing
 	Begin Event                         // first line of each file; Kind and V are set, PID and At if they are zero
-	// Status returns the status of the process, except for the fields that Begin has. It is
+	// Status returns the status of the process, except for the fields that FillStatus sets. It is
 	// called soon after [Log.StatusChanged]. If it is nil, no status is written.
 	Status func() Status
 	Log    *slog.Logger // default: discards
