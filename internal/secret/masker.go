@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf16"
@@ -83,9 +84,9 @@ func encodings(v string) []string {
 		return nil
 	}
 	query, path, escaped := url.QueryEscape(v), url.PathEscape(v), jsonText(v)
-	ascii := asciiText(escaped)
 	all := []string{v, query, path, url.QueryEscape(query), url.QueryEscape(path), component.Replace(query), pythonQuote.Replace(query)}
-	for _, s := range []string{escaped, markup.Replace(escaped), ascii} {
+	quoted := strings.Trim(strconv.QuoteToASCII(v), `"`) // Go, Python
+	for _, s := range []string{escaped, markup.Replace(escaped), asciiText(escaped), quoted} {
 		all = append(all, s, jsonText(s), strings.ReplaceAll(s, "/", `\/`)) // the last as PHP writes them
 	}
 	for _, r := range inHTML {
