@@ -127,8 +127,8 @@ func (a *arena) read(r *replica, reg *register, nth int) {
 }
 
 // write writes a register at a replica. The write lands while its request is in progress or, after
-// that was given up, within settle.
-func (a *arena) write(r *replica, reg *register) {
+// that was given up, within settle. A slow one takes longer than lease, as does one in 50 others.
+func (a *arena) write(r *replica, reg *register, slow bool) {
 	r.mu.RLock()
 	store := r.store
 	r.mu.RUnlock()
@@ -143,7 +143,7 @@ func (a *arena) write(r *replica, reg *register) {
 	}
 	a.counts[writes].Add(1)
 	takes := time.Duration(rand.IntN(5)) * time.Millisecond
-	if rand.IntN(50) == 0 {
+	if slow || rand.IntN(50) == 0 {
 		takes = 2 * lease
 	}
 	select {
@@ -173,56 +173,67 @@ func pause(mostMS int) { time.Sleep(time.Duration(rand.IntN(mostMS*1000)) * time
 // trouble causes one fault, and repairs it.
 func (a *arena) trouble() {
 	nth := rand.IntN(len(a.replicas))
-	r, server := a.replicas[nth], a.servers[rand.IntN(len(a.servers))]
-	kinds := 6
-	if a.byHand {
-		kinds = 12
+	r, other := a.replicas[nth], a.replicas[(nth+1)%len(a.replicas)]
+	server := a.servers[rand.IntN(len(a.servers))]
+	seldom := len(a.world) - 1
+	look := func(r *replica) {
+		for range 5 {
+			a.read(r, a.world[seldom], seldom)
+		}
+	}
+	kinds := 7
+	switch {
+	case a.byHand:
+		kinds = 14
+	case r.cable == nil:
+		kinds = 4
 	}
 	switch rand.IntN(kinds) {
 	default:
 		a.counts[cuts].Add(1)
 		a.servers.promote(a.cables())
-	case 0: // one replica is cut off
-		if r.cable == nil {
-			return
-		}
-		a.counts[cuts].Add(1)
-		r.cable.setCut(true)
-		pause(3000)
-		r.cable.setCut(false)
-	case 1: // the server stops for a while
+	case 0: // the server stops for a while
 		a.counts[cuts].Add(1)
 		server.signal(syscall.SIGSTOP)
 		pause(1500)
 		server.signal(syscall.SIGCONT)
-	case 2: // the server is restarted
+	case 1: // the server is restarted
 		a.counts[cuts].Add(1)
 		a.restart(server)
-	case 3: // the same, while a replica is partitioned that has cached an answer from before a write
-		if r.cable == nil {
-			return
-		}
-		a.counts[cuts].Add(2)
-		seldom := len(a.world) - 1
-		look := func() {
-			for range 5 {
-				a.read(r, a.world[seldom], seldom)
-			}
-		}
-		look()
-		r.cable.setCut(true)
-		a.write(a.replicas[(nth+1)%len(a.replicas)], a.world[seldom])
-		time.Sleep(settle) // the write has ended for this server; otherwise the writer would announce it to the next one
-		a.restart(server)
-		r.cable.setCut(false)
-		time.Sleep(young)
-		look()
-	case 4, 5: // a replica is replaced
+	case 2, 3: // a replica is replaced
 		a.counts[deaths].Add(1)
 		r.mu.Lock()
 		r.die()
 		r.live(a.t)
 		r.mu.Unlock()
+	case 4: // one replica is cut off
+		a.counts[cuts].Add(1)
+		r.cable.setCut(true)
+		pause(3000)
+		r.cable.setCut(false)
+	case 5: // one that has cached an answer from before a write, while the server is restarted
+		a.counts[cuts].Add(2)
+		look(r)
+		r.cable.setCut(true)
+		a.write(other, a.world[seldom], false)
+		time.Sleep(settle) // the write has ended for this server; otherwise the writer would announce it to the next one
+		a.restart(server)
+		r.cable.setCut(false)
+		time.Sleep(young)
+		look(r)
+	case 6: // one that has a pending write, which it cannot announce to the next server
+		a.counts[cuts].Add(2)
+		var write sync.WaitGroup
+		write.Go(func() { a.write(r, a.world[seldom], true) })
+		time.Sleep(lease / 20) // it has been announced
+		r.cable.setCut(true)
+		a.restart(server)
+		time.Sleep(lease / 4) // the others have connected again, and the write has not been given up
+		look(other)
+		write.Wait()
+		time.Sleep(settle) // it has landed
+		look(other)
+		r.cable.setCut(false)
 	}
 }
 
@@ -364,7 +375,7 @@ func (a *arena) play(goal int64, troubles int) {
 				operations.Add(1)
 				nth := rand.IntN(len(a.world) - 1) // the last register is only used by trouble
 				if rand.IntN(30) == 0 {
-					a.write(r, a.world[nth])
+					a.write(r, a.world[nth], false)
 				} else {
 					a.read(r, a.world[nth], nth)
 				}
