@@ -184,7 +184,7 @@ func (a *arena) trouble() {
 	kinds := 7
 	switch {
 	case a.byHand:
-		kinds = 14
+		kinds = 18
 	case r.cable == nil:
 		kinds = 4
 	}
@@ -221,7 +221,7 @@ func (a *arena) trouble() {
 		r.cable.setCut(false)
 		time.Sleep(young)
 		look(r)
-	case 6: // one that has a pending write, which it cannot announce to the next server
+	case 6: // the same for one that has a pending write, which it cannot announce to the next server
 		a.counts[cuts].Add(2)
 		var write sync.WaitGroup
 		write.Go(func() { a.write(r, a.world[seldom], true) })
@@ -234,6 +234,18 @@ func (a *arena) trouble() {
 		time.Sleep(settle) // it has landed
 		look(other)
 		r.cable.setCut(false)
+	case 7, 8, 9, 10: // one replica and a majority of the servers follow another primary for a while
+		a.counts[cuts].Add(1)
+		first, next, third := a.servers[0], a.servers[1], a.servers[2]
+		a.servers.reunite(a.cables())
+		time.Sleep(young + lease) // the other replicas trust the first primary
+		third.follow(next)
+		r.cable.lead(next.addr)
+		pause(300)
+		next.follow(nil)
+		time.Sleep(lease) // writes begin there, of which the first primary does not know when it has a majority again
+		third.follow(first)
+		time.Sleep(lease)
 	}
 }
 

@@ -242,6 +242,15 @@ func (s *store) try(words ...string) (reply string, err error) {
 	return bufio.NewReader(c).ReadString('\n')
 }
 
+// follow makes the server a standby of another one, or a primary if that is nil.
+func (s *store) follow(primary *store) {
+	host, port := "NO", "ONE"
+	if primary != nil {
+		host, port, _ = net.SplitHostPort(primary.addr)
+	}
+	_, _ = s.try("REPLICAOF", host, port)
+}
+
 // group is a primary with two standbys.
 type group []*store
 
@@ -274,10 +283,9 @@ func (g group) startSentinel(t testing.TB) (url string) {
 
 // reunite makes the first server the primary of all others and of the cables.
 func (g group) reunite(cables []*cable) {
-	host, port, _ := net.SplitHostPort(g[0].addr)
-	g[0].try("REPLICAOF", "NO", "ONE")
+	g[0].follow(nil)
 	for _, other := range g[1:] {
-		other.try("REPLICAOF", host, port)
+		other.follow(g[0])
 	}
 	for _, c := range cables {
 		c.lead(g[0].addr)
@@ -288,11 +296,10 @@ func (g group) reunite(cables []*cable) {
 // random time, or not at all.
 func (g group) promote(cables []*cable) {
 	next := g[rand.IntN(len(g))]
-	host, port, _ := net.SplitHostPort(next.addr)
-	steps := []func(){func() { next.try("REPLICAOF", "NO", "ONE") }}
+	steps := []func(){func() { next.follow(nil) }}
 	for _, other := range g {
 		if other != next && rand.IntN(3) > 0 {
-			steps = append(steps, func() { other.try("REPLICAOF", host, port) })
+			steps = append(steps, func() { other.follow(next) })
 		}
 	}
 	for _, c := range cables {
