@@ -239,13 +239,21 @@ func (a *arena) trouble() {
 		first, next, third := a.servers[0], a.servers[1], a.servers[2]
 		a.servers.reunite(a.cables())
 		time.Sleep(young + lease) // the other replicas trust the first primary
+		look(other)
 		third.follow(next)
 		r.cable.lead(next.addr)
 		pause(300)
 		next.follow(nil)
-		time.Sleep(lease) // writes begin there, of which the first primary does not know when it has a majority again
-		third.follow(first)
+		var writes sync.WaitGroup
+		for range 40 { // one of which comes as early as it may begin there
+			writes.Go(func() { a.write(r, a.world[rand.IntN(seldom)], false) })
+			time.Sleep(lease / 200)
+		}
+		a.write(r, a.world[seldom], false)
+		third.follow(first) // which has a majority again, and has none of these writes
 		time.Sleep(lease)
+		look(other)
+		writes.Wait()
 	}
 }
 
