@@ -40,11 +40,11 @@ const (
 // are left out. The folder may be a link; links in it are not followed. Read fails only if the folder
 // cannot be read or ctx is done.
 //
-// The format of these files is undocumented and has changed before, so Read requires only the
-// members of a line that it uses; if one of them has another type, the line is left out. Known facts: each line is one message; a response of the model is
-// spread over several lines with the same message id, one block each; a block may be repeated; a
-// resumed session begins with a copy of the previous one, with the same tool_use ids; messages
-// of subagents are in separate files.
+// The format of these files is undocumented and has changed before, so Read decodes only the
+// members of a line that it uses; if one of those has another type, the line is left out. Known
+// facts: each line is one message; a response of the model is spread over several lines with the
+// same message id, one block each; a block may be repeated; a resumed session begins with a copy
+// of the previous one, with the same tool_use ids; messages of subagents are in separate files.
 func (l ClaudeLogs) Read(ctx context.Context, dir string) error {
 	if s, err := os.Stat(dir); err != nil || !s.IsDir() {
 		return cmp.Or(err, fmt.Errorf("%s: want a folder", dir))

@@ -91,15 +91,15 @@ func (s *toolStats) costs() (lines []Line) {
 		}
 	}
 	typical, most := digits(s.size.Quantile(0.5)), digits(s.size.Quantile(0.99))
-	factors := [2]float64{1.5, 2}
-	if typical > m.Cost.MaxKB || most < m.Cost.TypicalKB {
-		factors = [2]float64{1, 1} // both, so that typical_kb does not exceed max_kb
+	forTypical, forMax := 1.5, 2.0
+	if typical > m.Cost.MaxKB || most < m.Cost.TypicalKB { // one alone might contradict the other's old value
+		forTypical, forMax = 1, 1
 	}
-	if !isOperator(m.Sources["cost_model.max_kb"]) || typical <= m.Cost.MaxKB {
-		propose("typical_kb", &s.size, 0.5, m.Cost.TypicalKB, factors[0], "median")
+	if !isOperator(m.Sources["cost_model.max_kb"]) || typical <= m.Cost.MaxKB { // likewise the operator's
+		propose("typical_kb", &s.size, 0.5, m.Cost.TypicalKB, forTypical, "median")
 	}
-	if !isOperator(m.Sources["cost_model.typical_kb"]) { // otherwise max_kb might be below the operator's typical_kb
-		propose("max_kb", &s.size, 0.99, m.Cost.MaxKB, factors[1], "99th percentile")
+	if !isOperator(m.Sources["cost_model.typical_kb"]) {
+		propose("max_kb", &s.size, 0.99, m.Cost.MaxKB, forMax, "99th percentile")
 	}
 	propose("latency_ms_p50", &s.latency, 0.5, ms(m.Cost.Latency), 1.5, "median")
 	return lines
