@@ -147,6 +147,17 @@ func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why
 	return f != nil, string(refused)
 }
 
+// BeginPrefetch adds a prefetch of unknown fate to the record.
+func BeginPrefetch(s *Server) {
+	r := &s.recorder
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = append(r.open, &openPrefetch{observed: new(observation), prefetch: new(dedup.Prefetch), event: record.Event{Kind: record.Prefetch}})
+}
+
+// EndPrefetches records the ends of all prefetches.
+func EndPrefetches(s *Server) { s.recorder.recordChanges(true) }
+
 // RefuseByHost makes the server learn that a host refused a prefetch.
 func RefuseByHost(s *Server, host string) {
 	s.prefetch.Scheduler.Harm(host, nil, speculate.RateLimited, 0)

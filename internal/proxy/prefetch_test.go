@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -104,6 +105,36 @@ func TestPrefetched(t *testing.T) {
 	proxy.Decided(s)
 	c.hangUp()
 	until(t, s, "declined, as the client has both", func(st proxy.Stats) bool { return st.Prefetch.Declined["delivered"] > 0 })
+}
+
+// A report counts each prefetch once, also one that ends meanwhile: a counter that falls would be a reset
+// for Prometheus.
+func TestCountersNeverFall(t *testing.T) {
+	s := start(t, defaults(t))
+	var begun atomic.Int64
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for range 5000 {
+			proxy.BeginPrefetch(s)
+			begun.Add(1)
+			for range rand.IntN(1000) { // so that it ends at any time of a report
+				runtime.Gosched()
+			}
+			proxy.EndPrefetches(s)
+		}
+	}()
+	for open := true; open; {
+		select {
+		case <-ended:
+			open = false
+		default:
+		}
+		want := begun.Load()
+		if got := s.Report().Totals.Prefetch.Issued; got < want {
+			t.Fatalf("got %d prefetches, want %d or more", got, want)
+		}
+	}
 }
 
 func TestPrefetchedDelivery(t *testing.T) {

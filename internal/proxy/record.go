@@ -348,10 +348,9 @@ func (p *openPrefetch) complete() bool {
 	return true
 }
 
-// openPrefetches returns what is known of each prefetch of unknown fate.
-func (r *recorder) openPrefetches() (all []record.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// openPrefetchesLocked returns what is known of each prefetch of unknown fate. Read the tally with it, so
+// that no fate is recorded in between: each prefetch is then counted once, and no counter falls.
+func (r *recorder) openPrefetchesLocked() (all []record.Event) {
 	for _, p := range r.open {
 		e := p.event
 		e.Sent = int(p.observed.attempts.Load())

@@ -20,8 +20,10 @@ import (
 // Report returns the sums over the event log and the current state.
 func (s *Server) Report() record.Stats {
 	s.recorder.record()
-	out := s.recorder.tally.Stats(time.Now())
-	s.addCurrent(&out)
+	s.recorder.mu.Lock()
+	out, open := s.recorder.tally.Stats(time.Now()), s.recorder.openPrefetchesLocked()
+	s.recorder.mu.Unlock()
+	s.addCurrent(&out, open)
 	return out
 }
 
@@ -29,18 +31,20 @@ func (s *Server) Report() record.Stats {
 // activity is that of this replica.
 func (s *Server) View() record.View {
 	s.recorder.record()
-	v := s.recorder.tally.View(time.Now())
+	s.recorder.mu.Lock()
+	v, open := s.recorder.tally.View(time.Now()), s.recorder.openPrefetchesLocked()
+	s.recorder.mu.Unlock()
 	v.Period = "since it started"
-	s.addCurrent(&v.Stats)
+	s.addCurrent(&v.Stats, open)
 	s.common.addReplicas(&v.Stats)
 	return v
 }
 
-// addCurrent adds the current state to out.
-func (s *Server) addCurrent(out *record.Stats) {
+// addCurrent adds the current state to out, with the prefetches of unknown fate.
+func (s *Server) addCurrent(out *record.Stats, open []record.Event) {
 	p := s.policy.Load()
 	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC(), Error: s.rejection()}
-	out.AddOpen(s.recorder.openPrefetches()...)
+	out.AddOpen(open...)
 	now := s.currentStatus(true)
 	s.recorder.log.FillStatus(&now)
 	out.SetRunning([]record.Status{now})
