@@ -401,14 +401,28 @@ func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (slot *limit.
 	switch {
 	case slot == nil && err == nil:
 		return nil, upstream.ErrMustWait
-	case slot == nil || c.gate == nil:
-		return slot, err
+	case slot == nil:
+		return nil, err
+	case c.outlivesRules():
+		err = errForbidden
+	case c.gate != nil:
+		err = c.gate()
 	}
-	if err := c.gate(); err != nil {
+	if err != nil {
 		slot.Leave(limit.Outcome{Failed: true}) // says nothing about the host, as nothing was sent
 		return nil, err
 	}
 	return slot, nil
+}
+
+// outlivesRules reports whether the client that made the call has given it up, so that it is only sent for the calls
+// that joined its flight, and the rules have changed. Those then fetch by themselves, through their own gates.
+func (c *upstreamCall) outlivesRules() bool {
+	if c.request == nil || c.request.ctx.Err() == nil || !c.class.storable() {
+		return false
+	}
+	p := c.s.srv.policy.Load()
+	return p != c.policy || c.classify(p).query.Key != c.class.query.Key
 }
 
 // endWrite ends a pending write, or marks its outcome as unknown: the server may still run

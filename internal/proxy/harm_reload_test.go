@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/bubble"
@@ -129,4 +130,62 @@ func TestHarmPromoted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A call may join a fetch that waits for its host. If the rules change before that is sent, and nothing but the call
+// lets it be sent any more, the call's own confirmation applies: once the tool writes, nothing is sent.
+func TestHarmRejudgedWhileJoined(t *testing.T) {
+	t.Parallel()
+	const read, steps = `{"name":"get","arguments":{"n":11}}`, `{"steps":[{"id":"a","tool":"get","arguments":{"n":11}}]}`
+	called := func(g *guest) (cancel func()) { return g.begin("get", thing(1, 0)).cancel }
+	prefetched := func(g *guest) (cancel func()) {
+		g.call("list", page(1))
+		time.Sleep(time.Second)
+		return func() {}
+	}
+	for name, test := range map[string]struct {
+		begin        func(g *guest) (cancel func()) // begins the fetch
+		tools        string                         // [server].tools
+		tool, params string                         // joins it
+	}{
+		"a prefetch, through a wrapper": {prefetched, "search", "call_read_tool", read},
+		"a prefetch, by a plan":         {prefetched, "", "execute_tool_plan", steps},
+		"a call, by a plan":             {called, "", "execute_tool_plan", steps},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				options := func(class valuemodel.Class) proxy.Options {
+					rules := listing(t)
+					rules[0].Layer.Class, rules[0].Layer.Host = class, "single"
+					o := defaults(t, rules...)
+					o.Limits, o.Plans, o.Selection.Tools = orderLimits, planSettings(proxy.Plans{Enabled: true}), test.tools
+					return o
+				}
+				f := newFoe(delaying(isGet, 5*time.Second))
+				d := beset(t, f, options(valuemodel.ReadOnly))
+				other := d.enter().begin("get", thing(2, 0)) // holds the only slot of the host
+				synctest.Wait()
+				g := d.enter()
+				cancel := test.begin(g)
+				synctest.Wait()
+				joined := g.begin(test.tool, test.params)
+				synctest.Wait()
+				if n := d.proxy.Stats().Store.Flights; n != 2 {
+					t.Fatalf("%d flights, want 2", n)
+				}
+				cancel()
+				d.proxy.Apply(options(valuemodel.MutatesExternal))
+				other.wait()
+				if a := joined.wait(); strings.Contains(string(a.Raw), `"status":"done"`) {
+					t.Errorf("got %s", a.Raw)
+				}
+				time.Sleep(time.Minute)
+				for _, v := range f.ledger() {
+					if v.tool == "get" && v.arguments == thing(1, 0) {
+						t.Errorf("sent, as a prefetch: %v", v.early)
+					}
+				}
+			})
+		})
+	}
 }

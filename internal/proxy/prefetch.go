@@ -241,15 +241,14 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 	}
 	c.gate = func() (err error) {
 		ok := srv.prefetch.Protect(func() {
-			switch {
-			case isClosed(flight.Promoted()): // a client has made the call meanwhile, so it is no longer marked as a prefetch
+			if isClosed(flight.Promoted()) { // a client has made the call meanwhile, so it is no longer marked as a prefetch
 				req.Index = c.observed.withTrace(c.params)
-			default: // only with the key it began with
-				p := srv.policy.Load()
-				now := o.newCall(p, f.Candidate, c.observed).class
-				if now.query.Key != c.class.query.Key || p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &now) != "" {
-					err = errForbidden
-				}
+			}
+			p := srv.policy.Load()
+			now := o.newCall(p, f.Candidate, c.observed).class
+			// Only with the key it began with. Else calls that have joined fetch by themselves, through their own gates.
+			if now.query.Key != c.class.query.Key || p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &now) != "" {
+				err = errForbidden
 			}
 		})
 		if !ok {
