@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mcpschedd/internal/front"
+	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -50,6 +51,29 @@ func (s *session) prompted(words string) {
 }
 
 var errOutcomeUnknown = errors.New("outcome unknown: the mcpschedd process that received the call has ended; the call was not repeated, since it may have run")
+
+// unknownOutcome refuses a repeated call that is of no known tool or may have made calls itself. The earlier
+// process may have sent a call of any tool, so the writes of all are pending.
+func (x *request) unknownOutcome() error {
+	for _, l := range x.s.leases.current() {
+		doubt := func(tool string) {
+			c := newCall(x, l, nil)
+			c.method, c.tool = "", tool // a write with unknown arguments, even if the tool may only read
+			c.doubt()
+		}
+		doubt("")
+		for _, item := range l.items(upstream.Tools) {
+			doubt(item.Name)
+		}
+	}
+	return errOutcomeUnknown
+}
+
+// doubt registers the call's write as one that its server may be running.
+func (c *upstreamCall) doubt() {
+	c.registerWrite()
+	c.pendingWrite.Swap(nil).Doubt()
+}
 
 // repeatable reports whether the call may run a second time: it only reads, costs nothing and
 // discloses nothing to third parties.

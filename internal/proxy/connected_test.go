@@ -125,3 +125,37 @@ func TestServedBefore(t *testing.T) {
 		}
 	}
 }
+
+// Whichever way a repeated call may have been made, its write is pending.
+func TestRepeatedCallMayWrite(t *testing.T) {
+	for name, params := range map[string]string{
+		"a plan":                   `{"name":"execute_tool_plan","arguments":{}}`,
+		"a tool that is not known": `{"name":"gone","arguments":{}}`,
+		"a wrapped tool":           `{"name":"call_tool","arguments":{"name":"log"}}`,
+		"a tool that is not shown": `{"name":"log","arguments":{}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := child(t, mcptest.Options{Name: "one"})
+			up.Spec.Shared = true
+			o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, up, child(t, mcptest.Options{Name: "two", Tools: tools("lone")}))
+			o.NameStyle, o.Selection.Tools, o.Plans = "never", "search", planSettings(proxy.Plans{Enabled: true})
+			s := start(t, o)
+			other := connect(t, s, handshake)
+			other.call("echo", `{}`)
+			if how := disposition(t, other.call("echo", `{}`)); how == "fetched" {
+				t.Fatal("not cached")
+			}
+			c := attachBy(t, handshake, func(in io.Reader, out io.Writer) error {
+				return s.ServeConnected(context.Background(), in, out, proxy.Connected{Repeated: []string{"1"}})
+			})
+			if text := c.request("tools/call", params); !strings.Contains(text, "outcome unknown") {
+				t.Errorf("got %s, want that its outcome is unknown", text)
+			}
+			for range 2 {
+				if how := disposition(t, other.call("echo", `{}`)); how != "fetched" {
+					t.Errorf("got %s while a write may be in flight, want fetched", how)
+				}
+			}
+		})
+	}
+}

@@ -203,6 +203,7 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 		c.gate = c.stillReads(c.gate)
 		x.bind(c)
 	case x.msg.Replayed:
+		c.doubt() // the user may have confirmed it
 		return errOutcomeUnknown
 	case c.lease.lacks(c.tool):
 		return unknownTool(x.msg.Index.Text("name"))
