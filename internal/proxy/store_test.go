@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -259,6 +260,40 @@ func TestTaskOfServerThatIsGone(t *testing.T) {
 	o.Upstreams = []proxy.Upstream{one}
 	s.Apply(o)
 	if _, text := c.refused("tasks/get", `{"taskId":"one-0"}`); !strings.Contains(text, "has been removed") {
+		t.Errorf("got %s, want the task refused", text)
+	}
+}
+
+// A server over HTTP keeps its tasks after a reload with, for example, another token, so the write of a task still ends
+// with it. Another process has none of the tasks of the one before.
+func TestTaskAfterAReload(t *testing.T) {
+	_, one := remote(t, mcptest.Options{Name: "one"})
+	two := child(t, mcptest.Options{Name: "two"})
+	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, one, two)
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	replaced := func(n int) {
+		name := o.Upstreams[n].Spec.Name
+		if got := c.request("tools/call", `{"name":"`+name+`__task","arguments":{},"task":{}}`); !strings.Contains(got, `"taskId":"`+name+`-0"`) {
+			t.Fatalf("got %s, want a task", got)
+		}
+		o.Upstreams = slices.Clone(o.Upstreams)
+		o.Upstreams[n].Fingerprint = name + " again"
+		s.Apply(o)
+	}
+	replaced(0)
+	for range 2 {
+		if how := disposition(t, c.call("one__echo", `{}`)); how != "fetched" {
+			t.Errorf("while the task runs: got %s", how)
+		}
+	}
+	c.request("tasks/result", `{"taskId":"one-0"}`)
+	c.call("one__echo", `{}`)
+	if how := disposition(t, c.call("one__echo", `{}`)); how == "fetched" {
+		t.Error("after the task: fetched again")
+	}
+	replaced(1)
+	if _, text := c.refused("tasks/cancel", `{"taskId":"two-0"}`); !strings.Contains(text, "has been removed or replaced") {
 		t.Errorf("got %s, want the task refused", text)
 	}
 }

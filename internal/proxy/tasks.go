@@ -16,8 +16,8 @@ import (
 const maxTasks = 4096
 
 // tasks tracks the tasks of one session, which continue after the response to their request.
-// It maps each task to the server that runs it, and to its write, which stays pending until
-// the task ends.
+// It maps each task to the server that runs it, and to its write, which stays pending while the
+// task runs and its status is asked for or told within write_settle.
 type tasks struct {
 	mu    sync.Mutex
 	added int // tasks so far
@@ -25,15 +25,20 @@ type tasks struct {
 }
 
 // taskKey names a task: two servers may assign equal ids.
-type taskKey struct {
-	instance uint64 // upstream instance that runs it
-	id       string
+type taskKey struct{ server, id string }
+
+// taskServer names the server that runs the lease's tasks. A reload that changes, for example, the token of a
+// server over HTTP leaves its tasks, but a process ends with its command.
+func taskServer(l *sessionLease) string {
+	if url := l.member.Spec.URL; url != "" {
+		return l.Name() + "\x00" + url
+	}
+	return l.member.key
 }
 
 // taskRun is one task.
 type taskRun struct {
 	number int                 // in the order in which the session's tasks began
-	server string              // name of its upstream
 	write  *dedup.PendingWrite // expires after write_settle without a status
 	ended  bool
 }
@@ -53,7 +58,7 @@ func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.added++
-	t.all.Add(taskKey{l.Instance(), id}, taskRun{number: t.added, server: l.Name(), write: write})
+	t.all.Add(taskKey{taskServer(l), id}, taskRun{number: t.added, write: write})
 }
 
 // forwardTaskProgress sends the client the progress of the task that the call started. The call's
@@ -81,7 +86,7 @@ func (t *tasks) running() bool {
 }
 
 // holders returns the leases on servers that may have the task of a request. If the session has
-// started tasks with that id, that is the server of the latest one. If it has been removed, the
+// started tasks with that id, that is the server of the latest one. If it has been removed or replaced, the
 // request is refused, as another server's task may have the same id. For an id that the session
 // does not know, it is every server with tasks, but a request that changes the task is refused if
 // there are several.
@@ -89,17 +94,17 @@ func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]
 	id, _ := jsonrpc.String(rawID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var latest taskRun
+	latest, server := 0, ""
 	for _, key := range t.all.Keys() {
-		if task, _ := t.all.Peek(key); key.id == id && task.number > latest.number {
-			latest = task
+		if task, _ := t.all.Peek(key); key.id == id && task.number > latest {
+			latest, server = task.number, key.server
 		}
 	}
-	if latest.number > 0 {
-		if l := findLease(leases, func(l *sessionLease) bool { return l.Name() == latest.server }); l != nil {
+	if latest > 0 {
+		if l := findLease(leases, func(l *sessionLease) bool { return taskServer(l) == server }); l != nil {
 			return []*sessionLease{l}, nil
 		}
-		return nil, invalidParams("params.taskId: its server has been removed")
+		return nil, invalidParams("params.taskId: its server has been removed or replaced")
 	}
 	found := filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("tasks") })
 	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {
@@ -114,7 +119,7 @@ func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]
 func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 	id, _ := jsonrpc.String(rawID)
 	ended := slices.Contains([]string{`"completed"`, `"failed"`, `"cancelled"`}, string(status))
-	key := taskKey{l.Instance(), id}
+	key := taskKey{taskServer(l), id}
 	t.mu.Lock()
 	task, known := t.all.Get(key)
 	if !known || task.ended {
