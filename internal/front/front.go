@@ -65,6 +65,8 @@ type Outlet interface {
 	Send(line []byte) error
 	// Answer writes the response, which may end the outlet. It does not retain line.
 	Answer(line []byte) error
+	// Connected reports whether the client still reads what is sent, as far as is known.
+	Connected() bool
 }
 
 // Session serves one client.

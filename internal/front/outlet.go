@@ -65,6 +65,13 @@ func (q *queue) Send(line []byte) error {
 // Answer appends a copy of a response.
 func (q *queue) Answer(line []byte) error { return q.Send(bytes.Clone(line)) }
 
+// Connected reports whether a stream is open.
+func (q *queue) Connected() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.wake != nil
+}
+
 // wakeLocked notifies the open stream, if any, that the queue has changed.
 func (q *queue) wakeLocked() {
 	select {
@@ -180,6 +187,13 @@ func (r *response) Send(line []byte) error {
 		r.pumped.Go(func() { r.pump(wake) })
 	}
 	return r.stream.Send(line)
+}
+
+// Connected reports whether the response has become a stream that is still written.
+func (r *response) Connected() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stream != nil && r.stream.Connected()
 }
 
 // pump writes the stream until it is closed or the client disconnects.

@@ -24,6 +24,8 @@ func (o lineOutlet) Send(line []byte) error {
 
 func (o lineOutlet) Answer(line []byte) error { return o.Writer.Send(line) }
 
+func (lineOutlet) Connected() bool { return true } // the session ends with the stream
+
 // ServeStdio serves one client on a pair of streams until in or ctx ends, or out breaks.
 // When in ends, open requests have DrainTimeout to finish. only is [Client.Only].
 func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o Options) error {

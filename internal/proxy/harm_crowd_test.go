@@ -27,7 +27,7 @@ type visitor struct {
 // visit opens a session over HTTP.
 func (d *ordeal) visit() *visitor {
 	v := &visitor{d: d}
-	r := v.post(d.t.Context(), `"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{},"clientInfo":{"name":"visitor","version":"1"}}`)
+	r := v.post(d.t.Context(), `"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":`+able+`,"clientInfo":{"name":"visitor","version":"1"}}`)
 	v.id = r.Header.Get("Mcp-Session-Id")
 	r.Body.Close()
 	v.call(d.t.Context(), "tools/list", "{}")

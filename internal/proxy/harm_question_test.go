@@ -341,3 +341,26 @@ func TestLatencyWithoutItsUser(t *testing.T) {
 		}
 	}
 }
+
+// A person may take any time to answer a question over HTTP, as long as the client has a stream open. If it has gone,
+// the question ends, and the call with it.
+func TestHarmQuestionToAClientThatHasGone(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		d := beset(t, newFoe(func(*visit) reply { return reply{asks: elicits} }), withoutPrefetch(defaults(t)))
+		v := d.visit()
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		go v.call(ctx, "tools/call", toolCall("write", `{}`))
+		for _, step := range []struct {
+			wait time.Duration
+			open int
+		}{{25 * time.Minute, 1}, {4 * time.Minute, 1}, {11 * time.Minute, 0}} {
+			time.Sleep(step.wait)
+			if n := proxy.Kept(d.proxy)["requests"]; n != step.open {
+				t.Errorf("%d requests are open, want %d", n, step.open)
+			}
+			leave()
+		}
+	})
+}

@@ -48,6 +48,8 @@ func (o *outlet) Answer(line []byte) error {
 	return err
 }
 
+func (o *outlet) Connected() bool { return true }
+
 // next returns the next message, or one without a method if none comes for a while.
 func (o *outlet) next() jsonrpc.Message {
 	select {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
@@ -161,7 +162,8 @@ func (s *Server) serverAsked(instance uint64, method string) {
 }
 
 // ask asks a question and blocks until it is answered, ctx is done, or the session ends. A client of
-// the handshake era is asked once it has initialized.
+// the handshake era is asked once it has initialized. It may take any time to answer while it has a stream
+// open. Without one, as a client over HTTP may leave unnoticed, the question ends at the next check.
 func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -185,13 +187,30 @@ func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Erro
 			c.answer(q, reply{err: err})
 		}
 	}
-	select {
-	case r := <-q.reply:
-		return r.result, r.err
-	case <-ctx.Done():
-		c.withdraw(q)
-		return nil, errWithdrawn
+	for {
+		select {
+		case r := <-q.reply:
+			return r.result, r.err
+		case <-ctx.Done():
+			c.withdraw(q)
+			return nil, errWithdrawn
+		case <-time.After(suspendTimeout):
+			if bySending && !c.connected(q) {
+				c.withdraw(q)
+				return nil, unreachable("it has not answered and has no stream open")
+			}
+		}
 	}
+}
+
+// connected reports whether the client has a stream open on which it can be sent the question.
+func (c *questions) connected(q *question) bool {
+	return slices.ContainsFunc(c.outlets(q), front.Outlet.Connected)
+}
+
+// outlets returns the streams on which the question may be sent: its own, and the session's.
+func (c *questions) outlets(q *question) []front.Outlet {
+	return slices.DeleteFunc([]front.Outlet{q.out, c.s.identity.Out}, func(o front.Outlet) bool { return o == nil })
 }
 
 // byResult reports whether the question is sent with a work's result.
@@ -271,16 +290,17 @@ func (c *questions) withdraw(q *question) {
 // former has ended with the response to its request.
 func (c *questions) send(q *question, message []byte) *jsonrpc.Error {
 	why := "it has no stream open"
-	for _, out := range []front.Outlet{q.out, c.s.identity.Out} {
-		if out == nil {
-			continue
-		}
+	for _, out := range c.outlets(q) {
 		err := out.Send(message)
 		if err == nil {
 			return nil
 		}
 		why = err.Error()
 	}
+	return unreachable(why)
+}
+
+func unreachable(why string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached: " + why}
 }
 

@@ -44,7 +44,7 @@ type work struct {
 
 // Limits of suspended work.
 const (
-	suspendTimeout = 10 * time.Minute // until the client must repeat its request
+	suspendTimeout = 10 * time.Minute // until the client must repeat its request, or have a stream open
 	maxSuspended   = 1024             // calls and plans of one session
 )
 
