@@ -263,7 +263,8 @@ func (f *lookup) begin() {
 }
 
 // run asks the store. A call that needs no upstream request gives up its turn at once. One
-// that joined a prefetch keeps its turn until the prefetch has been sent.
+// that joined a prefetch keeps its turn until the prefetch has been sent. One that joined a call does
+// not, even if that waits: two sessions whose calls joined each other's could wait for each other for ever.
 func (f *lookup) run() {
 	c := f.c
 	turn := c.turn // resolveInput may replace c.turn before Do returns
