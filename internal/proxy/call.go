@@ -483,22 +483,26 @@ func (x *request) answer(o outcome) {
 		result = x.spend(result)
 	}
 	updateTask(x, answer)
-	x.write(answer.Reframe(x.msg.ID, result))
+	if err := x.write(answer.Reframe(x.msg.ID, result)); err != nil && o.kind == suspended {
+		x.s.questions.abandon(x.work, err)
+	}
 	answer.Buffer.Release() // safe only here: the answer has been written and nothing retains it
 }
 
-// write writes the answer.
-func (x *request) write(line []byte) {
-	if !isWithdrawn(x.ctx) {
+// write writes the answer, or returns why the client does not get it.
+func (x *request) write(line []byte) (err error) {
+	if isWithdrawn(x.ctx) {
+		err = context.Cause(x.ctx)
+	} else {
 		x.stream.end()
 		x.s.requests.forget(x) // the client may reuse the id as soon as it has read the answer
-		err := x.stream.out.Answer(line)
-		if err == nil {
-			return
+		if err = x.stream.out.Answer(line); err == nil {
+			return nil
 		}
 		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)
 	}
 	if c := x.call; c != nil && c.class.storable() {
 		x.s.identity.delivered.Lost(c.class.query.Key)
 	}
+	return err
 }

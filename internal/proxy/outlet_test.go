@@ -257,6 +257,27 @@ func TestNoReferenceToALostAnswer(t *testing.T) {
 	}
 }
 
+// A call ends if its questions do not reach the client, which then has no handle to repeat the call with.
+func TestLostQuestionsEndTheCall(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d, to := beset(t, newFoe(interviewer), planned(t)), newOutlet()
+		n := proxy.Begin(d.proxy, front.Client{})
+		defer n.End(front.ErrEnded)
+		for id, by := range []front.Outlet{lossy{to}, to} {
+			params := toolCall("get", `{"tag":"1x1"}`)
+			d.account.note("tools/call", params)
+			accept(t, n, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, id, withMeta(params, able, "")), by)
+			if m := to.next(); jsonrpc.Get(m.Result, "inputRequests") == nil {
+				t.Fatalf("got %s, want a question", m.Raw)
+			}
+			synctest.Wait()
+			if suspended, _ := n.Pending(); suspended != (id == 1) || d.foe.there() != id {
+				t.Errorf("questions delivered %v: the call is suspended: %v, and %d are open at the server", id == 1, suspended, d.foe.there())
+			}
+		}
+	})
+}
+
 // Of the requests that a client on stdio makes, or all clients over HTTP together, 2048 may be in flight.
 // Further ones are refused until one has been answered. Other clients on stdio are not concerned.
 func TestRequestsInFlightAreLimited(t *testing.T) {

@@ -155,6 +155,7 @@ func (w *work) serve(x *request) outcome {
 				w.request.cancel(err)
 			}
 			if questions != nil {
+				x.work = w // given up if the questions do not reach the client
 				return outcome{answer: ownAnswer(questions, true), kind: suspended}
 			}
 		}
@@ -217,9 +218,7 @@ func (c *questions) suspend(w *work) (result []byte, err error) {
 	}
 	w.answering, w.handle = nil, rand.Text()
 	w.expiry = time.AfterFunc(suspendTimeout, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.abandonLocked(w, errors.New("the client did not answer within "+age.Text(suspendTimeout)))
+		c.abandon(w, errors.New("the client did not answer within "+age.Text(suspendTimeout)))
 	})
 	return revision.InputResult(open, w.handle), nil
 }
@@ -294,7 +293,14 @@ func (c *questions) suspendedLocked() (all []*work) {
 	return all
 }
 
-// abandonLocked cancels a work if it is still suspended.
+// abandon cancels a work if it is still suspended.
+func (c *questions) abandon(w *work, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.abandonLocked(w, cause)
+}
+
+// abandonLocked is abandon with c.mu held.
 func (c *questions) abandonLocked(w *work, cause error) {
 	if _, running := c.works[w]; !running || w.answering != nil {
 		return
