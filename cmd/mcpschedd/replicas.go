@@ -35,7 +35,7 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	peers.OnLimited(common.Limited)
 	common.ConnectReplicas(proxy.Replicas{
 		Figures: peers.Figures, Limits: peers.Take, PublishLimited: peers.PublishLimited,
-		Learned: func(key string, own speculate.Storage) speculate.Storage {
+		Learned: func(key func() string, own speculate.Storage) speculate.Storage {
 			return sharedLearned(peers.Update, key, own)
 		},
 	})
@@ -60,10 +60,10 @@ const storeExample = "valkey://user:${VALKEY_PASSWORD}@host:6379"
 // updateFunc replaces the value of a name with the one that next returns for the old value.
 type updateFunc func(ctx context.Context, name string, next func(old []byte) ([]byte, error)) error
 
-// sharedLearned stores a server's learned state in the replicas' server under a key, and keeps the
+// sharedLearned stores a server's learned state in the replicas' server under key(), and keeps the
 // values of sessions and a copy of the rest in own. A replica that cannot reach the server starts
 // from the copy, and stores what it learns when it can.
-func sharedLearned(update updateFunc, key string, own speculate.Storage) speculate.Storage {
+func sharedLearned(update updateFunc, key func() string, own speculate.Storage) speculate.Storage {
 	if own == nil {
 		own = speculate.InMemory()
 	}
@@ -72,7 +72,7 @@ func sharedLearned(update updateFunc, key string, own speculate.Storage) specula
 		return own(func(stored speculate.State) (next speculate.State, err error) {
 			ctx, cancel := context.WithTimeout(context.Background(), updateTimeout)
 			defer cancel()
-			err = update(ctx, "learned:"+key, func(theirs []byte) ([]byte, error) {
+			err = update(ctx, "learned:"+key(), func(theirs []byte) ([]byte, error) {
 				if theirs == nil {
 					theirs = stored.Server
 				}

@@ -62,8 +62,8 @@ type Replicas struct {
 	PublishLimited func(host string, retryAfter time.Duration)
 
 	// Learned combines own, the storage of one server's learned state, with that of the
-	// replicas with the same key.
-	Learned func(key string, own speculate.Storage) speculate.Storage
+	// replicas with the same key, which a reload may change.
+	Learned func(key func() string, own speculate.Storage) speculate.Storage
 }
 
 // ConnectReplicas connects c to the replicas. It must be called before the first server is created.

@@ -30,11 +30,21 @@ type prefetchSource struct {
 func (s *session) newPrefetchLease(l *sessionLease) *speculate.Lease {
 	storage := l.member.Learned
 	if combine := s.srv.common.replicas.Learned; combine != nil {
-		storage = combine(l.member.LearnedKey, storage)
+		storage = combine(s.srv.learnedKey(l.member), storage)
 	}
 	return &speculate.Lease{
 		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
 		Storage: storage, Source: &prefetchSource{s, l},
+	}
+}
+
+// learnedKey returns a function that returns the key of m's learned state under the rules in force.
+func (s *Server) learnedKey(m *member) func() string {
+	return func() string {
+		if now := s.policy.Load().find(m.Spec.Name); now != nil && now.key == m.key {
+			return now.LearnedKey
+		}
+		return m.LearnedKey // it has been removed
 	}
 }
 

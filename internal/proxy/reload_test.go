@@ -21,6 +21,7 @@ import (
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -428,6 +429,38 @@ func TestReportedPrompt(t *testing.T) {
 	for i, want := range []string{"fetched", "hit"} {
 		if how := disposition(t, clients[i].call("echo", `{"n":11}`)); how != want {
 			t.Errorf("client %d: got %s, want %s", i, how, want)
+		}
+	}
+}
+
+// What is learned after a reload that changes an upstream's rules is shared with the replicas that have
+// the new rules.
+func TestReloadChangesTheKeyOfLearnedState(t *testing.T) {
+	o := stored(t, nil, child(t, mcptest.Options{Name: "one"}))
+	o.Enrichment, o.Upstreams[0].LearnedKey = defaults(t).Enrichment, "old"
+	o.Common = proxy.NewCommon(o)
+	keys := make(chan string, 100)
+	o.Common.ConnectReplicas(proxy.Replicas{Learned: func(key func() string, _ speculate.Storage) speculate.Storage {
+		return func(merge func(speculate.State) (speculate.State, error)) error {
+			keys <- key()
+			_, err := merge(speculate.State{})
+			return err
+		}
+	}})
+	s := start(t, o)
+	t.Cleanup(o.Common.Close)
+	c := connect(t, s, handshake)
+	for _, want := range []string{"old", "new"} {
+		o.Upstreams[0].LearnedKey = want
+		s.Apply(o)
+		c.call("echo", `{}`)
+		proxy.Decided(s)
+		got := ""
+		for len(keys) > 0 {
+			got = <-keys
+		}
+		if got != want {
+			t.Errorf("stored under %q, want %q", got, want)
 		}
 	}
 }
