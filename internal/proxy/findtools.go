@@ -116,13 +116,14 @@ func (v view) describe(chosen *choice, key string, best bool) (found foundTool, 
 		return foundTool{}, false
 	}
 	item, _ := l.Offer().Find(upstream.Tools, t.name)
-	if found.Effect, found.CallWith = effectOf(v.model(l, t.name)); found.CallWith == callTool && v.p.Selection.OnlyRead {
+	pinned := chosen.pinned(v.p, t)
+	if found.Effect, found.CallWith = effectOf(v.model(l, t.name)); found.CallWith == callTool && v.p.Selection.OnlyRead && !pinned {
 		return foundTool{}, false
 	}
 	if found.Name = v.nameOf(upstream.Tools, t); found.Name == "" {
 		return foundTool{}, false
 	}
-	if chosen.pinned(v.p, t) {
+	if pinned {
 		found.CallWith = found.Name
 	}
 	found.Description = jsonrpc.Text(item.Raw, "description")

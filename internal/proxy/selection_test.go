@@ -23,21 +23,24 @@ func introduced(t *testing.T, p *proxy.Server, name string) *caller {
 	return c
 }
 
-// Pinned tools are listed and called by their own names, if the client may use them.
+// Pinned tools are listed and called by their own names, if the client may use them, whatever
+// search_reach says of the others.
 func TestSelectionPins(t *testing.T) {
-	p, s := searching(t, handshake, func(o *proxy.Options) {
-		o.Selection.Pins = func(tool string) bool { return tool == "shop/put" }
-	})
-	c := connect(t, p, handshake)
-	if got, want := c.tools(), "find_tools call_read_tool call_tool put"; got != want {
-		t.Errorf("listed: got %s, want %s", got, want)
-	}
-	c.call("put", `{"x":1}`)
-	if got := c.found(`{"query":"put","limit":1}`).names(); got != "put put" {
-		t.Errorf("found %s, want it called by its own name", got)
-	}
-	if got, want := s.called(), `put {"x":1}`; got != want {
-		t.Errorf("called %s, want %s", got, want)
+	for onlyRead, list := range map[bool]string{false: "find_tools call_read_tool call_tool put", true: "find_tools call_read_tool put"} {
+		p, s := searching(t, handshake, func(o *proxy.Options) {
+			o.Selection.OnlyRead, o.Selection.Pins = onlyRead, func(tool string) bool { return tool == "shop/put" }
+		})
+		c := connect(t, p, handshake)
+		if got := c.tools(); got != list {
+			t.Errorf("listed: got %s, want %s", got, list)
+		}
+		c.call("put", `{"x":1}`)
+		if got := c.found(`{"query":"put","limit":1}`).names(); got != "put put" {
+			t.Errorf("found %s, want it called by its own name", got)
+		}
+		if got, want := s.called(), `put {"x":1}`; got != want {
+			t.Errorf("called %s, want %s", got, want)
+		}
 	}
 }
 
