@@ -92,13 +92,12 @@ func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m *k
 	if c.policy != p {
 		c.policy, c.models = p, make(map[target]*knownTool)
 	}
-	switch {
-	case changed, !reflect.DeepEqual(now, before) && mayNowWrite(p.Models.Resolve(u, t.name, before), m.model):
+	if changed || !reflect.DeepEqual(now, before) && mayNowWrite(p.Models.Resolve(u, t.name, before), m.model) {
 		maps.DeleteFunc(c.models, func(other target, _ *knownTool) bool { return other.upstream == t.upstream })
 		c.version.Add(1)
 		c.store.Reclassify() // after the version: a write classified before the increment stays pending from now on
-	case m.item == nil && t.name != "": // no server lists this name, so a client may have made it up
-	default:
+	}
+	if m.item != nil || t.name == "" { // else no server lists this name, and a client may have made it up
 		if len(c.models) >= maxModels {
 			clear(c.models)
 		}

@@ -433,6 +433,25 @@ func TestReportedPrompt(t *testing.T) {
 	}
 }
 
+// A server lists more tools than there is memory for their claims. A read according to its provider's
+// table is a write, as the server says, and its call is sent.
+func TestMoreClaimsThanAreKept(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for i := range 8192 {
+		all = append(all, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, i))
+	}
+	all = append(all, `{"name":"get_me","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}}`)
+	_, up := remote(t, mcptest.Options{Name: "github-mcp-server", Tools: all, Results: map[string]string{"t0": said("done"), "get_me": said("me")}})
+	o := stored(t, nil, up)
+	o.Upstreams[0].Model.Trust, o.Enrichment = true, defaults(t).Enrichment
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("t0", `{}`)
+	proxy.Decided(s) // it has looked for tools that may be prefetched
+	c.call("get_me", `{}`)
+}
+
 // What is learned after a reload that changes an upstream's rules is shared with the replicas that have
 // the new rules.
 func TestReloadChangesTheKeyOfLearnedState(t *testing.T) {
