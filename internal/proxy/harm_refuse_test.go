@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -84,6 +85,26 @@ func TestHarmDies(t *testing.T) {
 	}
 	if n := deaths.Load(); n > 1 {
 		t.Errorf("the process crashed because of %d prefetches", n)
+	}
+}
+
+// A process that ends because a reload removes it has not crashed.
+func TestRemovedDuringAPrefetch(t *testing.T) {
+	t.Parallel()
+	asker, log := newAsker(), new(logged)
+	defer close(asker.ask)
+	o := asker.options(t)
+	o.Log = slog.New(slog.NewTextHandler(log, nil))
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("list", `{}`)
+	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
+	without := o
+	without.Upstreams = nil
+	s.Apply(without)
+	s.Close()
+	if log.count("server ended during a prefetch") > 0 {
+		t.Errorf("the log says that it crashed:\n%s", &log.text)
 	}
 }
 
