@@ -226,6 +226,26 @@ func TestReloadWhileACallArrives(t *testing.T) {
 	server.checkWrite(t, c, w)
 }
 
+// The span of a call ends, also if the call is refused because its handle is not known.
+func TestSpanOfARefusedHandle(t *testing.T) {
+	_, one := remote(t, mcptest.Options{Name: "one"})
+	o := options(one)
+	var began, ended atomic.Int64
+	o.Trace = func(_, _, _ string, _ time.Time) (parent, state string, end func(*record.Event)) {
+		began.Add(1)
+		return "", "", func(*record.Event) { ended.Add(1) }
+	}
+	s := start(t, o)
+	c := connect(t, s, stateless)
+	c.refused("tools/call", `{"name":"echo","requestState":"?"}`)
+	if began.Load() != 1 || ended.Load() != 1 {
+		t.Errorf("%d spans began and %d ended, want 1", began.Load(), ended.Load())
+	}
+	if totals := s.Report().Totals; totals.Calls != 1 || totals.Failed != 1 {
+		t.Errorf("recorded %+v, want one refused call", totals)
+	}
+}
+
 // trustedProcess returns a trusted process with a tool r that reads, and options of a proxy in
 // front of it.
 func trustedProcess(t *testing.T, o mcptest.Options) (*mcptest.Server, proxy.Options) {

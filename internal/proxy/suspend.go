@@ -12,6 +12,7 @@ import (
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -77,6 +78,9 @@ func (x *request) routeWork() error {
 		if own.call != nil {
 			own.call.release()
 			x.s.requests.removeCall(own.call)
+			if o := own.call.observed; o != nil && o.endSpan != nil {
+				o.endSpan(&record.Event{Kind: record.Call, Upstream: own.call.lease.Name(), Disposition: record.Failed, Error: "refused"})
+			}
 		}
 		err = invalidParams("params.requestState: unknown, or used before")
 	}
