@@ -148,16 +148,16 @@ func (s *session) End(why error) {
 		if agent := s.observed.agent.Load(); agent != nil {
 			agent.Leave()
 		}
-		s.endObservation()       // after all its prefetches have ended
+		s.endObservation()
 		s.srv.sessions.remove(s) // last, as Server.Close waits only for the sessions in the set
 	})
 }
 
-// endObservation notifies the prefetch worker that the session has ended. When all its
-// prefetches have been recorded, it records the end of the session.
+// endObservation notifies the prefetch worker that the session has ended, and records its end after the
+// prefetches of known fate. Those that are still open are recorded later.
 func (s *session) endObservation() {
 	s.srv.prefetch.SessionEnded(&s.observed.Session, func() {
-		s.srv.recorder.record() // prefetches come before the session's end
+		s.srv.recorder.record()
 		if !s.client.load().opened.IsZero() {
 			s.srv.recorder.log.Add(record.Event{Kind: record.End, At: time.Now(), Session: s.observed.Name})
 		}
