@@ -146,7 +146,7 @@ func TestRepeatedCallMayWrite(t *testing.T) {
 				t.Fatal("not cached")
 			}
 			c := attachBy(t, handshake, func(in io.Reader, out io.Writer) error {
-				return s.ServeConnected(context.Background(), in, out, proxy.Connected{Repeated: []string{"1"}})
+				return s.ServeConnected(context.Background(), in, out, proxy.Connected{Replayed: []string{"1"}})
 			})
 			if text := c.request("tools/call", params); !strings.Contains(text, "outcome unknown") {
 				t.Errorf("got %s, want that its outcome is unknown", text)
