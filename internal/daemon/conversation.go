@@ -34,14 +34,14 @@ func (c *conversation) sent(m *jsonrpc.Message) {
 	case "resources/subscribe":
 		setup = subscription(m)
 	case "resources/unsubscribe":
-		c.replace(subscription(m))
+		c.replace(subscription(m), nil)
 	case "notifications/cancelled":
 		if k := c.find(jsonrpc.Get(m.Params, "requestId")); k != nil {
 			c.end(k)
 		}
 	}
-	if setup != "" {
-		c.replace(setup)
+	if setup != "" && !m.IsRequest() { // a request may be refused
+		c.replace(setup, nil)
 	}
 	if setup != "" || m.IsRequest() {
 		*c = append(*c, &kept{Message: *m, setup: setup, open: m.IsRequest(), tries: 1})
@@ -64,9 +64,12 @@ func subscription(m *jsonrpc.Message) string {
 	return "resources/subscribe " + string(jsonrpc.Get(m.Params, "uri"))
 }
 
-// replace forgets what an earlier message has set up.
-func (c *conversation) replace(setup string) {
+// replace forgets what the messages before next have set up.
+func (c *conversation) replace(setup string, next *kept) {
 	for _, k := range *c {
+		if k == next {
+			break
+		}
 		if k.setup == setup {
 			k.setup = ""
 		}
@@ -106,7 +109,10 @@ func (c *conversation) received(m *jsonrpc.Message) (second bool) {
 		return false
 	}
 	second = k.answered
-	if m.Error != nil && !second {
+	switch {
+	case m.Error == nil:
+		c.replace(k.setup, k)
+	case !second:
 		k.setup = "" // the client knows that it has set up nothing
 	}
 	c.end(k)

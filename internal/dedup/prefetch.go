@@ -127,7 +127,7 @@ const (
 	whyVolatile     Refusal = "volatile"      // what it reads changes at any time
 	whyMaxAge       Refusal = "max_age"       // its answer could serve no call, however young, or nothing is stored
 	whyFile         Refusal = "file"          // its file has just changed, or cannot be read
-	whyPendingWrite Refusal = "pending_write" // a write to what it reads is under way, perhaps at another replica
+	whyPendingWrite Refusal = "pending_write" // a write to what it reads is under way, perhaps at another replica, or the other replicas cannot be asked
 	whySettling     Refusal = "settling"      // a remote write to what it reads has just ended
 	whyStored       Refusal = "stored"        // an answer is cached
 	whyInFlight     Refusal = "in_flight"     // the call is in flight

@@ -121,6 +121,6 @@ var (
 // a client.
 const backlog = 8 << 20
 
-// shutdownFlush is how long a client may take to read its last messages after a signal, and at the least after
-// stdin ends. Claude Code sends SIGKILL 490 ms after its first signal.
+// shutdownFlush is how long a client may take to read its last messages after a signal, and the least that it
+// may take after stdin ends. Claude Code sends SIGKILL 490 ms after its first signal.
 const shutdownFlush = 100 * time.Millisecond

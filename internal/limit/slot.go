@@ -75,8 +75,11 @@ func (hs *Hosts) NoteLimited(name string, retryAfter time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	h := hs.find(name)
-	now := time.Now()
+	now, last := time.Now(), h.cooling.last
 	h.cooling.begin(now.Add(-reportLag), retryAfter, now)
+	if now.Sub(last) < reportLag {
+		h.cooling.last = last // else reports that follow each other closely would never double the back-off
+	}
 	h.dispatch()
 }
 

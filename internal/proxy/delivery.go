@@ -74,7 +74,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Re
 	if tokens <= 0 {
 		return result
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Wait) // one deadline for all of them
+	wait, cancel := context.WithTimeout(ctx, e.Wait) // one deadline for all of them
 	defer cancel()
 	var additions []deliver.Addition
 	var queries []dedup.Query
@@ -85,7 +85,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Re
 		}
 		select {
 		case <-b.Ended:
-		case <-ctx.Done(): // use what has arrived
+		case <-wait.Done(): // use what has arrived
 		}
 		if body, ok := c.s.srv.common.store.Peek(ctx, b.Query); ok {
 			additions = append(additions, deliver.Addition{Tool: tool, Arguments: b.Key.Arguments, Result: body, Model: b.Model})

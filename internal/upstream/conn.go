@@ -89,10 +89,7 @@ func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 
 // failRequest fails a request that will not be answered.
 func (c *conn) failRequest(id int64, err error) {
-	if p := c.requests.find(id); p != nil && c.http && p.lease != nil && !notRun(err) {
-		c.requests.noteUnfinished(p.lease) // before it is removed, as in giveUp
-	}
-	if p := c.requests.remove(id, false); p != nil {
+	if p := c.requests.remove(id, false, c.http && !notRun(err)); p != nil {
 		p.finish(jsonrpc.Message{}, err)
 	} else if !c.http {
 		c.requests.lateAnswer(id, jsonrpc.Message{}) // its answer arrived but cannot be parsed
@@ -202,6 +199,10 @@ func (r *requests) mayConcernOthers(l *Lease) bool {
 func (r *requests) noteUnfinished(l *Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.noteUnfinishedLocked(l)
+}
+
+func (r *requests) noteUnfinishedLocked(l *Lease) {
 	now := time.Now()
 	maps.DeleteFunc(r.unfinished, func(_ *Lease, until time.Time) bool { return !now.Before(until) })
 	r.unfinished[l] = now.Add(l.in.up.writeSettle())
@@ -249,14 +250,17 @@ func (r *requests) find(id int64) *pending {
 }
 
 // remove removes and returns the pending request with this id, or nil. If mayAnswer is true, its
-// Request.Late is kept for an answer that still arrives.
-func (r *requests) remove(id int64, mayAnswer bool) *pending {
+// Request.Late is kept for an answer that still arrives. If unfinished is true, the server may still run it.
+func (r *requests) remove(id int64, mayAnswer, unfinished bool) *pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.waiting[id]
 	delete(r.waiting, id)
 	if p != nil && mayAnswer && p.req.Late != nil {
 		r.late[id] = p.req.Late
+	}
+	if p != nil && unfinished && p.lease != nil { // a request of the proxy itself concerns no client
+		r.noteUnfinishedLocked(p.lease)
 	}
 	if p != nil && p.lease != nil && r.answered != nil {
 		r.noteAnsweredLocked()

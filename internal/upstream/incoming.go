@@ -142,7 +142,7 @@ func requestID(raw []byte) int64 {
 
 func (c *conn) response(m jsonrpc.Message) {
 	id := requestID(m.ID)
-	p := c.requests.remove(id, false)
+	p := c.requests.remove(id, false, false)
 	if p == nil {
 		if !c.requests.lateAnswer(id, m) {
 			c.logInvalid(m.Raw, errors.New("answer to an unknown request"))

@@ -191,7 +191,7 @@ func TestAbandonedRequestsAreBounded(t *testing.T) {
 	for range maxLater + 1 {
 		p := new(pending)
 		p.req = &Request{Late: func(jsonrpc.Message) { late[p.id] = true }}
-		if r.add(p) != nil || r.remove(p.id, true) != p {
+		if r.add(p) != nil || r.remove(p.id, true, false) != p {
 			t.Fatal("not abandoned")
 		}
 	}

@@ -278,7 +278,7 @@ func (p *pending) trySend(c *conn) error {
 		p.stopWatch = context.AfterFunc(p.ctx, func() { p.giveUp(context.Cause(p.ctx)) })
 		return nil
 	}
-	c.requests.remove(p.id, false)
+	c.requests.remove(p.id, false, false)
 	p.release(err)
 	switch {
 	case p.ctx.Err() != nil:
@@ -310,13 +310,7 @@ func (p *pending) release(why error) {
 func (p *pending) giveUp(why error) {
 	c := p.c
 	dropped := c.http && c.stateless() // closing the exchange cancels it
-	if !p.wasSent() {
-		return
-	}
-	if !dropped && p.lease != nil { // a request of the proxy itself concerns no client
-		c.requests.noteUnfinished(p.lease) // before it is removed: meanwhile a message about it would reach another session
-	}
-	if c.requests.remove(p.id, !dropped) == nil {
+	if !p.wasSent() || c.requests.remove(p.id, !dropped, !dropped) == nil {
 		return
 	}
 	if !dropped && p.req.Method != "initialize" && p.req.Method != "server/discover" { // older servers fail on this notification

@@ -57,6 +57,7 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, onWait fu
 			if found == nil {
 				return nil, nil
 			}
+			s.forget(name)
 			return found, nil
 		}
 		if leads, err := parts[0].AsInt64(); err != nil || leads == 1 {
@@ -91,6 +92,16 @@ func (s *Store) await(name string) <-chan struct{} {
 	return c
 }
 
+// forget ends all waiting for a fetch of which the answer is there: its notice may have come too early.
+func (s *Store) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if waiting := s.fetchEnded[name]; waiting != nil {
+		close(waiting)
+		delete(s.fetchEnded, name)
+	}
+}
+
 // subscribe receives ends of fetches and 429s of hosts, until ctx ends.
 func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
 	for ctx.Err() == nil {
@@ -99,12 +110,7 @@ func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
 				s.receiveLimited(m.Message)
 				return
 			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if waiting := s.fetchEnded[m.Message]; waiting != nil {
-				close(waiting)
-				delete(s.fetchEnded, m.Message)
-			}
+			s.forget(m.Message)
 		})
 		select {
 		case <-ctx.Done():

@@ -74,7 +74,7 @@ func (s *Store) roundTrip(ctx context.Context, commands ...command) (out reply, 
 	results := s.send(bounded, c, all)
 	for _, r := range results {
 		if err := r.NonRedisError(); err != nil {
-			if ctx.Err() == nil {
+			if !hasEnded(ctx) {
 				s.markDown(err)
 			}
 			return out, fmt.Errorf("%w: %w", errDown, err)
@@ -82,7 +82,7 @@ func (s *Store) roundTrip(ctx context.Context, commands ...command) (out reply, 
 	}
 	out.results, out.history = results[:len(commands)], history
 	out.now, err = s.checkHistory(bounded, c, history, results[len(commands):])
-	if err != nil && !errors.Is(err, errHistory) && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, errHistory) && !hasEnded(ctx) {
 		s.down.Store(true) // stayConnected retries and logs the reason
 	}
 	switch {
@@ -105,6 +105,13 @@ func (s *Store) send(ctx context.Context, c rueidis.Client, all []rueidis.Comple
 	own, release := c.Dedicate()
 	defer release()
 	return own.DoMulti(ctx, all...)
+}
+
+// hasEnded reports whether a caller's context has ended, so that a failure says nothing about the server. A
+// connection's deadline may pass a moment before the context notices its own.
+func hasEnded(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // timeout is how long the server may take to reply.
