@@ -30,8 +30,8 @@ var gitForms = sync.OnceValue(func() (f struct{ index, signature *regexp.Regexp 
 // signatures. So a command is Reads only if it reads neither the index nor the work tree and
 // shows no patches, in the directory that the server's user chose. Other commands with listed
 // options are Quiet, provided that the repository's configuration names no such program. In a
-// partial clone git log --stat and git ls-tree -l are Reads too, although git may have to fetch
-// what they show.
+// partial clone some, such as git log --stat, are Reads too, although git may have to fetch what
+// they show.
 // git status, git diff of the work tree and similar commands rewrite the index with
 // refreshed file times and hold its lock meanwhile. Only a reader of the file .git/index
 // itself could notice that.

@@ -101,7 +101,7 @@ func (r *Reader) Read(path string, data []byte) error {
 			r.note(where, "left out: "+err.Error())
 			continue
 		}
-		if doc.toml { // else no server could be taken out of it
+		if doc.toml && len(servers) > 0 { // else no server could be taken out of it
 			if _, err := tomlblock.Of(doc.text, t.path...); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}

@@ -195,7 +195,9 @@ func (t *translator) withoutDefaults(s string, may func(v variable, value string
 		}
 		t.server.Variables.add(v.name, value)
 		t.note("${%s} has its default in the file of variables, which overrides the environment: change it there", v.name)
-		t.server.Variables.Defaults = append(t.server.Variables.Defaults, Pair{v.name, value})
+		if d := &t.server.Variables.Defaults; !slices.Contains(*d, Pair{v.name, value}) {
+			*d = append(*d, Pair{v.name, value})
+		}
 		s = strings.ReplaceAll(s, c, t.use(v.name, ""))
 	}
 	return s

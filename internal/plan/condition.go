@@ -135,7 +135,8 @@ func decoded(raw []byte) (value any) {
 }
 
 // normal replaces the numbers in a decoded value, so that equal values are deeply equal:
-// integers become int64, such as ids, and other numbers float64.
+// integers become int64, such as ids, and other numbers float64. A number with a fraction or an exponent
+// counts as the nearest float64, also if that is an integer.
 func normal(value any) any {
 	switch value := value.(type) {
 	case json.Number:

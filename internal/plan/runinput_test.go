@@ -113,8 +113,8 @@ func TestRunCancelledWhileReading(t *testing.T) {
 	}
 }
 
-// JSON text counts once towards the bytes of results, and no other text exceeds them. A reference to the whole result returns the
-// original text.
+// JSON text counts once towards the bytes of results, and no other text exceeds them. A reference to
+// the whole result returns the original text.
 func TestRunCountsTextOnce(t *testing.T) {
 	text := " [1,\n 2]  \n"
 	p, defects := plan.Parse([]byte(`{"steps":[{"id":"a","tool":"read"},{"id":"s","tool":"put","arguments":{"text":"$ref:a"}},
