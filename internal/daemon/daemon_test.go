@@ -235,17 +235,23 @@ func TestAgain(t *testing.T) {
 		`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"b:1"}}`,
 		`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`,
-		`{"jsonrpc":"2.0","id":6,"method":"resources/subscribe","params":{"uri":"c:1"}}`, // is refused
+		`{"jsonrpc":"2.0","id":6,"method":"resources/subscribe","params":{"uri":"c:1"}}`,    // is refused
+		`{"jsonrpc":"2.0","id":7,"method":"logging/setLevel","params":{"level":"verbose"}}`, // is refused: the earlier level stays
+		`{"jsonrpc":"2.0","id":8,"method":"resources/subscribe","params":{"uri":"a:1"}}`,    // is refused: the earlier subscription stays
 	} {
 		c.sends(line)
 		d.expects(line)
 	}
 	d.sends(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 	d.sends(`{"jsonrpc":"2.0","id":4,"result":{}}`)
-	d.sends(`{"jsonrpc":"2.0","id":6,"error":{"code":-32002,"message":"unknown"}}`)
+	for _, id := range []string{"6", "7", "8"} {
+		d.sends(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32002,"message":"unknown"}}`)
+	}
 	c.expects(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 	c.expects(`{"jsonrpc":"2.0","id":4,"result":{}}`)
-	c.expects(`{"jsonrpc":"2.0","id":6,"error":{"code":-32002,"message":"unknown"}}`)
+	for _, id := range []string{"6", "7", "8"} {
+		c.expects(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32002,"message":"unknown"}}`)
+	}
 	for _, line := range open {
 		c.sends(line)
 		d.expects(line)

@@ -50,6 +50,13 @@ func TestReportedTogether(t *testing.T) {
 				t.Errorf("got a cool-down of %v, want %v", got, want)
 			}
 		}
+		for range 20 { // never a pause of two seconds
+			time.Sleep(1500 * time.Millisecond)
+			h.NoteLimited(github, 0)
+		}
+		if got := time.Until(h.Stats()[0].CoolingUntil); got < 14*time.Minute {
+			t.Errorf("after many reports: got a cool-down of %v, want 15m", got)
+		}
 	})
 }
 
