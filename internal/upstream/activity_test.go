@@ -213,6 +213,32 @@ func TestQuestionWithoutCapabilities(t *testing.T) {
 	})
 }
 
+// A request that cannot be read is refused, as its server may wait for the reply. What looks like no message of
+// JSON-RPC gets none.
+func TestQuestionThatCannotBeRead(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		p, l := attachPuppet(t)
+		defer l.Close()
+		for message, want := range map[string]string{
+			`{"jsonrpc":"2.0","id":7,"method":"ask","params":["x"]}`:                     `7 {"code":-32602,"message":"invalid params: not an object"}`,
+			`{"jsonrpc":"2.0","id":"a","method":"ask","params":{"text":"` + "\t" + `"}}`: `"a" {"code":-32700,"message":"parse error: not JSON at byte 59"}`,
+			`{"level":"info","id":7,"method":"GET"}`:                                     "",
+			`{"jsonrpc":"2.0","method":"note","params":["x"]}`:                           "",
+		} {
+			p.Say(message)
+			synctest.Wait()
+			got := ""
+			if len(p.Replies) > 0 {
+				reply := <-p.Replies
+				got = string(reply.ID) + " " + string(reply.Error)
+			}
+			if got != want {
+				t.Errorf("%s: got %s, want %s", message, got, want)
+			}
+		}
+	})
+}
+
 // Progress restarts the timeout of its request.
 func TestProgressRestartsTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -83,7 +83,8 @@ func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
 
 // unreadable logs a message that cannot be parsed. If it looks like an answer, it fails the request
 // with that id. An answer has a result or an error; a message without them and without params is
-// taken for one too. A request of the server, which has ids of its own, has its method before them.
+// taken for one too. A request of the server, which has ids of its own, has its method before them. It is
+// refused, as the server may wait for the reply before it answers anything.
 // id is the message's raw id, nil if not found, and head is its beginning.
 func (c *conn) unreadable(id, head []byte, err error) {
 	c.logInvalid(head, err)
@@ -92,9 +93,14 @@ func (c *conn) unreadable(id, head []byte, err error) {
 	if !hasResult {
 		before, _, hasResult = bytes.Cut(head, []byte(`"error"`))
 	}
-	onlyID := bytes.Contains(head, []byte(`"jsonrpc"`)) && !bytes.Contains(head, []byte(`"params"`))
-	if answered != 0 && (hasResult || onlyID) && !bytes.Contains(before, []byte(`"method"`)) {
+	named, hasMethod := bytes.Contains(head, []byte(`"jsonrpc"`)), bytes.Contains(before, []byte(`"method"`))
+	onlyID := named && !bytes.Contains(head, []byte(`"params"`))
+	switch {
+	case answered != 0 && (hasResult || onlyID) && !hasMethod:
 		c.failRequest(answered, fmt.Errorf("its answer cannot be read: %w", err))
+	case id != nil && named && hasMethod:
+		refusal := cmp.Or(errorResponse(err), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
+		c.questions.start(jsonrpc.Message{ID: id}, nil, func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) { return nil, refusal })
 	}
 }
 
@@ -314,9 +320,7 @@ type question struct {
 // errCancelledByServer is the cause of a question's end if the server has cancelled it, and wants no reply.
 var errCancelledByServer = errors.New("cancelled by the server")
 
-// accept answers a request of the server on a new goroutine. p is our request that it came
-// with, on its response stream, or nil. It drops the request if there are too many, or one with the same id:
-// an error response would answer that one.
+// accept answers a request of the server. p is our request that it came with, on its response stream, or nil.
 func (q *questions) accept(m jsonrpc.Message, p *pending) {
 	var ask askFunc
 	switch {
@@ -327,6 +331,12 @@ func (q *questions) accept(m jsonrpc.Message, p *pending) {
 	default:
 		ask = q.c.in.asker(q.c, p, m.Method)
 	}
+	q.start(m, p, ask)
+}
+
+// start sends the reply of ask on a new goroutine. It drops the request if there are too many, or one with the
+// same id: an error response would answer that one.
+func (q *questions) start(m jsonrpc.Message, p *pending, ask askFunc) {
 	ctx, cancel := context.WithCancelCause(q.c.life)
 	answer := func() {
 		defer cancel(nil)
