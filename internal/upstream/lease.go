@@ -162,11 +162,10 @@ func LogLevelEnabled(level string, params []byte) bool {
 }
 
 // logLevel returns the log level for the server: the most verbose one that a session has
-// requested, or "" if none has.
-func (in *instance) logLevel() (level string) {
+// requested, or "" if none has. With asked, a session that has ended may have requested one.
+func (in *instance) logLevel(asked bool) (level string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	asked := false
 	for _, l := range in.leases {
 		wanted := l.level
 		asked = asked || wanted != ""
@@ -189,7 +188,7 @@ func (in *instance) sendSettings(c *conn) {
 		return
 	}
 	c.mu.Lock()
-	if level := in.logLevel(); level != "" && level != c.level && in.offer.Load().Has("logging") {
+	if level := in.logLevel(c.level != ""); level != "" && level != c.level && in.offer.Load().Has("logging") {
 		c.level = level
 		c.sendSetting("logging/setLevel", "level", level)
 	}

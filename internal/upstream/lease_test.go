@@ -105,6 +105,32 @@ func TestSettingsThatAreNotSent(t *testing.T) {
 	}
 }
 
+// The level of a session that has ended does not outlast it: the server would send the next sessions too few
+// messages, or too many.
+func TestLevelOfAnEndedSession(t *testing.T) {
+	for _, level := range []string{"error", "debug"} {
+		bubble.Test(t, func(t *testing.T) {
+			a, b, told := attachBoth(t, "handshake", `{"logging":{}}`)
+			b.Close()
+			a.AwaitOffer(t.Context())
+			a.SetLevel(level)
+			a.Close()
+			told()
+			c := a.in.up.Attach(revision.Client{}, Listener{})
+			if diff := cmp.Diff([]string{"logging/setLevel info"}, told()); diff != "" {
+				t.Errorf("after %s (-want +got):\n%s", level, diff)
+			}
+			c.SetLevel("debug")
+			told()
+			a.in.up.Attach(revision.Client{}, Listener{})
+			c.Close()
+			if diff := cmp.Diff([]string{"logging/setLevel info"}, told()); diff != "" {
+				t.Errorf("beside another session (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A stateless server is told the subscriptions of all sessions by a request, which is replaced when they change.
 func TestSettingsOfAStatelessServer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
