@@ -31,7 +31,7 @@ type Message struct {
 	Raw    []byte // the whole message as given to Parse
 	ID     []byte // raw JSON string or number; nil if absent; null only in an error response
 	Method string // "" for a response
-	Params []byte // raw JSON object; nil if absent or null
+	Params []byte // raw JSON object; nil if absent, null or [], which PHP writes for an empty object
 	Result []byte // raw JSON value; nil if absent
 	Error  []byte // raw JSON object; nil if absent
 	// Buffer holds Raw and must be released; nil if Raw was not borrowed from a
@@ -184,7 +184,7 @@ func (p *parser) member(at span) {
 func (p *parser) message() Message {
 	m := Message{Raw: p.raw, Result: p.result, Error: p.error, resultAt: p.resultAt, index: p.index}
 	m.Method, _ = String(p.method)
-	if p.params != nil && p.params[0] != 'n' {
+	if p.params != nil && p.params[0] != 'n' && !emptyArray(p.params) {
 		m.Params = p.params
 	}
 	if p.id != nil && !p.repeatedID && beginsID(p.id[0]) { // a repeated id is ambiguous
@@ -192,6 +192,9 @@ func (p *parser) message() Message {
 	}
 	return m
 }
+
+// emptyArray reports whether a value is an array without elements.
+func emptyArray(value []byte) bool { return value[0] == '[' && space(value, 1) == len(value)-1 }
 
 // check applies the rules of JSON-RPC 2.0 to the whole envelope.
 func (p *parser) check(m *Message) error {

@@ -31,7 +31,7 @@ func TestBadInput(t *testing.T) {
 		{"a batch", `[{"jsonrpc":"2.0","id":"x","method":"ping"}]`, "null", -32600},
 		{"two ids", `{"jsonrpc":"2.0","id":"x","id":"y","method":"ping"}`, "null", -32600},
 		{"method and result", `{"jsonrpc":"2.0","id":"x","method":"ping","result":{}}`, `"x"`, -32600},
-		{"params an array", `{"jsonrpc":"2.0","id":"x","method":"ping","params":[]}`, `"x"`, -32602},
+		{"params an array", `{"jsonrpc":"2.0","id":"x","method":"ping","params":[1]}`, `"x"`, -32602},
 		{"too long", `{"jsonrpc":"2.0","id":"x","method":"ping","params":{"x":"` + large(5000) + `"}}`, `"x"`, -32600},
 	}
 	for _, test := range tests {

@@ -103,7 +103,7 @@ func TestNotificationsInvalidate(t *testing.T) {
 				server.Announce("notifications/resources/updated", `{"uri":"web://unwatched"}`)
 				time.Sleep(time.Minute)
 				heard.want(t, "resources/updated")
-				server.Announce("notifications/tools/list_changed", "{}")
+				server.Announce("notifications/tools/list_changed", "[]") // as PHP writes it
 				time.Sleep(time.Minute)
 				heard.want(t, "list_changed")
 				server.SetTools(`{"name":"other"}`)
