@@ -21,7 +21,8 @@ var detachForms = sync.OnceValue(func() (f struct{ background, wrapper, shell *r
 	// A command that runs a command line given in its arguments.
 	f.wrapper = regexp.MustCompile(`^` + wrappers + ` `)
 	// A shell that runs its standard input.
-	f.shell = regexp.MustCompile(`(?:^| )` + shells + `(?: -\S*)*$`)
+	f.shell = regexp.MustCompile(`^(?:(?:` + wrappers + `|docker|podman) (?:.* )?)?` + shells +
+		`(?: [-+]\S*(?:o \w+)?)*(?: -\w*s .*)?$`)
 	return f
 })
 
@@ -31,7 +32,14 @@ var quotes = strings.NewReplacer("'", "", `"`, "", `\`, "")
 // `make watch &` does. It does not detect commands that daemonize without an option for
 // it. For a line that does not parse it returns true.
 func Detaches(command string) bool {
-	if len(command) > maxCommand {
+	budget := 8 * maxCommand
+	return detaches(command, &budget)
+}
+
+// detaches is Detaches within a budget of bytes to read. In a line with nested commands, the
+// inner ones are read again with each outer one.
+func detaches(command string, budget *int) bool {
+	if *budget -= len(command); len(command) > maxCommand {
 		return true
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
@@ -39,27 +47,31 @@ func Detaches(command string) bool {
 		return true
 	}
 	found, forms := false, detachForms()
-	text := func(n syntax.Node) string { return command[n.Pos().Offset():n.End().Offset()] }
+	var documents []string // here-documents
+	runsInput := false     // some shell does, which may get them through a pipe or a block
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Stmt:
 			found = found || n.Background || n.Coprocess || n.Disown
-			if call, ok := n.Cmd.(*syntax.CallExpr); ok && forms.shell.MatchString(text(call)) {
-				isDetaching := func(r *syntax.Redirect) bool { return r.Hdoc != nil && Detaches(text(r.Hdoc)) }
-				found = found || slices.ContainsFunc(n.Redirs, isDetaching)
-			}
 		case *syntax.CoprocClause:
 			found = true
+		case *syntax.Redirect:
+			if n.Hdoc != nil {
+				documents = append(documents, command[n.Hdoc.Pos().Offset():n.Hdoc.End().Offset()])
+			}
 		case *syntax.CallExpr:
 			if len(n.Args) == 0 {
 				break
 			}
 			call := quotes.Replace(command[n.Args[0].Pos().Offset():n.End().Offset()])
+			*budget -= len(call)
 			wrapped := strings.TrimPrefix(call, forms.wrapper.FindString(call))
 			nested := wrapped != call && strings.ContainsAny(wrapped, "&;|")
-			found = found || forms.background.MatchString(call) || nested && Detaches(wrapped)
+			found = found || *budget < 0 || forms.background.MatchString(call) || nested && detaches(wrapped, budget)
+			runsInput = runsInput || forms.shell.MatchString(call)
 		}
 		return !found
 	})
-	return found
+	isDetaching := func(document string) bool { return detaches(document, budget) }
+	return found || runsInput && slices.ContainsFunc(documents, isDetaching)
 }

@@ -1,11 +1,25 @@
 package classify_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"mcpschedd/internal/classify"
 )
+
+// nested returns levels of a command.
+func nested(levels int, open, closing string) string {
+	return strings.Repeat(open, levels) + "a" + strings.Repeat(closing, levels)
+}
+
+// documents returns here-documents, each within the one before.
+func documents(levels int) (command string) {
+	for i := range levels {
+		command = fmt.Sprintf("bash <<E%d\n$(%s)\nE%[1]d\n", i, command)
+	}
+	return command
+}
 
 func TestDetaches(t *testing.T) {
 	for command, want := range map[string]bool{
@@ -55,6 +69,27 @@ func TestDetaches(t *testing.T) {
 		"sudo sh -s <<'E'\nserver &\nE":      true,
 		"bash <<E\nmake && make test\nE":     false,
 		"sudo tee x <<E\nserver &\nE":        false,
+
+		"bash -euo pipefail <<E\nserver &\nE":        true,
+		"bash -o pipefail -x <<E\nserver &\nE":       true,
+		"sh +e -o nounset <<E\nserver &\nE":          true,
+		"A=1 'bash' -s x <<E\nserver &\nE":           true,
+		"sudo -u bob bash -es -- x <<E\nserver &\nE": true,
+		"docker exec -i c bash <<E\nserver &\nE":     true,
+		"{ bash; } <<E\nserver &\nE":                 true,
+		"cat <<E | bash\nserver &\nE":                true,
+		"cat <<E | bash\nmake && make test\nE":       false,
+		"bash x <<E\nserver &\nE":                    false,
+		"echo sh <<E\nserver &\nE":                   false,
+		"cat bash <<E\nserver &\nE":                  false,
+
+		// Nested commands may take too long to search.
+		nested(4, "sh -c $(", "; b)"):         false,
+		nested(40, "sh -c $(", "; b)"):        true,
+		nested(1000, "env $(", ")"):           true,
+		documents(3):                          false,
+		documents(40):                         true,
+		strings.Repeat("sh -c 'a; b'\n", 500): false,
 	} {
 		if got := classify.Detaches(command); got != want {
 			t.Errorf("%.60s: got %v, want %v", command, got, want)
