@@ -85,8 +85,9 @@ func encodings(v string) []string {
 	}
 	query, path, escaped := url.QueryEscape(v), url.PathEscape(v), jsonText(v)
 	all := []string{v, query, path, url.QueryEscape(query), url.QueryEscape(path), component.Replace(query), pythonQuote.Replace(query)}
-	quoted := strings.Trim(strconv.QuoteToASCII(v), `"`) // Go, Python
-	for _, s := range []string{escaped, markup.Replace(escaped), asciiText(escaped), quoted} {
+	quoted := strings.Trim(strconv.QuoteToASCII(v), `"`) // Go
+	python := strings.ReplaceAll(quoted, `\u00`, `\x`)
+	for _, s := range []string{escaped, markup.Replace(escaped), asciiText(escaped), quoted, python} {
 		all = append(all, s, jsonText(s), strings.ReplaceAll(s, "/", `\/`)) // the last as PHP writes them
 	}
 	for _, r := range inHTML {

@@ -34,6 +34,8 @@ func TestMasker(t *testing.T) {
 		"Python's quote":           {"k=o%27clock/%287%29", "k=[secret: configured]"},
 		"escaped by PHP":           {`"o'clock\/(7)"`, `"[secret: configured]"`},
 		"ASCII in JSON":            {`"pass \ud83d\ude00 \u00e9 word"`, `"[secret: configured]"`},
+		"ASCII by Go":              {`"pass \U0001f600 \u00e9 word"`, `"[secret: configured]"`},
+		"ASCII by Python":          {`'pass \U0001f600 \xe9 word'`, `'[secret: configured]'`},
 		"HTML by Go":               {"it&#39;s &#34;x/y&#34;", "[secret: configured]"},
 		"HTML by Python":           {"it&#x27;s &quot;x/y&quot;", "[secret: configured]"},
 		"HTML by PHP":              {"it&#039;s &quot;x/y&quot;", "[secret: configured]"},
