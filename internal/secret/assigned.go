@@ -5,13 +5,14 @@ import "strings"
 var (
 	// assignment matches a name and the sign after it: name=value, "name": "value",
 	// --name value, <name>value</name>.
-	assignment = lazy("(-{0,2}[A-Za-z_][\\w.-]{0,63})" +
+	assignment = lazy("(-{0,2}[\\p{Latin}_][\\w.\\p{Latin}-]{0,63})" +
 		"(\\\\{0,3}[\"'`]?[\\])]?[ \\t]{0,8}(?:=>|==?|:=|:)[ \\t]{0,8}|>|[ \\t]{1,8})")
 	quote   = lazy("^\\\\{0,3}[\"'`]")
 	line    = lazy("^[^\\r\\n\"'`\\\\<]*")
 	tail    = lazy("^[^\r\n\"'`<]*") // the rest of a long value
 	element = lazy(`^[^<]*`)
 	plain   = lazy("^[^\\s\"'`&;<\\\\]*")
+	program = lazy(`^(?:;|[,.)\]}]+(?:\s|$))`) // goes on after an expression
 	lineEnd = lazy("^[ \\t,;)\\]}]*(?:[\\r\\n\"'`\\\\]|$)")
 	// wholeArgument matches what may precede a name if the rest of the argument is its
 	// value.
@@ -57,6 +58,9 @@ func assigned(s string, strict bool) (found []Span) {
 		}
 		from += len(opening)
 		after, judged := s[from+len(value):], value[:min(len(value), maxJudged)]
+		if sign == "]=" && !strict && program().MatchString(after) { // d[token]=form.t1, x
+			continue
+		}
 		place := place{
 			quoted: opening != "",
 			direct: blank || sign == "=" || sign == ">" && (k.when == "always" || strings.HasPrefix(after, "</")),

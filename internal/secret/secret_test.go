@@ -91,12 +91,15 @@ func TestText(t *testing.T) {
 
 		{"a working directory", `PWD=/home/bob/src "PWD="+dir {"pwd":"C:\\x"}`, ""},
 		{"a form", "curl -d 'user[password]=hunter2&user[name]=bob'", "curl -d 'user[password]=[secret: password]&user[name]=bob'"},
+		{"forms without a quote", "curl -d user[password]=hunter2 h; curl -d user[token]=abc1&x=1\nuser[password]=hunter2", "curl -d user[password]=[secret: password] h; curl -d user[token]=[secret: token]&x=1\nuser[password]=[secret: password]"},
 		{"in brackets", "[password=hunter2 user=bob] [token=abc1]", "[password=[secret: password] user=bob] [token=[secret: token]]"},
 		{"slashes begin it", "DB_PASSWORD=//x1y2z3", "DB_PASSWORD=[secret: password]"},
 		{"a comment, a scope, a parameter", "\"password\": //comment1\nsecret://x1y2z3 Auth::token: abc1 UPDATE u SET password=:pass1, token = :t1", ""},
 		{"symbols of Ruby", ":password: hunter2\n  :api_key: abc1", ":password: [secret: password]\n  :api_key: [secret: key]"},
 		{"pictures", ":key: Ab3dEf6hIj9kLm2nOp5qR :secret: word12 :cookie: a=b1 :old_key: abc123", ""},
 		{"a program's index", "m[token] = next1; cache[password] = hash1; a[secret] == b1; s[key.Pos:key.End1]", ""},
+		{"an index without blanks", "d[password]=form.pw1, params[token]=req.token2; m[key.Pos]=x1, f(opts[auth]=cfg.auth2)", ""},
+		{"a letter that is not in ASCII", "contraseña=hunter2 --contraseña hunter3\ncontraseña: hunter4", "contraseña=[secret: password] --contraseña [secret: password]\ncontraseña: [secret: password]"},
 		{"a mark stays", "password=[secret: password] [secret: github-token]", ""},
 	}
 	for _, tt := range tests {
