@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 
@@ -92,9 +93,13 @@ func call(ctx context.Context, words []string, f callFlags, stdout io.Writer) er
 func callServed(ctx context.Context, c *config.Config, name, tool string, words []string) (result json.RawMessage, err error) {
 	log := slog.New(slog.DiscardHandler)
 	if place, runs := daemonOf(c); runs {
-		return callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
+		result, err = callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
 			return daemon.Connect(ctx, in, out, daemon.Options{Place: place, Only: name, Log: log})
 		}, tool, words)
+		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
+			err = hinted{errors.New("the daemon does not answer: it is stopped, or hangs"), "end the process mcpschedd daemon, or continue it by kill -CONT; without a daemon, call starts the server by itself"}
+		}
+		return result, err
 	}
 	o := proxyOptions(ownWorkplace(), c, state.Dir{}, log)
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })

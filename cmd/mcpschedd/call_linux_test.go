@@ -2,9 +2,35 @@ package main
 
 import (
 	"bufio"
+	"errors"
+	"net"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"mcpschedd/internal/daemon"
 )
+
+// A daemon that is stopped still accepts connections. A call says so after the time for the handshake, and what to do.
+func TestCallOfADaemonThatHangs(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "c.toml")
+	writeFile(t, file, "server.state_dir = \"state\"\n[upstreams.one]\ncommand = \"one\"\n")
+	place, err := daemon.NewPlace(filepath.Join(folder, "state"), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", place.Socket) // no connection is ever read
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	err = call(t.Context(), []string{"one/x"}, callFlags{config: file}, nil)
+	if h, ok := errors.AsType[hinted](err); !ok || !strings.Contains(err.Error(), "the daemon does not answer") || !strings.Contains(h.hint, "mcpschedd daemon") {
+		t.Errorf("got %v, want that the daemon does not answer, and a hint", err)
+	}
+}
 
 // On a terminal, a tool's text has no control characters. Elsewhere it is not changed.
 func TestResultOnATerminal(t *testing.T) {
