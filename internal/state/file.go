@@ -82,7 +82,12 @@ func (f *File) Writable() error {
 // replace replaces the file at path, which need not exist, by way of a new file beside it: after a
 // crash of the process it has the old content or the new one. It replaces nothing if finish, which
 // is given the new file, returns an error.
-func replace(path string, text []byte, mode fs.FileMode, finish func(*os.File) error) error {
+func replace(path string, text []byte, mode fs.FileMode, finish func(*os.File) error) (err error) {
+	defer func() {
+		if _, system := errors.AsType[*fs.PathError](err); system { // such as of a full disk; our own errors say it themselves
+			err = fmt.Errorf("%w; nothing was changed", err)
+		}
+	}()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}

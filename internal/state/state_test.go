@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"mcpschedd/internal/state"
@@ -52,6 +53,9 @@ func TestWriteFails(t *testing.T) {
 	}
 	if err := dir.Write("taken", []byte("x")); err == nil {
 		t.Error("got no error for a name that is a folder")
+	}
+	if err := dir.Write(strings.Repeat("x", 250), nil); err == nil || !strings.HasSuffix(err.Error(), "; nothing was changed") { // too long only with its ending
+		t.Errorf("got %v, want that nothing was changed", err)
 	}
 	entries, err := os.ReadDir(dir.Path("."))
 	if err != nil || len(entries) != 1 {
