@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 const lockWait = 2 * time.Second
 
 // Update replaces a file with what next returns for its content (nil if it does not exist), one
-// process at a time. If next returns an error, the file is unchanged. If the lock is not
+// process at a time. If next returns an error or the same content, nothing is written. If the lock is not
 // acquired within two seconds, Update returns an error and does not call next.
 func (d Dir) Update(name string, next func(old []byte) ([]byte, error)) error {
 	if !d.onlyRead {
@@ -32,7 +33,7 @@ func (d Dir) Update(name string, next func(old []byte) ([]byte, error)) error {
 		return err
 	}
 	data, err := next(old)
-	if err != nil {
+	if err != nil || bytes.Equal(data, old) {
 		return err
 	}
 	return d.Write(name, data)

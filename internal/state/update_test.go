@@ -76,6 +76,20 @@ func TestUpdateRefused(t *testing.T) {
 	}
 }
 
+// An update that changes nothing does not write: where it cannot, as on a full disk, it succeeds.
+func TestUpdateOfNothing(t *testing.T) {
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.Update("n", func(old []byte) ([]byte, error) { return old, nil }); err != nil {
+		t.Error(err)
+	}
+	if _, err := dir.Read("n"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want no file", err)
+	}
+}
+
 // A command that only reads needs neither the lock nor the right to write.
 func TestOnlyRead(t *testing.T) {
 	dir, err := state.Open(t.TempDir())
