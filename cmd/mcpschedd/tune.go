@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -303,9 +302,9 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 	if _, err := stdout.Write(state.Diff(path, file.Text, text)); err != nil || !write {
 		return err
 	}
-	err = os.MkdirAll(filepath.Dir(path), 0o700)
+	backup, err := state.OpenFile(path + backupEnding)
 	if err == nil {
-		err = os.WriteFile(path+backupEnding, file.Text, 0o600)
+		err = backup.Write(file.Text) // whole or not at all: --undo takes an empty one for no file
 	}
 	if err == nil {
 		err = file.Write(text)
