@@ -89,6 +89,27 @@ func TestStateIsKeptFirst(t *testing.T) {
 	}
 }
 
+// A client that has closed stderr is served all the same, though the log has something to say.
+func TestStderrIsClosed(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "c.toml")
+	writeFile(t, file, "enrichment.prefetch_timeout_ms = 1000\n") // a warning
+	for _, args := range [][]string{{"serve"}, {"connect", "--wait", "1ns"}} {
+		read, stderr, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read.Close()
+		cmd := exec.Command(self, append(args, "--config", file)...)
+		cmd.Env, cmd.Stderr = append(os.Environ(), "XDG_STATE_HOME="+dir), stderr
+		p := started(t, cmd, filepath.Join(dir, "mcpschedd"))
+		stderr.Close()
+		if got := p.ask(t, hello); !strings.Contains(got, `"result"`) {
+			t.Errorf("%s: got %s", args, got)
+		}
+	}
+}
+
 // patient is how long a client waits from its first signal to SIGKILL: 490 ms, like Claude Code.
 const patient = 490 * time.Millisecond
 

@@ -126,6 +126,7 @@ func serve(ctx context.Context, f serveFlags, stderr io.Writer) error {
 // cache and limits of this process, and a function that closes those.
 func prepare(f serveFlags, stderr io.Writer) (s *servedProxy, o proxy.Options, closeCommon func(), err error) {
 	becomeFullToExport(f.http != "")
+	daemon.OutliveStderr()
 	s = &servedProxy{flags: f, at: ownWorkplace()}
 	if err = s.load(stderr); err == nil {
 		o, err = s.options()
