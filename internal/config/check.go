@@ -129,6 +129,11 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 		if _, err := expand(s, placeholder); err != nil {
 			f.problem(key+"."+name, "%v", err)
 		}
+		for _, m := range reference().FindAllStringSubmatch(s, -1) {
+			if strings.Contains(m[2], "${") {
+				f.warn(key+"."+name, "a default ends at its first }, and no variable in it is expanded: write none inside ${%s:-…}", m[1])
+			}
+		}
 		return s
 	}
 	checkSyntax("env_file", u.EnvFile)
