@@ -126,7 +126,6 @@ func serve(ctx context.Context, f serveFlags, stderr io.Writer) error {
 // cache and limits of this process, and a function that closes those.
 func prepare(f serveFlags, stderr io.Writer) (s *servedProxy, o proxy.Options, closeCommon func(), err error) {
 	becomeFullToExport(f.http != "")
-	daemon.OutliveStderr()
 	s = &servedProxy{flags: f, at: ownWorkplace()}
 	if err = s.load(stderr); err == nil {
 		o, err = s.options()
@@ -163,7 +162,7 @@ func (s *servedProxy) load(stderr io.Writer) (err error) {
 	if s.config, s.dir, s.mistakes, err = loadServed(s.flags.config, stateDir); err != nil {
 		return err
 	}
-	if s.log, s.output, err = openLog(s.config.Log, daemon.OpenLog(s.dir.Path(""), daemon.ProgramLog), stderr); err != nil {
+	if s.log, s.output, err = openLog(s.config.Log, daemon.OpenLog(s.dir.Path(""), daemon.ProgramLog), daemon.Stderr(stderr)); err != nil {
 		return err
 	}
 	if s.mistakes != nil {

@@ -23,8 +23,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 )
 
@@ -108,15 +106,10 @@ func (o *Options) ServeArgs() []string {
 	return args
 }
 
-// OutliveStderr makes writing to a stderr that the client has closed fail, instead of ending this process: see
-// [signal.Notify]. [signal.Ignore] would do the same to the servers, which inherit it.
-func OutliveStderr() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
-
 // Locate sets the place, the log, and how to start the daemon. config is the path of the
 // configuration file that was found, and program that of the daemon's program.
 func (o *Options) Locate(stateDir, config, program string) (err error) {
-	OutliveStderr()
-	o.Log = slog.New(slog.NewTextHandler(io.MultiWriter(OpenLog(stateDir, ProgramLog), os.Stderr), nil)).With("connect", os.Getpid())
+	o.Log = slog.New(slog.NewTextHandler(io.MultiWriter(OpenLog(stateDir, ProgramLog), Stderr(os.Stderr)), nil)).With("connect", os.Getpid())
 	o.Start = []string{program, "daemon"}
 	if _, err := os.Stat(config); err == nil { // otherwise the built-in defaults apply
 		o.Start = append(o.Start, "--config", config)

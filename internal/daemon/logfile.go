@@ -1,11 +1,16 @@
 package daemon
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // LogFile is a log that several processes append to. It is opened anew for each line, as lines are
@@ -55,4 +60,42 @@ func (l *LogFile) Open() (*os.File, error) {
 		return nil, err
 	}
 	return open()
+}
+
+// stderrWait is how long a line to stderr may take.
+const stderrWait = 100 * time.Millisecond
+
+// stderr writes lines that a client need not read. While it does not, lines are lost, as they must not stop
+// the process; a [LogFile] has them too.
+type stderr struct {
+	io.Writer
+	busy chan struct{} // holds an element while a line is being written
+}
+
+// Stderr returns a writer of lines to this process's stderr, which the client may also close. A write to it
+// fails then, instead of ending the process: see [signal.Notify]. [signal.Ignore] would change that for the
+// servers too, which inherit it.
+func Stderr(w io.Writer) io.Writer {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return stderr{w, make(chan struct{}, 1)}
+}
+
+// Write writes one line. It never fails.
+func (s stderr) Write(line []byte) (int, error) {
+	select {
+	case s.busy <- struct{}{}:
+	default:
+		return len(line), nil
+	}
+	own, written := bytes.Clone(line), make(chan struct{})
+	go func() {
+		_, _ = s.Writer.Write(own)
+		<-s.busy
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(stderrWait):
+	}
+	return len(line), nil
 }

@@ -1,10 +1,14 @@
 package daemon_test
 
 import (
+	"bufio"
+	"io"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/daemon"
 )
 
@@ -32,4 +36,29 @@ func TestLogFileIsRenamed(t *testing.T) {
 	}
 	defer file.Close()
 	expect("", "third\nfourth\n")
+}
+
+// A client that does not read stderr loses lines, and stops nothing.
+func TestStderrIsNotRead(t *testing.T) {
+	daemon.Stderr(io.Discard) // starts the goroutine for signals, which never ends, outside the bubble
+	bubble.Test(t, func(t *testing.T) {
+		read, write := io.Pipe()
+		stderr := daemon.Stderr(write)
+		for _, line := range []string{"first\n", "lost\n", "lost too\n"} {
+			if n, err := io.WriteString(stderr, line); n != len(line) || err != nil {
+				t.Errorf("got %d, %v", n, err)
+			}
+		}
+		lines := bufio.NewReader(read)
+		expect := func(want string) {
+			t.Helper()
+			if got, err := lines.ReadString('\n'); got != want || err != nil {
+				t.Errorf("got %q, %v; want %q", got, err, want)
+			}
+		}
+		expect("first\n")
+		synctest.Wait() // the first line is written
+		go io.WriteString(stderr, "later\n")
+		expect("later\n")
+	})
 }
