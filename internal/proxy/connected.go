@@ -54,7 +54,7 @@ var errOutcomeUnknown = errors.New("outcome unknown: the mcpschedd process that 
 
 // unknownOutcome refuses a repeated call that is of no known tool or may have made calls itself. The earlier
 // process may have sent a call of any tool, so the writes of all are pending.
-func (x *request) unknownOutcome() error {
+func unknownOutcome(x *request) error {
 	for _, l := range x.s.leases.current() {
 		doubt := func(tool string) {
 			c := newCall(x, l, nil)
