@@ -65,11 +65,11 @@ func (q *queue) Send(line []byte) error {
 // Answer appends a copy of a response.
 func (q *queue) Answer(line []byte) error { return q.Send(bytes.Clone(line)) }
 
-// Connected reports whether a stream is open.
+// Connected reports whether a stream is open, and has not failed.
 func (q *queue) Connected() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.wake != nil
+	return q.wake != nil && !q.closed
 }
 
 // wakeLocked notifies the open stream, if any, that the queue has changed.

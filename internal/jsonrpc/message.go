@@ -77,7 +77,7 @@ func (m *Message) IsResponse() bool {
 //
 // An error is always a *[Error] to answer with: [CodeParse] if raw is not JSON (see [Fault]),
 // [CodeInvalidRequest] if it is not a JSON-RPC 2.0 message (an array is not one),
-// [CodeInvalidParams] if the params of a call are not an object. The Message then
+// [CodeInvalidParams] if the params of a call are neither an object nor []. The Message then
 // holds the members before the place where the JSON breaks off, if it does, and the ID
 // where it is unambiguous, even behind that place. The caller can then answer the ID, and
 // can distinguish a broken request from a broken response, which is never answered.

@@ -77,7 +77,7 @@ func (hs *Hosts) NoteLimited(name string, retryAfter time.Duration) {
 	h := hs.find(name)
 	now, last := time.Now(), h.cooling.last
 	h.cooling.begin(now.Add(-reportLag), retryAfter, now)
-	if now.Sub(last) < reportLag {
+	if now.Sub(last) <= reportLag {
 		h.cooling.last = last // else reports that follow each other closely would never double the back-off
 	}
 	h.dispatch()

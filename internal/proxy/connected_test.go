@@ -126,6 +126,23 @@ func TestServedBefore(t *testing.T) {
 	}
 }
 
+// A search for tools that is replayed is answered, and no write is pending for it.
+func TestReplayedSearch(t *testing.T) {
+	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"}))
+	o.NameStyle, o.Selection.Tools = "never", "search"
+	s := start(t, o)
+	c := attachBy(t, handshake, func(in io.Reader, out io.Writer) error {
+		return s.ServeConnected(context.Background(), in, out, proxy.Connected{Replayed: []string{"1"}})
+	})
+	if text := c.request("tools/call", `{"name":"find_tools","arguments":{"query":"echo"}}`); !strings.Contains(text, "echo") || strings.Contains(text, "outcome unknown") {
+		t.Errorf("got %s, want the tool", text)
+	}
+	c.call("echo", `{}`)
+	if how := disposition(t, c.call("echo", `{}`)); how == "fetched" {
+		t.Error("got fetched, want a hit")
+	}
+}
+
 // Whichever way a repeated call may have been made, its write is pending.
 func TestRepeatedCallMayWrite(t *testing.T) {
 	for name, params := range map[string]string{

@@ -228,7 +228,7 @@ func (o *prefetchSource) fetchResult(end outcome, flight *dedup.Flight) speculat
 	return out
 }
 
-var errForbidden = errors.New("the prefetch is no longer allowed")
+var errForbidden = errors.New("the rules no longer allow it")
 
 // lateReplyTimeout is how long a server may still be running a prefetch that was given up.
 const lateReplyTimeout = time.Minute

@@ -162,8 +162,8 @@ func (s *Server) serverAsked(instance uint64, method string) {
 }
 
 // ask asks a question and blocks until it is answered, ctx is done, or the session ends. A client of
-// the handshake era is asked once it has initialized. It may take any time to answer while it has a stream
-// open. Without one, as a client over HTTP may leave unnoticed, the question ends at the next check.
+// the handshake era is asked once it has initialized. It may take any time to answer if it has a stream
+// open whenever that is checked, every suspendTimeout: a client over HTTP may leave unnoticed.
 func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -60,7 +60,7 @@ func (x *request) routeName(l upstream.List) error {
 				return err
 			}
 			wrapper, name = name, x.msg.Index.Text("name")
-		case x.msg.Replayed:
+		case x.msg.Replayed && own.name != findTool && own.name != readTool: // a plan
 			return unknownOutcome(x)
 		default:
 			x.handler = func(x *request) outcome { return serveOwnTool(x, own) }

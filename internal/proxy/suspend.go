@@ -45,7 +45,7 @@ type work struct {
 
 // Limits of suspended work.
 const (
-	suspendTimeout = 10 * time.Minute // until the client must repeat its request, or have a stream open
+	suspendTimeout = 10 * time.Minute // until the client must repeat its request, or be reachable if its question was sent on a stream
 	maxSuspended   = 1024             // calls and plans of one session
 )
 

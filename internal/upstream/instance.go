@@ -98,7 +98,8 @@ func (in *instance) run(ctx context.Context) {
 		if l, ok := c.link.(*httpLink); ok && l.sse && lived == 0 {
 			in.up.sse.Store(in.up.spec.SSE)
 		}
-		denied := statusOf(err).denied || in.up.spec.SSE && statusOf(context.Cause(c.life)).denied // its stream may end first
+		// The stream of HTTP+SSE may end first. A server that was taken for one is tried again, as its 404 may pass.
+		denied := statusOf(err).denied || in.up.spec.SSE && statusOf(context.Cause(c.life)).denied
 		if lived == 0 && (denied || in.up.spec.Unusable != nil) {
 			in.up.noteEnd(err)
 			in.up.log.Error("upstream cannot be used", "err", err)
