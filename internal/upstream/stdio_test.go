@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -367,5 +368,31 @@ func TestNoProcessIsSentNothing(t *testing.T) {
 			t.Errorf("%s: got sent %v beside %v", spec.Name, answer.Sent, err)
 		}
 		u.Close()
+	}
+}
+
+// A call that waits for its server is sent behind the settings.
+func TestSettingsPrecedeTheFirstCall(t *testing.T) {
+	gate, sent := mcptest.NewGate(t), make(chan struct{})
+	var lease atomic.Pointer[Lease]
+	u := New(Spec{Name: "web", Command: faulty(t, mcptest.Options{Gate: gate.Addr(), Capabilities: `{"logging":{}}`}), MaxMessage: 1 << 20, StartTimeout: processPatience}, Quiet(Options{
+		Changed: func() {
+			if l := lease.Load(); l != nil && l.Live() {
+				<-sent // so that nothing else is sent first
+			}
+		},
+	}))
+	defer u.Close()
+	l := u.Attach(revision.Client{}, Listener{})
+	lease.Store(l)
+	l.SetLevel("debug")
+	answered := make(chan string, 1)
+	l.Send(t.Context(), l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"seen"}`), Sent: func() { close(sent) }}, func(a Answer, err error) {
+		answered <- fmt.Sprint(string(a.Result), err)
+	})
+	gate.Next().Open()
+	got := <-answered
+	if level := strings.Index(got, "logging/setLevel"); level < 0 || level > strings.Index(got, "tools/call") {
+		t.Errorf("got %s, want the level before the call", got)
 	}
 }
