@@ -72,11 +72,13 @@ type stderr struct {
 	busy chan struct{} // holds an element while a line is being written
 }
 
-// Stderr returns a writer of lines to this process's stderr, which the client may also close. A write to it
-// fails then, instead of ending the process: see [signal.Notify]. [signal.Ignore] would change that for the
-// servers too, which inherit it.
+// outlivePipes makes writing to a broken pipe fail, instead of ending this process if it is stderr: see
+// [signal.Notify]. [signal.Ignore] would change that for the servers too, which inherit it.
+var outlivePipes = sync.OnceFunc(func() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) })
+
+// Stderr returns a writer of lines to this process's stderr, which the client may also close.
 func Stderr(w io.Writer) io.Writer {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	outlivePipes()
 	return stderr{w, make(chan struct{}, 1)}
 }
 

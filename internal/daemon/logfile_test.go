@@ -40,7 +40,7 @@ func TestLogFileIsRenamed(t *testing.T) {
 
 // A client that does not read stderr loses lines, and stops nothing.
 func TestStderrIsNotRead(t *testing.T) {
-	daemon.Stderr(io.Discard) // starts the goroutine for signals, which never ends, outside the bubble
+	daemon.Stderr(io.Discard) // signals are received outside the bubble
 	bubble.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
 		stderr := daemon.Stderr(write)
