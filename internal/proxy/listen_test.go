@@ -386,8 +386,9 @@ func TestTaskListOfServersThatAnswer(t *testing.T) {
 		}
 		o.StartupWait = time.Millisecond
 		c := connect(t, start(t, o), handshake)
-		for settled := false; !settled; { // the servers are live when their tools are known
-			settled = strings.Contains(c.tools(), "echo")
+		for _, u := range o.Upstreams[1:] { // they are live when their tools are known
+			for !strings.Contains(c.tools(), u.Spec.Name+"__echo") {
+			}
 		}
 		m := c.start("tasks/list", "").wait()
 		if failed := m.Error != nil; failed != all || !failed && !strings.Contains(string(m.Result), `"tasks":[]`) {
