@@ -293,42 +293,41 @@ func TestFirstMergeKeepsWeights(t *testing.T) {
 	}
 }
 
+// overflowed returns a model that has recorded more trials of a tool than changes are kept. It needs all of
+// them to prove that the tool only reads.
+func overflowed() (predict.Options, *predict.Model) {
+	o := predict.Options{Learn: true, ShadowLabels: 20_000, Tool: func(name string) predict.Tool {
+		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, Annotated: true}
+	}}
+	m := predict.New(o)
+	for range o.ShadowLabels {
+		m.RecordTrial("get", true)
+	}
+	return o, m
+}
+
 // Nothing is lost if the state cannot be written for so long that the oldest changes are dropped: the
 // next merge saves all that was learned.
 func TestFailedWritesLoseNothing(t *testing.T) {
-	const trials = 20_000 // more changes than are kept
-	tool := func(name string) predict.Tool {
-		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, Annotated: true}
-	}
-	m := predict.New(predict.Options{Learn: true, ShadowLabels: trials, Tool: tool})
-	for range trials {
-		m.RecordTrial("get", true)
-	}
+	o, m := overflowed()
 	s := m.Snapshot()
 	if _, err := s.Merge(predict.State{}); err != nil {
 		t.Fatal(err)
 	}
 	m.Adopt(s) // it was not written
 	stored := state(t, m)
-	loaded := predict.New(predict.Options{Learn: true, ShadowLabels: trials, Tool: tool})
+	loaded := predict.New(o)
 	if _, err := loaded.Merge(stored); err != nil {
 		t.Fatal(err)
 	}
 	if !m.ProvenReadOnly()("get") || !loaded.ProvenReadOnly()("get") {
-		t.Errorf("of %d trials too few are left: here %v, stored %v", trials, m.ProvenReadOnly()("get"), loaded.ProvenReadOnly()("get"))
+		t.Errorf("of %d trials too few are left: here %v, stored %v", o.ShadowLabels, m.ProvenReadOnly()("get"), loaded.ProvenReadOnly()("get"))
 	}
 }
 
 // If another replica was faster, a snapshot is merged again, and its last merge counts.
 func TestMergedAgain(t *testing.T) {
-	const trials = 20_000 // more changes than are kept
-	tool := func(name string) predict.Tool {
-		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, Annotated: true}
-	}
-	m := predict.New(predict.Options{Learn: true, ShadowLabels: trials, Tool: tool})
-	for range trials {
-		m.RecordTrial("get", true)
-	}
+	_, m := overflowed()
 	s := m.Snapshot()
 	for _, stored := range []predict.State{state(t, annotated()), {}} { // it was there, and expired
 		if _, err := s.Merge(stored); err != nil {

@@ -416,16 +416,6 @@ func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (slot *limit.
 	return slot, nil
 }
 
-// outlivesRules reports whether the client that made the call has given it up, so that it is only sent for the calls
-// that joined its flight, and the rules have changed. Those then fetch by themselves, through their own gates.
-func (c *upstreamCall) outlivesRules() bool {
-	if c.request == nil || c.request.ctx.Err() == nil || !c.class.storable() {
-		return false
-	}
-	p := c.s.srv.policy.Load()
-	return p != c.policy || c.classify(p).query.Key != c.class.query.Key
-}
-
 // endWrite ends a pending write, or marks its outcome as unknown: the server may still run
 // a request that it has not answered, and a task continues after the answer that names it.
 func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {

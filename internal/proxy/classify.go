@@ -205,3 +205,13 @@ func sameJSON(a, b []byte) bool {
 	y, alike := jsonrpc.AppendCanonical(nil, b)
 	return plain && alike && bytes.Equal(x, y)
 }
+
+// outlivesRules reports whether the client that made the call has given it up, so that it is only sent for the calls
+// that joined its flight, and the rules have changed. Those then fetch by themselves, through their own gates.
+func (c *upstreamCall) outlivesRules() bool {
+	if c.request == nil || c.request.ctx.Err() == nil || !c.class.storable() {
+		return false
+	}
+	p := c.s.srv.policy.Load()
+	return p != c.policy || c.classify(p).query.Key != c.class.query.Key
+}

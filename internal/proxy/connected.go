@@ -52,7 +52,7 @@ func (s *session) prompted(words string) {
 
 var errOutcomeUnknown = errors.New("outcome unknown: the mcpschedd process that received the call has ended; the call was not repeated, since it may have run")
 
-// unknownOutcome refuses a repeated call that is a plan, or of no known tool. The earlier
+// unknownOutcome refuses a replayed call that is a plan, or of no known tool. The earlier
 // process may have sent a call of any tool, so the writes of all are pending.
 func unknownOutcome(x *request) error {
 	for _, l := range x.s.leases.current() {

@@ -36,6 +36,9 @@ const (
 	maxProcesses = 1024 // processes with a known directory; with more, one may be counted twice
 )
 
+// unknownTools is the name in [Stats.Tools] of the calls of tools that no server has.
+const unknownTools = "(unknown)"
+
 // toolKey identifies a tool.
 type toolKey struct{ upstream, tool string }
 
@@ -172,7 +175,7 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 		if key != (toolKey{}) {
 			addFigures(s.Tools, key.String(), &tool.Figures)
 		} else if tool.Calls > 0 {
-			addFigures(s.Tools, "(unknown)", &tool.Figures)
+			addFigures(s.Tools, unknownTools, &tool.Figures)
 		}
 		if key.upstream != "" {
 			addFigures(s.Upstreams, key.upstream, &tool.Figures)

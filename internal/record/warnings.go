@@ -64,7 +64,7 @@ func (s *Stats) whyNoPrefetch() string {
 	isOff := slices.ContainsFunc(s.upstreams(), func(u UpstreamStatus) bool { return u.Why == PrefetchOff })
 	all, unlikely := sumOf(f.Declined), f.Declined[lowProbability] // most candidates of a list are unlikely, and that says little
 	declined := slices.DeleteFunc(largest(f.Declined), func(reason string) bool { return reason == lowProbability })
-	others := f.Calls - f.Reads - f.Unclassified - s.Tools["(unknown)"].Calls // may write
+	others := f.Calls - f.Reads - f.Unclassified - s.Tools[unknownTools].Calls // may write
 	switch compared := f.Prefetch.Compared; {
 	case isOff || f.Prefetch.Issued > compared || max(f.Reads, f.Unclassified, others) <= minCallsToReport:
 		return ""
