@@ -245,7 +245,7 @@ func statsOfARunningProcess(t *testing.T, home string) {
 	}
 	text := stats()
 	for _, want := range []string{
-		"Saved 15 ms of 20 ms waiting today.\nServer pg cannot be used now: PG_?SECRET is not set\nNothing is cached or prefetched of: tickets.\n",
+		"Saved 15 ms of 20 ms waiting today.\nNot available now: pg.\nNothing is cached or prefetched of: tickets.\n",
 		"github   ready  41 tools, 38 cacheable, 35 prefetchable\n", "pg       down   PG_?SECRET is not set\n",
 		"tickets: its tools are unclassified; to change that: trust = true in [upstreams.tickets]\n",
 		"process 4711 since ", "stdio in /some?[2Jwhere, configuration built in\n    claude-code 2.1: 2 open\n",

@@ -78,7 +78,7 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 		return value, set
 	})
 	if err != nil && missing && at.shares {
-		err = fmt.Errorf("%w; a client passes the variables that the configuration names when it starts: if the variable is set now, restart the client", err)
+		err = fmt.Errorf("%w; if it is now, restart the client, which passes it on", err)
 	}
 	return wireResolved(at, c, u, r, err, dir)
 }

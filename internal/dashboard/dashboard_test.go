@@ -113,7 +113,7 @@ func TestSavedAndWrong(t *testing.T) {
 	if err := json.Unmarshal(request(h, "GET", "/dashboard/view.json").Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Saved != "Saved 2.00 s of 2.00 s waiting today." || len(got.Servers) != 1 || len(got.Warnings) != 2 || got.Warnings[0].Fix != "mcpschedd logs pg" || got.Warnings[1].Message != "a.jsonl:3: not JSON" {
+	if got.Saved != "Saved 2.00 s of 2.00 s waiting today." || len(got.Servers) != 1 || len(got.Warnings) != 2 || got.Warnings[0].Fix != "mcpschedd check --connect" || got.Warnings[1].Message != "a.jsonl:3: not JSON" {
 		t.Errorf("got %q, %+v, %+v", got.Saved, got.Servers, got.Warnings)
 	}
 }

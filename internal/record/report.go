@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,6 +85,9 @@ func (v *View) Text(figures bool) string {
 	return b.String()
 }
 
+// ofTools matches what differs in the notes of servers with the same reason.
+var ofTools = regexp.MustCompile(` \(\d+ of its \d+ tools\)`)
+
 // writeServers writes a line for each server, and why some are not cached or prefetched, with
 // what would change that.
 func writeServers(b *strings.Builder, all []UpstreamStatus) {
@@ -92,7 +96,7 @@ func writeServers(b *strings.Builder, all []UpstreamStatus) {
 	var notes []string
 	names := make(map[string][]string) // note → servers
 	for _, u := range all {
-		state, what := u.State, fmt.Sprintf("%d tools, %d cacheable, %d prefetchable%s", u.Tools, u.Cacheable, u.Prefetchable, memory(u.MemoryKB))
+		state, what := u.State, fmt.Sprintf("%s, %d cacheable, %d prefetchable%s", Counted(u.Tools, "tool"), u.Cacheable, u.Prefetchable, memory(u.MemoryKB))
 		if u.Error != "" {
 			what = u.Error
 		}
@@ -101,7 +105,7 @@ func writeServers(b *strings.Builder, all []UpstreamStatus) {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", Printable(u.Name), Printable(state), Printable(what))
 		if u.Why != "" && u.Tools > 0 {
-			note := u.Why
+			note := ofTools.ReplaceAllString(u.Why, "")
 			if u.Change != "" {
 				note += "; to change that: " + u.Change
 			}
@@ -248,6 +252,14 @@ func duration(ms float64) string {
 		return two(minutes, "h", "min", 60)
 	}
 	return two(minutes/60, "d", "h", 24)
+}
+
+// Counted returns a number of things whose plural ends with s.
+func Counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // memory returns a size after a comma, or "" if it is not known.

@@ -90,21 +90,37 @@ func (s *Stats) SetRunning(running []Status) {
 	}
 }
 
-// upstreams returns the upstreams of all processes, those of the same name, state and error as
-// one, with the sums of their memory and restarts.
+// idle is the state of an upstream that no session needs. Its error is that of its last use.
+const idle = "idle"
+
+// upstreams returns the upstreams of all processes by name, with the sums of their memory and
+// restarts. An upstream has one entry, that of a process with sessions that need it. If their errors
+// differ, each error has an entry, and the name says in which folder.
 func (s *Stats) upstreams() []UpstreamStatus {
-	all := []UpstreamStatus{}
+	all, dirs := []UpstreamStatus{}, []string{}
 	for _, p := range s.Running {
 		for _, u := range p.Upstreams {
 			i := slices.IndexFunc(all, func(have UpstreamStatus) bool {
-				return have.Name == u.Name && have.State == u.State && have.Error == u.Error
+				return have.Name == u.Name && (have.Error == u.Error || have.State == idle || u.State == idle)
 			})
 			if i < 0 {
-				all = append(all, u)
+				all, dirs = append(all, u), append(dirs, p.Dir)
 				continue
 			}
-			all[i].MemoryKB += u.MemoryKB
-			all[i].Restarts += u.Restarts
+			have := all[i]
+			if have.State == idle && (u.State != idle || u.Error != "") || u.State == "ready" {
+				all[i], dirs[i] = u, p.Dir
+			}
+			all[i].MemoryKB, all[i].Restarts = have.MemoryKB+u.MemoryKB, have.Restarts+u.Restarts
+		}
+	}
+	entries := make(map[string]int)
+	for _, u := range all {
+		entries[u.Name]++
+	}
+	for i, u := range all {
+		if entries[u.Name] > 1 {
+			all[i].Name += " in " + dirs[i]
 		}
 	}
 	slices.SortStableFunc(all, func(a, b UpstreamStatus) int { return cmp.Compare(a.Name, b.Name) })

@@ -16,7 +16,7 @@ type View struct {
 	Period   string    `json:"-"`        // what the figures cover, as the end of a sentence, such as "today"; may be empty
 	Recorded bool      `json:"recorded"` // the events were read from files that are not followed
 	Problems []string  `json:"-"`        // what could not be read of the files
-	Notes    []Warning `json:"-"`        // shown behind the warnings of Stats
+	Notes    []Warning `json:"-"`        // shown before the warnings of Stats
 
 	Stats     Stats         `json:"stats"`
 	Timeline  []Event       `json:"timeline"`  // last 400 calls and prefetches, in the order of their start
@@ -28,9 +28,9 @@ type View struct {
 // Saved returns the savings in a sentence.
 func (v *View) Saved() string { return v.Stats.Saved(v.Period) }
 
-// Warnings returns the warnings, the notes and the problems, in this order.
+// Warnings returns the notes, the warnings and the problems, in this order.
 func (v *View) Warnings() []Warning {
-	all := append(v.Stats.Warnings(), v.Notes...)
+	all := slices.Concat(v.Notes, v.Stats.Warnings())
 	for _, problem := range v.Problems {
 		all = append(all, Warning{Message: problem})
 	}

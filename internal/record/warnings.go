@@ -27,18 +27,26 @@ func (s *Stats) Warnings() []Warning {
 			warn("mcpschedd check", "The current configuration file is not in force: %s", strings.ReplaceAll(p.ConfigError, "\n", "; "))
 		}
 	}
-	var uncached []string
+	var away, failed, uncached []string
 	for _, u := range s.upstreams() {
-		if u.Error != "" { // no client may be there any more
-			warn("mcpschedd logs "+u.Name, "Server %s cannot be used now: %s", u.Name, u.Error)
+		switch {
+		case u.Error != "" && u.State == idle:
+			failed = append(failed, u.Name)
+		case u.Error != "":
+			away = append(away, u.Name)
 		}
 		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && u.Why != PrefetchOff && !slices.Contains(uncached, u.Name) {
 			uncached = append(uncached, u.Name)
 		}
 	}
-	if len(uncached) > 0 {
-		warn("mcpschedd check --connect", "Nothing is cached or prefetched of: %s.", strings.Join(uncached, ", "))
+	list := func(text string, names []string) {
+		if len(names) > 0 {
+			warn("mcpschedd check --connect", "%s: %s.", text, strings.Join(names, ", "))
+		}
 	}
+	list("Not available now", away)
+	list("Not available when last used", failed)
+	list("Nothing is cached or prefetched of", uncached)
 	for _, host := range slices.Sorted(maps.Keys(s.Hosts)) {
 		if s.Hosts[host].OverQuota > 0 && s.Totals.Declined[quota] > 0 { // not only on earlier days
 			warn("", "Prefetches were left out because their host has an hourly limit of them: speculative_per_hour in [limits.%q] sets it.", host)

@@ -35,37 +35,38 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// Upstreams of several processes are on one line if they have the same state. Each warning appears
+// An upstream of several processes is on one line, unless its errors differ. Each warning appears
 // once. Control characters do not reach the terminal.
 func TestStatusText(t *testing.T) {
-	unknown := "its tools are unclassified, so each call counts as a write"
+	const unknown = "each call of an unclassified tool counts as a write"
 	github := record.UpstreamStatus{Name: "github", State: "ready", Tools: 41, Cacheable: 38, Prefetchable: 35, MemoryKB: 50 << 10}
 	down := record.UpstreamStatus{Name: "pg", State: "down", Error: "no \x1b[2Jsuch file", Why: "its tools are not known yet: no session has used it"}
+	wrong := record.UpstreamStatus{Name: "pg", State: "down", Error: "refused"}
 	since, left := start, int64(7)
 	s := record.Stats{Running: []record.Status{
 		{PID: 1, Since: since, Transport: "stdio", Dir: "/a", MemoryKB: 20 << 10, Clients: []record.ClientStatus{{Client: "claude 2", Sessions: 1}}, Upstreams: []record.UpstreamStatus{
-			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}, {Name: "c", State: "ready", Tools: 4, Prefetchable: 3, Why: unknown},
+			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 1, Why: unknown + " (1 of its 1 tools)"}, {Name: "c", State: "ready", Tools: 4, Prefetchable: 3, Why: unknown + " (1 of its 4 tools)"},
 			{Name: "d", State: "ready", Error: "tools/list: more than 1000 pages"}, {Name: "e", State: "idle", Error: "not found in PATH"}}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/a", Clients: []record.ClientStatus{{Client: "x", Sessions: 1}}},
-		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3\nline 4", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, down},
+		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3\nline 4", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, wrong, {Name: "a", State: "idle", Tools: 1}, {Name: "b", State: "idle", Error: "exit status 1"}, {Name: "e", State: "idle", Tools: 1}},
 			Pinned: map[string]string{"github/get": "called often"}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/b"},
 	}}
 	begin := start.Local().Format(time.DateTime)
 	want := `No calls.
 The current configuration file is not in force: line 3; line 4
-Server d cannot be used now: tools/list: more than 1000 pages
-Server e cannot be used now: not found in PATH
-Server pg cannot be used now: no ?[2Jsuch file
+Not available now: d, pg in /, pg in /a.
+Not available when last used: e.
 Nothing is cached or prefetched of: a, b.
 
-a       idle   3 tools, 0 cacheable, 0 prefetchable
-b       ready  2 tools, 0 cacheable, 0 prefetchable
-c       ready  4 tools, 0 cacheable, 3 prefetchable
-d       ready  tools/list: more than 1000 pages
-e       idle   not found in PATH
-github  ready  41 tools, 38 cacheable, 35 prefetchable, 100 MB
-pg      down   no ?[2Jsuch file
+a         idle   1 tool, 0 cacheable, 0 prefetchable
+b         ready  2 tools, 0 cacheable, 0 prefetchable
+c         ready  4 tools, 0 cacheable, 3 prefetchable
+d         ready  tools/list: more than 1000 pages
+e         idle   not found in PATH
+github    ready  41 tools, 38 cacheable, 35 prefetchable, 100 MB
+pg in /   down   refused
+pg in /a  down   no ?[2Jsuch file
 a, c: ` + unknown + `
 b: ` + unknown + `; to change that: trust = true in [upstreams.b]
 
@@ -83,7 +84,7 @@ process 3 since ` + begin + `, daemon in /a, configuration built in
 	if diff := gocmp.Diff(want, v.Text(false)); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
-	fixes := []string{"mcpschedd check", "mcpschedd logs d", "mcpschedd logs e", "mcpschedd logs pg", "mcpschedd check --connect"}
+	fixes := []string{"mcpschedd check", "mcpschedd check --connect", "mcpschedd check --connect", "mcpschedd check --connect"}
 	for i, w := range s.Warnings() {
 		if w.Fix != fixes[i] {
 			t.Errorf("%s: got the fix %q, want %q", w.Message, w.Fix, fixes[i])
