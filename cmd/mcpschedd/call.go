@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 
@@ -96,8 +95,8 @@ func callServed(ctx context.Context, c *config.Config, name, tool string, words 
 		result, err = callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
 			return daemon.Connect(ctx, in, out, daemon.Options{Place: place, Only: name, Log: log})
 		}, tool, words)
-		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
-			err = hinted{errors.New("the daemon does not answer: it is stopped, or hangs"), "end the process mcpschedd daemon, or continue it by kill -CONT; without a daemon, call starts the server by itself"}
+		if hangs(err) {
+			err = hinted{errors.New("the " + daemonHangs), "mcpschedd stats has the commands that end or continue it; without a daemon, call starts the server by itself"}
 		}
 		return result, err
 	}

@@ -9,9 +9,12 @@ import (
 	"testing"
 
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/record"
+	"mcpschedd/internal/state"
 )
 
-// A daemon that is stopped still accepts connections. A call says so after the time for the handshake, and what to do.
+// A daemon that is stopped still accepts connections. A call says so after the time for the handshake, and what to do;
+// so does stats.
 func TestCallOfADaemonThatHangs(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -27,8 +30,24 @@ func TestCallOfADaemonThatHangs(t *testing.T) {
 	}
 	defer l.Close()
 	err = call(t.Context(), []string{"one/x"}, callFlags{config: file}, nil)
-	if h, ok := errors.AsType[hinted](err); !ok || !strings.Contains(err.Error(), "the daemon does not answer") || !strings.Contains(h.hint, "mcpschedd daemon") {
+	if h, ok := errors.AsType[hinted](err); !ok || !strings.Contains(err.Error(), "the daemon does not answer") || !strings.Contains(h.hint, "mcpschedd stats") {
 		t.Errorf("got %v, want that the daemon does not answer, and a hint", err)
+	}
+	running := []record.Status{{PID: 7, Transport: record.Daemon, Config: "another"}, {PID: 8, Transport: record.Daemon, Config: file}}
+	const want = "The daemon does not answer: it is stopped, or hangs, and what follows may be old. kill -CONT 8 continues it, kill -KILL 8 ends it."
+	if got := daemonTrouble(place, state.OnlyRead(folder), file, running); got != want {
+		t.Errorf("stats: got %q, want %q", got, want)
+	}
+}
+
+// If nothing can be written to the state directory, a daemon may have no status, and stats says so.
+func TestStatsOfADaemonThatCannotWrite(t *testing.T) {
+	t.Parallel()
+	if got := daemonTrouble(daemon.Place{}, state.OnlyRead(t.TempDir()), "", nil); got != "" {
+		t.Errorf("got %q", got)
+	}
+	if got := daemonTrouble(daemon.Place{}, state.OnlyRead("/proc"), "", nil); !strings.HasPrefix(got, "Nothing can be recorded now: open /proc/probe.") {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -14,8 +15,10 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/record"
+	"mcpschedd/internal/state"
 )
 
 // eventsOff is the note if events are disabled.
@@ -35,16 +38,24 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 			return v, fmt.Errorf("%w: cannot read the event logs and the state of running processes", err)
 		}
 		note := func(text string) { v.Notes = append(v.Notes, record.Warning{Message: text}) }
+		place, runs := daemonOf(c)
+		trouble := ""
+		if runs {
+			trouble = daemonTrouble(place, dir, c.Path, v.Stats.Running)
+		}
+		if trouble != "" {
+			note(trouble)
+		}
 		if c.Telemetry.Events == "off" {
 			note(eventsOff)
 		}
 		if mistakes != nil && !slices.ContainsFunc(v.Stats.Running, func(p record.Status) bool { return p.Config == c.Path }) { // else the process reports them
 			note("The configuration has mistakes: " + mistakes.Problems[0].String())
 		}
-		if len(v.Stats.Running) > 0 {
+		if len(v.Stats.Running) > 0 || trouble != "" {
 			return v, nil
 		}
-		if _, runs := daemonOf(c); runs {
+		if runs {
 			note("The daemon is running, without clients.")
 		} else {
 			note("mcpschedd is not running.")
@@ -54,10 +65,41 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 			if len(c.Upstreams) > 0 {
 				next = "A client starts mcpschedd when it starts itself; mcpschedd connect must be among its servers."
 			}
-			note("To see other days: mcpschedd stats " + path + ". " + next)
+			note("To see other days: " + pasted([]string{"mcpschedd", "stats", path}) + ". " + next)
 		}
 		return v, nil
 	}, nil
+}
+
+// daemonTrouble returns what is wrong with a running daemon of a configuration: it does not answer, or nothing
+// can be written to the state directory, so that the daemon may have no status either. It returns "" otherwise.
+func daemonTrouble(place daemon.Place, dir state.Dir, config string, running []record.Status) string {
+	if hangs(place.Ping()) {
+		text := "The " + daemonHangs + ", and what follows may be old."
+		if i := slices.IndexFunc(running, func(p record.Status) bool { return p.Transport == record.Daemon && p.Config == config }); i >= 0 {
+			text += fmt.Sprintf(" kill -CONT %d continues it, kill -KILL %[1]d ends it.", running[i].PID)
+		}
+		return text
+	}
+	probe, err := os.CreateTemp(dir.Path(""), "probe.*.tmp")
+	if err == nil {
+		_, err = probe.Write([]byte{0}) // fails on a full disk
+		probe.Close()
+		os.Remove(probe.Name())
+	}
+	if err != nil {
+		return fmt.Sprintf("Nothing can be recorded now: %v.", err)
+	}
+	return ""
+}
+
+// daemonHangs is what is known of a daemon that accepts connections and does not answer.
+const daemonHangs = "daemon does not answer: it is stopped, or hangs"
+
+// hangs reports whether an error of talking to the daemon means that.
+func hangs(err error) bool {
+	late, ok := errors.AsType[net.Error](err)
+	return ok && late.Timeout()
 }
 
 // httpClient sends requests to a proxy that serves HTTP.

@@ -358,7 +358,7 @@ func (r *relay) watch(l *link) {
 		if !watched {
 			return
 		}
-		if silent++; r.ping() == nil {
+		if silent++; r.o.Place.Ping() == nil {
 			silent = 0
 		}
 	}
@@ -372,10 +372,10 @@ func (r *relay) watch(l *link) {
 	}
 }
 
-// ping pings the daemon on a new connection. If the daemon does not accept connections it has
-// ended, which reading from the link detects.
-func (r *relay) ping() error {
-	conn, err := dial(r.o.Place)
+// Ping waits for the daemon to answer on a new connection. It returns an error if the daemon hangs, and
+// nil if it does not accept connections, as it has ended then.
+func (p Place) Ping() error {
+	conn, err := dial(p)
 	if err != nil {
 		return nil
 	}
