@@ -101,7 +101,12 @@ func (f *statsFlags) print(v *record.View, stdout, stderr io.Writer) error {
 	case "csv":
 		return v.Stats.WriteCSV(stdout)
 	case "line":
-		_, err := fmt.Fprintln(stdout, v.Stats.ReportLine())
+		line := v.Stats.ReportLine()
+		if line == "" {
+			say(stderr, "note: no report line, as nothing was prefetched, answered from the cache or planned. %s", v.Saved())
+			return nil
+		}
+		_, err := fmt.Fprintln(stdout, line)
 		return err
 	}
 	if !f.watch {
