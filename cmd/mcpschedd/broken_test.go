@@ -111,7 +111,7 @@ func TestFourOfNineServersAreBroken(t *testing.T) {
 			t.Errorf("check: nothing of %s in\n%s", name, out.String())
 		}
 	}
-	if !strings.Contains(out.String(), "5 of 9 usable\n") || !strings.Contains(errs.String(), "4 of 9 servers cannot be used") {
+	if !strings.Contains(out.String(), "5 of 9 servers work; not available: unset, missing, crash, rubbish\n") || !strings.Contains(errs.String(), "4 of 9 servers are not available") {
 		t.Errorf("check: got\n%s%s", out.String(), errs.String())
 	}
 }

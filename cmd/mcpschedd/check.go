@@ -37,10 +37,10 @@ func checkCommand() *cobra.Command {
 		Short: "Validate the configuration; --connect also starts every server",
 		Long: `Prints every mistake in the configuration as file:line: key: message.
 
-With --connect it also starts every server and prints a row for each: its tools, how many
-of them are cacheable and prefetchable, and the line that would change most. It warns of
-names and tool counts that some clients do not accept, and of [tools.*] blocks, filters
-and plans that name tools that do not exist.`,
+With --connect it also starts every server and prints which ones work, then a row for
+each: its tools, how many of them are cacheable and prefetchable, and the line that would
+change most. It warns of names and tool counts that some clients do not accept, and of
+[tools.*] blocks, filters and plans that name tools that do not exist.`,
 		Example: `  mcpschedd check
   mcpschedd check --connect`,
 		Args: takes(0, 1, ""),
@@ -55,7 +55,7 @@ and plans that name tools that do not exist.`,
 		},
 	}
 	configFlag(c, &o.config)
-	c.Flags().BoolVar(&o.connect, "connect", false, "also start every server; exit code 1 if one cannot be used")
+	c.Flags().BoolVar(&o.connect, "connect", false, "also start every server; exit code 1 if one is not available")
 	c.Flags().BoolVarP(&o.all, "verbose", "v", false, "with --connect: also print lines to paste for unclassified\ntools")
 	return c
 }
@@ -78,15 +78,24 @@ func check(ctx context.Context, f checkFlags, stdout, stderr io.Writer) error {
 	if err != nil {
 		return misused{err}
 	}
+	fmt.Fprintf(stdout, "%s: ok (%s)\n", c.Path, record.Counted(len(c.Upstreams), "server")+
+		more(len(c.Limits), "[limits] block")+more(len(c.Plans), "plan")+more(len(c.Tools), "[tools] block"))
 	for _, w := range slices.Concat(c.Warnings, c.Unusable(os.LookupEnv)) {
 		w.Message = "warning: " + w.Message
 		fmt.Fprintln(stdout, w)
 	}
-	fmt.Fprintf(stdout, "%s: ok (upstreams: %d, limits: %d, plans: %d, tools: %d)\n", c.Path, len(c.Upstreams), len(c.Limits), len(c.Plans), len(c.Tools))
 	if !f.connect {
 		return nil
 	}
 	return survey(ctx, c, f.all, stdout, stderr)
+}
+
+// more returns a number of things after a comma, or "" for none.
+func more(n int, thing string) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + record.Counted(n, thing)
 }
 
 // survey starts every upstream, and prints what it offers and how its tools are treated; with
@@ -123,7 +132,7 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout, stderr io.W
 		return err
 	}
 	if usable < len(found) {
-		return fmt.Errorf("%d of %d servers cannot be used", len(found)-usable, len(found))
+		return fmt.Errorf("%d of %d servers are not available", len(found)-usable, len(found))
 	}
 	return nil
 }
@@ -131,10 +140,11 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout, stderr io.W
 // manyTools is the limit of some clients (VS Code).
 const manyTools = 128
 
-// writeRows prints a row for each upstream, in the order of the file, and returns the number of
-// usable ones.
-func writeRows(w io.Writer, c *config.Config, found []proxy.Surveyed) (usable int) {
-	listed := 0
+// writeRows prints which servers work, then a row for each upstream, in the order of the file. It
+// returns the number of those that work.
+func writeRows(out io.Writer, c *config.Config, found []proxy.Surveyed) (usable int) {
+	listed, w := 0, new(strings.Builder)
+	var away []string
 	for _, u := range c.Upstreams {
 		i := slices.IndexFunc(found, func(f proxy.Surveyed) bool { return f.Upstream == u.Name })
 		switch {
@@ -143,6 +153,7 @@ func writeRows(w io.Writer, c *config.Config, found []proxy.Surveyed) (usable in
 		case errors.Is(found[i].Problem, context.Canceled): // it may work
 			fmt.Fprintf(w, "– %s: it has not answered yet\n", u.Name)
 		case found[i].Offer == nil:
+			away = append(away, u.Name)
 			fmt.Fprintf(w, "✗ %s: %s\n", u.Name, sanitized(reason(found[i].Problem)))
 		default:
 			usable++
@@ -152,7 +163,11 @@ func writeRows(w io.Writer, c *config.Config, found []proxy.Surveyed) (usable in
 	if listed > manyTools && c.Server.Tools == "all" {
 		fmt.Fprintf(w, "warning: %d tools in all: some clients accept at most %d; [upstreams.NAME] tools = { allow = […] } lists fewer, [server] tools = \"auto\" three that find and call the rest\n", listed, manyTools)
 	}
-	fmt.Fprintf(w, "%d of %d usable\n", usable, len(found))
+	fmt.Fprintf(out, "%d of %d servers work", usable, len(found))
+	if len(away) > 0 {
+		fmt.Fprintf(out, "; not available: %s", strings.Join(away, ", "))
+	}
+	fmt.Fprintf(out, "\n%s", w)
 	return usable
 }
 
@@ -166,8 +181,9 @@ func writeRow(w io.Writer, f proxy.Surveyed) (listed int) {
 		}
 	}
 	lists := f.Offer.Lists
-	fmt.Fprintf(w, "✓ %s %d tools, %d cacheable, %d prefetchable, %d prompts, %d resources, %d templates (%d ms)\n", f.Upstream, len(names),
-		f.Status.Cacheable, f.Status.Prefetchable, len(lists[upstream.Prompts]), len(lists[upstream.Resources]), len(lists[upstream.Templates]), f.Took.Milliseconds())
+	others := more(len(lists[upstream.Prompts]), "prompt") + more(len(lists[upstream.Resources]), "resource") + more(len(lists[upstream.Templates]), "template")
+	fmt.Fprintf(w, "✓ %s %s, %d cacheable, %d prefetchable%s (%d ms)\n", f.Upstream, record.Counted(len(names), "tool"),
+		f.Status.Cacheable, f.Status.Prefetchable, others, f.Took.Milliseconds())
 	line := func(before, text string) {
 		if text != "" {
 			fmt.Fprintf(w, "  %s%s\n", before, text)
@@ -185,7 +201,7 @@ func writeRow(w io.Writer, f proxy.Surveyed) (listed int) {
 	return len(names)
 }
 
-// reason returns why an upstream cannot be used: the cause, and the last lines on stderr.
+// reason returns why an upstream is not available: the cause, and the last lines on stderr.
 func reason(problem error) string {
 	away, ok := errors.AsType[*upstream.Unavailable](problem)
 	if !ok {

@@ -284,7 +284,7 @@ func TestCheckInterrupted(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	err := execute(ctx, []string{"check", "--connect", "--config", file}, &stdout, &stderr)
 	if _, rows, _ := strings.Cut(stdout.String(), "\n"); !errors.Is(err, context.Canceled) || stderr.Len() > 0 ||
-		rows != "– mute: it has not answered yet\n– off: enabled = false\n0 of 1 usable\n" {
+		rows != "0 of 1 servers work\n– mute: it has not answered yet\n– off: enabled = false\n" {
 		t.Errorf("got %v\n%s%s", err, &stdout, &stderr)
 	}
 }
