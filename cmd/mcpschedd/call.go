@@ -41,7 +41,7 @@ nothing is recorded or learned.
 
 NAME is a server in the configuration, TOOL one of its tools under the server's own name;
 NAME__TOOL and mcp__mcpschedd__NAME__TOOL, as clients see it, also work, and TOOL alone if
-there is only one server, with another name. Each KEY=VALUE is an argument; VALUE is
+no other server has it. Each KEY=VALUE is an argument; VALUE is
 text, or JSON if the tool's schema has another type for KEY. Or pass all arguments as one
 JSON object.`,
 		Example: `  mcpschedd call files/read_text_file path=README.md
@@ -69,16 +69,29 @@ func call(ctx context.Context, words []string, f callFlags, stdout io.Writer) er
 			name, tool = only[0], word
 		}
 	}
-	if name == "" || tool == "" {
-		return usage("want NAME/TOOL, have %q", words[0])
-	}
 	if err := checkEnabled(c, word); err != nil {
 		return err
 	}
-	if u, err := upstreamNamed(c, name); err != nil {
+	if name == "" || tool == "" { // as for explain, one server may be known to have it
+		dir, err := stateToRead(c)
+		if err != nil {
+			return err
+		}
+		o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
+		at, known, err := findTool(lastKnowns(o.Upstreams), word)
+		if err != nil {
+			return err
+		}
+		name, tool = at.name(), known
+	}
+	u, err := upstreamNamed(c, name)
+	switch {
+	case err != nil:
 		return err
-	} else if !u.In(ownWorkplace().dir()) { // the daemon would refuse it
-		return hinted{misused{fmt.Errorf("upstream %q is only for sessions in %s", name, strings.Join(u.Folders, ", "))}, "call it from there, or change its folders"}
+	case !u.Tools.Allows(tool):
+		return suggest(errors.New(leftOut(c, name, tool)), "", tool, u.Tools.Allow, "change that key to call it")
+	case !u.In(ownWorkplace().dir()): // the daemon would refuse it
+		return hinted{misused{fmt.Errorf("server %q is only for sessions in %s", name, strings.Join(u.Folders, ", "))}, "call it from there, or change its folders"}
 	}
 	result, err := callServed(ctx, c, name, tool, words[1:])
 	if err != nil {

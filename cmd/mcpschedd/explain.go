@@ -73,17 +73,21 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 	o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
 	at, tool, err := findTool(lastKnowns(o.Upstreams), name)
 	if err != nil {
+		if owner, _, full := strings.Cut(name, "/"); full && !hasUpstream(c, owner) {
+			_, err = upstreamNamed(c, owner)
+		}
 		return err
 	}
-	if at.offer == nil {
-		say(stderr, "note: upstream %q: annotations unknown, as it was never connected; mcpschedd check --connect fetches them", at.name())
-	}
+	hidden := ""
 	if !at.Allows(tool) {
-		say(stderr, "note: upstream %q: its key tools leaves out %q, so clients do not see it", at.name(), tool)
+		hidden = leftOut(c, at.name(), tool)
+	}
+	if at.offer == nil {
+		say(stderr, "note: server %q: annotations unknown, as it was never connected; mcpschedd check --connect fetches them", at.name())
 	}
 	learned, err := at.learnedState()
 	if err != nil {
-		say(stderr, "note: learned state of upstream %q: %v", at.name(), err)
+		say(stderr, "note: learned state of server %q: %v", at.name(), err)
 	}
 	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
 	settings := valuemodel.PrefetchSettings{
@@ -96,9 +100,16 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 	verdict := o.Models.Verdict(u, tool, hints, settings)
 	m := o.Models.Resolve(u, tool, hints)
 	if f.json {
+		if hidden != "" {
+			say(stderr, "note: %s", hidden)
+		}
 		return printJSON(stdout, json.RawMessage(jsonrpc.Set(jsonrpc.Marshal(m), "verdict", jsonrpc.Marshal(verdict))))
 	}
-	fmt.Fprintf(stdout, "%s/%s\n%s\n", m.Upstream, m.Tool, verdict)
+	fmt.Fprintf(stdout, "%s/%s\n", m.Upstream, m.Tool)
+	if hidden != "" {
+		fmt.Fprintln(stdout, hidden)
+	}
+	fmt.Fprintln(stdout, verdict)
 	if m.Origin != "" {
 		fmt.Fprintln(stdout, "known by: "+m.Origin)
 	}
@@ -180,8 +191,13 @@ func findTool(all []lastKnown, name string) (lastKnown, string, error) {
 		return lastKnown{}, "", hinted{misused{fmt.Errorf("several servers have a tool %q", name)}, "name one: " + strings.Join(full, ", ")}
 	}
 	const allTools = "mcpschedd check --connect lists the tools of every server"
-	if server := strings.TrimSuffix(name, "/"); slices.ContainsFunc(all, func(k lastKnown) bool { return k.name() == server }) {
-		return lastKnown{}, "", hinted{usage("want NAME/TOOL, have only the server %s", server), allTools}
+	server := strings.TrimSuffix(name, "/")
+	if i := slices.IndexFunc(all, func(k lastKnown) bool { return k.name() == server }); i >= 0 {
+		hint := allTools
+		if known := all[i].tools(); len(known) > 0 {
+			hint = "its tools: " + strings.Join(known, ", ")
+		}
+		return lastKnown{}, "", hinted{usage("want NAME/TOOL, have only the server %s", server), hint}
 	}
 	return lastKnown{}, "", suggest(fmt.Errorf("no server is known to have a tool %q", name), "", name, names, allTools)
 }

@@ -32,7 +32,12 @@ func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
 	if len(names) == 0 {
 		return config.Upstream{}, noUpstream(c)
 	}
-	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), "", name, names, "there are: "+strings.Join(names, ", "))
+	return config.Upstream{}, suggest(fmt.Errorf("%s has no server %q", c.Path, name), "", name, names, "there are: "+strings.Join(names, ", "))
+}
+
+// leftOut returns that the filter of an upstream leaves out a tool, with the filter's position.
+func leftOut(c *config.Config, upstream, tool string) string {
+	return c.Problem(config.Key("upstreams", upstream, "tools"), "leaves out %q, so clients do not see it", tool).String()
 }
 
 // hasUpstream reports whether an upstream of that name is configured.
@@ -63,11 +68,11 @@ func withoutClientPrefix(c *config.Config, name string) string {
 	return rest
 }
 
-// checkEnabled returns an error if name begins with the name of a disabled upstream.
+// checkEnabled returns an error if name is, or begins with, the name of a disabled upstream.
 func checkEnabled(c *config.Config, name string) error {
 	for _, u := range c.Upstreams {
-		if !u.Enabled && (strings.HasPrefix(name, u.Name+"/") || strings.HasPrefix(name, u.Name+"__")) {
-			return hinted{misused{fmt.Errorf("upstream %q is disabled", u.Name)}, "mcpschedd enable " + u.Name}
+		if !u.Enabled && (name == u.Name || strings.HasPrefix(name, u.Name+"/") || strings.HasPrefix(name, u.Name+"__")) {
+			return hinted{misused{fmt.Errorf("server %q is disabled", u.Name)}, "mcpschedd enable " + u.Name}
 		}
 	}
 	return nil
