@@ -289,8 +289,8 @@ func (p *runResult) play(ctx context.Context, turns []turn, speed float64, termi
 			a.Turn, read[a.as] = n+1, a.Text
 			p.Answers = append(p.Answers, a)
 		}
-		if terminal != nil {
-			fmt.Fprintf(terminal, "\r\x1b[KTurn %d of %d. Waited %.2f s", n+1, len(turns), p.Waited.Seconds())
+		if terminal != nil && len(answers) > 0 { // the last turn has no calls, and does not count
+			fmt.Fprintf(terminal, "\r\x1b[KTurn %d of %d. Waited %.2f s", n+1, len(turns)-1, p.Waited.Seconds())
 		}
 	}
 	return nil

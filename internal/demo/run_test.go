@@ -88,7 +88,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("got %q, want it to fit a narrow terminal", shown)
 		}
 	}
-	if got := line.String(); !strings.Contains(got, "\rTurn 16 of 16. ") && !strings.Contains(got, "KTurn 16 of 16. ") || !strings.HasSuffix(got, "\r\x1b[K") {
+	if got := line.String(); !strings.Contains(got, "\rTurn 15 of 15. ") && !strings.Contains(got, "KTurn 15 of 15. ") || !strings.HasSuffix(got, "\r\x1b[K") {
 		t.Errorf("got progress %q, want a line that is erased at the end", got)
 	}
 }
