@@ -111,9 +111,15 @@ func (f *dashboardFlags) printAddress(address string, stdout, stderr io.Writer) 
 	case "windows":
 		c = exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
 	}
-	if err := c.Start(); err != nil { // nothing waits for the command, which may run as long as the browser
+	if err := c.Start(); err != nil {
 		say(stderr, "warning: cannot open a browser: %v", err)
+		return nil
 	}
+	go func() { // the command may run as long as the browser
+		if err := c.Wait(); err != nil {
+			say(stderr, "warning: cannot open a browser: %s: %v", c.Args[0], err)
+		}
+	}()
 	return nil
 }
 

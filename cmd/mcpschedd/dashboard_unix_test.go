@@ -3,12 +3,39 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
+
+// opener makes a script the program that opens browsers.
+func opener(t *testing.T, bin, script string) {
+	t.Helper()
+	for _, name := range []string{"xdg-open", "open"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+}
+
+// If there is no browser, a warning says so.
+func TestDashboardCannotOpen(t *testing.T) {
+	opener(t, t.TempDir(), "exit 3")
+	said, stderr := io.Pipe()
+	f := &dashboardFlags{open: true}
+	if err := f.printAddress("http://127.0.0.1:1/dashboard?code=x", io.Discard, stderr); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(said).ReadString('\n'); !strings.Contains(line, "cannot open a browser: ") || !strings.Contains(line, "open: exit status 3") {
+		t.Errorf("got %q, %v", line, err)
+	}
+}
 
 // With --open the address is passed to the program that opens browsers.
 func TestDashboardOpens(t *testing.T) {
@@ -17,12 +44,7 @@ func TestDashboardOpens(t *testing.T) {
 	if err := syscall.Mkfifo(opened, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"xdg-open", "open"} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\necho \"$1\" >"+opened+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	opener(t, bin, `echo "$1" >`+opened)
 	var stdout, stderr bytes.Buffer
 	f := &dashboardFlags{open: true}
 	if err := f.printAddress("http://127.0.0.1:1/dashboard?code=x", &stdout, &stderr); err != nil || stderr.Len() > 0 {
