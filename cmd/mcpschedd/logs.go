@@ -64,19 +64,30 @@ func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error 
 	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, unknown := upstreamNamed(c, upstream); upstream != "" && unknown != nil {
-			if mistakes != nil {
-				return mistakes // its block may be the one with the mistake
-			}
-			return unknown
+		none := fmt.Errorf("no log at %s", path)
+		if upstream == "" {
+			return hinted{none, "nothing has been logged there yet"}
 		}
-		return hinted{fmt.Errorf("no log at %s", path), "nothing has been logged there yet"}
+		const elsewhere = "mcpschedd logs has the errors of starting and calling it"
+		u, unknown := upstreamNamed(c, upstream)
+		switch {
+		case unknown != nil && mistakes != nil:
+			return mistakes // its block may be the one with the mistake
+		case unknown != nil:
+			return unknown
+		case u.URL != "":
+			return hinted{fmt.Errorf("server %q has a URL, and so no stderr", upstream), elsewhere}
+		}
+		return hinted{none, "the server has written nothing to stderr; " + elsewhere}
 	}
 	if err != nil {
 		return err
 	}
 	if before, err := os.ReadFile(path + ".1"); err == nil && bytes.Count(text, []byte("\n")) < lines {
 		text = append(before, text...)
+	}
+	if len(text) == 0 {
+		say(stderr, "note: %s is empty", path)
 	}
 	all := slices.Collect(bytes.Lines(text))
 	_, err = io.WriteString(stdout, record.Printable(string(bytes.Join(all[max(0, len(all)-lines):], nil)), '\n', '\t'))
