@@ -41,9 +41,8 @@ nothing is recorded or learned.
 
 NAME is a server in the configuration, TOOL one of its tools under the server's own name;
 NAME__TOOL and mcp__mcpschedd__NAME__TOOL, as clients see it, also work, and TOOL alone if
-no other server has it. Each KEY=VALUE is an argument; VALUE is
-text, or JSON if the tool's schema has another type for KEY. Or pass all arguments as one
-JSON object.`,
+no other server has it. Each KEY=VALUE is an argument; VALUE is text, or JSON if the
+tool's schema has another type for KEY. Or pass all arguments as one JSON object.`,
 		Example: `  mcpschedd call files/read_text_file path=README.md
   mcpschedd call github/list_issues owner=golang repo=go perPage=3`,
 		Args:              takes(1, -1, "NAME/TOOL"),
@@ -89,7 +88,8 @@ func call(ctx context.Context, words []string, f callFlags, stdout io.Writer) er
 	case err != nil:
 		return err
 	case !u.Tools.Allows(tool):
-		return suggest(errors.New(leftOut(c, name, tool)), "", tool, u.Tools.Allow, "change that key to call it")
+		names := slices.DeleteFunc(slices.Clone(u.Tools.Allow), func(p string) bool { return strings.ContainsAny(p, `*?[\`) })
+		return suggest(errors.New(leftOut(c, name, tool)), "", tool, names, "change that key to call it")
 	case !u.In(ownWorkplace().dir()): // the daemon would refuse it
 		return hinted{misused{fmt.Errorf("server %q is only for sessions in %s", name, strings.Join(u.Folders, ", "))}, "call it from there, or change its folders"}
 	}

@@ -108,7 +108,7 @@ func (s *Stats) upstreams() []UpstreamStatus {
 				continue
 			}
 			have := all[i]
-			if have.State == idle && (u.State != idle || u.Error != "") || u.State == "ready" {
+			if have.State == idle && (u.State != idle || u.Error != "") || u.State == "ready" && have.State != "ready" {
 				all[i], dirs[i] = u, p.Dir
 			}
 			all[i].MemoryKB, all[i].Restarts = have.MemoryKB+u.MemoryKB, have.Restarts+u.Restarts
@@ -120,7 +120,7 @@ func (s *Stats) upstreams() []UpstreamStatus {
 	}
 	for i, u := range all {
 		if entries[u.Name] > 1 {
-			all[i].Name += " in " + dirs[i]
+			all[i].Name += " in " + cmp.Or(dirs[i], "an unknown folder")
 		}
 	}
 	slices.SortStableFunc(all, func(a, b UpstreamStatus) int { return cmp.Compare(a.Name, b.Name) })
