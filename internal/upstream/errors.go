@@ -96,7 +96,7 @@ type Unavailable struct {
 }
 
 func (u *Unavailable) Error() string {
-	text := fmt.Sprintf("upstream %q is not available: %v", u.Upstream, u.Cause)
+	text := fmt.Sprintf("server %q is not available: %v", u.Upstream, u.Cause)
 	if len(u.Stderr) > 0 {
 		text += "\nits last lines on stderr:\n  " + strings.Join(u.Stderr, "\n  ")
 	}

@@ -157,7 +157,7 @@ func TestReloadEndsACall(t *testing.T) {
 		Method: "tools/call", Params: []byte(`{"name":"hang"}`),
 	}, func(_ Answer, err error) { ended <- fmt.Sprint(err) })
 	v.in.up.Close()
-	want := `upstream "web" is not available: ` + errStopped.Error()
+	want := `server "web" is not available: ` + errStopped.Error()
 	if got := <-ended; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

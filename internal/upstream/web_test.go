@@ -188,7 +188,7 @@ func (v visitor) tool(ctx context.Context, params string) string {
 		},
 	})
 	if err != nil {
-		return strings.TrimPrefix(err.Error(), `upstream "web" is not available: `)
+		return strings.TrimPrefix(err.Error(), `server "web" is not available: `)
 	}
 	return string(answer.Result) + string(answer.Error)
 }
