@@ -86,7 +86,7 @@ provider = "gihub"
 `
 	_, err := config.Default().Parse("f.toml", []byte(file))
 	want := `f.toml:2: tools.a.speculate: want true or false, have 7
-f.toml:4: tools.a.follow_up[0].args.x: binding "$arg.y": want $args, $result or $text, or $$ for a literal $
+f.toml:4: tools.a.follow_up[0].args.x: binding "$arg.y": want $args or $result, or $$ for a literal $
 f.toml:5: tools.a.follow_up[1].tool: want "TOOL" or "NAME/TOOL", have "b/"
 f.toml:8: tools."aa/".colour: unknown key; known here: classify, cost_model, disclosure, fail_fast_after_n, field_groups, follow_up, invalidates, invalidates_only, rate_limit_host, side_effect_class, speculate, validate, value_class, volatile
 f.toml:9: tools."ab/": want "TOOL", "NAME/TOOL" or a glob such as "github/get_*", have "ab/"

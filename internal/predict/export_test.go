@@ -8,7 +8,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -80,12 +79,6 @@ func Find(text []byte, path []valuemodel.Step) (found []string, cut bool) {
 		found = append(found, string(f.raw))
 	}
 	return found, l.left < 0 || len(l.found) == maxFound
-}
-
-// Said returns the object that bindings of $text read.
-func Said(text []byte) []byte {
-	out, _ := jsonrpc.AppendCanonical(nil, newAnswer(Result{Text: text}).text())
-	return out
 }
 
 // Bounds of the package.

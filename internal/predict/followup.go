@@ -94,7 +94,7 @@ func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 			if b.fixed, err = json.Marshal(b.Value); err != nil {
 				return nil
 			}
-		case valuemodel.Result, valuemodel.Text:
+		case valuemodel.Result:
 			f.independent = false
 		}
 		for _, s := range b.Path {
@@ -219,8 +219,6 @@ func (a *answer) resolve(e *event, b *binding) list {
 		root = []byte(e.arguments)
 	case valuemodel.Result:
 		root = a.result()
-	case valuemodel.Text:
-		root = a.text()
 	}
 	if len(root) > 0 {
 		l.find(root, b.Path, nil)
@@ -252,9 +250,6 @@ func (l *list) find(raw []byte, path []valuemodel.Step, at []int) {
 	}
 	for m := range jsonrpc.Members(raw) {
 		descend(m.Value, i, step.Name != "" && string(m.Name) == step.Name)
-	}
-	if step.Max > 0 && len(slices.Collect(jsonrpc.Elements(raw))) > step.Max {
-		return
 	}
 	for element := range jsonrpc.Elements(raw) {
 		descend(element, ^i, step.Name == "" && (step.All || step.Index == i))

@@ -2,7 +2,6 @@ package predict
 
 import (
 	"bytes"
-	"slices"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -83,29 +82,4 @@ func (a *answer) result() []byte {
 		}
 	}
 	return nil
-}
-
-// maxLines is the number of non-empty lines that bindings of the text read.
-const maxLines = 256
-
-// text returns the object that $text bindings read: the lines of the text, and the distinct
-// paths with which lines begin.
-func (a *answer) text() []byte {
-	said := struct {
-		Lines []string `json:"lines"`
-		Paths []string `json:"paths"`
-	}{[]string{}, []string{}}
-	for line := range bytes.Lines(a.parts[1].raw) {
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if len(said.Lines) == maxLines {
-			break
-		}
-		said.Lines = append(said.Lines, string(line))
-		if p := string(leadingPath(line)); p != "" && !slices.Contains(said.Paths, p) {
-			said.Paths = append(said.Paths, p)
-		}
-	}
-	return jsonrpc.Marshal(said)
 }

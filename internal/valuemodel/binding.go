@@ -13,7 +13,7 @@ import (
 // Binding is the source of the value of a follow-up's argument.
 type Binding struct {
 	From   From
-	Path   []Step // from the root of the arguments, result or text
+	Path   []Step // from the root of the arguments or result
 	Value  any    // of a constant, as decoded by encoding/json, or an integer
 	Source any    // the value that [ParseBinding] parsed
 }
@@ -25,7 +25,6 @@ const (
 	Constant From = ""       // the binding's own value
 	Args     From = "args"   // the arguments of the preceding call
 	Result   From = "result" // the JSON result of the preceding call
-	Text     From = "text"   // its plain-text result, as an object with lines and paths: see [ParseBinding]
 )
 
 // Step descends one level, or any number of levels if Deep.
@@ -33,20 +32,12 @@ type Step struct {
 	Name  string // member of an object; "" for elements of an array
 	Index int    // index of the element
 	All   bool   // every element
-	Max   int    // with All: no element if the array is longer; zero means no limit
 	Deep  bool   // every member of that name at any depth
 }
 
 // ParseBinding parses a value of the configuration: "$args.owner",
 // "$result.items[*].number", `$args["odd.name"][0]`, "$result..iid" for a member
 // at any depth, "$$args" for the literal text "$args"; anything else is a constant.
-//
-// "$result.items[*<=3].number" applies only to lists of at most three elements. The more
-// elements a list has, the less likely each is to be needed.
-//
-// For a plain-text result, "$text.lines[*]" are the non-empty lines without surrounding
-// white space. "$text.paths[*]" are the distinct file paths among the lines, alone or
-// before the first colon, as grep and find print them.
 func ParseBinding(value any) (Binding, error) {
 	s, ok := value.(string)
 	switch {
@@ -57,13 +48,13 @@ func ParseBinding(value any) (Binding, error) {
 	case !isReference(s):
 		return Binding{Value: s, Source: s}, nil
 	}
-	for _, from := range []From{Args, Result, Text} {
+	for _, from := range []From{Args, Result} {
 		if rest, ok := strings.CutPrefix(s, "$"+string(from)); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			path, err := parsePath(s, len(s)-len(rest))
 			return Binding{From: from, Path: path, Source: s}, err
 		}
 	}
-	return Binding{}, fmt.Errorf("binding %q: want $args, $result or $text, or $$ for a literal $", s)
+	return Binding{}, fmt.Errorf("binding %q: want $args or $result, or $$ for a literal $", s)
 }
 
 // UnmarshalTOML parses a binding of the configuration or the built-in tables.
@@ -94,7 +85,7 @@ func checkConstant(value any) error {
 
 // stepForm matches one step of a reference.
 var stepForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:(\.\.?)([^.\[\]]+)|(\.\.)?\[("(?:[^"\\]|\\.)+")\]|\[([0-9]{1,9})\]|\[(\*)(?:<=0*([1-9][0-9]{0,8}))?\])`)
+	return regexp.MustCompile(`^(?:(\.\.?)([^.\[\]]+)|(\.\.)?\[("(?:[^"\\]|\\.)+")\]|\[([0-9]{1,9})\]|\[(\*)\])`)
 })
 
 // parsePath parses the steps of a reference from an offset on.
@@ -105,10 +96,9 @@ func parsePath(text string, from int) (path []Step, err error) {
 		if m != nil {
 			step = Step{Name: m[2], Deep: m[1] == ".." || m[3] == "..", All: m[6] != ""}
 			step.Index, _ = strconv.Atoi(cmp.Or(m[5], "0")) // matched as digits
-			step.Max, _ = strconv.Atoi(cmp.Or(m[7], "0"))
 		}
 		if m == nil || m[4] != "" && json.Unmarshal([]byte(m[4]), &step.Name) != nil {
-			return nil, fmt.Errorf(`binding %q: position %d: want .name, ..name, [0], [*], [*<=3] or ["name"]`, text, at+1)
+			return nil, fmt.Errorf(`binding %q: position %d: want .name, ..name, [0], [*] or ["name"]`, text, at+1)
 		}
 		path = append(path, step)
 		at += len(m[0])
