@@ -3,76 +3,65 @@ package limit_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"mcpschedd/internal/limit"
 )
 
 func TestLimited(t *testing.T) {
-	for _, tt := range []struct {
-		text string
-		want time.Duration // 0: the text gives no wait
-	}{
+	for _, text := range []string{
 		// GitHub
-		{"API rate limit exceeded for user ID 583231.", 0},
-		{"failed to search issues: GET https://api.github.com/search/issues?q=is%3Aopen+429&per_page=30: 403 API rate limit exceeded for user ID 583231. [rate reset in 12m30s]", 12*time.Minute + 30*time.Second},
-		{"failed to list issues: GET https://api.github.com/repos/o/r/issues: 403 API rate limit of 5000 still exceeded until 2026-03-01 10:00:00 +0000 UTC, not making remote request. [rate reset in 47m]", 47 * time.Minute},
-		{"failed to get file contents: GET https://api.github.com/repos/o/r/contents/a.go: 403 You have exceeded a secondary rate limit. Please wait a few minutes before you try again. []", 0},
-		{"You have exceeded a secondary rate limit. Retry your request after 2 minutes", 2 * time.Minute},
-		{"You have triggered an abuse detection mechanism. Please retry your request again later.", 0},
-		{`GitHub API error: 403 {"message":"You have exceeded a secondary rate limit. Please wait."}`, 0},
+		"API rate limit exceeded for user ID 583231.",
+		"failed to search issues: GET https://api.github.com/search/issues?q=is%3Aopen+429&per_page=30: 403 API rate limit exceeded for user ID 583231. [rate reset in 12m30s]",
+		"failed to list issues: GET https://api.github.com/repos/o/r/issues: 403 API rate limit of 5000 still exceeded until 2026-03-01 10:00:00 +0000 UTC, not making remote request. [rate reset in 47m]",
+		"failed to get file contents: GET https://api.github.com/repos/o/r/contents/a.go: 403 You have exceeded a secondary rate limit. Please wait a few minutes before you try again. []",
+		"You have exceeded a secondary rate limit. Retry your request after 2 minutes",
+		"You have triggered an abuse detection mechanism. Please retry your request again later.",
+		`GitHub API error: 403 {"message":"You have exceeded a secondary rate limit. Please wait."}`,
 		// GitLab
-		{"429 Too Many Requests", 0},
-		{"Retry later\n", 0},
-		{`{"message":{"error":"x"},"error":"This endpoint has been requested too many times. Try again later."}`, 0},
-		{"GET https://gitlab.example.com/api/v4/projects: 429 {message: Retry later}", 0},
+		"429 Too Many Requests",
+		"Retry later\n",
+		`{"message":{"error":"x"},"error":"This endpoint has been requested too many times. Try again later."}`,
+		"GET https://gitlab.example.com/api/v4/projects: 429 {message: Retry later}",
 		// Notion
-		{`{"object":"error","status":429,"code":"rate_limited","message":"You have been rate limited. Please try again in a few minutes."}`, 0},
-		{"rate_limited: slow down", 0},
+		`{"object":"error","status":429,"code":"rate_limited","message":"You have been rate limited. Please try again in a few minutes."}`,
+		"rate_limited: slow down",
 		// Atlassian
-		{"HTTPError: 429 Client Error: Too Many Requests for url: https://x.atlassian.net/rest/api/3/search", 0},
-		{"Error calling tool 'jira_search': 429 Client Error:  for url: https://x.atlassian.net/rest/api/3/search", 0},
-		{"Jira API error: 429", 0},
-		{`{"errorMessages":["Rate limit exceeded."],"errors":{}}`, 0},
-		{`{"code":429,"message":"HTTP 429 Too Many Requests"}`, 0},
+		"HTTPError: 429 Client Error: Too Many Requests for url: https://x.atlassian.net/rest/api/3/search",
+		"Error calling tool 'jira_search': 429 Client Error:  for url: https://x.atlassian.net/rest/api/3/search",
+		"Jira API error: 429",
+		`{"errorMessages":["Rate limit exceeded."],"errors":{}}`,
+		`{"code":429,"message":"HTTP 429 Too Many Requests"}`,
 		// ClickUp, Fireflies, Linear, Brave
-		{`{"err":"Rate limit reached","ECODE":"APP_002"}`, 0},
-		{`{"errors":[{"friendly":true,"code":"too_many_requests","message":"Too many requests. Please retry after 5:00:00 AM (UTC)","extensions":{"code":"too_many_requests","status":429,"metadata":{"retryAfter":1772350000000}}}]}`, 0},
-		{`{"errors":[{"message":"slow","extensions":{"code":"RATELIMITED","retryAfter":1772350000000}}]}`, 0},
-		{"Error: Rate limit exceeded", 0},
+		`{"err":"Rate limit reached","ECODE":"APP_002"}`,
+		`{"errors":[{"friendly":true,"code":"too_many_requests","message":"Too many requests. Please retry after 5:00:00 AM (UTC)","extensions":{"code":"too_many_requests","status":429,"metadata":{"retryAfter":1772350000000}}}]}`,
+		`{"errors":[{"message":"slow","extensions":{"code":"RATELIMITED","retryAfter":1772350000000}}]}`,
+		"Error: Rate limit exceeded",
 		// Models and other services
-		{"Rate limit reached for gpt-x in organization org-1 on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000. Please try again in 20s.", 20 * time.Second},
-		{"RateLimitError: 429 Rate limit reached for requests. Please try again in 1.5s", 1500 * time.Millisecond},
-		{`Error code: 429 - rate limit: {"error": 1}`, 0},
-		{"You are being rate limited.", 0},
-		{`{"message":"You are being rate limited.","retry_after":64.57,"global":false}`, 64570 * time.Millisecond},
-		{"Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute per user' of service 'sheets.googleapis.com'", 0},
-		{"MCP error 429: MCP token rate limit exceeded for this tool", 0},
+		"Rate limit reached for gpt-x in organization org-1 on tokens per min (TPM): Limit 10000, Used 9000, Requested 2000. Please try again in 20s.",
+		"RateLimitError: 429 Rate limit reached for requests. Please try again in 1.5s",
+		`Error code: 429 - rate limit: {"error": 1}`,
+		"You are being rate limited.",
+		`{"message":"You are being rate limited.","retry_after":64.57,"global":false}`,
+		"Quota exceeded for quota metric 'Read requests' and limit 'Read requests per minute per user' of service 'sheets.googleapis.com'",
+		"MCP error 429: MCP token rate limit exceeded for this tool",
 		// Clients and frameworks
-		{"Request failed with status code 429", 0},
-		{"MCP error -32603: Request failed with status code 429", 0},
-		{"HTTP 429: Too Many Requests", 0},
-		{"HTTP/1.1 429 Too Many Requests", 0},
-		{"Unexpected status code: 429", 0},
-		{"API request failed: 429 - slow down, retry after 30 seconds", 30 * time.Second},
-		{"Server responded with status 429 (Too Many Requests)", 0},
-		{`{"status":429}`, 0},
-		{`{"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}`, 0},
-		{"Too many requests, please try again later.", 0},
-		{"Too many requests. Retry after: 3 hours", time.Hour},
-		{"Too many requests. Try again in 1 day.", time.Hour},
-		{"Too many requests. Try again in 1d", time.Hour},
-		{"Too many requests. Try again in 1 week", time.Hour},
-		{"Too many requests. Try again in 3 months", time.Hour},
-		{"Too many requests. Retry after 5 without a token", 5 * time.Second},
-		{"Too many requests. Retry after 2026-07-04T05:24:59Z", 0},
-		{"Too many requests, retry after 120", 2 * time.Minute},
-		{"Rate limited. Retrying in 500ms", 500 * time.Millisecond},
-		{"❌ Rate limit exceeded. Please wait 15 min.", 15 * time.Minute},
+		"Request failed with status code 429",
+		"MCP error -32603: Request failed with status code 429",
+		"HTTP 429: Too Many Requests",
+		"HTTP/1.1 429 Too Many Requests",
+		"Unexpected status code: 429",
+		"API request failed: 429 - slow down, retry after 30 seconds",
+		"Server responded with status 429 (Too Many Requests)",
+		`{"status":429}`,
+		`{"error":{"code":429,"message":"Resource has been exhausted","status":"RESOURCE_EXHAUSTED"}}`,
+		"Too many requests, please try again later.",
+		"Too many requests. Retry after 5 without a token",
+		"Too many requests, retry after 120",
+		"Rate limited. Retrying in 500ms",
+		"❌ Rate limit exceeded. Please wait 15 min.",
 	} {
-		got, ok := limit.TextSaysLimited(tt.text)
-		if !ok || got != tt.want {
-			t.Errorf("%s: got %v, %v, want %v, true", tt.text, got, ok, tt.want)
+		if !limit.TextSaysLimited(text) {
+			t.Errorf("%s: not recognised as a 429", text)
 		}
 	}
 }
@@ -118,20 +107,8 @@ func TestNotLimited(t *testing.T) {
 		"Error: Too Many Requests-handling is missing",
 		"429 Too Many Requests\n" + strings.Repeat("x", 2<<10),
 	} {
-		if wait, ok := limit.TextSaysLimited(text); ok {
-			t.Errorf("%s: recognised as a 429 (%v)", text, wait)
+		if limit.TextSaysLimited(text) {
+			t.Errorf("%s: recognised as a 429", text)
 		}
 	}
-}
-
-func FuzzLimited(f *testing.F) {
-	f.Add("Rate limited. Retry after 99999999h99999999h")
-	f.Add(`Error: {"error":{"code":429},"retry_after":1e300}`)
-	f.Add("failed to get x: 403 API rate limit exceeded. [rate reset in 1.999999999h]")
-	f.Fuzz(func(t *testing.T, text string) {
-		wait, ok := limit.TextSaysLimited(text)
-		if wait < 0 || wait > time.Hour || !ok && wait != 0 {
-			t.Errorf("%q: got %v, %v", text, wait, ok)
-		}
-	})
 }

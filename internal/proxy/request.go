@@ -276,7 +276,7 @@ func (o *outcome) hostOutcome() limit.Outcome {
 		v.Limited = true
 		v.RetryAfter = limit.RetryAfter(answer.RetryAfter, time.Now())
 	case o.err == nil && v.Failed && len(answer.Result) <= maxErrorAnswer:
-		v.RetryAfter, v.Limited = limit.TextSaysLimited(errorText(answer))
+		v.Limited = limit.TextSaysLimited(errorText(answer))
 	}
 	return v
 }
