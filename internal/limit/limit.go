@@ -13,9 +13,9 @@
 //	_, err = hosts.EnterSpare(ctx, "api.github.com", nil) // ErrCoolingDown
 //	slot, err = hosts.Enter(ctx, "api.github.com")   // not affected
 //
-// After a 429 the host cools down for its Retry-After, or else for 30 s, which doubles with
-// each further 429 without Retry-After. Then it is half open: prefetches are still refused until
-// a call that began after the cool-down has succeeded, so that a prefetch never probes the host.
+// After a 429 the host cools down for its Retry-After, or else for 30 s. Then it is half open:
+// prefetches are still refused until a call that began after the cool-down has succeeded, so that
+// a prefetch never probes the host.
 //
 // The package starts no goroutine: callers block on their own, and one timer per host fires
 // when the next token arrives, or is requested from the limits that replicas share. It does not

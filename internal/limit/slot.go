@@ -55,9 +55,9 @@ func (s *Slot) Leave(v Outcome) (publish bool) {
 	case v.Limited:
 		h.stats.Limited++
 		publish = s.began.After(h.cooling.last) && !strings.HasPrefix(h.stats.Host, LocalPrefix)
-		h.cooling.begin(s.began, v.RetryAfter, time.Now())
+		h.cooling.begin(v.RetryAfter, time.Now())
 	case !v.Failed && !s.began.Before(h.cooling.until): // a success after the cool-down
-		h.cooling.until, h.cooling.backOff = time.Time{}, 0
+		h.cooling.until = time.Time{}
 	}
 	if len(h.calls)+len(h.prefetches)+len(h.resuming) > 0 {
 		h.dispatch()
@@ -65,51 +65,36 @@ func (s *Slot) Leave(v Outcome) (publish bool) {
 	return publish
 }
 
-// reportLag is longer than the report of another replica's 429 takes. Calls of several replicas that
-// are refused within it count as refused together.
-const reportLag = 2 * time.Second
-
 // NoteLimited records that a host answered 429 to another replica. It has the effect of such an
-// answer to a call of this replica that began reportLag ago, but is not counted.
+// answer to a call of this replica, but is not counted.
 func (hs *Hosts) NoteLimited(name string, retryAfter time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	h := hs.find(name)
-	now, last := time.Now(), h.cooling.last
-	h.cooling.begin(now.Add(-reportLag), retryAfter, now)
-	if now.Sub(last) <= reportLag {
-		h.cooling.last = last // else reports that follow each other closely would never double the back-off
-	}
+	h.cooling.begin(retryAfter, time.Now())
 	h.dispatch()
 }
 
 // Lengths of a cool-down after a 429.
 const (
-	firstCoolDown = 30 * time.Second // without Retry-After
-	maxBackOff    = 15 * time.Minute // without Retry-After, after several in a row
-	maxCoolDown   = time.Hour        // for any Retry-After
+	defaultCoolDown = 30 * time.Second // without Retry-After
+	maxCoolDown     = time.Hour        // for any Retry-After
 )
 
 // coolDown is the state left by the 429s of a host. The host is half open when until has passed.
 type coolDown struct {
-	until   time.Time     // zero without a 429 since the last success
-	last    time.Time     // of the last 429
-	backOff time.Duration // last cool-down without Retry-After; 0 since the last success
+	until time.Time // zero without a 429 since the last success
+	last  time.Time // of the last 429
 }
 
 // active reports whether prefetches are refused.
 func (c *coolDown) active() bool { return !c.until.IsZero() }
 
-// begin starts or extends the cool-down after a 429 on a call. It never shortens it. The back-off
-// doubles only if the call began after the last 429 was known, so calls that are refused together
-// double it once.
-func (c *coolDown) begin(began time.Time, retryAfter time.Duration, now time.Time) {
+// begin starts or extends the cool-down after a 429. It never shortens it.
+func (c *coolDown) begin(retryAfter time.Duration, now time.Time) {
 	wait := min(retryAfter, maxCoolDown)
 	if retryAfter <= 0 {
-		if began.After(c.last) || c.backOff == 0 {
-			c.backOff = min(max(firstCoolDown, 2*c.backOff), maxBackOff)
-		}
-		wait = c.backOff
+		wait = defaultCoolDown
 	}
 	c.last = now
 	if until := now.Add(wait); until.After(c.until) {
