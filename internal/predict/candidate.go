@@ -73,8 +73,7 @@ func (f *scorer) export(c *candidate) Candidate {
 		out.Reason = m.refusal(&out, t)
 	}
 	if c.configured != nil && out.Reason != "" {
-		// Report a forbidden candidate only once, but check again what was not checked.
-		c.configured.done = out.Reason != enrich.Schema || len(c.arguments) > maxChecked || m.checks.Contains(checkKey{t.Model, t.Schema, c.arguments})
+		c.configured.done = true // report a forbidden candidate only once
 	}
 	c.p, c.declined = out.P, out.Reason != ""
 	if out.Reason == "" && shadow {

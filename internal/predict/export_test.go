@@ -83,14 +83,9 @@ func Find(text []byte, path []valuemodel.Step) (found []string, cut bool) {
 
 // Bounds of the package.
 const (
-	MaxFound  = maxFound
-	MaxEffort = maxEffort
-
+	MaxFound   = maxFound
 	MaxWeights = maxWeights
 )
-
-// EffortLeft returns the rest of the effort for the last result.
-func EffortLeft(m *Model) int { return m.effort }
 
 // Checks returns the number of cached verdicts.
 func Checks(m *Model) int {

@@ -189,7 +189,6 @@ func (f *scorer) build(all []match, c *collector) {
 // rank scores the candidates and sorts them by probability.
 func (f *scorer) rank(all []*candidate) []Candidate {
 	out := make([]Candidate, 0, len(all))
-	f.s.m.effort = maxEffort
 	for _, c := range all {
 		f.score(c)
 		out = append(out, f.export(c))

@@ -67,7 +67,6 @@ type Model struct {
 	overflowed bool           // older changes were dropped
 	follows    map[*valuemodel.Model][]*followUp
 	checks     *simplelru.LRU[checkKey, enrich.Reason]
-	effort     int // that is left for the current result
 }
 
 // New returns a model without observations.

@@ -1,8 +1,6 @@
 package predict
 
 import (
-	"errors"
-
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schema"
@@ -27,7 +25,6 @@ func (m *Model) refusal(c *Candidate, t *target) enrich.Reason {
 // may have been barred, or its model or schema may have changed. If it still may be, Recheck
 // sets its current model. Like refusal, it never returns Shadow.
 func (s *Session) Recheck(c *Candidate) enrich.Reason {
-	s.m.effort = maxEffort
 	t := s.m.target(c.Key.Tool)
 	why := s.m.refusal(c, t)
 	if why == "" {
@@ -47,15 +44,9 @@ type checkKey struct {
 const (
 	maxChecks  = 2048
 	maxChecked = 4 << 10 // bytes of the longest arguments with a cached check
-
-	// maxEffort bounds the checks for one result, to about 40 ms, as a server could make its
-	// schemas arbitrarily expensive to check. For half of the input schemas of 22 real servers a
-	// check takes at most about 100 units, for the most expensive ones some thousands.
-	maxEffort = 2 * schema.MaxEffort
 )
 
-// refuses returns why the arguments of a call must not be prefetched; "" if they may be. When
-// the effort for this result is spent it returns Schema.
+// refuses returns why the arguments of a call must not be prefetched; "" if they may be.
 //
 // Checks are cached: the same candidates recur every turn, and parsing a command or walking
 // a schema costs more than all other steps.
@@ -74,12 +65,8 @@ func (m *Model) refuses(t Tool, arguments string) (why enrich.Reason) {
 			why = enrich.NotSpeculatable
 		}
 	}
-	if why == "" && t.Schema != nil {
-		if err := t.Schema.CheckWithin(raw, &m.effort); errors.Is(err, schema.ErrSpent) {
-			return enrich.Schema
-		} else if err != nil {
-			why = enrich.Schema
-		}
+	if why == "" && t.Schema != nil && t.Schema.Check(raw) != nil {
+		why = enrich.Schema
 	}
 	if len(arguments) <= maxChecked {
 		m.checks.Add(k, why)

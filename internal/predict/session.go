@@ -151,7 +151,6 @@ func (s *Session) answered(e *event, r Result) {
 			e.values = a.extract()
 		}
 		if !r.Failed {
-			s.m.effort = maxEffort
 			s.follow(e, a)
 		}
 	}

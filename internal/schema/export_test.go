@@ -6,12 +6,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Check is CheckWithin with the maximum effort of one check.
-func (s *Schema) Check(arguments []byte) error {
-	left := MaxEffort
-	return s.CheckWithin(arguments, &left)
-}
-
 // WithinWeight reports whether the compiled schema, with each reference followed as the validator
 // does, has no more parts than the weight that was found for it.
 func (s *Schema) WithinWeight() bool {

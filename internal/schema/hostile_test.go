@@ -87,21 +87,6 @@ func TestTooMuchWork(t *testing.T) {
 	}
 }
 
-func TestEffortThatIsLeft(t *testing.T) {
-	s, left := compiled(t, issues), 10_000
-	arguments := []byte(`{"owner":"o","repo":"r"}`)
-	for checked := 0; ; checked++ {
-		before := left
-		err := s.CheckWithin(arguments, &left)
-		if err == schema.ErrSpent && left == before && checked > 2 {
-			break
-		}
-		if err != nil || left >= before {
-			t.Fatalf("check %d: got %v, %d units left of %d", checked, err, left, before)
-		}
-	}
-}
-
 func TestArgumentsOutOfBounds(t *testing.T) {
 	for _, c := range []struct{ name, arguments, want string }{
 		{"a huge number", `{"a":1e1000000}`, "arguments: a number with more than 400 characters, or an exponent of more than three digits"},
