@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Recheck applies the rules to a waiting candidate again, with the current model and schema.
+// Check applies the rules to a waiting candidate with the current model and schema.
 func TestAgain(t *testing.T) {
 	const takes, other = `{"properties":{"n":{"type":"integer"}}}`, `{"properties":{"n":{"type":"boolean"}}}`
 	rules := func(get valuemodel.Layer) []valuemodel.Rule {
@@ -40,7 +40,7 @@ func TestAgain(t *testing.T) {
 			p.call("list", `{}`, `[1,2]`)
 			waits := p.candidates()[1]
 			test.change(p.f, o)
-			if got := p.s.Recheck(&waits); got != test.want {
+			if got := p.s.Check(&waits); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 			if test.want == "" && waits.Model != o["get"].Model {

@@ -8,8 +8,8 @@ import (
 // Candidate is an exact call that may come next. Its key has only the tool and the canonical
 // arguments, which are "" for a configured call of another upstream or of no tool; the caller
 // adds the upstream and the scope. P is the probability that exactly this call is made while a
-// prefetched result may be served. Reason is why it must not be prefetched, as far as this
-// package can tell.
+// prefetched result may be served. Reason is Shadow if the candidate is only observed, Origin if it is a
+// call of another upstream, and else not set: see [Session.Check].
 type Candidate struct {
 	enrich.Candidate
 	Why   Why
@@ -29,7 +29,6 @@ type Why struct {
 type target struct {
 	Tool
 	shadow  bool      // candidates are only observed
-	barred  bool      // the tool is never prefetched
 	base    Candidate // what its candidates have in common, such as the learned statistics of its calls
 	canWait [maxAhead + 1]Count
 }
@@ -37,7 +36,7 @@ type target struct {
 func (m *Model) target(tool string) *target {
 	t, known := m.opt.Tool(tool), m.learned.lookupTool(tool)
 	return &target{
-		t, t.Annotated && known.Labels < m.opt.ShadowLabels, m.Barred(tool) != "",
+		t, t.Annotated && known.Labels < m.opt.ShadowLabels,
 		Candidate{Candidate: enrich.Candidate{
 			Key: call.Key{Tool: tool}, Model: t.Model,
 			Latency: known.Latency.percentiles(), Lead: known.Lead.percentiles(), Bytes: known.Size.bytes(0.9),
@@ -69,13 +68,7 @@ func (f *scorer) export(c *candidate) Candidate {
 		out.Why = Why{Edge: edgeLabel(g.e.symbol, c.tool), Rank: g.rank}
 		shadow = shadow || g.t.Labels < m.opt.ShadowLabels
 	}
-	if out.Reason == "" {
-		out.Reason = m.refusal(&out, t)
-	}
-	if c.configured != nil && out.Reason != "" {
-		c.configured.done = true // report a forbidden candidate only once
-	}
-	c.p, c.declined = out.P, out.Reason != ""
+	c.p = out.P
 	if out.Reason == "" && shadow {
 		out.Reason = enrich.Shadow
 	}

@@ -87,13 +87,5 @@ const (
 	MaxWeights = maxWeights
 )
 
-// Checks returns the number of cached verdicts.
-func Checks(m *Model) int {
-	if m.checks == nil {
-		return 0
-	}
-	return m.checks.Len()
-}
-
 // Times returns how often a session has made a call.
 func (s *Session) Times(tool, arguments string) int { return s.times(callHash(tool, arguments)) }

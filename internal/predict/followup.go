@@ -132,7 +132,7 @@ func (s *Session) follow(e *event, a *answer) {
 // calls returns the distinct arguments of the calls that a follow-up derives from a result,
 // in the order of the driving list, and the length of that list.
 func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string, of int) {
-	if len(f.args) == 0 && (to.Schema == nil || m.refuses(to, "{}") != "") {
+	if len(f.args) == 0 && (to.Schema == nil || to.refuses("{}") != "") {
 		return nil, 0 // it has a probability but no arguments
 	}
 	lists := make([]list, len(f.args))

@@ -71,7 +71,7 @@ func (s *Session) addSample(c *candidate) {
 		return
 	}
 	if p == nil {
-		p = &prediction{call: c.key, tool: c.tool, arguments: c.arguments, first: c.p, reported: c.declined || s.m.opt.Labelled == nil}
+		p = &prediction{call: c.key, tool: c.tool, arguments: c.arguments, first: c.p, reported: s.m.opt.Labelled == nil}
 		s.pending.byCall[c.key] = p
 		s.pending.order = append(s.pending.order, p)
 	}

@@ -26,7 +26,7 @@ type match struct {
 	size      int     // of the driving list
 	logit     float64 // logit of the match alone
 	arguments string  // of a configured match: arguments of its call
-	done      bool    // of a configured match: the call was made since, or is forbidden
+	done      bool    // of a configured match: the call was made since
 }
 
 // candidate is a call that may come next, while it is being built.
@@ -40,7 +40,6 @@ type candidate struct {
 	independent bool   // a configured match uses no result
 	logit       float64
 	p           float64
-	declined    bool // for another reason than that it is only observed
 	sample      sample
 }
 

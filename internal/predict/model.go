@@ -18,7 +18,7 @@
 //	s.Result(r)
 //	candidates := s.Candidates(now)
 //
-// A candidate that must not be prefetched has a reason. A model only has the data of one
+// [Session.Check] tells which candidates must not be prefetched. A model only has the data of one
 // upstream, so data of other upstreams never become arguments, and no follow-up leads to
 // another upstream, whatever is configured.
 //
@@ -30,9 +30,6 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/schema"
 	"mcpschedd/internal/valuemodel"
 )
@@ -44,8 +41,8 @@ type Options struct {
 	ShadowLabels int                    // labels before a learned follow-up, or a tool declared read-only by annotation only, may prefetch; default 5
 	MaxAge       time.Duration          // how long a prefetched result of a tool without freshness may be served; zero: not at all, and turns count
 
-	// Labelled, if not nil, is called for each predicted call without a reason other than Shadow, once it is
-	// known whether it came in time; p is its probability when it was first predicted.
+	// Labelled, if not nil, is called for each predicted call, once it is known whether it came in time;
+	// p is its probability when it was first predicted.
 	Labelled func(p float64, came bool)
 }
 
@@ -66,13 +63,11 @@ type Model struct {
 	saved      uint64         // hash of the state that was saved last
 	overflowed bool           // older changes were dropped
 	follows    map[*valuemodel.Model][]*followUp
-	checks     *simplelru.LRU[checkKey, enrich.Reason]
 }
 
 // New returns a model without observations.
 func New(o Options) *Model {
-	checks, _ := simplelru.NewLRU[checkKey, enrich.Reason](maxChecks, nil) // fails only for size 0
-	m := &Model{opt: o, learned: newState(), checks: checks}
+	m := &Model{opt: o, learned: newState()}
 	m.Configure(o.Learn, o.ShadowLabels, o.MaxAge)
 	return m
 }

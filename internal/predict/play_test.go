@@ -1,6 +1,7 @@
 package predict_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +98,17 @@ func (p *player) answer(r predict.Result) {
 	p.s.Result(r)
 }
 
-func (p *player) candidates() []predict.Candidate { return p.s.Candidates(p.now) }
+func (p *player) candidates() []predict.Candidate { return checked(p.s, p.s.Candidates(p.now)) }
+
+// checked sets the reasons that Check returns.
+func checked(s *predict.Session, candidates []predict.Candidate) []predict.Candidate {
+	for i := range candidates {
+		if c := &candidates[i]; c.Reason != enrich.Origin {
+			c.Reason = cmp.Or(s.Check(c), c.Reason)
+		}
+	}
+	return candidates
+}
 
 // made returns the arguments of the candidates for a tool that have no reason.
 func made(candidates []predict.Candidate, tool string) []string {

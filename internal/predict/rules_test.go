@@ -1,7 +1,6 @@
 package predict_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -96,19 +95,6 @@ func TestReasons(t *testing.T) {
 				t.Errorf("got %+v, want one candidate for get with the reason %q", candidates, test.want)
 			}
 		})
-	}
-}
-
-// A forbidden follow-up is returned once per result, not again with each later call.
-func TestRefusedOnce(t *testing.T) {
-	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.4, "n", "$result.n"))}, "list", "", "get", "")
-	p := play(predict.New(predict.Options{Tool: o.tool}))
-	p.call("list", `{}`, `{"n":7}`)
-	if got := find(p.candidates(), "get", `{"n":7}`).Reason; got != enrich.NotSpeculatable {
-		t.Fatalf("at first: got the reason %q, want not_speculatable", got)
-	}
-	if got := p.candidates(); len(got) != 0 {
-		t.Errorf("asked again: got %+v, want nothing", got)
 	}
 }
 
@@ -270,7 +256,7 @@ func TestChooseWeighs(t *testing.T) {
 	}
 }
 
-// A cached verdict is not used for a new schema or model of its tool.
+// Candidates are checked against the current schema of their tool.
 func TestRulesAreReadAnew(t *testing.T) {
 	rules := []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n")), reading("get")}
 	o := resolve(t, hub, rules, "list", "", "get", `{"type":"object","properties":{"n":{"type":"boolean"}}}`)
@@ -287,26 +273,6 @@ func TestRulesAreReadAnew(t *testing.T) {
 		p.call("list", `{}`, `{"n":1}`)
 		if got := find(p.candidates(), "get", `{"n":1}`); got.Key.Tool == "" || got.Reason != step.want {
 			t.Errorf("%s: got %+v, want the reason %q", step.schema, got, step.want)
-		}
-	}
-}
-
-// The number of cached verdicts is bounded.
-func TestChecksAreBounded(t *testing.T) {
-	rules := []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result[*]")), reading("get")}
-	o := resolve(t, hub, rules, "list", "", "get", `{"type":"object"}`)
-	for long, answers := range map[int]int{1: 300, 4000: 10} {
-		p := play(predict.New(predict.Options{Tool: o.tool}))
-		for i := range answers {
-			var all []string
-			for k := range 8 {
-				all = append(all, fmt.Sprintf(`"%d-%d-%s"`, i, k, strings.Repeat("x", long)))
-			}
-			p.call("list", `{}`, "["+strings.Join(all, ",")+"]")
-			p.candidates()
-		}
-		if n := predict.Checks(p.f); n > 2048 || n == 0 && long == 1 {
-			t.Errorf("of %d bytes each: got %d, want at most 2,048", long, n)
 		}
 	}
 }

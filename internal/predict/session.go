@@ -168,11 +168,10 @@ func (s *Session) Candidates(now time.Time) []Candidate {
 	out := f.rank(all)
 	if !s.multiplexed {
 		for _, c := range all {
-			if c.configured != nil && c.configured.done {
-				continue // forbidden
+			if c.arguments != "" { // else it is of another upstream, or of no tool
+				c.sample.at = now
+				s.addSample(c)
 			}
-			c.sample.at = now
-			s.addSample(c)
 		}
 	}
 	return out

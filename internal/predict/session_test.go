@@ -220,7 +220,7 @@ func TestSuppose(t *testing.T) {
 	p := play(predict.New(predict.Options{Tool: chain(t).tool}))
 	p.call("list", `{}`, `[{"n":1}]`)
 	get := find(p.candidates(), "get", `{"n":1}`)
-	next := p.s.Suppose(get, predict.Result{Text: []byte(`{"owner":"ann"}`)})
+	next := checked(p.s, p.s.Suppose(get, predict.Result{Text: []byte(`{"owner":"ann"}`)}))
 	owner := find(next, "owner", `{"name":"ann"}`)
 	if owner.P != 0.4 || owner.Why.Depth != 1 || owner.Reason != "" {
 		t.Errorf("got %+v, want P 0.4 and depth 1", owner)

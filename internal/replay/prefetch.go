@@ -57,7 +57,7 @@ func (s *armSession) choose() {
 // MayPrefetch returns the query for a candidate, and the reason if it must not be prefetched.
 func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Eligibility {
 	if s.arm.Source == Forecast {
-		if why := s.t.learner.Recheck(g); why != "" {
+		if why := s.t.learner.Check(g); why != "" {
 			return speculate.Eligibility{Reason: why}
 		}
 	}

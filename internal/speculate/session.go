@@ -156,10 +156,9 @@ func (p *pairState) decide(now time.Time) []*Fetch {
 	return p.begun
 }
 
-// MayPrefetch returns the reason why a candidate must not be prefetched now, if any. Its tool may
-// have been barred since it was predicted, or its model or schema may have changed.
+// MayPrefetch returns the reason why a candidate must not be prefetched now, if any.
 func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
-	if why := p.predictor.Recheck(c); why != "" {
+	if why := p.predictor.Check(c); why != "" {
 		return Eligibility{Reason: why}
 	}
 	e := p.lease.MayPrefetch(c)
