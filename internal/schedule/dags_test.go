@@ -47,13 +47,3 @@ func exactly(tasks []schedule.Task) []time.Duration {
 	}
 	return took
 }
-
-// actual returns the tasks with their actual durations as Mean.
-func actual(tasks []schedule.Task, took []time.Duration) []schedule.Task {
-	known := make([]schedule.Task, len(tasks))
-	for i := range tasks {
-		known[i] = tasks[i]
-		known[i].Mean = took[i]
-	}
-	return known
-}

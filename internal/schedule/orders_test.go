@@ -2,10 +2,8 @@ package schedule_test
 
 import (
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -26,83 +24,6 @@ func setChecks(t *testing.T, n, long int) {
 	t.Helper()
 	if err := flag.Set("rapid.checks", strconv.Itoa(soak(n, long))); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// valid returns an error if a timeline breaks a rule of Task or Slots.
-func valid(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t schedule.Timeline) error {
-	for i, task := range tasks {
-		if t.Start[i] < 0 || t.End[i] != t.Start[i]+took[i] || t.End[i] > t.Makespan {
-			return fmt.Errorf("task %d from %v to %v, took %v, makespan %v", i, t.Start[i], t.End[i], took[i], t.Makespan)
-		}
-		for _, k := range task.After {
-			if t.Start[i] < t.End[k] {
-				return fmt.Errorf("task %d begins at %v, %d ends at %v", i, t.Start[i], k, t.End[k])
-			}
-		}
-		total, host := 0, 0 // numbers of tasks that run when it begins
-		for k := range tasks {
-			if t.Start[k] <= t.Start[i] && t.Start[i] < t.End[k] {
-				total++
-				if tasks[k].Host == task.Host {
-					host++
-				}
-			}
-		}
-		if most := s.Hosts[task.Host]; task.Host != "" && most > 0 && host > most || s.Total > 0 && total > s.Total {
-			return fmt.Errorf("%d at once at %v, %d of them against %q", total, t.Start[i], host, task.Host)
-		}
-	}
-	return nil
-}
-
-// idle returns an error if a task could have begun earlier: when its last predecessor ended, or
-// when a slot was released.
-func idle(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t schedule.Timeline) error {
-	for i, task := range tasks {
-		from := time.Duration(0)
-		for _, k := range task.After {
-			from = max(from, t.End[k])
-		}
-		for _, at := range append(slices.Clone(t.End), from) {
-			if at < from || at >= t.Start[i] {
-				continue
-			}
-			m := newModel(tasks, s)
-			for k := range tasks {
-				m.ended[k] = t.End[k] <= at
-				if t.Start[k] <= at && at < t.End[k] {
-					m.holds[k] = 1
-				}
-			}
-			if m.fits(i) {
-				return fmt.Errorf("task %d could begin at %v and begins at %v", i, at, t.Start[i])
-			}
-		}
-	}
-	return nil
-}
-
-// TestSimulateIsValid: a timeline keeps all bounds, and leaves no slot free that a ready task
-// could take.
-func TestSimulateIsValid(t *testing.T) {
-	for seed := range uint64(soak(200, 20_000)) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		tasks, slots := drawTasks(r, 1+r.IntN(40))
-		took := make([]time.Duration, len(tasks))
-		for i := range took {
-			took[i] = time.Duration(1+r.IntN(5)) * time.Second
-		}
-		line := schedule.Simulate(tasks, took, slots)
-		if err := valid(tasks, took, slots, line); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		if line.Makespan < lowerBound(actual(tasks, took), slots) {
-			t.Fatalf("seed %d: makespan %v is below the bound", seed, line.Makespan)
-		}
-		if err := idle(tasks, took, slots, line); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
 	}
 }
 
