@@ -71,8 +71,8 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 	}, nil
 }
 
-// daemonTrouble returns what is wrong with a running daemon of a configuration: it does not answer, or nothing
-// can be written to the state directory, so that the daemon may have no status either. It returns "" otherwise.
+// daemonTrouble returns what is wrong with a running daemon of a configuration: it does not answer, or it has no
+// status as nothing can be written to the state directory. It returns "" otherwise.
 func daemonTrouble(place daemon.Place, dir state.Dir, config string, running []record.Status) string {
 	if hangs(place.Ping()) {
 		text := "The " + daemonHangs + ", and what follows may be old."
@@ -80,6 +80,9 @@ func daemonTrouble(place daemon.Place, dir state.Dir, config string, running []r
 			text += fmt.Sprintf(" kill -CONT %d continues it, kill -KILL %[1]d ends it.", running[i].PID)
 		}
 		return text
+	}
+	if len(running) > 0 {
+		return ""
 	}
 	probe, err := os.CreateTemp(dir.Path(""), "probe.*.tmp")
 	if err == nil {
