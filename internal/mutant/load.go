@@ -1,20 +1,15 @@
 package mutant
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"go/ast"
-	"go/importer"
-	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
+
+	"golang.org/x/tools/go/packages"
 )
 
 // code is a type-checked package.
@@ -22,7 +17,7 @@ type code struct {
 	name    string // below internal
 	fset    *token.FileSet
 	pkg     *types.Package
-	info    types.Info
+	info    *types.Info
 	sources []*source
 	bodies  map[*types.Func]*ast.FuncDecl
 	fields  map[*types.Var]string // field → name of its struct
@@ -37,92 +32,41 @@ type source struct {
 // loaded caches the packages.
 var loaded sync.Map // package → func() (*code, error)
 
-// compiled has the packages that the go command has compiled: import path → listed.
-var compiled sync.Map
-
 // load type-checks a package below internal, and caches it.
 func load(name string) (*code, error) {
 	once, _ := loaded.LoadOrStore(name, sync.OnceValues(func() (*code, error) { return check(name) }))
 	return once.(func() (*code, error))()
 }
 
-// listed is a package in the output of go list.
-type listed struct {
-	ImportPath, Dir, Export string
-	GoFiles                 []string
-	Module                  *struct{ Main bool }
-}
-
-func (p listed) inModule() bool { return p.Module != nil && p.Module.Main }
-
-// list returns a package below internal. It compiles the package and its imports with the go
-// command, unless it is an import of one that was compiled before.
-func list(name string) (listed, error) {
-	if p, ok := known(name); ok {
-		return p, nil
-	}
-	out, err := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,Module", "../"+name).Output() // of a test in another package below internal
-	if err != nil {
-		return listed{}, fmt.Errorf("go list %s: %w", name, err)
-	}
-	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
-		var one listed
-		if err := d.Decode(&one); err != nil {
-			return listed{}, err
-		}
-		compiled.Store(one.ImportPath, one)
-	}
-	p, _ := known(name)
-	return p, nil
-}
-
-// known returns a compiled package below internal.
-func known(name string) (p listed, ok bool) {
-	compiled.Range(func(_, value any) bool {
-		one := value.(listed)
-		if ok = one.inModule() && strings.HasSuffix(one.ImportPath, "/internal/"+name); ok {
-			p = one
-		}
-		return !ok
-	})
-	return p, ok
-}
-
 // check parses and type-checks a package without its tests.
 func check(name string) (*code, error) {
-	p, err := list(name)
+	config := &packages.Config{Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedModule |
+		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedExportFile}
+	listed, err := packages.Load(config, "../"+name) // of a test in another package below internal
 	if err != nil {
 		return nil, err
 	}
-	c := &code{
-		name: name, fset: token.NewFileSet(), bodies: make(map[*types.Func]*ast.FuncDecl), fields: make(map[*types.Var]string),
-		info: types.Info{Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object)},
+	p := listed[0]
+	if len(p.Errors) > 0 {
+		return nil, fmt.Errorf("package %s: %w", name, p.Errors[0])
 	}
-	var files []*ast.File
-	for _, file := range p.GoFiles {
-		src := &source{path: filepath.Join(p.Dir, file)}
-		if src.code, err = os.ReadFile(src.path); err != nil {
-			return nil, err
-		}
-		parsed, err := parser.ParseFile(c.fset, src.path, src.code, parser.SkipObjectResolution)
+	c := &code{
+		name: name, fset: p.Fset, pkg: p.Types, info: p.TypesInfo,
+		bodies: make(map[*types.Func]*ast.FuncDecl), fields: make(map[*types.Var]string),
+	}
+	for _, path := range p.GoFiles {
+		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		c.sources, files = append(c.sources, src), append(files, parsed)
-	}
-	conf := types.Config{Importer: importer.ForCompiler(c.fset, "gc", func(path string) (io.ReadCloser, error) {
-		of, _ := compiled.Load(path)
-		return os.Open(of.(listed).Export)
-	})}
-	if c.pkg, err = conf.Check(p.ImportPath, c.fset, files, &c.info); err != nil {
-		return nil, err
+		c.sources = append(c.sources, &source{path, text})
 	}
 	for _, used := range append(c.pkg.Imports(), c.pkg) {
-		if of, _ := compiled.Load(used.Path()); of != nil && of.(listed).inModule() { // unsafe has no listing
+		if strings.HasPrefix(used.Path(), p.Module.Path+"/") {
 			c.noteFields(used)
 		}
 	}
-	for _, file := range files {
+	for _, file := range p.Syntax {
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 				c.bodies[c.info.Defs[f.Name].(*types.Func)] = f
