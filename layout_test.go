@@ -83,7 +83,7 @@ var allowed = map[string][]string{
 	"internal/demo":          {"internal/jsonrpc", "internal/record"},
 	"internal/bubble":        {},                   // fake time for tests, around a fault of the race detector; it is not imported outside tests
 	"internal/mutant":        {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
-	"internal/mcptest":       {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them
+	"internal/mcptest":       {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them and tools
 	"internal/mcptest/child": {"internal/mcptest"}, // one of them as a program, which starts sooner than a test binary
 }
 

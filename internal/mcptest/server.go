@@ -1,5 +1,5 @@
 // Package mcptest contains a small MCP server for tests, with the faults that were seen in
-// real servers. Only tests import it.
+// real servers. Only tests and tools import it.
 //
 // The called tool and the options select the server's behaviour, so that one server suits
 // every test, in process over HTTP or as a child process on stdio. It writes raw bytes, so

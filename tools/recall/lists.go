@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,13 +18,17 @@ import (
 
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/tools/dataset"
 )
 
-// listed is a server with the tools in a file.
-type listed struct{ name, file string }
+// listed is a server with its tools.
+type listed struct {
+	name  string
+	tools []string // raw
+}
 
 // printTokens prints how many tokens lists take, and the tools that replace them. dir has a file
 // for each server; benchmark is the file of LiveMCPBench, with all servers.
@@ -34,14 +39,17 @@ func printTokens(out io.Writer, dir, benchmark string) error {
 	}
 	var all []listed
 	for _, file := range files {
-		all = append(all, listed{serverName(strings.TrimSuffix(filepath.Base(file), ".json")), file})
+		list, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		one, err := newListed(strings.TrimSuffix(filepath.Base(file), ".json"), list)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, one)
 	}
-	work, err := os.MkdirTemp("", "recall")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(work)
-	bench, err := writeLists(work, benchmark)
+	bench, err := readLists(benchmark)
 	if err != nil {
 		return err
 	}
@@ -92,15 +100,11 @@ func queries(names []string) (out []string) {
 
 // shown returns the list of tools that a proxy shows a client, and its answers to find_tools.
 func shown(servers []listed, tools string, queries []string) (list []byte, answers [][]byte, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
 	o := proxy.Options{Fixed: proxy.Fixed{StartupWait: time.Minute, Selection: proxy.Selection{Tools: tools}}}
 	for _, s := range servers {
-		o.Upstreams = append(o.Upstreams, proxy.Upstream{Fingerprint: s.name, Spec: upstream.Spec{
-			Name: s.name, StartTimeout: time.Minute, MaxMessage: 64 << 20, Command: upstream.Command{Path: self, Args: []string{"serve", s.file}},
-		}})
+		web := httptest.NewServer(mcptest.New(mcptest.Options{Capabilities: `{"tools":{}}`, Tools: s.tools}).Handler())
+		defer web.Close()
+		o.Upstreams = append(o.Upstreams, proxy.Upstream{Fingerprint: s.name, Spec: upstream.Spec{Name: s.name, StartTimeout: time.Minute, URL: web.URL}})
 	}
 	p := proxy.New(o, nil)
 	defer p.Close()
@@ -149,8 +153,8 @@ func shown(servers []listed, tools string, queries []string) (list []byte, answe
 	}
 }
 
-// writeLists writes a list for each server of LiveMCPBench.
-func writeLists(work, dir string) (all []listed, err error) {
+// readLists returns the servers of LiveMCPBench.
+func readLists(dir string) (all []listed, err error) {
 	var servers []struct {
 		Tools map[string]struct{ Tools json.RawMessage }
 	}
@@ -159,57 +163,31 @@ func writeLists(work, dir string) (all []listed, err error) {
 	}
 	for i, s := range servers {
 		for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
-			file := filepath.Join(work, fmt.Sprintf("%d.json", len(all)))
-			if err := os.WriteFile(file, s.Tools[name].Tools, 0o600); err != nil {
+			one, err := newListed(fmt.Sprintf("%s-%d", name, i), s.Tools[name].Tools)
+			if err != nil {
 				return nil, err
 			}
-			all = append(all, listed{serverName(fmt.Sprintf("%s-%d", name, i)), file})
+			all = append(all, one)
 		}
 	}
 	return all, nil
 }
 
-// serverName returns a valid name for a server in a configuration.
-func serverName(name string) string {
-	return strings.Trim(strings.Map(func(r rune) rune {
+// newListed returns a server with a list of tools, and with a name that a configuration may have.
+func newListed(name string, list []byte) (listed, error) {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, list); err != nil {
+		return listed{}, err
+	}
+	name = strings.Trim(strings.Map(func(r rune) rune {
 		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 			return r
 		}
 		return '-'
 	}, name), "-")
-}
-
-// serve is a server on stdio that only lists the tools in a file.
-func serve(file string, in io.Reader, out io.Writer) error {
-	list, err := os.ReadFile(file)
-	if err != nil {
-		return err
+	s := listed{name, []string{}} // without a list mcptest's server has tools of its own
+	for tool := range jsonrpc.Elements(compact.Bytes()) {
+		s.tools = append(s.tools, string(tool))
 	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, list); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	lines := bufio.NewReader(in)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return nil
-		}
-		m, err := jsonrpc.Parse(line)
-		if err != nil || m.ID == nil {
-			continue
-		}
-		var answer []byte
-		switch m.Method {
-		case "initialize":
-			answer = jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"list","version":"1"}}`))
-		case "tools/list":
-			answer = jsonrpc.AppendResult(nil, m.ID, []byte(`{"tools":`+compact.String()+`}`))
-		default:
-			answer = jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32601,"message":"no"}`))
-		}
-		if _, err := out.Write(append(answer, '\n')); err != nil {
-			return err
-		}
-	}
+	return s, nil
 }

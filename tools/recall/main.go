@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"mcpschedd/tools/launch"
@@ -25,9 +24,6 @@ import (
 func main() { launch.Main("recall", run) }
 
 func run(_ context.Context, args []string, stdout, _ io.Writer) error {
-	if len(args) == 2 && args[0] == "serve" { // acts as a server behind the proxy
-		return serve(args[1], os.Stdin, stdout)
-	}
 	if len(args) != 1 {
 		return errors.New("want DIR")
 	}
