@@ -109,11 +109,16 @@ release: ## dist/: the commit built for six systems, what each is made of, and S
 	rm -rf dist
 	go run -C tools ./release -out ../dist
 
+# Keys of _meta and folders have the program's name, not its path, and stay. go.mod is changed last,
+# so that an interrupted run can be repeated.
 module: ## make module MODULE=github.com/OWNER/mcpschedd: another module path, in both modules
-	@test -n "$(MODULE)" || { echo 'usage: make module MODULE=github.com/OWNER/mcpschedd'; exit 2; }
-	go run -C tools ./module $(MODULE)
-	go build ./...
-	go build -C tools ./...
+	@case "$(MODULE)" in *.*/*) ;; *) echo 'usage: make module MODULE=github.com/OWNER/mcpschedd'; exit 2;; esac
+	go mod edit -module="$(MODULE)" -print >/dev/null
+	find . -name '*.go' ! -path '*/testdata/*' -exec perl -pi -e 's#"\Q$(shell go list -m)\E/(cmd|internal|tools)/#"$(MODULE)/$$1/#' {} +
+	perl -pi -e 's#^(module|require|replace) \Q$(shell go list -m)\E\b#$$1 $(MODULE)#' tools/go.mod go.mod
+	gofmt -w cmd internal tools
+	go list -deps -test ./... >/dev/null
+	cd tools && go list -deps -test -tags browser ./... >/dev/null
 
 clean:
 	rm -rf bin tools/bin dist results

@@ -104,7 +104,7 @@ func TestLayout(t *testing.T) {
 	for _, p := range packages {
 		name := strings.TrimPrefix(p.ImportPath, module())
 		if p.ImportPath+"/" == module() {
-			continue // this folder: only this test
+			continue // this folder: only tests
 		}
 		may, known := allowed[name]
 		if !known {
