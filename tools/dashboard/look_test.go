@@ -58,7 +58,7 @@ func scenes(now time.Time) map[string]func() record.View {
 		Error: "exit status 1: connection to server at 10.0.0.7, port 5432 failed: Connection refused",
 	})
 	few := record.NewTally()
-	playSessions(3, now.Add(-4*time.Minute), now, 1, few.Add)
+	made(now.Add(-4*time.Minute), now, 1, few.Add)
 	one := running(now)
 	one[0].Upstreams = []record.UpstreamStatus{{Name: "git", State: "ready", Since: now.Add(-9 * time.Minute), Tools: 1, Cacheable: 1, Prefetchable: 1, MemoryKB: 18 << 10}}
 	one[0].Clients[0].Sessions = 1
