@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -110,32 +109,16 @@ func (c *httpClient) post(conn *httpConn) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	conn.body, err = readInto(conn.body[:0], resp.Body)
-	if err != nil {
+	body := bytes.NewBuffer(conn.body[:0])
+	if _, err := body.ReadFrom(resp.Body); err != nil {
 		return nil, err
 	}
+	conn.body = body.Bytes()
 	if resp.StatusCode/100 != 2 {
 		return nil, fmt.Errorf("%s: %.300s", resp.Status, strings.TrimSpace(string(conn.body)))
 	}
 	conn.session = resp.Header.Get("Mcp-Session-Id")
 	return conn.body, nil
-}
-
-// readInto reads r to its end into b. b grows at most once and is then reused.
-func readInto(b []byte, r io.Reader) ([]byte, error) {
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := r.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if errors.Is(err, io.EOF) {
-			return b, nil
-		}
-		if err != nil {
-			return b, err
-		}
-	}
 }
 
 func (c *httpClient) drive(l load) (sample, error) {

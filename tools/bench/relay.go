@@ -42,24 +42,11 @@ func relay(in io.Reader, out io.Writer, command []string) error {
 	return errors.Join(err, child.cmd.Wait())
 }
 
-// pump copies until from ends. io.Copy would choose a system call by the type of the files, but
-// the relay should be the same everywhere.
+// pump copies until from ends, by reads and writes alone. io.Copy would choose a system call by the
+// type of the files, but the relay should be the same everywhere.
 func pump(to io.Writer, from io.Reader) error {
-	buf := make([]byte, copyBuffer)
-	for {
-		n, err := from.Read(buf)
-		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, copyBuffer))
+	return err
 }
 
 // child is a started command with both its pipes, which the runtime polls.
