@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/tools/launch"
 )
 
@@ -285,7 +285,7 @@ func resolved(args json.RawMessage, st state) (any, bool) {
 		case map[string]any:
 			if ref, ok := v["$ref"].(string); ok && len(v) == 1 {
 				id, pointer, _ := strings.Cut(ref, "#")
-				if got, ok := at(value(st.answers[id]), pointer); ok && !st.failed[id] {
+				if got := part(st.answers[id], pointer); got != nil && !st.failed[id] {
 					return got
 				}
 				whole = false
@@ -305,34 +305,12 @@ func resolved(args json.RawMessage, st state) (any, bool) {
 	return v, whole
 }
 
-// value returns a result as a plan uses it: as JSON if it is valid, else as a text.
-func value(text string) any {
-	var v any
-	if json.Unmarshal([]byte(text), &v) != nil {
-		return text
+// part returns the part of a result that a JSON pointer refers to, or nil. As in a plan, a result
+// that is not JSON is a text.
+func part(text, pointer string) json.RawMessage {
+	value := []byte(strings.TrimSpace(text))
+	if !json.Valid(value) {
+		value, _ = json.Marshal(text)
 	}
-	return v
-}
-
-// at returns the part of a value that a JSON pointer refers to.
-func at(v any, pointer string) (any, bool) {
-	for _, name := range strings.Split(pointer, "/")[1:] {
-		switch in := v.(type) {
-		case map[string]any:
-			next, ok := in[name]
-			if !ok {
-				return nil, false
-			}
-			v = next
-		case []any:
-			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(in) {
-				return nil, false
-			}
-			v = in[i]
-		default:
-			return nil, false
-		}
-	}
-	return v, true
+	return jsonrpc.At(value, pointer)
 }
