@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -199,9 +199,13 @@ func (s *Step) describe(b *strings.Builder, mark string) {
 	fmt.Fprintf(b, " %s\n", legible(s.written["arguments"]))
 }
 
+// stringForm matches the strings of a JSON text, the names of members among them.
+var stringForm = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
 // legible returns JSON on one line, without unnecessary escapes and with invisible characters
-// escaped, so that it cannot look like something else. JSON that is too long to be shown is returned as it
-// is, as each level of nesting is scanned again by the level around it.
+// escaped, so that it cannot look like something else. [jsonrpc.AppendCanonical] would leave a value
+// as it is that has a repeated name or half a surrogate pair. JSON that is too long to be shown is
+// returned as it is, as 16 MiB take more than a second.
 func legible(written []byte) string {
 	switch {
 	case len(written) == 0:
@@ -209,32 +213,10 @@ func legible(written []byte) string {
 	case len(written) > len(`\ud83d\ude00`)*maxQuestion:
 		return string(written)
 	}
-	return escapeInvisible(string(appendPlain(nil, written)))
-}
-
-// appendPlain appends JSON without white space and unnecessary escapes, and with U+FFFD for half a
-// surrogate pair. [jsonrpc.AppendCanonical] would leave a value as it is that has a repeated name or half a
-// pair, and one of these must not make the rest illegible.
-func appendPlain(dst, value []byte) []byte {
-	switch kindOf(value) {
-	case "string":
-		text, _ := jsonrpc.String(value)
-		return jsonrpc.AppendString(dst, text)
-	case "array":
-		dst = append(dst, '[')
-		for element := range jsonrpc.Elements(value) {
-			dst = append(appendPlain(dst, element), ',')
-		}
-		return append(bytes.TrimSuffix(dst, []byte(",")), ']')
-	case "object":
-		dst = append(dst, '{')
-		for m := range jsonrpc.Members(value) {
-			dst = append(jsonrpc.AppendString(dst, string(m.Name)), ':')
-			dst = append(appendPlain(dst, m.Value), ',')
-		}
-		return append(bytes.TrimSuffix(dst, []byte(",")), '}')
-	}
-	return append(dst, value...)
+	return escapeInvisible(string(stringForm.ReplaceAllFunc(compact(written), func(quoted []byte) []byte {
+		text, _ := jsonrpc.String(quoted)
+		return jsonrpc.AppendString(nil, text)
+	})))
 }
 
 // escapeInvisible escapes invisible characters and all spaces but U+0020.
