@@ -73,9 +73,13 @@ func decode(raw []byte, limit int) (value any, err error) {
 // follows them in the decoded document that the validator gets, and deletes "$id" and "$schema",
 // which would make a part a document of its own.
 type weigher struct {
-	document any
-	weight   int
+	document    any
+	weight      int
+	conditional bool // the document has a keyword of ofTheWhole
 }
+
+// ofTheWhole are the keywords that depend on the validity of the whole value.
+var ofTheWhole = []string{"then", "else", "unevaluatedProperties", "unevaluatedItems"}
 
 // role is what a value in a schema document is.
 type role int
@@ -117,6 +121,8 @@ func (w *weigher) weigh(at any, path int, is role) error {
 			case is != subschema:
 			case name == "enum":
 				w.weight += enumWeight * len(list)
+			case slices.Contains(ofTheWhole, name):
+				w.conditional = true
 			case !isText:
 			case name == "$ref" || name == "$dynamicRef" || name == "$recursiveRef":
 				pointer, local := strings.CutPrefix(text, "#")

@@ -33,7 +33,7 @@ func (f *Fault) Error() string {
 // collect converts the validator's error into sorted faults. Faults that may depend on open
 // places are omitted.
 func (s *Schema) collect(found *jsonschema.ValidationError, open [][]string) []Fault {
-	c := collector{schema: s.raw, open: open}
+	c := collector{schema: s.raw}
 	c.collect(found)
 	all := slices.DeleteFunc(c.all, func(f Fault) bool { return f.dependsOn(open) })
 	order := func(a, b Fault) int {
@@ -60,7 +60,6 @@ func startsWith(path, first []string) bool {
 
 type collector struct {
 	schema []byte
-	open   [][]string
 	all    []Fault
 }
 
@@ -77,9 +76,6 @@ func (c *collector) addNames(at, names []string, message string) {
 }
 
 func (c *collector) collect(e *jsonschema.ValidationError) {
-	if c.open != nil && isConditional(e.SchemaURL) {
-		return
-	}
 	at := e.InstanceLocation
 	switch k := e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
@@ -116,22 +112,6 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 		pointer, _ := url.PathUnescape(fragment)
 		c.add(at, "want %s %s", keyword, jsonrpc.At(c.schema, pointer+"/"+keyword))
 	}
-}
-
-// ofTheWhole are the keywords that depend on the validity of the whole value.
-var ofTheWhole = []string{"then", "else", "unevaluatedProperties", "unevaluatedItems"}
-
-// isConditional reports whether a place in a schema is below such a keyword.
-func isConditional(url string) bool {
-	_, pointer, _ := strings.Cut(url, "#")
-	name := false // the token is the name of a member, not a keyword
-	for token := range jsonrpc.PointerTokens(pointer) {
-		if !name && slices.Contains(ofTheWhole, token) {
-			return true
-		}
-		name = !name && roleOf(token) == byName
-	}
-	return false
 }
 
 // alternatives describes a value that matches none of several schemas. If all of them expect

@@ -28,6 +28,7 @@ func TestFaults(t *testing.T) {
 		{"forms that seem to fit both", `{"properties":{"a":{"oneOf":[{"properties":{"b":{"type":["string","null"]}}},{"properties":{"b":{"type":["integer","null"]}}}]}}}`, `{"a":{"b":null}}`, "a/b", ""},
 		{"none of a list", `{"properties":{"a":{"enum":[{"b":1}]}}}`, `{"a":{"b":null}}`, "a/b", ""},
 		{"a condition", `{"properties":{"a":{},"c":{}},"if":{"properties":{"a":{"type":"null"}}},"then":{"required":["c"]}}`, `{"a":null}`, "a", ""},
+		{"beside a condition", `{"properties":{"b":{"type":"string"}},"if":{"required":["b"]},"then":{"required":["a"]}}`, `{"a":null,"b":1}`, "a", ""},
 		{"members that are called as conditions", `{"properties":{"then":{"type":"string"},"elsewhere":{"type":"string"},"properties":{"properties":{"else":{"type":"string"}}}}}`, `{"then":1,"elsewhere":1,"properties":{"else":1},"a":null}`, "a", "elsewhere: want string, have number\nproperties.else: want string, have number\nthen: want string, have number"},
 		{"a condition below such a member", `{"properties":{"then":{"if":{"type":"object"},"then":{"required":["c"]}}}}`, `{"then":{"a":null}}`, "then/a", ""},
 		{"a condition that nothing is open for", `{"if":{"required":["a"]},"then":{"required":["c"]}}`, `{"a":null}`, "", "c: missing"},
@@ -51,7 +52,7 @@ func TestFaults(t *testing.T) {
 // a type that TypesAt omits is valid.
 func TestOpenIsCertain(t *testing.T) {
 	values := []string{`null`, `true`, `false`, `0`, `1`, `2.5`, `""`, `"a"`, `"bb"`, `[]`, `["a"]`, `[1,1]`, `{}`, `{"a":1}`, `{"a":"a","b":null}`}
-	seeds := uint64(400)
+	seeds := uint64(600)
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		seeds = 20_000
 	}

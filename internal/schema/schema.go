@@ -28,9 +28,10 @@ import (
 // Schema is a compiled input schema. The zero Schema and a nil one accept any object of up to 256 KiB
 // without extreme numbers, and nothing else. A Schema is safe for concurrent use.
 type Schema struct {
-	root   *jsonschema.Schema // nil accepts any object
-	raw    []byte
-	weight int // see weigher
+	root        *jsonschema.Schema // nil accepts any object
+	raw         []byte
+	weight      int  // see weigher
+	conditional bool // see weigher
 }
 
 // base is the URL of the document, against which its references are resolved. The loader rejects
@@ -75,7 +76,7 @@ func (s *Schema) compile() (err error) {
 		return err
 	}
 	s.root, err = c.Compile(base)
-	s.weight = w.weight + p.instructions
+	s.weight, s.conditional = w.weight+p.instructions, w.conditional
 	return cmp.Or(p.err, err)
 }
 
@@ -123,12 +124,13 @@ func (s *Schema) Check(arguments []byte) error {
 // arguments cannot be read or checking them takes too much effort.
 //
 // Open places, given as paths of names and indexes, have a value that is not known yet.
-// Violations that may depend on them are omitted.
+// Violations that may depend on them are omitted, which are all if the schema has a keyword whose effect
+// depends on the whole value, such as "then".
 //
 //	s.Faults([]byte(`{"owner": null, "issue_number": "7"}`), [][]string{{"owner"}})
 //	// issue_number: want integer, have string
 func (s *Schema) Faults(arguments []byte, open [][]string) []Fault {
-	if s == nil || s.root == nil {
+	if s == nil || s.root == nil || len(open) > 0 && s.conditional {
 		return nil
 	}
 	value, effort, err := s.read(arguments)
