@@ -14,12 +14,14 @@
 // since ten complete items are more useful than a piece of each. So does an object with so many
 // fields that each share would be very small.
 //
-// All functions are pure. Space is measured in characters; [Limit.Fit] converts a token limit.
-// The package does not decide which values are worth reading and does not store whole values.
+// All functions are pure. Space is measured in characters, by [Shorten] in bytes; [Limit.Fit]
+// converts a token limit. The package does not decide which values are worth reading and does not
+// store whole values.
 package excerpt
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
@@ -59,23 +61,19 @@ func Read(value []byte, pointer string, offset, chars int) (out []byte, left []O
 	return c.out, c.left
 }
 
-// Shorten truncates a text to at most the given number of characters, ending in "…" if it was
-// truncated.
+// Shorten truncates a text to limit bytes of valid UTF-8, ending in "…" if it was truncated. The
+// result is "" if nothing fits before that, and keeps no memory of a text that was truncated.
 func Shorten(text string, limit int) string {
-	if len(firstRunes(text, limit)) < len(text) {
-		return firstRunes(text, limit-1) + "…"
+	const ending = "…"
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text
 	}
-	return text
-}
-
-// firstRunes returns the first n characters of a text.
-func firstRunes(text string, n int) string {
-	for i := range text {
-		if n--; n < 0 {
-			return text[:i]
-		}
+	first := strings.ToValidUTF8(text[:max(0, limit-len(ending))], "") // without a divided character
+	if first == "" {
+		return ""
 	}
-	return text
+	return first + ending
 }
 
 // Limit is the maximum size of a text.

@@ -82,6 +82,27 @@ func TestCut(t *testing.T) {
 	}
 }
 
+func TestShorten(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{
+		{"word", 4, "word"},
+		{"words", 4, "w…"},
+		{"größer", 6, "gr…"},
+		{"größer", 8, "größer"},
+		{"wo\xff\xfed", 6, "wo\ufffdd"},
+		{"wo\xff\xfed", 5, "wo…"},
+		{"words", 3, ""},
+		{"words", -1, ""},
+	} {
+		if got := excerpt.Shorten(c.text, c.limit); got != c.want {
+			t.Errorf("%q in %d bytes: got %q, want %q", c.text, c.limit, got, c.want)
+		}
+	}
+}
+
 const all = 1 << 30 // characters
 
 func TestRead(t *testing.T) {

@@ -44,7 +44,7 @@ func TestDefects(t *testing.T) {
 		steps(`{"id":"s"}`):                                            `/steps/0: missing member "tool"`,
 		steps(`{"id":1,"tool":"a"}`):                                   "/steps/0/id: want a string, have 1",
 		steps(`{"id":"a.b","tool":"a"}`):                               `/steps/0/id: want letters, digits, _ and -, at most 128 of them, have "a.b"`,
-		steps(`{"id":"` + strings.Repeat("i", 129) + `","tool":"a"}`):  `/steps/0/id: want letters, digits, _ and -, at most 128 of them, have "` + strings.Repeat("i", 59) + `…"`,
+		steps(`{"id":"` + strings.Repeat("i", 129) + `","tool":"a"}`):  `/steps/0/id: want letters, digits, _ and -, at most 128 of them, have "` + strings.Repeat("i", 57) + `…"`,
 		steps(a, list, a):                                              `/steps/2/id: duplicate id: /steps/0 has it too`,
 		steps(a, loop, `{"id":"item","tool":"a"}`):                     `/steps/2/id: "item" is reserved in a plan with for_each: no step can have that id`,
 		steps(`{"id":"s","tool":"get_isue"}`):                          `/steps/0/tool: unknown tool "get_isue"; did you mean "get_issue"?`,

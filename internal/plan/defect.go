@@ -18,7 +18,7 @@ type Defect struct {
 // Defects are the errors in a plan, in its order.
 type Defects []Defect
 
-// maxLine is the maximum number of characters of a defect.
+// maxLine is the maximum number of bytes of a defect.
 const maxLine = 400
 
 // String returns the defect as one printable line.

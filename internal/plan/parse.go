@@ -425,7 +425,7 @@ func kindOf(raw []byte) string {
 	return cmp.Or(kinds[raw[0]], "number")
 }
 
-const maxShown = 60 // characters of a client's text in a message
+const maxShown = 60 // bytes of a client's text in a message
 
 // shown returns the beginning of a JSON value, as written.
 func shown(raw []byte) string {

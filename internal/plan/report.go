@@ -208,7 +208,7 @@ type row struct {
 	Calls  int    `json:"calls,omitempty"`
 }
 
-// shortReason is the maximum number of characters of a reason if the answer must be shortened.
+// shortReason is the maximum number of bytes of a reason if the answer must be shortened.
 const shortReason = 40
 
 // rows returns the beginning of the answer: the status of all steps, or in short that of at most

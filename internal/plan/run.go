@@ -364,7 +364,7 @@ func (x *execution) skip(run *stepRun, why string, benign bool) {
 	x.end(run, Skipped, why)
 }
 
-// maxReason is the maximum length of Status.Reason in characters.
+// maxReason is the maximum length of Status.Reason in bytes.
 const maxReason = 500
 
 // end records the outcome of a step.

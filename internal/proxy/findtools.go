@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
@@ -128,10 +129,10 @@ func (v view) describe(chosen *choice, key string, best bool) (found foundTool, 
 	}
 	found.Description = jsonrpc.Text(item.Raw, "description")
 	if schema := jsonrpc.Get(item.Raw, "inputSchema"); best {
-		found.Description, found.InputSchema = shortened(found.Description, maxBestDescription), schema
+		found.Description, found.InputSchema = excerpt.Shorten(found.Description, maxBestDescription), schema
 	} else {
 		line, _, _ := strings.Cut(strings.TrimSpace(found.Description), "\n")
-		found.Description, found.Parameters = shortened(line, maxDescription), toolsearch.Parameters(schema)
+		found.Description, found.Parameters = excerpt.Shorten(line, maxDescription), toolsearch.Parameters(schema)
 	}
 	return found, true
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -105,7 +106,7 @@ func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
 		slices.SortStableFunc(shortest, func(a, b *section) int { return cmp.Compare(len(a.text), len(b.text)) })
 		for n, part := range shortest {
 			share := left / (len(shortest) - n)
-			part.text = shortened(part.text, share-len(part.head)-len(gap))
+			part.text = excerpt.Shorten(part.text, share-len(part.head)-len(gap))
 			if part.text != "" {
 				left -= len(part.head) + len(part.text) + len(gap)
 			}
@@ -157,18 +158,5 @@ func unavailableReason(l *sessionLease) string {
 		return ""
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	return shortened(text, 200) // reasons of this program are shorter
-}
-
-// shortened returns text cut to limit bytes.
-func shortened(text string, limit int) string {
-	const ellipsis = " […]"
-	if len(text) <= limit {
-		return text
-	}
-	text = strings.ToValidUTF8(text[:max(0, limit-len(ellipsis))], "") // a cut character is not valid
-	if text == "" {
-		return ""
-	}
-	return text + ellipsis
+	return excerpt.Shorten(text, 200) // reasons of this program are shorter
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/record"
@@ -47,7 +48,7 @@ func newOwnTools(p *policy) (all []*ownTool) {
 		for _, m := range p.members {
 			names = append(names, m.Spec.Name)
 		}
-		quoted := jsonrpc.AppendString(nil, shortened(strings.Join(names, ", "), 600))
+		quoted := jsonrpc.AppendString(nil, excerpt.Shorten(strings.Join(names, ", "), 600))
 		add(ownTool{findTool, bytes.Replace(ownEntry(findTool), []byte("SERVERS"), quoted[1:len(quoted)-1], 1), true, serveFind})
 		add(ownTool{callReadTool, ownEntry(callReadTool), true, nil})
 		if !p.Selection.OnlyRead {

@@ -19,6 +19,7 @@ import (
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/record"
@@ -401,7 +402,7 @@ func otherSession(n, here call.Number) string {
 
 // clientName returns a client's name and version.
 func clientName(info []byte) string {
-	return shortened(strings.TrimSpace(jsonrpc.Text(info, "name")+" "+jsonrpc.Text(info, "version")), 128)
+	return excerpt.Shorten(strings.TrimSpace(jsonrpc.Text(info, "name")+" "+jsonrpc.Text(info, "version")), 128)
 }
 
 // resultHash returns a hash of an answer, which the log keys, or 0 if none is recorded.

@@ -19,7 +19,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
+
+	"mcpschedd/internal/excerpt"
 )
 
 // Problem is a part of a file that could not be read. Names and contents of files are not
@@ -273,14 +274,5 @@ func clampFields[T any](of *T) {
 	}
 }
 
-// truncate returns at most n bytes of a text, as valid UTF-8.
-func truncate(text string, n int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return strings.Clone(text[:n]) // which does not keep the whole text in memory
-}
+// truncate returns at most n bytes of a text, as valid UTF-8, which do not keep the whole text in memory.
+func truncate(text string, n int) string { return excerpt.Shorten(text, n) }

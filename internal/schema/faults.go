@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -157,14 +158,10 @@ func typeName(v any) string {
 
 // oneLine truncates s and replaces unprintable characters with spaces.
 func oneLine(s string) string {
-	const limit = 240
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
 	return strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
 			return r
 		}
 		return ' '
-	}, s)
+	}, excerpt.Shorten(s, 240))
 }

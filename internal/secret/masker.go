@@ -13,6 +13,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -170,11 +171,7 @@ const maxHead = 4 << 10
 // Head returns the beginning of a masked text on one line, cut to n bytes.
 func (m *Masker) Head(text []byte, n int) string {
 	s := m.Unfinished(string(text[:min(len(text), maxHead)]))
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\ufffd")), " ")
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
+	return excerpt.Shorten(strings.Join(strings.Fields(s), " "), n)
 }
 
 // Error returns err, or an error that wraps it and has its text without secrets.

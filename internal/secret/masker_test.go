@@ -67,7 +67,7 @@ func TestMasker(t *testing.T) {
 	if got := m.Head([]byte(long), 5000); strings.Contains(got, "correct") || !strings.HasSuffix(got, "word [secret: configured]") {
 		t.Errorf("head: got %q", got)
 	}
-	if got := m.Head([]byte("a\n b  correct horse"), 7); got != "a b [se…" {
+	if got := m.Head([]byte("a\n b  correct horse"), 10); got != "a b [se…" {
 		t.Errorf("head: got %q", got)
 	}
 	var none *secret.Masker
