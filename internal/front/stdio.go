@@ -103,12 +103,12 @@ func (l *lines) read(r *jsonrpc.Reader) error {
 		line, err := r.Next()
 		switch long, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err); {
 		case tooLong:
-			l.reject(unread(long.ID()), refusal(err.Error()), l.to)
+			l.reject(&Message{Message: long.Message()}, refusal(err.Error()), l.to)
 			continue
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			l.reject(unread(nil), &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "input ended inside a message"}, l.to)
+			l.reject(new(Message), &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "input ended inside a message"}, l.to)
 			return nil
 		case err != nil:
 			return err
@@ -119,6 +119,3 @@ func (l *lines) read(r *jsonrpc.Reader) error {
 		}
 	}
 }
-
-// unread returns a message that could not be read, with its id if known.
-func unread(id []byte) *Message { return &Message{Message: jsonrpc.Message{ID: id}} }

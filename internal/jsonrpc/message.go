@@ -19,11 +19,7 @@
 // or revisions. Callers split a batch (an array of messages) with [Elements].
 package jsonrpc
 
-import (
-	"bytes"
-	"regexp"
-	"slices"
-)
+import "slices"
 
 // Message is one JSON-RPC 2.0 message. Its members are slices of Raw without
 // spare capacity: appending to one never writes into another.
@@ -78,9 +74,9 @@ func (m *Message) IsResponse() bool {
 // An error is always a *[Error] to answer with: [CodeParse] if raw is not JSON (see [Fault]),
 // [CodeInvalidRequest] if it is not a JSON-RPC 2.0 message (an array is not one),
 // [CodeInvalidParams] if the params of a call are neither an object nor []. The Message then
-// holds the members before the place where the JSON breaks off, if it does, and the ID
-// where it is unambiguous, even behind that place. The caller can then answer the ID, and
-// can distinguish a broken request from a broken response, which is never answered.
+// holds the members before the place where the JSON breaks off, if it does. The caller can
+// then answer the ID, and can distinguish a broken request from a broken response, which is
+// never answered.
 func Parse(raw []byte) (Message, error) {
 	p := parser{raw: raw}
 	i := space(raw, 0)
@@ -98,10 +94,7 @@ func Parse(raw []byte) (Message, error) {
 	m := p.message()
 	switch {
 	case i < 0:
-		if isObject && m.ID == nil && !p.repeatedID {
-			m.ID = salvageID(raw, whole(raw))
-		}
-		return m, &Error{Code: CodeParse, Message: "parse error: " + faultAt(raw, ^i)}
+		return m, &Error{Code: CodeParse, Message: "parse error: " + faultAt(^i)}
 	case !isObject:
 		return m, invalid("a message is an object")
 	}
@@ -233,36 +226,3 @@ func (p *parser) check(m *Message) error {
 
 // beginsID reports whether a value with the first byte c is a string or a number.
 func beginsID(c byte) bool { return c == '"' || c == '-' || '0' <= c && c <= '9' }
-
-// In a message that is malformed, truncated or too long, the id is found only where it cannot
-// belong to a nested object: as the first member, except for the version, or as the last one of a
-// message that is not truncated.
-var (
-	firstID = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(` + anyID + `)\s*[,}]`)
-	lastID  = regexp.MustCompile(`[{,]\s*"id"\s*:\s*(` + anyID + `)\s*\}\s*$`)
-)
-
-const anyID = `"(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+`
-
-// whole returns the end of raw, an object, or nil if braces or brackets are missing: what ends raw may
-// then be a nested object.
-func whole(raw []byte) []byte {
-	if depthAt(raw, len(raw)) > 0 {
-		return nil
-	}
-	return last(raw)
-}
-
-// salvageID returns the id of a message with this beginning and this end, which may be nil; nil if
-// it is not found. Most malformed messages have invalid UTF-8, a raw tab or a bad escape in a
-// tool's text.
-func salvageID(head, tail []byte) []byte {
-	found := firstID.FindSubmatch(head)
-	if found == nil {
-		found = lastID.FindSubmatch(tail)
-	}
-	if found == nil || !Valid(found[1]) {
-		return nil
-	}
-	return bytes.Clone(found[1])
-}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 )
 
 const (
@@ -130,8 +131,18 @@ type MessageTooLong struct {
 	Tail  []byte // last 256 bytes of a line, less its end; nil if the stream ended inside the line
 }
 
-// ID returns the id of the message, or nil if it is not found.
-func (e *MessageTooLong) ID() []byte { return salvageID(e.Head, e.Tail) }
+// Message returns the members that Head has, and the ID also if it is the last member, as the
+// TypeScript SDK writes it.
+func (e *MessageTooLong) Message() Message {
+	m, _ := Parse(e.Head)
+	if found := lastID.FindSubmatch(e.Tail); found != nil && m.ID == nil && Valid(found[1]) {
+		m.ID = found[1]
+	}
+	return m
+}
+
+// lastID finds an id that ends a message. It cannot be that of a nested object.
+var lastID = regexp.MustCompile(`[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9.eE+-]+)\s*\}\s*$`)
 
 func (e *MessageTooLong) Error() string {
 	return fmt.Sprintf("message too long: more than the %d bytes of max_message_bytes in [server]", e.Limit)

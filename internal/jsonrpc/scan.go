@@ -16,38 +16,15 @@ const maxDepth = 10000
 // json.Valid(b) && utf8.Valid(b).
 func Valid(b []byte) bool { return scanText(b) >= 0 }
 
-// Fault returns why b is not valid: "not JSON at byte 7", or "nested deeper than 10000
-// objects and arrays at byte 10020". It returns "" if b is valid.
+// Fault returns why b is not valid, such as "not JSON at byte 7". It returns "" if b is valid.
 func Fault(b []byte) string {
 	if i := scanText(b); i < 0 {
-		return faultAt(b, ^i)
+		return faultAt(^i)
 	}
 	return ""
 }
 
-// faultAt returns what is wrong at the first offset at which b is not valid.
-func faultAt(b []byte, at int) string {
-	if at < len(b) && (b[at] == '{' || b[at] == '[') && depthAt(b, at) == maxDepth {
-		return fmt.Sprintf("nested deeper than %d objects and arrays at byte %d", maxDepth, at)
-	}
-	return fmt.Sprintf("not JSON at byte %d", at)
-}
-
-// depthAt returns the number of containers that are open at an offset. If b is not valid up to there, that is
-// an estimate.
-func depthAt(b []byte, at int) (depth int) {
-	for i := 0; i < at; i++ {
-		switch b[i] {
-		case '"':
-			i = skipString(b, i) - 1
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		}
-	}
-	return depth
-}
+func faultAt(offset int) string { return fmt.Sprintf("not JSON at byte %d", offset) }
 
 // scanText scans a text that is one value and nothing else.
 func scanText(b []byte) int {

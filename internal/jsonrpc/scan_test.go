@@ -26,24 +26,16 @@ var texts = []string{
 }
 
 func TestFault(t *testing.T) {
-	deep := strings.Repeat("[", 10000)
 	for text, want := range map[string]string{
-		`{"a":[1,"[{"]}`:                   "",
-		`{"a":1`:                           "not JSON at byte 6",
-		`{"a" {}}`:                         "not JSON at byte 5",
-		`[1] x`:                            "not JSON at byte 4",
-		deep + strings.Repeat("]", 10000):  "",
-		deep + "x":                         "not JSON at byte 10000",
-		deep + "[":                         "nested deeper than 10000 objects and arrays at byte 10000",
-		`[{"a}\"":[]},` + deep[1:] + ` {}`: "nested deeper than 10000 objects and arrays at byte 10013",
+		`{"a":[1,"[{"]}`:           "",
+		`{"a":1`:                   "not JSON at byte 6",
+		`{"a" {}}`:                 "not JSON at byte 5",
+		`[1] x`:                    "not JSON at byte 4",
+		strings.Repeat("[", 10001): "not JSON at byte 10000",
 	} {
 		if got := jsonrpc.Fault([]byte(text)); got != want {
 			t.Errorf("%.20q: got %q, want %q", text, got, want)
 		}
-	}
-	_, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"result":` + deep))
-	if want := "parse error: nested deeper than 10000 objects and arrays at byte 10032"; err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -222,6 +222,7 @@ func TestQuestionThatCannotBeRead(t *testing.T) {
 		for message, want := range map[string]string{
 			`{"jsonrpc":"2.0","id":7,"method":"ask","params":["x"]}`:                     `7 {"code":-32602,"message":"invalid params: not an object"}`,
 			`{"jsonrpc":"2.0","id":"a","method":"ask","params":{"text":"` + "\t" + `"}}`: `"a" {"code":-32700,"message":"parse error: not JSON at byte 59"}`,
+			`{"jsonrpc":"2.0","method":"ask","params":"` + "\t" + `","id":7}`:            "", // its id is unknown
 			`{"level":"info","id":7,"method":"GET"}`:                                     "",
 			`{"jsonrpc":"2.0","method":"note","params":["x"]}`:                           "",
 		} {

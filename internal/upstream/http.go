@@ -345,7 +345,7 @@ func (l *httpLink) handleMessage(p *post, raw []byte) error {
 		l.c.logInvalid(raw, err)
 		l.c.failRequest(p.id, fmt.Errorf("its answer cannot be read: %w", err))
 	default:
-		l.c.unreadable(m.ID, raw, err)
+		l.c.unreadable(m, err)
 	}
 	return err
 }

@@ -47,7 +47,7 @@ func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer) {
 	for raw := range jsonrpc.Split(batch(data)) {
 		m, err := c.parse(raw)
 		if err != nil {
-			c.unreadable(m.ID, raw, err)
+			c.unreadable(m, err)
 			continue
 		}
 		m.Buffer = buffer
@@ -81,26 +81,20 @@ func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
 	return m, err
 }
 
-// unreadable logs a message that cannot be parsed. If it looks like an answer, it fails the request
-// with that id. An answer has a result or an error; a message without them and without params is
-// taken for one too. A request of the server, which has ids of its own, has its method before them. It is
-// refused, as the server may wait for the reply before it answers anything.
-// id is the message's raw id, nil if not found, and head is its beginning.
-func (c *conn) unreadable(id, head []byte, err error) {
-	c.logInvalid(head, err)
-	answered := requestID(id)
-	before, _, hasResult := bytes.Cut(head, []byte(`"result"`))
-	if !hasResult {
-		before, _, hasResult = bytes.Cut(head, []byte(`"error"`))
-	}
-	named, hasMethod := bytes.Contains(head, []byte(`"jsonrpc"`)), bytes.Contains(before, []byte(`"method"`))
-	onlyID := named && !bytes.Contains(head, []byte(`"params"`))
+// unreadable logs a message that cannot be parsed, of which m has the members that were read. If
+// none is a method, the message is taken for an answer and fails the request with its id. A request
+// of the server, which has ids of its own, is refused, as the server may wait for the reply before
+// it answers anything. What looks like no message of JSON-RPC may be a log entry with an id.
+func (c *conn) unreadable(m jsonrpc.Message, err error) {
+	c.logInvalid(m.Raw, err)
+	named := bytes.Contains(m.Raw, []byte(`"jsonrpc"`))
 	switch {
-	case answered != 0 && (hasResult || onlyID) && !hasMethod:
-		c.failRequest(answered, fmt.Errorf("its answer cannot be read: %w", err))
-	case id != nil && named && hasMethod:
+	case m.ID == nil:
+	case m.Method != "" && named:
 		refusal := cmp.Or(errorResponse(err), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
-		c.questions.start(jsonrpc.Message{ID: id}, nil, func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) { return nil, refusal })
+		c.questions.start(m, nil, func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) { return nil, refusal })
+	case m.Method == "" && (named || bytes.Contains(m.Raw, []byte(`"result"`)) || bytes.Contains(m.Raw, []byte(`"error"`))):
+		c.failRequest(requestID(m.ID), fmt.Errorf("its answer cannot be read: %w", err))
 	}
 }
 

@@ -94,7 +94,7 @@ func TestSSE(t *testing.T) {
 		}
 	}
 	const cannot = "its answer cannot be read: "
-	question := "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"\t\"}" // it cannot be parsed, like an answer, but is a question
+	question := "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ask\",\"params\":\"\t\"}" // it cannot be parsed, like an answer, but is a question
 	bad := "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":\"\t\"}"
 	for _, tt := range []struct {
 		name  string

@@ -181,7 +181,7 @@ func TestProcessRubbish(t *testing.T) {
 	got := v.tool(t.Context(), garbage(
 		"Server listening",
 		`{"jsonrpc":"2.0","id":$ID,"method":"ask","params":{"text":"`+"\t"+`"}}`, // an unreadable request is not an answer
-		`{"jsonrpc":"2.0","id":$ID,"params":`,
+		`{"jsonrpc":"2.0","id":$ID,"method":"ask","params":`,
 		`[{"jsonrpc":"2.0"`,
 		"\n\r\n"+` {"jsonrpc":"2.0","method":"note"} `+"\r\n17",
 	))
