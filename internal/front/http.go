@@ -143,7 +143,6 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, nil, rpcErr)
 		return
 	}
-	defer s.serving.Wait()
 	defer s.end()
 	defer s.leave()
 	s.listen(w, r, "/message?sessionId="+s.key.name)
@@ -161,7 +160,7 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if !s.beginServing() {
+	if s.Context().Err() != nil {
 		b.release()
 		refuse(w, http.StatusNotFound, nil, noSession)
 		return
@@ -169,7 +168,6 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 	var serving sync.WaitGroup // requests in the body
 	defer func() {
 		go func() {
-			defer s.serving.Done()
 			serving.Wait()
 			b.release()
 		}()

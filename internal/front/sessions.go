@@ -36,10 +36,9 @@ type sessionKey struct {
 // open. An idle session may be evicted for a new one, and ends after SessionIdle.
 type httpSession struct {
 	intake
-	all     *sessions
-	key     sessionKey
-	stream  *queue         // messages that belong to no request; nil for a pool
-	serving sync.WaitGroup // requests of the SSE transport
+	all    *sessions
+	key    sessionKey
+	stream *queue // messages that belong to no request; nil for a pool
 
 	// Guarded by all.mu.
 	open      int         // requests and streams
@@ -194,18 +193,6 @@ func (s *httpSession) expire() {
 	}
 }
 
-// beginServing reports whether the session still serves requests of the SSE transport. If so, serving.Done must be
-// called when they have been answered.
-func (s *httpSession) beginServing() bool {
-	s.all.mu.Lock()
-	defer s.all.mu.Unlock()
-	if s.ending { // serving may be waited for
-		return false
-	}
-	s.serving.Add(1)
-	return true
-}
-
 // end ends the session in the background.
 func (s *httpSession) end() {
 	s.all.mu.Lock()
@@ -222,8 +209,8 @@ func (s *httpSession) endLocked(cause error) {
 	s.all.work.Go(func() { s.End(cause) })
 }
 
-// remove unregisters a session after its context is done, and waits for its end. The stream of the SSE
-// transport ends behind the answers to the requests that were cut off.
+// remove unregisters a session after its context is done, and waits for its end. Its stream ends
+// behind the answers to the requests that were cut off.
 func (s *httpSession) remove() {
 	s.all.mu.Lock()
 	s.ending = true
@@ -233,7 +220,7 @@ func (s *httpSession) remove() {
 	}
 	s.all.mu.Unlock()
 	if s.stream != nil {
-		s.serving.Wait()
+		_ = s.Drain(context.Background(), ioTimeout) // what is still served then gets no answer
 		s.stream.close()
 	}
 	s.End(ErrEnded)
