@@ -80,8 +80,8 @@ type Session interface {
 	// parsed. A malformed response to a request of the proxy ends that request.
 	Refuse(m *Message, cause *jsonrpc.Error, out Outlet)
 	// Pending reports work that continues without an open request: a call suspended
-	// until its client answers, or a running task. It does not block.
-	Pending() (suspended, task bool)
+	// until its client answers, or a task that runs between two polls. It does not block.
+	Pending() bool
 	// Drain blocks until every request has been served, d has passed or ctx ends. No
 	// message may be accepted afterwards.
 	Drain(ctx context.Context, d time.Duration) error

@@ -58,11 +58,11 @@ type session struct {
 	serving sync.WaitGroup
 	busy    atomic.Int64 // requests being served
 
-	mu              sync.Mutex
-	ended           bool
-	suspended, task bool
-	heard           []string     // methods of notifications and ids of responses received, ids of repeated requests, and what went wrong
-	last            front.Outlet // of the last request that waits
+	mu      sync.Mutex
+	ended   bool
+	pending bool
+	heard   []string     // methods of notifications and ids of responses received, ids of repeated requests, and what went wrong
+	last    front.Outlet // of the last request that waits
 }
 
 func (n *session) Accept(ctx context.Context, m *front.Message, out front.Outlet) func() {
@@ -145,16 +145,16 @@ func (n *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 	out.Answer(jsonrpc.AppendError(nil, m.ID, why.Append(nil)))
 }
 
-func (n *session) Pending() (suspended, task bool) {
+func (n *session) Pending() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.suspended, n.task
+	return n.pending
 }
 
-func (n *session) pend(suspended, task bool) {
+func (n *session) pend(pending bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.suspended, n.task = suspended, task
+	n.pending = pending
 }
 
 func (n *session) Drain(ctx context.Context, d time.Duration) error {

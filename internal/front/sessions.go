@@ -120,8 +120,7 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 
 // makeRoomLocked evicts the session that has been idle for longest if a quarter of
 // MaxSessions is open. It returns false if all are in use, or if there
-// are MaxSessions with those still ending. A session with a running task is not evicted,
-// although it has no open request between two polls of the task.
+// are MaxSessions with those still ending.
 func (all *sessions) makeRoomLocked() bool {
 	if all.live >= all.HTTP.MaxSessions {
 		return false
@@ -133,8 +132,7 @@ func (all *sessions) makeRoomLocked() bool {
 			continue
 		}
 		open++
-		suspended, task := s.Pending()
-		if s.open == 0 && !suspended && !task && (oldest == nil || s.idleSince.Before(oldest.idleSince)) {
+		if s.open == 0 && !s.Pending() && (oldest == nil || s.idleSince.Before(oldest.idleSince)) {
 			oldest = s
 		}
 	}
@@ -182,11 +180,11 @@ func (s *httpSession) leave() {
 	}
 }
 
-// expire ends the session, or waits once more if it has a suspended call.
+// expire ends the session, or waits once more if it has pending work.
 func (s *httpSession) expire() {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
-	if suspended, _ := s.Pending(); suspended && !s.ending {
+	if s.Pending() && !s.ending {
 		s.timer.Reset(s.all.HTTP.SessionIdle)
 	} else if s.open == 0 && time.Since(s.idleSince) >= s.all.HTTP.SessionIdle {
 		s.endLocked(ErrEnded)

@@ -61,31 +61,31 @@ func TestManySessionsLeakNothing(t *testing.T) {
 	})
 }
 
-// A session with a suspended call is neither expired nor evicted. One with a running task is not
-// evicted.
+// A session with pending work is neither expired nor evicted.
 func TestPendingSessionsAreKept(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour, MaxSessions: 12}})
 		defer stop()
-		suspended, working, idle := c.open(), c.open(), c.open()
-		c.session(suspended).pend(true, false)
-		c.session(working).pend(false, true)
+		pending, ended, idle := c.open(), c.open(), c.open()
+		c.session(pending).pend(true)
+		c.session(ended).pend(true)
 		last := c.open()
-		for id, want := range map[string]int{suspended: 200, working: 200, idle: 404, last: 200} {
+		for id, want := range map[string]int{pending: 200, ended: 200, idle: 404, last: 200} {
 			if got := c.ping(id); got != want {
 				t.Errorf("after a fourth session: got %d, want %d", got, want)
 			}
 		}
+		c.session(ended).pend(false)
 		time.Sleep(3 * time.Hour)
-		for id, want := range map[string]int{suspended: 200, working: 404, last: 404} {
+		for id, want := range map[string]int{pending: 200, ended: 404, last: 404} {
 			if got := c.ping(id); got != want {
 				t.Errorf("after three hours: got %d, want %d", got, want)
 			}
 		}
-		c.session(suspended).pend(false, false)
+		c.session(pending).pend(false)
 		time.Sleep(2*time.Hour + time.Second) // the timer checks every hour
-		if got := c.ping(suspended); got != 404 {
-			t.Errorf("when its call has ended: got %d, want 404", got)
+		if got := c.ping(pending); got != 404 {
+			t.Errorf("when its work has ended: got %d, want 404", got)
 		}
 	})
 }

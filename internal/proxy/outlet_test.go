@@ -271,7 +271,7 @@ func TestLostQuestionsEndTheCall(t *testing.T) {
 				t.Fatalf("got %s, want a question", m.Raw)
 			}
 			synctest.Wait()
-			if suspended, _ := n.Pending(); suspended != (id == 1) || d.foe.there() != id {
+			if suspended := n.Pending(); suspended != (id == 1) || d.foe.there() != id {
 				t.Errorf("questions delivered %v: the call is suspended: %v, and %d are open at the server", id == 1, suspended, d.foe.there())
 			}
 		}

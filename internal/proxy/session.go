@@ -170,11 +170,8 @@ func (s *session) view() view { return view{s, s.srv.policy.Load()} }
 // Context returns a context that is cancelled when the session ends.
 func (s *session) Context() context.Context { return s.ctx }
 
-// Pending reports whether a call or a plan is suspended until the client answers, and
-// whether a task is running.
-func (s *session) Pending() (suspended, task bool) {
-	return s.questions.anySuspended(), s.tasks.running()
-}
+// Pending reports whether a call or a plan is suspended until the client answers, or a task is running.
+func (s *session) Pending() bool { return s.questions.anySuspended() || s.tasks.running() }
 
 // clientFacts is what a client has declared about itself: in its handshake, or else in its first
 // request. Clients without a handshake are sent nothing but what their requests ask for.
