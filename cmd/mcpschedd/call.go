@@ -115,7 +115,7 @@ func callServed(ctx context.Context, c *config.Config, name, tool string, words 
 	}
 	o := proxyOptions(ownWorkplace(), c, state.Dir{}, log)
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })
-	o.Enrichment.Mode, o.Record.Off, o.StartupWait = "off", true, o.Upstreams[0].Spec.StartTimeout
+	o.Enrichment.Mode, o.Record.Off = "off", true
 	withProxy(o, func(srv *proxy.Server) {
 		result, err = callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
 			return srv.ServeStdio(ctx, in, out, name)
@@ -152,10 +152,6 @@ func callOnce(ctx context.Context, serve func(context.Context, io.Reader, io.Wri
 	return result, err
 }
 
-// maxLists is the number of tools/list requests. Each waits a while for a server that is
-// starting, and returns at once if the server cannot be started.
-const maxLists = 5
-
 // onceClient is an MCP client for one call.
 type onceClient struct {
 	*transport.Stdio
@@ -175,22 +171,17 @@ func (o *onceClient) call(ctx context.Context, tool string, words []string) (jso
 	var list struct {
 		Tools []listedTool `json:"tools"`
 	}
-	for range maxLists {
-		listed, err := o.request(ctx, "tools/list", struct{}{})
-		if err == nil {
-			err = json.Unmarshal(listed, &list)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(list.Tools) > 0 {
-			break
-		}
+	listed, err := o.request(ctx, "tools/list", map[string]any{"_meta": map[string]bool{proxy.AwaitTools: true}})
+	if err == nil {
+		err = json.Unmarshal(listed, &list)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var t listedTool
 	if i := slices.IndexFunc(list.Tools, func(t listedTool) bool { return t.Name == tool }); i >= 0 {
 		t = list.Tools[i]
-	} else if len(list.Tools) > 0 { // without tools, the call returns the reason
+	} else if len(list.Tools) > 0 { // else the server says why there is none
 		var names []string
 		for _, t := range list.Tools {
 			names = append(names, t.Name)

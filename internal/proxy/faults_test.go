@@ -73,8 +73,26 @@ func TestServerThatNeverGetsReady(t *testing.T) {
 	o := options(mute)
 	o.StartupWait = time.Millisecond
 	c := connect(t, start(t, o), handshake)
+	if _, got := c.refused("tools/list", awaitTools); !strings.Contains(got, `"mute"`) || !strings.Contains(got, "still starting after 50ms") {
+		t.Errorf("got %q", got)
+	}
 	if got := c.broken("echo", ""); !strings.Contains(got, `"mute"`) || !strings.Contains(got, "still starting after 50ms") {
 		t.Errorf("got %q", got)
+	}
+}
+
+const awaitTools = `{"_meta":{"mcpschedd/await_tools":true}}`
+
+// A client that asks for it gets the tools of a server that starts after startup_wait.
+func TestToolsAreAwaited(t *testing.T) {
+	gate := mcptest.NewGate(t)
+	o := options(child(t, mcptest.Options{Name: "slow", Gate: gate.Addr()}))
+	o.StartupWait = time.Millisecond
+	c := connect(t, start(t, o), handshake) // lists no tools
+	listed := c.start("tools/list", awaitTools)
+	gate.Next().Open()
+	if m := listed.wait(); !strings.Contains(string(m.Result), `"name":"echo"`) {
+		t.Errorf("got %s", m.Raw)
 	}
 }
 

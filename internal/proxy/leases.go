@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -115,6 +118,24 @@ func (s *session) awaitOffers(ctx context.Context) {
 		l.AwaitOffer(ctx)
 		cancel()
 	}
+}
+
+// AwaitTools is a key in the _meta of tools/list. With it, the request waits for each server as long as a
+// call does, and fails if the tools of one are not known then.
+const AwaitTools = "mcpschedd/await_tools"
+
+// awaitTools waits for every upstream as long as a call does, and returns why the tools of one are not known.
+func (s *session) awaitTools(ctx context.Context) error {
+	for _, l := range s.leases.current() {
+		bounded, cancel := context.WithTimeout(ctx, l.member.Spec.StartTimeout)
+		l.AwaitOffer(bounded)
+		cancel()
+		if !l.Listed() {
+			late := fmt.Errorf("the tools of upstream %q are not known yet: it is still starting after %s", l.Name(), age.Text(l.member.Spec.StartTimeout))
+			return cmp.Or(l.Problem(), late)
+		}
+	}
+	return nil
 }
 
 // The methods below look up the upstream's offer, which is nil until a first connection.

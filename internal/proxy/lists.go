@@ -116,6 +116,11 @@ func listHandler(l upstream.List) handler {
 		if err := refuseCursor(x); err != nil {
 			return outcome{err: err}
 		}
+		if l == upstream.Tools && x.msg.Index.Meta.Get(AwaitTools) != nil {
+			if err := x.s.awaitTools(x.ctx); err != nil {
+				return outcome{err: err}
+			}
+		}
 		x.s.awaitOffers(x.ctx)
 		items, changed := x.s.lists.show(l, true)
 		if changed {
