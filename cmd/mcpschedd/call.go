@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -47,15 +48,17 @@ tool's schema has another type for KEY. Or pass all arguments as one JSON object
   mcpschedd call github/list_issues owner=golang repo=go perPage=3`,
 		Args:              takes(1, -1, "NAME/TOOL"),
 		ValidArgsFunction: completeUpstreams(&o.config),
-		RunE:              func(c *cobra.Command, words []string) error { return call(c.Context(), words, o, c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, words []string) error {
+			return call(c.Context(), words, o, c.OutOrStdout(), c.ErrOrStderr())
+		},
 	}
 	configFlag(c, &o.config)
 	c.Flags().BoolVar(&o.json, "json", false, "print the result unchanged, as JSON")
 	return c
 }
 
-// call calls one tool of one upstream.
-func call(ctx context.Context, words []string, f callFlags, stdout io.Writer) error {
+// call calls one tool of one upstream. On a terminal it says what it waits for.
+func call(ctx context.Context, words []string, f callFlags, stdout, stderr io.Writer) error {
 	c, err := load(f.config)
 	if err != nil {
 		return err
@@ -92,6 +95,9 @@ func call(ctx context.Context, words []string, f callFlags, stdout io.Writer) er
 		return suggest(errors.New(leftOut(c, name, tool)), "", tool, names, "change that key to call it")
 	case !u.In(ownWorkplace().dir()): // the daemon would refuse it
 		return hinted{misused{fmt.Errorf("server %q is only for sessions in %s", name, strings.Join(u.Folders, ", "))}, "call it from there, or change its folders"}
+	}
+	if isTerminal(stderr) {
+		defer time.AfterFunc(time.Second, func() { say(stderr, "waiting for %s; press Ctrl-C to stop", name) }).Stop()
 	}
 	result, err := callServed(ctx, c, name, tool, words[1:])
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// A daemon that is stopped still accepts connections. A call says so after the time for the handshake, and what to do;
-// so does stats.
+// A daemon that is stopped still accepts connections. A call says on a terminal that it waits, and after the time for
+// the handshake what to do; so does stats.
 func TestCallOfADaemonThatHangs(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -29,9 +29,13 @@ func TestCallOfADaemonThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	err = call(t.Context(), []string{"one/x"}, callFlags{config: file}, nil)
+	terminal, screen := pseudoTerminal(t, 80, 24)
+	err = call(t.Context(), []string{"one/x"}, callFlags{config: file}, nil, terminal)
 	if h, ok := errors.AsType[hinted](err); !ok || !strings.Contains(err.Error(), "the daemon does not answer") || !strings.Contains(h.hint, "mcpschedd stats") {
 		t.Errorf("got %v, want that the daemon does not answer, and a hint", err)
+	}
+	if shown, err := bufio.NewReader(screen).ReadString('\n'); !strings.HasPrefix(shown, "mcpschedd: waiting for one; ") {
+		t.Errorf("on the terminal: got %q, %v", shown, err)
 	}
 	running := []record.Status{{PID: 7, Transport: record.Daemon, Config: "another"}, {PID: 8, Transport: record.Daemon, Config: file}}
 	const want = "The daemon does not answer: it is stopped, or hangs, and what follows may be old. kill -CONT 8 continues it, kill -KILL 8 ends it."
