@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +48,10 @@ Without a command, mcpschedd runs mcpschedd serve unless stdin is a terminal.`,
 				names = append(names, command.Name())
 			}
 			err := fmt.Errorf("unknown command %q", words[0])
-			return suggest(err, "mcpschedd ", cmp.Or(otherWords[strings.ToLower(words[0])], words[0]), names, "mcpschedd help lists the commands")
+			if other := otherWords[strings.ToLower(words[0])]; other != "" {
+				return hinted{misused{err}, "did you mean mcpschedd " + other + "?"}
+			}
+			return suggest(err, "mcpschedd ", words[0], names, "mcpschedd help lists the commands")
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if term.IsTerminal(int(os.Stdin.Fd())) {
@@ -86,9 +88,9 @@ func addCommands(root *cobra.Command) {
 
 // otherWords are common words for commands, for suggestions.
 var otherWords = map[string]string{
-	"init": "import", "setup": "import", "install": "import", "uninstall": "import", "undo": "import",
+	"init": "import", "setup": "import", "install": "import", "uninstall": "import --undo", "undo": "import --undo",
 	"delete": "remove", "rm": "remove",
-	"list": "check", "ls": "check", "validate": "check", "doctor": "check",
+	"list": "check", "ls": "check", "validate": "check", "doctor": "check", "config": "check", "trust": "check --connect",
 	"start": "serve", "run": "serve",
 	"status": "stats", "why": "explain",
 }
@@ -169,6 +171,9 @@ func flagError(c *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return err
+	}
+	if !c.HasParent() && c.Flags().NArg() > 0 { // the flag is of a command whose name has a slip
+		return c.Args(c, c.Flags().Args())
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
