@@ -75,7 +75,6 @@ func report(w io.Writer, err error) int {
 		for _, p := range bad.Problems {
 			fmt.Fprintf(w, "mcpschedd: error: %s\n", p)
 		}
-		fmt.Fprintln(w, "mcpschedd: hint: mcpschedd check, with the same --config, prints these again without starting anything")
 		return exitUsage
 	}
 	fmt.Fprintf(w, "mcpschedd: error: %s\n", sanitized(err.Error()))
