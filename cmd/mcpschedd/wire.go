@@ -78,7 +78,7 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 		return value, set
 	})
 	if err != nil && missing && at.shares {
-		err = fmt.Errorf("%w; if it is now, restart the client, which passes it on", err)
+		err = fmt.Errorf("%w; set it and start the client, or mcpschedd call, again, or put it into env_file", err)
 	}
 	return wireResolved(at, c, u, r, err, dir)
 }
