@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,9 +62,11 @@ change most. It warns of names and tool counts that some clients do not accept, 
 // check validates the configuration and, with --connect, starts every upstream.
 func check(ctx context.Context, f checkFlags, stdout, stderr io.Writer) error {
 	c, err := load(f.config)
+	if err == nil && c.Path == "" {
+		return noUpstream(c)
+	}
 	if err == nil && c.Positions == nil { // there is no file
-		at := cmp.Or(c.Path, "$XDG_CONFIG_HOME or $HOME, which are not set")
-		fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", at, toBegin)
+		fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", c.Path, toBegin)
 		return nil
 	}
 	if err == nil {

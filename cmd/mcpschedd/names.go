@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,7 +81,10 @@ func checkEnabled(c *config.Config, name string) error {
 
 // noUpstream returns the error of a configuration without upstreams.
 func noUpstream(c *config.Config) error {
-	return hinted{misused{fmt.Errorf("no server is configured in %s", orDefaults(c.Path))}, toBegin}
+	if c.Path == "" {
+		return hinted{misused{errors.New("no configuration: neither XDG_CONFIG_HOME nor HOME is an absolute path")}, "set HOME, or name the file by --config"}
+	}
+	return hinted{misused{fmt.Errorf("no server is configured in %s", c.Path)}, toBegin}
 }
 
 // toBegin is the hint if nothing is configured.
