@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"mcpschedd/internal/daemon"
@@ -123,7 +124,7 @@ func httpClientAt(address, configFile string) (*httpClient, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, usage("--http: want a URL such as http://127.0.0.1:7777, have %q", address)
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() { // serve --http logs the address on which it listens
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() { // as in serve --http 0.0.0.0:7777
 		u.Host = strings.TrimSuffix("localhost:"+u.Port(), ":")
 	}
 	path, _, _ := strings.Cut(strings.TrimSuffix(u.Path, "/")+"/", "/mcp/") // also /mcp/NAME
@@ -175,7 +176,12 @@ func (d *httpClient) request(ctx context.Context, method, path string, v any) er
 	}
 	answer, err := d.client.Do(req)
 	if err != nil {
-		return hinted{err, "is mcpschedd serve --http running there?"}
+		if cause, ok := errors.AsType[syscall.Errno](err); ok { // without what the program did
+			err = cause
+		} else if cause, ok := errors.AsType[*url.Error](err); ok {
+			err = cause.Err
+		}
+		return hinted{fmt.Errorf("%s does not answer: %w", d.base, err), "is mcpschedd serve --http running there?"}
 	}
 	defer answer.Body.Close()
 	switch answer.StatusCode {
