@@ -96,6 +96,9 @@ func (p *proxyOverHTTP) ask(method, path string, header ...string) *http.Respons
 // names, and no others.
 func TestServeOnEveryAddress(t *testing.T) {
 	p := serveOver(t, "0.0.0.0", "[http]\nallowed_hosts = [\"box.example\"]\n")
+	if !strings.Contains(p.start, "url=http://localhost:") {
+		t.Errorf("got %s, want an address to which a client can connect", p.start)
+	}
 	for host, want := range map[string]int{
 		"": 200, "localhost": 200, "box.example": 200, "BOX.example:80": 200, "192.0.2.7": 200, "[2001:db8::1]:80": 200,
 		"evil.example": 403, "box.example.evil.example": 403, "192.0.2.7.evil.example": 403,

@@ -275,13 +275,22 @@ func (s *servedProxy) overHTTP(ctx context.Context, token string) error {
 	if err != nil {
 		return hinted{misused{err}, "--http wants HOST:PORT, such as 127.0.0.1:7777"}
 	}
-	where, page := "none", "http://"+l.Addr().String()+"/dashboard"
+	at := *l.Addr().(*net.TCPAddr)
+	open := !at.IP.IsLoopback()
+	base := "http://" + at.String()
+	if at.IP.IsUnspecified() { // no client can connect to that
+		base = fmt.Sprintf("http://localhost:%d", at.Port)
+	}
+	where, page := "none", base+"/dashboard"
 	if s.auth() == "token" {
-		where, page = s.dir.Path(tokenFile), "mcpschedd dashboard --http http://"+l.Addr().String()
-	} else if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
+		where, page = s.dir.Path(tokenFile), "mcpschedd dashboard --http "+base
+	} else if open {
 		l.Close()
 		return hinted{misused{fmt.Errorf("--auth none: %s is not a loopback address", s.flags.http)}, "serve on 127.0.0.1, or leave the token on"}
 	}
-	s.log.Info("serving HTTP", "url", "http://"+l.Addr().String()+"/mcp", "token", where, "dashboard", page)
+	s.log.Info("serving HTTP", "url", base+"/mcp", "token", where, "dashboard", page)
+	if open {
+		s.log.Warn("other machines can connect, and the token and all results pass unencrypted: put TLS in front, or serve on 127.0.0.1", "addr", at.String())
+	}
 	return s.srv.HTTP(pages(s.srv, token)...).Serve(ctx, l)
 }
