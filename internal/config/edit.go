@@ -35,10 +35,16 @@ func RemoveUpstream(text []byte, name string) (left, removed []byte, err error) 
 	return slices.Concat(mark, left), removed, nil
 }
 
-// EnableUpstream returns a configuration with the upstream's key enabled set. The rest of the text
-// does not change.
+// EnableUpstream returns a configuration with the upstream's key enabled set, or without the line that
+// disabling it has added. The rest of the text does not change.
 func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
-	return setUpstream(text, name, "enabled", strconv.FormatBool(enabled))
+	return changeUpstream(text, name, func(b tomlblock.Block, text []byte) []byte {
+		added := []byte("enabled = false" + tomlblock.LineEnd(text))
+		if rest, ok := bytes.CutPrefix(text[b.Body:], added); ok && enabled {
+			return slices.Concat(text[:b.Body], rest)
+		}
+		return b.Set(text, "enabled", strconv.FormatBool(enabled))
+	})
 }
 
 // DenyTools returns a configuration with globs added to the upstream's key tools.deny, of which the rest does
@@ -53,10 +59,11 @@ func DenyTools(text []byte, name string, globs []string) ([]byte, error) {
 	if end := tomlblock.ListEnd(rest, "upstreams", name, "tools", "deny"); end > 0 {
 		return slices.Concat(mark, rest[:end], []byte(", "+strings.Trim(list, "[]")), rest[end:]), nil
 	}
-	return setUpstream(text, name, "tools.deny", list)
+	return changeUpstream(text, name, func(b tomlblock.Block, text []byte) []byte { return b.Set(text, "tools.deny", list) })
 }
 
-func setUpstream(text []byte, name, key, value string) ([]byte, error) {
+// changeUpstream returns a configuration with the upstream's own block changed.
+func changeUpstream(text []byte, name string, change func(b tomlblock.Block, text []byte) []byte) ([]byte, error) {
 	mark, text := cutMark(text)
 	blocks, err := tomlblock.Of(text, "upstreams")
 	if err != nil {
@@ -64,7 +71,7 @@ func setUpstream(text []byte, name, key, value string) ([]byte, error) {
 	}
 	for _, b := range blocks {
 		if b.Own && b.Name == name {
-			return slices.Concat(mark, b.Set(text, key, value)), nil
+			return slices.Concat(mark, change(b, text)), nil
 		}
 	}
 	return nil, missing(name)

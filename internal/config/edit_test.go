@@ -79,6 +79,10 @@ func TestEnableUpstream(t *testing.T) {
 		if want := strings.Replace(c.text, c.from, c.to, 1); err != nil || string(got) != want {
 			t.Errorf("%s: got %v\n%q, want\n%q", c.name, err, got, want)
 		}
+		again, err := config.EnableUpstream(got, c.upstream, true)
+		if err != nil || strings.TrimSuffix(string(again), "\n") != strings.TrimSuffix(c.text, "\n") {
+			t.Errorf("%s, and enabled again: got %v\n%q, want\n%q", c.name, err, again, c.text)
+		}
 	}
 }
 
