@@ -184,7 +184,7 @@ func TestUpstreamDiesMidCall(t *testing.T) {
 				began := time.Now()
 				text := c.broken("die", `{"stderr":["panic: out of luck","goroutine 1"]}`)
 				t.Logf("answered %v after the call", time.Since(began))
-				for _, want := range []string{`"frail"`, "exit status 3", "panic: out of luck", "goroutine 1"} {
+				for _, want := range []string{"outcome unknown: the call may have run; ", `"frail"`, "exit status 3", "panic: out of luck", "goroutine 1"} {
 					if !strings.Contains(text, want) {
 						t.Errorf("got %q, want %q in it", text, want)
 					}

@@ -303,6 +303,9 @@ func (x *request) failure(o outcome) upstream.Answer {
 	if o.answer.Sent && (err == front.ErrEnded || err == front.ErrShutdown) {
 		err = fmt.Errorf("%w; the call may have run", err)
 	}
+	if errors.Is(err, upstream.ErrEnded) && x.call != nil && !x.call.class.kind.Reads() { // else its client might repeat the write
+		err = fmt.Errorf("outcome unknown: the call may have run; %w", err)
+	}
 	// Only err itself: an error that err wraps was meant for the proxy, or is about a server's line.
 	refused, ok := err.(*jsonrpc.Error)
 	switch {

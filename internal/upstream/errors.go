@@ -18,15 +18,15 @@ import (
 //	errSessionLost  certainly not       yes                yes
 //	unsentError     certainly not       no                 no
 //	statusError     perhaps             no                 if denied
-//	errEnded        perhaps             no                 yes
+//	ErrEnded        perhaps             no                 yes
 //	any other       perhaps             no                 no
 var (
 	// errClosed means that the connection ended before the request was sent.
 	errClosed = errors.New("connection closed")
 	// errSessionLost means that the server no longer knows the session.
 	errSessionLost = errors.New("session lost: the server no longer knows it")
-	// errEnded means that the connection ended after the request was sent.
-	errEnded = errors.New("connection ended before the answer")
+	// ErrEnded means that the connection ended after the request was sent.
+	ErrEnded = errors.New("connection ended before the answer")
 	// ErrTimeout means that Request.Timeout passed without an answer.
 	ErrTimeout = errors.New("no answer within the timeout")
 )
@@ -72,7 +72,7 @@ func retryable(err error) bool { return errors.Is(err, errClosed) || errors.Is(e
 
 // endsConnection reports whether the connection of a request that failed with err ends.
 func endsConnection(err error) bool {
-	return retryable(err) || errors.Is(err, errEnded) || statusOf(err).denied
+	return retryable(err) || errors.Is(err, ErrEnded) || statusOf(err).denied
 }
 
 // permanent reports whether a GET that failed with err would fail again on the same connection.
