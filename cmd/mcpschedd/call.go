@@ -114,10 +114,7 @@ func callServed(ctx context.Context, c *config.Config, name, tool string, words 
 		result, err = callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
 			return daemon.Connect(ctx, in, out, daemon.Options{Place: place, Only: name, Log: log})
 		}, tool, words)
-		if hangs(err) {
-			err = hinted{errors.New("the " + daemonHangs), "mcpschedd stats has the commands that end or continue it; without a daemon, call starts the server by itself"}
-		}
-		return result, err
+		return result, explainHang(err)
 	}
 	o := proxyOptions(ownWorkplace(), c, state.Dir{}, log)
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })

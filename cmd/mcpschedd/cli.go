@@ -92,6 +92,7 @@ var otherWords = map[string]string{
 	"delete": "remove", "rm": "remove",
 	"list": "check", "ls": "check", "validate": "check", "doctor": "check", "config": "check", "trust": "check --connect",
 	"start": "serve", "run": "serve",
+	"stop": "daemon --stop", "restart": "daemon --stop", "update": "daemon --stop", "upgrade": "daemon --stop",
 	"status": "stats", "why": "explain",
 }
 
@@ -208,14 +209,18 @@ func accepted(f *pflag.Flag) string {
 // takes accepts least to most positional arguments; most < 0 means no limit. want names the
 // missing arguments.
 func takes(least, most int, want string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, words []string) error {
+	return func(c *cobra.Command, words []string) error {
 		switch {
 		case len(words) < least:
 			return usage("want %s", want)
 		case slices.Contains(words, ""): // else check "$UNSET" would mean the default
 			return usage("unexpected argument %q", "")
 		case most >= 0 && len(words) > most:
-			return usage("unexpected argument %q", words[most])
+			err := usage("unexpected argument %q", words[most])
+			if c.Flags().Lookup(words[most]) != nil {
+				err = hinted{err, "did you mean --" + words[most] + "?"}
+			}
+			return err
 		}
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -31,24 +32,68 @@ const workplaceIdle = 10 * time.Minute
 
 func daemonCommand() *cobra.Command {
 	var file string
+	var stop bool
 	c := &cobra.Command{
 		Use:   "daemon",
-		Short: "Run the daemon that serves all clients",
+		Short: "Run or stop the daemon that serves all clients",
 		Long: `Runs, in the foreground, the daemon that serves all clients of this user and this
 configuration that start mcpschedd connect. That command starts the daemon if it is not
 running, so you rarely need to. Without clients it exits after [daemon] idle.
 
+--stop ends the running daemon, for example to upgrade it. Clients that are connected
+start another one, with the programs that are installed by then.
+
 Clients in the same directory with the same environment are served together: they share
 the servers that are known to be stateless, and those with instances = "shared". Other
 clients never share a server process.`,
-		Example: `  mcpschedd daemon`,
-		Args:    takes(0, 0, ""),
+		Example: `  mcpschedd daemon
+  mcpschedd daemon --stop`,
+		Args: takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if stop {
+				return stopDaemon(file, c.ErrOrStderr())
+			}
 			return runDaemon(c.Context(), file, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	configFlag(c, &file)
+	c.Flags().BoolVar(&stop, "stop", false, "end the daemon that is running")
 	return c
+}
+
+// stopDaemon ends the running daemon of a configuration.
+func stopDaemon(file string, stderr io.Writer) error {
+	c, _, _, err := loadServed(file, stateToRead)
+	if err != nil {
+		return err
+	}
+	place, runs := daemonOf(c)
+	if !runs {
+		say(stderr, "the daemon is not running")
+		return nil
+	}
+	if err := place.Stop(); err != nil {
+		return explainHang(err)
+	}
+	say(stderr, "the daemon is stopping; clients that are connected start another one")
+	return nil
+}
+
+// daemonHangs is what is known of a daemon that accepts connections and does not answer.
+const daemonHangs = "daemon does not answer: it is stopped, or hangs"
+
+// hangs reports whether an error of talking to the daemon means that.
+func hangs(err error) bool {
+	late, ok := errors.AsType[net.Error](err)
+	return ok && late.Timeout()
+}
+
+// explainHang returns an error of the daemon for the user to read, if it means that the daemon hangs.
+func explainHang(err error) error {
+	if hangs(err) {
+		return hinted{errors.New("the " + daemonHangs), "mcpschedd stats has the commands that end or continue it; without a daemon, call starts the server by itself"}
+	}
+	return err
 }
 
 // runDaemon serves clients until ctx is cancelled or there have been none for the idle time.
@@ -77,12 +122,18 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	l, err := daemon.Listen(place, daemon.ListenOptions{EnvNames: d.envNames, Has: d.has, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear})
+	l, err := daemon.Listen(place, daemon.ListenOptions{EnvNames: d.envNames, Has: d.has, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear, OnStop: d.end})
+	if errors.Is(err, daemon.ErrRunning) {
+		return hinted{err, "mcpschedd stats shows it, mcpschedd daemon --stop ends it"}
+	}
 	if err != nil {
 		return err
 	}
 	base.log.Info("serving clients", "socket", place.Socket)
 	fmt.Fprintln(stdout, "ready")
+	if isTerminal(stdout) {
+		say(stdout, "serving the clients that start mcpschedd connect, by %s; press Ctrl-C to stop", orDefaults(base.config.Path))
+	}
 	if d.idle > 0 {
 		time.AfterFunc(d.idle, func() { d.endUnused(nil) })
 	}

@@ -396,9 +396,18 @@ func TestConnectAlone(t *testing.T) {
 	}
 }
 
-// If the daemon is killed during a call, the client gets an answer that says so, and the next call
-// works.
+// If the daemon is killed or stopped during a call, the client gets an answer that says so, and the next
+// call works.
 func TestDaemonKilled(t *testing.T) {
+	t.Run("killed", func(t *testing.T) {
+		endsInACall(t, "outcome unknown", func(d *daemonTest) error { return syscall.Kill(d.daemonProcess(), syscall.SIGKILL) })
+	})
+	t.Run("stopped", func(t *testing.T) {
+		endsInACall(t, "the call may have run", func(d *daemonTest) error { return d.command("/", self, "daemon", "--stop").Run() })
+	})
+}
+
+func endsInACall(t *testing.T, want string, end func(*daemonTest) error) {
 	t.Parallel()
 	beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
 	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one", Beacon: beacon.Addr()}))
@@ -409,13 +418,19 @@ func TestDaemonKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := gate.Next() // the call has reached the server
-	if err := syscall.Kill(d.daemonProcess(), syscall.SIGKILL); err != nil {
+	if err := end(d); err != nil {
 		t.Fatal(err)
 	}
-	if answer := p.answer(t); !strings.Contains(answer, `"id":2`) || !strings.Contains(answer, "outcome unknown") || !strings.Contains(answer, `"isError":true`) {
-		t.Errorf("got %s; want the outcome to be unknown", answer)
+	if answer := p.answer(t); !strings.Contains(answer, `"id":2`) || !strings.Contains(answer, want) || !strings.Contains(answer, `"isError":true`) {
+		t.Errorf("got %s; want in it %s", answer, want)
 	}
-	held.Gone() // the server has ended too
+	held.Gone()      // the server has ended too
+	for range 1000 { // else a stopping daemon may receive the next call
+		if strings.Contains(d.log(), "the daemon has ended; reconnecting") {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 	if answer := p.ask(t, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo"}}`); !strings.Contains(answer, `"text":"one"`) {
 		t.Errorf("got %s", answer)
 	}

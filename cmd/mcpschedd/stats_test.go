@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/record"
+	"mcpschedd/internal/state"
 )
 
 func TestStatsURL(t *testing.T) {
@@ -339,5 +341,21 @@ func TestStatsWatchEndsByInterrupt(t *testing.T) {
 	}
 	if err := c.Wait(); err != nil {
 		t.Errorf("got %v, want exit 0", err)
+	}
+}
+
+// A daemon that was started before an upgrade is named, and no other process.
+func TestOtherDaemon(t *testing.T) {
+	running := []record.Status{
+		{Transport: "stdio", Config: "/c", Program: "0.9"}, {Transport: record.Daemon, Config: "/d", Program: "0.9"},
+		{Transport: record.Daemon, Config: "/c", Program: version()},
+	}
+	trouble := func() string { return daemonTrouble(daemon.Place{}, state.Dir{}, "/c", running) }
+	if got := trouble(); got != "" {
+		t.Errorf("got %q, want none", got)
+	}
+	running[2].Program = "0.8"
+	if got := trouble(); !strings.HasPrefix(got, "The daemon is mcpschedd 0.8, and this program "+version()+": mcpschedd daemon --stop ends it") {
+		t.Errorf("got %q", got)
 	}
 }

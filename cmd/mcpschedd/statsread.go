@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -72,17 +71,20 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 	}, nil
 }
 
-// daemonTrouble returns what is wrong with a running daemon of a configuration: it does not answer, or it has no
-// status as nothing can be written to the state directory. It returns "" otherwise.
+// daemonTrouble returns what is wrong with a running daemon of a configuration: it does not answer, it is of another
+// version, or it has no status as nothing can be written to the state directory. It returns "" otherwise.
 func daemonTrouble(place daemon.Place, dir state.Dir, config string, running []record.Status) string {
-	if hangs(place.Ping()) {
+	i := slices.IndexFunc(running, func(p record.Status) bool { return p.Transport == record.Daemon && p.Config == config })
+	switch {
+	case hangs(place.Ping()):
 		text := "The " + daemonHangs + ", and what follows may be old."
-		if i := slices.IndexFunc(running, func(p record.Status) bool { return p.Transport == record.Daemon && p.Config == config }); i >= 0 {
+		if i >= 0 {
 			text += fmt.Sprintf(" kill -CONT %d continues it, kill -KILL %[1]d ends it.", running[i].PID)
 		}
 		return text
-	}
-	if len(running) > 0 {
+	case i >= 0 && running[i].Program != version():
+		return fmt.Sprintf("The daemon is mcpschedd %s, and this program %s: mcpschedd daemon --stop ends it, and its clients start the installed one.", running[i].Program, version())
+	case len(running) > 0:
 		return ""
 	}
 	probe, err := os.CreateTemp(dir.Path(""), "probe.*.tmp")
@@ -95,15 +97,6 @@ func daemonTrouble(place daemon.Place, dir state.Dir, config string, running []r
 		return fmt.Sprintf("Nothing can be recorded now: %v.", err)
 	}
 	return ""
-}
-
-// daemonHangs is what is known of a daemon that accepts connections and does not answer.
-const daemonHangs = "daemon does not answer: it is stopped, or hangs"
-
-// hangs reports whether an error of talking to the daemon means that.
-func hangs(err error) bool {
-	late, ok := errors.AsType[net.Error](err)
-	return ok && late.Timeout()
 }
 
 // httpClient sends requests to a proxy that serves HTTP.

@@ -33,6 +33,7 @@ const (
 	kindSession = "session" // carries the messages of one client
 	kindPing    = "ping"    // ends with the welcome
 	kindHook    = "hook"    // ends with the welcome
+	kindStop    = "stop"    // ends with the welcome, and the daemon with it
 )
 
 // Hello is what a client says of itself.

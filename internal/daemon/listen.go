@@ -49,6 +49,8 @@ type ListenOptions struct {
 	// OnReport is called with each report of a client's hook, and must not block. If it is nil,
 	// reports are refused.
 	OnReport func(r *Report)
+	// OnStop is called if the user wants the daemon to end, and must not block.
+	OnStop func()
 }
 
 // Client is a client that has completed the handshake.
@@ -212,6 +214,8 @@ func (l *Listener) handshake(conn conn) (c *Client, err error) {
 		answer.Refused = fmt.Sprintf("want version %d of the protocol, have %d", Protocol, h.Protocol)
 	case h.Kind == kindHook && h.Report != nil && l.o.OnReport != nil:
 		l.o.OnReport(h.Report)
+	case h.Kind == kindStop && l.o.OnStop != nil:
+		l.o.OnStop()
 	case h.Kind != kindSession && h.Kind != kindPing:
 		answer.Refused = fmt.Sprintf("unknown kind of connection %q", h.Kind)
 	case h.Kind == kindSession && !filepath.IsAbs(h.Dir):

@@ -40,6 +40,17 @@ func Find(stateDir, config string) (p Place, runs bool) {
 	return p, true
 }
 
+// Stop ends the daemon that listens there, as SIGTERM would. It returns before the daemon has ended.
+func (p Place) Stop() error {
+	conn, err := dial(p)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = greet(conn, Hello{Kind: kindStop}, DefaultWait)
+	return err
+}
+
 func placeOf(stateDir, config string) Place {
 	name := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d", hashOf(config), Protocol))
 	return Place{Socket: socketOf(stateDir, config), stateDir: stateDir, lock: name + ".lock", starting: name + ".start"}
