@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"mcpschedd/internal/config"
@@ -48,5 +49,17 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 		if string(got.Server) != "tool" || (string(got.Values) == "constants") != test.want {
 			t.Errorf("%v: got %q; want what belongs to the server, and its values: %v", test, got, test.want)
 		}
+	}
+}
+
+// A server whose variable is not set at a client of the daemon says what to do, also to call.
+func TestVariableThatAClientLacks(t *testing.T) {
+	c, err := config.Default().Parse("c.toml", []byte("[upstreams.one]\ncommand = \"${MCPSCHEDD_NO_SUCH_VARIABLE}\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := wire(workplace{shares: true}, c, c.Upstreams[0], state.Dir{}).Spec.Unusable
+	if got == nil || !strings.Contains(got.Error(), "mcpschedd call") || !strings.Contains(got.Error(), "env_file") {
+		t.Errorf("got %v, want what a client and call can do", got)
 	}
 }
