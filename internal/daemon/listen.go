@@ -49,7 +49,8 @@ type ListenOptions struct {
 	// OnReport is called with each report of a client's hook, and must not block. If it is nil,
 	// reports are refused.
 	OnReport func(r *Report)
-	// OnStop is called if the user wants the daemon to end, and must not block.
+	// OnStop is called if the user wants the daemon to end, and must not block. If it is nil, that is
+	// refused.
 	OnStop func()
 }
 
