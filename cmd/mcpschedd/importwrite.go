@@ -44,7 +44,10 @@ func (o *importFlags) change(p *importPlan, stdout, stderr io.Writer) error {
 				return err
 			}
 		}
-		next := p.rules(o.permissions)
+		var next []string
+		if o.write || o.permissions {
+			next = p.rules(o.permissions)
+		}
 		if o.write {
 			next = append(next, p.steps()...)
 			if len(p.newServers()) > 0 { // a client's first session would not wait for a server that is slow to start
@@ -62,7 +65,7 @@ func (o *importFlags) changes(p *importPlan, dir state.Dir) (all []clients.Chang
 	if err != nil {
 		return nil, err
 	}
-	if o.permissions || !o.write { // else the rules for what earlier imports moved were told by them
+	if o.permissions { // else the rules for what earlier imports moved were told by them
 		if p.moved, err = clients.Moved(dir); err != nil {
 			return nil, err
 		}
@@ -75,7 +78,7 @@ func (o *importFlags) changes(p *importPlan, dir state.Dir) (all []clients.Chang
 		}
 	case o.permissions && len(p.moved) == 0:
 		return nil, hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
-	default:
+	case o.permissions:
 		p.onlyMoved()
 	}
 	if o.permissions {
@@ -97,11 +100,11 @@ func (o *importFlags) changes(p *importPlan, dir state.Dir) (all []clients.Chang
 }
 
 // onlyMoved restricts the plan to servers that earlier imports have moved: the tools of others
-// keep their names.
+// keep their names. A server in a file of the user is its client's own, even if it is configured.
 func (p *importPlan) onlyMoved() {
 	servers := p.reader.Servers()
 	for i := range servers {
-		if s := &servers[i]; s.New || p.upstream(s.Name) == nil {
+		if s := &servers[i]; s.New || s.From.Scope != "project" || p.upstream(s.Name) == nil {
 			s.New, s.Stays = false, "it has not been moved"
 		}
 	}
