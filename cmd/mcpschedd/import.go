@@ -110,6 +110,7 @@ func (o *importFlags) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	p.printNotes(stderr)
+	p.keepNames()
 	for _, line := range p.rules(o.permissions) {
 		say(stderr, "note: %s", line)
 	}

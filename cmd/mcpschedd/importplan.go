@@ -27,6 +27,7 @@ type importPlan struct {
 	reader  *clients.Reader // of the clients' files; its servers say what becomes of them
 	sources []string        // the files read, in order
 	moved   []clients.Move  // servers moved by earlier imports
+	always  bool            // name_style is set to "always": see keepNames
 }
 
 // newPlan returns a plan without servers. For withoutToken see [clients.Options].
@@ -314,6 +315,14 @@ func (p *importPlan) prefixed() bool {
 // rewrites returns the changes to clients' rules that name tools of servers that mcpschedd serves.
 func (p *importPlan) rewrites() []clients.Change {
 	return p.reader.Rewrites(p.moved, p.prefixed())
+}
+
+// keepNames sets name_style to "always", unless the configuration has the key, if rules name tools of servers that
+// mcpschedd serves. Otherwise a rule could come to name no tool, or another server's, once servers are added or disabled.
+func (p *importPlan) keepNames() {
+	if style := &p.have.Server.NameStyle; *style == "auto" && p.have.Positions["server.name_style"] == 0 && len(p.rewrites()) > 0 {
+		*style, p.always = "always", true
+	}
 }
 
 // rules describes rules that need new names and are not changed. permissions means that those in

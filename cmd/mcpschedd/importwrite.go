@@ -54,7 +54,7 @@ func (o *importFlags) change(p *importPlan, stdout, stderr io.Writer) error {
 				next = append(next, "mcpschedd check --connect starts each server once, so that the first session has all tools")
 			}
 		}
-		printChanges(changes, p.have.Path, copies, next, stdout, stderr)
+		p.printChanges(changes, copies, next, stdout, stderr)
 		return nil
 	})
 }
@@ -80,6 +80,13 @@ func (o *importFlags) changes(p *importPlan, dir state.Dir) (all []clients.Chang
 		return nil, hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
 	case o.permissions:
 		p.onlyMoved()
+	}
+	if o.write || o.permissions {
+		if p.keepNames(); p.always {
+			if all, err = p.withPrefixes(all); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if o.permissions {
 		for _, c := range p.rewrites() {
@@ -196,6 +203,23 @@ func indexOf(all []clients.Change, path string) int {
 	return slices.IndexFunc(all, func(c clients.Change) bool { return c.Path == path })
 }
 
+// withPrefixes adds name_style to the change to the configuration, before the clients' files.
+func (p *importPlan) withPrefixes(all []clients.Change) ([]clients.Change, error) {
+	i := indexOf(all, p.have.Path)
+	if i < 0 {
+		c, err := unchanged(p.have.Path)
+		if err != nil {
+			return nil, err
+		}
+		i, all = 0, slices.Insert(all, 0, c)
+	}
+	all[i].Text = config.PrefixNames(all[i].Text)
+	if _, err := config.Default().Parse(p.have.Path, all[i].Text); err != nil {
+		return nil, hinted{fmt.Errorf("nothing was changed: %w", err), `set name_style = "always" in [server] of ` + p.have.Path}
+	}
+	return all, nil
+}
+
 // withHooks adds the change to Claude Code's settings that makes it report its edits by a command line.
 func withHooks(all []clients.Change, line []string) ([]clients.Change, error) {
 	path := clients.HooksFile(machine())
@@ -220,14 +244,17 @@ func withHooks(all []clients.Change, line []string) ([]clients.Change, error) {
 
 // printChanges prints the changes, as a difference that to the configuration, the folder of the
 // copies, and the next steps.
-func printChanges(changes []clients.Change, configuration, copies string, next []string, stdout, stderr io.Writer) {
+func (p *importPlan) printChanges(changes []clients.Change, copies string, next []string, stdout, stderr io.Writer) {
 	if len(changes) == 0 {
 		say(stderr, "nothing to change")
 	}
-	restart := false
+	if p.always {
+		say(stderr, `note: tools are named NAME__TOOL, however many servers there are (name_style = "always" in [server]), since rules name them`)
+	}
+	restart := p.always
 	for _, c := range changes {
 		restart = restart || c.Client
-		if c.Path == configuration {
+		if c.Path == p.have.Path {
 			stdout.Write(state.Diff(c.Path, c.Was, c.Text))
 			sayRenames(c.Path, c.Was, c.Text, stderr)
 		}

@@ -62,6 +62,20 @@ func DenyTools(text []byte, name string, globs []string) ([]byte, error) {
 	return changeUpstream(text, name, func(b tomlblock.Block, text []byte) []byte { return b.Set(text, "tools.deny", list) })
 }
 
+// PrefixNames returns a configuration with name_style = "always". It is not valid if that is set, or if the
+// table server is not a block.
+func PrefixNames(text []byte) []byte {
+	const key, value = "name_style", `"always"`
+	mark, rest := cutMark(text)
+	blocks, _ := tomlblock.Of(rest) // without them if a table is not a block
+	for _, b := range blocks {
+		if b.Own && b.Name == "server" {
+			return slices.Concat(mark, b.Set(rest, key, value))
+		}
+	}
+	return AddUpstreams(text, []byte("[server]\n"+key+" = "+value+" # rules of clients name tools\n"))
+}
+
 // changeUpstream returns a configuration with the upstream's own block changed.
 func changeUpstream(text []byte, name string, change func(b tomlblock.Block, text []byte) []byte) ([]byte, error) {
 	mark, text := cutMark(text)

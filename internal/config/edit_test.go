@@ -102,6 +102,20 @@ func TestDenyTools(t *testing.T) {
 	}
 }
 
+func TestPrefixNames(t *testing.T) {
+	const block = "[server]\nname_style = \"always\" # rules of clients name tools\n"
+	for before, want := range map[string]string{
+		"":                                block,
+		"[upstreams.a]\n":                 "[upstreams.a]\n\n" + block,
+		"plan = {}\n[upstreams.a]\n":      "plan = {}\n[upstreams.a]\n\n" + block,
+		"\ufeff[server] # mine\n[plan]\n": "\ufeff[server] # mine\nname_style = \"always\"\n[plan]\n",
+	} {
+		if got := config.PrefixNames([]byte(before)); string(got) != want {
+			t.Errorf("%q: got\n%q, want\n%q", before, got, want)
+		}
+	}
+}
+
 func TestEditRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"[upstreams.b]\n", `no upstream "a" in the configuration`},
