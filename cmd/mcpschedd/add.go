@@ -113,8 +113,8 @@ func add(dir state.Dir, file, name string, server map[string]any, trust bool, st
 	if written.Was != nil {
 		return nil
 	}
-	line, err := clientLine(p.have)
-	say(stderr, "next: give your client one server, with the command %s", pasted(line))
+	step, err := stepToConnect(p.have)
+	say(stderr, "next: %s", step)
 	return err
 }
 

@@ -348,7 +348,7 @@ func renames(c clients.Change) string {
 	return c.Path + ": " + strings.Join(names, ", ")
 }
 
-// steps returns what the user should do for the servers that are moved.
+// steps returns what the user should do for the servers that are moved, and that have their files of variables.
 func (p *importPlan) steps() (all []string) {
 	for _, s := range p.reader.Servers() {
 		if s.Stays != "" {
@@ -356,6 +356,12 @@ func (p *importPlan) steps() (all []string) {
 		}
 		if advice := p.reader.Advice(s); advice != "" {
 			all = append(all, advice)
+		}
+		if s.New && !s.Block.Disabled && s.Variables.Unset == nil {
+			block := p.block(s)
+			if _, err := block.Resolve(os.LookupEnv); err != nil { // such as of a variable that is not set
+				all = append(all, fmt.Sprintf("set what %s needs to start: %s", s.Name, strings.ReplaceAll(err.Error(), "\n", "; ")))
+			}
 		}
 		for _, u := range s.Variables.Unset {
 			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, p.beside(s.File), u.Why))

@@ -49,6 +49,14 @@ func (o *importFlags) change(p *importPlan, stdout, stderr io.Writer) error {
 			next = p.rules(o.permissions)
 		}
 		if o.write {
+			isClients := func(c clients.Change) bool { return c.Client }
+			if i := indexOf(changes, p.have.Path); i >= 0 && changes[i].Was == nil && !slices.ContainsFunc(changes, isClients) {
+				step, err := stepToConnect(p.have)
+				if err != nil {
+					return err
+				}
+				next = append(next, step)
+			}
 			next = append(next, p.steps()...)
 			if len(p.newServers()) > 0 { // a client's first session would not wait for a server that is slow to start
 				next = append(next, "mcpschedd check --connect starts each server once, so that the first session has all tools")
@@ -299,6 +307,12 @@ func clientLine(have *config.Config) ([]string, error) {
 		line = append(line, "--config", have.Path)
 	}
 	return line, nil
+}
+
+// stepToConnect returns what to do if no client starts mcpschedd yet.
+func stepToConnect(have *config.Config) (string, error) {
+	line, err := clientLine(have)
+	return "give your client one server, with the command " + pasted(line), err
 }
 
 // installed returns the path of this program, preferably the link in PATH, which survives updates.
