@@ -137,7 +137,13 @@ func (p *importPlan) imported(line []string) ([]clients.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	pointed, err := p.reader.Point(line)
+	var variables []string
+	for _, u := range p.have.Upstreams {
+		if u.Enabled {
+			_, _ = u.Resolve(func(name string) (string, bool) { variables = append(variables, name); return "", true })
+		}
+	}
+	pointed, err := p.reader.Point(line, variables...)
 	return append(changes, pointed...), err
 }
 

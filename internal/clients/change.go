@@ -45,8 +45,16 @@ type Rename struct {
 }
 
 // Point returns the changes that replace the servers which do not stay with their clients
-// with mcpschedd, which the command line starts, in the files that were read.
-func (r *Reader) Point(line []string) (all []Change, err error) {
+// with mcpschedd, which the command line starts, in the files that were read. variables are the names of
+// those that mcpschedd needs besides.
+func (r *Reader) Point(line []string, variables ...string) (all []Change, err error) {
+	for _, s := range r.servers {
+		if s.Stays == "" {
+			variables = append(variables, s.environment...)
+		}
+	}
+	slices.Sort(variables)
+	variables = slices.Compact(variables)
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
 		doc := r.docs[path]
 		c := Change{Path: path, Was: doc.bytes(), Client: true}
@@ -59,7 +67,7 @@ func (r *Reader) Point(line []string) (all []Change, err error) {
 		}
 		var put []Pair
 		if !r.self[path] {
-			put = []Pair{doc.own(line, taken)}
+			put = []Pair{doc.own(line, variables)}
 		}
 		c.Text, err = doc.edited(func(d *document) error {
 			for _, table := range d.serverTables() {
@@ -91,19 +99,14 @@ func has(servers []Server, table []string, entry string) bool {
 	return slices.ContainsFunc(servers, func(s Server) bool { return s.From.entry == entry && slices.Equal(s.From.table, table) })
 }
 
-// own returns the entry of mcpschedd for the file, which replaces servers. Codex passes on only the
-// variables that an entry names.
-func (d *document) own(line []string, servers []Server) Pair {
+// own returns the entry of mcpschedd for the file. Codex passes on only the variables that an entry names.
+func (d *document) own(line, variables []string) Pair {
 	client, table := clientOf(d)
 	values := strings.NewReplacer("$PROGRAM", literal(line[0]), "$ARGS", literal(line[1:]), "$LINE", literal(line))
 	text := values.Replace(client.Own)
 	if d.toml {
-		var names []string
-		for _, s := range servers {
-			names = append(names, s.environment...)
-		}
-		if slices.Sort(names); names != nil {
-			text += fmt.Sprintf("env_vars = %s\n", literal(slices.Compact(names)))
+		if len(variables) > 0 {
+			text += fmt.Sprintf("env_vars = %s\n", literal(variables))
 		}
 		text = fmt.Sprintf("[%s]\n%s", toml.Key(append(slices.Clip(table), ownName)), text)
 	}

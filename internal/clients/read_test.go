@@ -137,11 +137,14 @@ func TestCodex(t *testing.T) {
 	}
 	wantServer(t, r.Servers()[0], `command = "x"|args = ["a"]|env.B = "${B:-}"|env.D = "${D:-}"|env_file = "env/s.env"|timeout = "1m30s"|tools.deny = ["rm"]`, `A="b"`)
 	wantServer(t, r.Servers()[1], `url = "https://h.example/mcp"|headers.Authorization = "Bearer ${T}"`, "")
-	pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+	if err := r.Read("/home/ann/.cursor/mcp.json", []byte(`{"mcpServers": {"k": {"command": "k", "args": ["${env:K}"]}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"}, "Z", "B")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `env_vars = ["B", "D", "T"]`; !strings.Contains(string(pointed[0].Text), want) { // the variables that the servers need of it
+	if want := `env_vars = ["B", "D", "K", "T", "Z"]`; !strings.Contains(string(pointed[0].Text), want) { // the variables that the servers need of it
 		t.Errorf("got %s\nwant it to have %s", pointed[0].Text, want)
 	}
 }
