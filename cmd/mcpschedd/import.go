@@ -102,12 +102,15 @@ func (o *importFlags) run(stdout, stderr io.Writer) error {
 	p := newPlan(have, false)
 	switch {
 	case o.write || o.permissions || o.hooks:
-		return o.change(p, stdout, stderr)
+		return o.change(p, stderr)
 	case o.nothing():
 		return p.list(o.trust, stdout)
 	}
 	if err := o.read(p, stderr); err != nil {
 		return err
+	}
+	if what := p.imports(); what != "" {
+		say(stderr, "nothing was changed; --write imports %s", what)
 	}
 	p.printNotes(stderr)
 	p.keepNames()
@@ -211,6 +214,7 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 			files = append(files, clientFile{title: clients.ByName(s.From.Client)[0].Title, path: s.From.File})
 		}
 	}
+	fmt.Fprint(stdout, "Nothing was changed: mcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.\n\n")
 	line := func(text string) { fmt.Fprintln(stdout, clients.OneLine(text)) }
 	for _, f := range files {
 		line(f.title + ": " + f.path)
@@ -235,7 +239,6 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 			line(path + ": a file of this project, which is imported only by its name: mcpschedd import " + name)
 		}
 	}
-	fmt.Fprintln(stdout, "\nmcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.")
 	return nil
 }
 
@@ -273,6 +276,31 @@ func (p *importPlan) decision(s clients.Server) string {
 	return what
 }
 
+// imports describes the servers that are imported; "" if none is.
+func (p *importPlan) imports() string {
+	var names, from []string
+	for _, s := range p.reader.Servers() {
+		if s.Stays != "" {
+			continue
+		}
+		title := s.From.File
+		if named := clients.ByName(s.From.Client); named != nil {
+			title = named[0].Title
+		}
+		names, from = append(names, s.Name), append(from, clients.OneLine(title))
+	}
+	slices.Sort(names)
+	slices.Sort(from)
+	names, from = slices.Compact(names), slices.Compact(from)
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "1 server of " + from[0]
+	}
+	return fmt.Sprintf("%d servers of %s", len(names), strings.Join(from, ", "))
+}
+
 // printNotes prints notes on the files, and on the servers that are not imported or unknown.
 func (p *importPlan) printNotes(stderr io.Writer) {
 	for _, n := range p.reader.Notes() {
@@ -294,8 +322,8 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 		}
 		if why != "" {
 			say(stderr, "note: %s %s", s.Called, why)
-		} else if !s.Block.Trust && providerOf(s) == "" && !slices.Contains(unknown, s.Called) {
-			unknown = append(unknown, s.Called)
+		} else if !s.Block.Trust && providerOf(s) == "" && !slices.Contains(unknown, s.Name) {
+			unknown = append(unknown, s.Name)
 		}
 	}
 	for i := range p.have.Upstreams {

@@ -23,7 +23,7 @@ import (
 // change runs import --write, --permissions or --hooks: it adds missing servers to the
 // configuration and replaces them in the clients' files, renames tools in Claude Code's rules,
 // or adds hooks to its settings. All results are checked before any file is changed.
-func (o *importFlags) change(p *importPlan, stdout, stderr io.Writer) error {
+func (o *importFlags) change(p *importPlan, stderr io.Writer) error {
 	if o.nothing() {
 		o.words = []string{"claude"} // only Claude Code has rules and hooks
 	}
@@ -35,14 +35,17 @@ func (o *importFlags) change(p *importPlan, stdout, stderr io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if o.write {
-			p.printNotes(stderr)
-		}
 		copies := ""
 		if len(changes) > 0 {
 			if copies, err = clients.Apply(dir, p.sources, changes, time.Now()); err != nil {
 				return err
 			}
+		}
+		if o.write {
+			if what := p.imports(); what != "" && len(changes) > 0 {
+				say(stderr, "imported %s into %s", what, p.have.Path)
+			}
+			p.printNotes(stderr)
 		}
 		var next []string
 		if o.write || o.permissions {
@@ -62,7 +65,7 @@ func (o *importFlags) change(p *importPlan, stdout, stderr io.Writer) error {
 				next = append(next, "mcpschedd check --connect starts each server once, so that the first session has all tools")
 			}
 		}
-		p.printChanges(changes, copies, next, stdout, stderr)
+		p.printChanges(changes, copies, next, stderr)
 		return nil
 	})
 }
@@ -256,9 +259,8 @@ func withHooks(all []clients.Change, line []string) ([]clients.Change, error) {
 	return all, nil
 }
 
-// printChanges prints the changes, as a difference that to the configuration, the folder of the
-// copies, and the next steps.
-func (p *importPlan) printChanges(changes []clients.Change, copies string, next []string, stdout, stderr io.Writer) {
+// printChanges prints the changes, the folder of the copies, and the next steps.
+func (p *importPlan) printChanges(changes []clients.Change, copies string, next []string, stderr io.Writer) {
 	if len(changes) == 0 {
 		say(stderr, "nothing to change")
 	}
@@ -269,7 +271,6 @@ func (p *importPlan) printChanges(changes []clients.Change, copies string, next 
 	for _, c := range changes {
 		restart = restart || c.Client
 		if c.Path == p.have.Path {
-			stdout.Write(state.Diff(c.Path, c.Was, c.Text))
 			sayRenames(c.Path, c.Was, c.Text, stderr)
 		}
 		say(stderr, "wrote %s", c.Path)
