@@ -9,6 +9,7 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/paths"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 )
@@ -104,7 +105,7 @@ func edit(command string, names []string, file string, stdout, stderr io.Writer)
 	for _, u := range changed {
 		say(stderr, "%s: %sd %s", c.Path, command, u.Name)
 		if command == "remove" && u.EnvFile != "" {
-			say(stderr, "note: its variables are still in %s, relative to the configuration", u.EnvFile)
+			say(stderr, "note: its variables are still in %s: delete that file if no other server needs them", paths.Absolute(u.EnvFile, u.Dir))
 		}
 	}
 	sayRenames(c.Path, f.Text, text, stderr)

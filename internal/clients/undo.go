@@ -172,15 +172,15 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 	remains := func(c *Change) bool { return c.Client && !only(c.Path) }
 	last := slices.ContainsFunc(r.Sources, only) && !slices.ContainsFunc(r.Files, remains)
 	rules := last || slices.ContainsFunc(r.Sources, func(path string) bool { return isClaudes(path) && only(path) })
-	changed := false // the configuration has changed since: the files of variables that it names stay with it
+	var changed []byte // the configuration, if it has changed since: the files of variables that it names stay with it
 	for _, c := range slices.Backward(r.Files) {
 		isVariables := filepath.Ext(c.Path) == ".env"
 		switch {
 		case remains(c), !c.Client && (!last && !(rules && c.isSettings()) || len(failed) > 0):
 			left = append(left, c)
 			continue
-		case isVariables && changed:
-			all = append(all, c.Path+": left with the configuration, which may still name it; mcpschedd remove removes a server")
+		case isVariables && bytes.Contains(changed, []byte(filepath.Base(c.Path))):
+			all = append(all, c.Path+": left with the configuration, which names it")
 			continue
 		}
 		what, err := c.restore(r.folder)
@@ -190,7 +190,9 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 		if what != "" {
 			all = append(all, c.Path+": "+what)
 		}
-		changed = changed || what == leftAlone && !isVariables && !c.isSettings()
+		if what == leftAlone && !isVariables && !c.isSettings() {
+			changed, _ = os.ReadFile(c.Path) // nothing is named if it is gone
+		}
 	}
 	slices.Reverse(left)
 	if r.Files = left; len(left) == 0 {
