@@ -46,7 +46,7 @@ func editing(file string, work func(state.Dir) error) error {
 func locked(c *config.Config, work func(state.Dir) error) error {
 	dir, err := stateDir(c)
 	if err != nil {
-		return err
+		return fmt.Errorf("nothing was changed: %w", err)
 	}
 	return clients.Locked(dir, func() error { return work(dir) })
 }
