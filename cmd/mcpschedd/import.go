@@ -178,16 +178,19 @@ func readClients(p *importPlan, name string, all []*clients.Client, stderr io.Wr
 	}
 	var paths []string
 	var wrong []error
-	found := false
+	found, exists := false, false
 	for _, f := range files {
-		paths, found = append(paths, f.path), found || f.err == nil
+		paths, found, exists = append(paths, f.path), found || f.err == nil, exists || !f.missing()
 		if f.err != nil && !errors.Is(f.err, clients.ErrNoServers) && !f.missing() {
 			wrong = append(wrong, f.err)
 		}
 	}
 	if !found {
-		err := fmt.Errorf("no servers of %s in %s", name, strings.Join(paths, ", "))
-		return hinted{errors.Join(append(wrong, err)...), "name the file if it is elsewhere"}
+		err := errors.Join(append(wrong, fmt.Errorf("no servers of %s in %s", name, strings.Join(paths, ", ")))...)
+		if !exists {
+			err = hinted{err, "name the file if it is elsewhere"}
+		}
+		return err
 	}
 	for _, err := range wrong {
 		say(stderr, "warning: %v", err)
