@@ -26,8 +26,8 @@ func importCommand() *cobra.Command {
 		Long: `Moves the servers of MCP clients into mcpschedd's configuration. Without arguments it
 lists the clients it finds, and previews the import.
 
-CLIENT is claude (Claude Code and Claude Desktop), claude-desktop, cursor, vscode,
-windsurf, zed, gemini, codex or opencode. FILE is a client's configuration file:
+CLIENT is claude (both claude-code and claude-desktop), cursor, vscode, windsurf, zed,
+gemini, codex or opencode. FILE is a client's configuration file:
 .mcp.json, mcp.json, settings.json, config.toml.
 
 Every literal value in a server's environment and headers, and anything in its arguments
