@@ -168,7 +168,6 @@ func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 func findTool(all []lastKnown, name string) (lastKnown, string, error) {
 	var of []lastKnown
 	var names, full []string
-	_, after, _ := strings.Cut(name, "/")
 	for _, k := range all {
 		if k.offer == nil && strings.TrimSuffix(name, "/") == k.name() {
 			continue // the name of the server alone
@@ -183,9 +182,6 @@ func findTool(all []lastKnown, name string) (lastKnown, string, error) {
 		}
 		for _, tool := range k.tools() {
 			names = append(names, tool, k.name()+"/"+tool)
-		}
-		if k.offer == nil && after != "" {
-			names = append(names, k.name()+"/"+after)
 		}
 	}
 	switch {
