@@ -168,22 +168,28 @@ func TestStatusWhyOfChange(t *testing.T) {
 		r.Layer.Speculate = speculate
 		return r
 	}
-	up := child(t, mcptest.Options{Name: "one", Tools: tools("a", "b", "c", "x", "y")})
+	five := tools("a", "b", "c", "x", "y")
+	hinted := append(tools("a"), `{"name":"b","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)
 	for _, tt := range []struct {
-		rules []valuemodel.Rule
-		why   string
-		fix   string
+		tools    []string
+		provider string
+		rules    []valuemodel.Rule
+		why      string
+		fix      string
 	}{
-		{[]valuemodel.Rule{read("one/a", nil), read("one/b", new(false)), read("one/c", nil)}, "what 2 of its 5 tools read", "remote = true"},
-		{[]valuemodel.Rule{read("one/a", new(false))}, "(4 of its 5 tools)", "check --connect"},
+		{five, "", []valuemodel.Rule{read("one/a", nil), read("one/b", new(false)), read("one/c", nil)}, "may change what it reads (2 of its 5 tools)", "remote = true"},
+		{five, "", []valuemodel.Rule{read("one/a", new(false))}, "unclassified tool counts as a write (4 of its 5 tools)", "check --connect"},
+		{hinted, "", nil, "nothing declares it read-only (1 of its 2 tools)", "trust = true"},
+		{tools("git_show", "git_commit"), "git", nil, "may change what it reads (1 of its 2 tools)", ""},
+		{tools("read_text_file", "list_directory"), "filesystem", nil, "", ""},
 	} {
-		o := stored(t, tt.rules, up)
-		o.Enrichment.Mode = "on"
+		o := stored(t, tt.rules, child(t, mcptest.Options{Name: "one", Tools: tt.tools}))
+		o.Enrichment.Mode, o.Upstreams[0].Model.Provider = "on", tt.provider
 		p := start(t, o)
 		c := connect(t, p, handshake)
 		c.tools()
 		got := p.Report().Running[0].Upstreams[0]
-		if !strings.Contains(got.Why, tt.why) || !strings.Contains(got.Change, tt.fix) {
+		if !strings.Contains(got.Why, tt.why) || !strings.Contains(got.Change, tt.fix) || (got.Why != "") != (tt.why != "") || (got.Change != "") != (tt.fix != "") {
 			t.Errorf("got %s; to change that: %s; want %s, %s", got.Why, got.Change, tt.why, tt.fix)
 		}
 	}

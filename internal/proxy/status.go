@@ -192,84 +192,60 @@ type cachedStatus struct {
 	record.UpstreamStatus
 }
 
-// newToolStatus counts the tools that may be cached and prefetched. If not all may, it finds the
-// single configuration line that enables the most.
-func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus {
+// newToolStatus counts the tools that may be cached and prefetched. If not all may, it gives the
+// reason and the configuration line that most of the others have in their verdicts.
+func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) (out record.UpstreamStatus) {
 	if offer == nil {
 		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
 	}
-	now := countTools(p, u, offer, valuemodel.Change{Upstream: u.Model})
-	unnoticed := fmt.Sprintf("any program on this machine may change what %d of its %d tools read, which is noticed only in turns that Claude Code's hooks report (mcpschedd import --hooks)", now.local, now.Tools)
-	switch {
-	case now.Prefetchable == now.Tools:
-		return now.UpstreamStatus
-	case p.Enrichment.Off():
-		now.Why, now.Change = record.PrefetchOff, `mode = "on" in [enrichment]`
-		return now.UpstreamStatus
-	case now.unclassified > 0:
-		now.Why = fmt.Sprintf("each call of an unclassified tool counts as a write (%d of its %d tools)", now.unclassified, now.Tools)
-	case now.local > 0 && now.Prefetchable == 0:
-		now.Why = unnoticed
-	}
-	most := now.reading + now.Prefetchable
-	for _, c := range u.Model.Changes(now.provider) {
-		then := countTools(p, u, offer, c)
-		// exclusive gains little for a known local server, which answers within milliseconds, and
-		// people edit the files that it reads.
-		if then.reading+then.Prefetchable <= most || c.Exclusive && (now.provider != "" || now.Change != "" || now.Prefetchable > 0) {
-			continue
-		}
-		most, now.Change = then.reading+then.Prefetchable, c.Text
-		if now.local > 0 && then.reading == now.reading { // the line makes none of the tools known to read
-			now.Why = unnoticed
-		}
-	}
-	if now.Change == "" && now.unclassified > 0 {
-		now.Change = "mcpschedd check --connect -v prints the lines to paste"
-	}
-	return now.UpstreamStatus
-}
-
-// toolCounts are an upstream's tools by what may be done with them.
-type toolCounts struct {
-	record.UpstreamStatus
-	reading      int    // tools of which some calls only read
-	unclassified int    // tools without a class
-	local        int    // tools that may be prefetched in turns that hooks report, but not in others
-	provider     string // of their models; "" if none is known
-}
-
-// countTools counts an upstream's tools under a change of its configuration.
-func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Change) (out toolCounts) {
-	exclusive := u.Exclusive || c.Exclusive
-	settings := valuemodel.PrefetchSettings{Mode: p.Enrichment.Mode, MaxAge: p.Enrichment.Age(exclusive), Dollars: p.Enrichment.Dollars, Exclusive: exclusive}
+	// In another mode than "on", verdicts name no line of the upstream.
+	settings := valuemodel.PrefetchSettings{Mode: "on", MaxAge: p.Enrichment.Age(u.Exclusive), Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive}
+	type reason struct{ why, line string }
+	tools := make(map[reason]int)
+	unclassified := reason{"each call of an unclassified tool counts as a write", "mcpschedd check --connect -v prints the lines to paste"}
+	var most, local reason
 	for _, item := range offer.Lists[upstream.Tools] {
 		if u.Allows != nil && !u.Allows(item.Name) {
 			continue
 		}
-		claimed, hints := WithServerClaims(c.Upstream, offer, item.Name)
-		m := p.Models.Resolve(claimed, item.Name, hints)
-		verdict := m.Verdict(settings)
-		out.provider = cmp.Or(out.provider, m.Provider)
 		out.Tools++
-		if m.MayRead() {
-			out.reading++
-		}
-		if m.Unclassified() {
-			out.unclassified++
-		}
-		if inHookTurn := settings; !verdict.Prefetchable && m.In(valuemodel.LocalDomain) {
-			inHookTurn.Exclusive = true
-			if m.Verdict(inHookTurn).Prefetchable {
-				out.local++
-			}
-		}
-		if verdict.Cacheable {
+		claimed, hints := WithServerClaims(u.Model, offer, item.Name)
+		m, v := p.Models.Resolve(claimed, item.Name, hints), p.Models.Verdict(claimed, item.Name, hints, settings)
+		if v.Cacheable {
 			out.Cacheable++
 		}
-		if verdict.Prefetchable {
+		if v.Prefetchable && p.Enrichment.Mode == "on" {
 			out.Prefetchable++
 		}
+		lines := claimed.Changes(m.Provider)
+		i := slices.IndexFunc(lines, func(c valuemodel.Change) bool { return c.Text == v.Change }) // -1 for a line about this tool alone
+		switch r := (reason{"not prefetched" + strings.TrimPrefix(v.Prefetched, "no"), v.Change}); {
+		case i >= 0 && lines[i].Exclusive && m.Provider != "":
+			// exclusive gains little for a known local server, which answers within milliseconds,
+			// and people edit the files that it reads.
+			local = reason{why: r.why}
+			tools[local]++
+		case i >= 0:
+			if tools[r]++; tools[r] > tools[most] {
+				most = r
+			}
+		case m.Unclassified():
+			tools[unclassified]++
+		}
+	}
+	switch {
+	case out.Prefetchable == out.Tools:
+		return out
+	case p.Enrichment.Off():
+		out.Why, out.Change = record.PrefetchOff, `mode = "on" in [enrichment]`
+		return out
+	case tools[most] == 0 && tools[unclassified] > 0:
+		most = unclassified
+	case tools[most] == 0 && out.Prefetchable == 0:
+		most = local
+	}
+	if n := tools[most]; n > 0 {
+		out.Why, out.Change = fmt.Sprintf("%s (%d of its %d tools)", most.why, n, out.Tools), most.line
 	}
 	return out
 }
