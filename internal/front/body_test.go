@@ -12,12 +12,13 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
+	"mcpschedd/internal/mcptest"
 )
 
 // half sends the beginning of a request and keeps the connection open.
-func half(t *testing.T, ln *pipes, length, sent int) net.Conn {
+func half(t *testing.T, ln *mcptest.Pipes, length, sent int) net.Conn {
 	t.Helper()
-	return ln.write(t, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, large(sent))
+	return write(t, ln, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, strings.Repeat("x", sent))
 }
 
 // The bodies of incomplete requests together use bounded memory. At the limit other requests are
@@ -39,8 +40,8 @@ func TestIncompleteBodiesAreLimited(t *testing.T) {
 					defer half(t, ln, test.length, test.sent).Close()
 				}
 				synctest.Wait()
-				status, answer := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
-				if status != http.StatusServiceUnavailable || code(t, answer) != -32600 || !strings.Contains(answer, "request bodies") {
+				status, answer := c.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
+				if status != http.StatusServiceUnavailable || mcptest.Code(t, answer) != -32600 || !strings.Contains(answer, "request bodies") {
 					t.Errorf("got %d %s, want 503 with the reason", status, answer)
 				}
 				time.Sleep(2 * time.Minute) // the incomplete bodies have timed out
@@ -77,25 +78,25 @@ func (o *offered) Read(p []byte) (int, error) {
 func TestBodyMemoryIsReleased(t *testing.T) {
 	c := serveTCP(t, front.Options{MaxMessage: 1 << 20})
 	id := c.open()
-	stream := c.do(c.request(http.MethodGet, "/sse", ""))
+	stream := c.Do(c.Request(http.MethodGet, "/sse", ""))
 	defer stream.Body.Close()
-	events := eventReader(stream.Body)
+	events := mcptest.EventReader(stream.Body)
 	endpoint, err := events()
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill := large(1<<20 - 200)
+	fill := strings.Repeat("x", 1<<20-200)
 	for i := range 17 { // 16 fit at the same time
 		for what, post := range map[string]func() (int, string){
 			"ping": func() (int, string) {
-				return c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"fill":"`+fill+`"}}`, "Mcp-Session-Id", id)
+				return c.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"fill":"`+fill+`"}}`, "Mcp-Session-Id", id)
 			},
 			"notification": func() (int, string) {
-				return c.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/x","params":{"fill":"`+fill+`"}}`, "Mcp-Session-Id", id)
+				return c.Post("/mcp", `{"jsonrpc":"2.0","method":"notifications/x","params":{"fill":"`+fill+`"}}`, "Mcp-Session-Id", id)
 			},
-			"not JSON": func() (int, string) { return c.post("/mcp", fill, "Mcp-Session-Id", id) },
+			"not JSON": func() (int, string) { return c.Post("/mcp", fill, "Mcp-Session-Id", id) },
 			"legacy": func() (int, string) {
-				return c.post(endpoint, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"fill":"`+fill+`"}}`)
+				return c.Post(endpoint, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"fill":"`+fill+`"}}`)
 			},
 		} {
 			if status, answer := post(); status == http.StatusServiceUnavailable {
@@ -111,14 +112,14 @@ func TestBodyMemoryIsReleased(t *testing.T) {
 // clientInfo and capabilities are kept with the session, so their size is limited.
 func TestLargeClientIsRefused(t *testing.T) {
 	c := serveTCP(t, front.Options{})
-	fill := large(2 << 20)
-	status, answer := c.post("/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{"experimental":{"x":{"fill":"`+fill+`"}}}}}`)
-	if status != 200 || code(t, answer) != -32602 {
+	fill := strings.Repeat("x", 2<<20)
+	status, answer := c.Post("/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{"experimental":{"x":{"fill":"`+fill+`"}}}}}`)
+	if status != 200 || mcptest.Code(t, answer) != -32602 {
 		t.Errorf("initialize: got %d %.200s, want -32602", status, answer)
 	}
 	able := `{"experimental":{"x":{"fill":"` + fill + `"}}}`
-	status, answer = c.post("/mcp", modernBody("1", "tools/list", "", able), "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list")
-	if status != 400 || code(t, answer) != -32602 {
+	status, answer = c.Post("/mcp", mcptest.ModernBody("1", "tools/list", "", able), "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list")
+	if status != 400 || mcptest.Code(t, answer) != -32602 {
 		t.Errorf("stateless: got %d %.200s, want 400 with -32602", status, answer)
 	}
 }

@@ -1,16 +1,11 @@
 package front_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +13,7 @@ import (
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/revision"
 )
 
@@ -189,11 +185,9 @@ func (n *session) Context() context.Context { return n.ctx }
 
 // caller is an HTTP transport and a client that writes raw requests.
 type caller struct {
-	t      *testing.T
+	mcptest.WebClient
 	web    *front.HTTP
 	server *server
-	url    string
-	client *http.Client
 }
 
 // serveTCP serves on loopback.
@@ -204,51 +198,21 @@ func serveTCP(t *testing.T, o front.Options) *caller {
 	web := front.NewHTTP(o)
 	listener := httptest.NewServer(web)
 	t.Cleanup(listener.Close)
-	return &caller{t, web, s, listener.URL, listener.Client()}
-}
-
-// pipes is a listener of unbuffered connections: a peer that does not read blocks the
-// writer, so that time advances in a synctest bubble.
-type pipes struct {
-	conns chan net.Conn
-	ended chan struct{}
-	once  sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.ended) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
+	return &caller{mcptest.WebClient{T: t, URL: listener.URL, Client: listener.Client()}, web, s}
 }
 
 // servePipes serves on pipes, for use in a bubble. stop ends the server as a signal would,
 // and returns when it has ended.
-func servePipes(t *testing.T, o front.Options) (c *caller, ln *pipes, stop func()) {
+func servePipes(t *testing.T, o front.Options) (c *caller, ln *mcptest.Pipes, stop func()) {
 	t.Helper()
 	s := newServer()
 	o.NewSession = s.begin
-	ln = &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+	ln = mcptest.NewPipes()
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	web := front.NewHTTP(o)
 	go func() { served <- web.Serve(ctx, ln) }()
-	transport := &http.Transport{DialContext: ln.dial}
+	transport := &http.Transport{DialContext: ln.Dial}
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-served; err != nil {
@@ -259,13 +223,13 @@ func servePipes(t *testing.T, o front.Options) (c *caller, ln *pipes, stop func(
 			t.Errorf("%d sessions are left, want none", n)
 		}
 	})
-	return &caller{t, web, s, "http://localhost", &http.Client{Transport: transport}}, ln, stop
+	return &caller{mcptest.WebClient{T: t, URL: "http://localhost", Client: &http.Client{Transport: transport}}, web, s}, ln, stop
 }
 
 // write writes the head of a request, or all of it, on a new connection.
-func (p *pipes) write(t *testing.T, format string, args ...any) net.Conn {
+func write(t *testing.T, p *mcptest.Pipes, format string, args ...any) net.Conn {
 	t.Helper()
-	conn, err := p.dial(t.Context(), "", "")
+	conn, err := p.Dial(t.Context(), "", "")
 	if err == nil {
 		_, err = fmt.Fprintf(conn, format, args...)
 	}
@@ -275,64 +239,27 @@ func (p *pipes) write(t *testing.T, format string, args ...any) net.Conn {
 	return conn
 }
 
-// request makes a request with the headers of MCP clients.
-func (c *caller) request(method, path, body string, header ...string) *http.Request {
-	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	return r
-}
-
-func (c *caller) do(r *http.Request) *http.Response {
-	c.t.Helper()
-	answer, err := c.client.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return answer
-}
-
 // get opens a session's stream.
 func (c *caller) get(id string) *http.Response {
-	c.t.Helper()
-	return c.do(c.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", id))
-}
-
-// post sends one message and returns the whole response.
-func (c *caller) post(path, body string, header ...string) (status int, answer string) {
-	c.t.Helper()
-	return c.answer(c.request(http.MethodPost, path, body, header...))
-}
-
-func (c *caller) answer(r *http.Request) (status int, answer string) {
-	c.t.Helper()
-	w := c.do(r)
-	return w.StatusCode, text(c.t, w)
+	c.T.Helper()
+	return c.Do(c.Request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", id))
 }
 
 // ping returns the HTTP status of a ping in a session.
 func (c *caller) ping(id string) int {
-	c.t.Helper()
-	status, _ := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
+	c.T.Helper()
+	status, _ := c.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
 	return status
 }
 
 // open starts a session and returns its id.
-func (c *caller) open() string { c.t.Helper(); return c.openAs(handshake) }
+func (c *caller) open() string { c.T.Helper(); return c.openAs(handshake) }
 
 func (c *caller) openAs(version string) string {
-	c.t.Helper()
-	r := c.do(c.request(http.MethodPost, "/mcp", initialize(version)))
-	if body := text(c.t, r); r.StatusCode != http.StatusOK {
-		c.t.Fatalf("initialize: got %d %s", r.StatusCode, body)
+	c.T.Helper()
+	r := c.Do(c.Request(http.MethodPost, "/mcp", initialize(version)))
+	if body := mcptest.Text(c.T, r); r.StatusCode != http.StatusOK {
+		c.T.Fatalf("initialize: got %d %s", r.StatusCode, body)
 	}
 	return r.Header.Get("Mcp-Session-Id")
 }
@@ -343,7 +270,7 @@ func initialize(version string) string {
 
 // session returns the session with an id.
 func (c *caller) session(id string) *session {
-	c.t.Helper()
+	c.T.Helper()
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
 	for _, n := range c.server.sessions {
@@ -351,61 +278,6 @@ func (c *caller) session(id string) *session {
 			return n
 		}
 	}
-	c.t.Fatalf("no session %q", id)
+	c.T.Fatalf("no session %q", id)
 	return nil
 }
-
-// modern makes a stateless request with its headers. params are written without braces.
-func (c *caller) modern(id, method, name, params string) *http.Request {
-	header := []string{"Mcp-Protocol-Version", stateless, "Mcp-Method", method}
-	if name != "" {
-		header = append(header, "Mcp-Name", name)
-	}
-	return c.request(http.MethodPost, "/mcp", modernBody(id, method, params, "{}"), header...)
-}
-
-func modernBody(id, method, params, capabilities string) string {
-	if params != "" {
-		params += ","
-	}
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":%s}}}`, id, method, params, stateless, capabilities)
-}
-
-func text(t *testing.T, r *http.Response) string {
-	t.Helper()
-	defer r.Body.Close()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// eventReader reads the data of one event after another.
-func eventReader(r io.Reader) (next func() (string, error)) {
-	lines := bufio.NewReader(r)
-	return func() (string, error) {
-		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				return "", err
-			}
-			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				return strings.TrimSpace(data), nil
-			}
-		}
-	}
-}
-
-// code returns the code of an error response, or 0.
-func code(t *testing.T, answer string) int {
-	t.Helper()
-	var m struct{ Error struct{ Code int } }
-	if err := json.Unmarshal([]byte(answer), &m); err != nil {
-		t.Fatalf("%v: %s", err, answer)
-	}
-	return m.Error.Code
-}
-
-// large returns a text of n bytes.
-func large(n int) string { return string(bytes.Repeat([]byte("x"), n)) }

@@ -10,6 +10,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
+	"mcpschedd/internal/mcptest"
 )
 
 func TestPostRefused(t *testing.T) {
@@ -26,7 +27,7 @@ func TestPostRefused(t *testing.T) {
 	}{
 		{name: "type", body: ping, header: []string{"Content-Type", "text/plain"}, want: 415, code: -32600},
 		{name: "compressed", body: ping, header: []string{"Mcp-Session-Id", session, "Content-Encoding", "gzip"}, want: 415, code: -32600},
-		{name: "too large", body: `"` + large(1<<10) + `"`, want: 413, code: -32600},
+		{name: "too large", body: `"` + strings.Repeat("x", 1<<10) + `"`, want: 413, code: -32600},
 		{name: "empty", body: "", header: []string{"Content-Type", "application/json"}, want: 400, code: -32700},
 		{name: "not JSON", body: `{"jsonrpc":"2.0","id":1,`, want: 400, code: -32700},
 		{name: "raw line end in a string", body: "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"pi\nng\"}", want: 400, code: -32700},
@@ -45,8 +46,8 @@ func TestPostRefused(t *testing.T) {
 			if path == "" {
 				path = "/mcp"
 			}
-			status, answer := c.post(path, test.body, test.header...)
-			if status != test.want || code(t, answer) != test.code {
+			status, answer := c.Post(path, test.body, test.header...)
+			if status != test.want || mcptest.Code(t, answer) != test.code {
 				t.Errorf("got %d %s, want %d with code %d", status, answer, test.want, test.code)
 			}
 		})
@@ -56,15 +57,15 @@ func TestPostRefused(t *testing.T) {
 func TestBatch(t *testing.T) {
 	c := serveTCP(t, front.Options{})
 	id := c.openAs("2025-03-26")
-	r := c.do(c.request(http.MethodPost, "/mcp", `[{"jsonrpc":"2.0","id":1,"method":"ping"},
+	r := c.Do(c.Request(http.MethodPost, "/mcp", `[{"jsonrpc":"2.0","id":1,"method":"ping"},
 		{"jsonrpc":"2.0","method":"notifications/initialized"}, {"id":9}, {"jsonrpc":"2.0","id":2,"method":"tools/list"}]`, "Mcp-Session-Id", id))
-	body := text(t, r)
+	body := mcptest.Text(t, r)
 	for _, want := range []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, `"id":9,"error":`, `{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("got %s, want %s in it", body, want)
 		}
 	}
-	if status, _ := c.post("/mcp", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, "Mcp-Session-Id", id); status != 202 {
+	if status, _ := c.Post("/mcp", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, "Mcp-Session-Id", id); status != 202 {
 		t.Errorf("notifications only: got %d, want 202", status)
 	}
 }
@@ -80,7 +81,7 @@ func (s *slow) Flush() { <-s.release }
 // No answer is lost, however large the messages are that are sent before the response has begun.
 func TestLargeMessagesBeforeTheStreamBegins(t *testing.T) {
 	request := func(id int, method string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"fill":%q}}`, id, method, large(2<<20))
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"fill":%q}}`, id, method, strings.Repeat("x", 2<<20))
 	}
 	for _, test := range []struct {
 		name, body string
@@ -127,7 +128,7 @@ func TestNothingFollowsAnAnswer(t *testing.T) {
 	c := serveTCP(t, front.Options{})
 	id := c.open()
 	for _, params := range []string{"", `,"params":{}`} { // as a JSON body, and on a stream
-		if _, answer := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"again"`+params+`}`, "Mcp-Session-Id", id); strings.Count(answer, `"result"`) != 1 || !strings.Contains(answer, `"first":true`) {
+		if _, answer := c.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"again"`+params+`}`, "Mcp-Session-Id", id); strings.Count(answer, `"result"`) != 1 || !strings.Contains(answer, `"first":true`) {
 			t.Errorf("got %s", answer)
 		}
 	}
@@ -142,10 +143,10 @@ func TestNothingFollowsAnAnswer(t *testing.T) {
 func TestBodyWithoutLengthIsBounded(t *testing.T) {
 	c := serveTCP(t, front.Options{MaxMessage: 1 << 10})
 	for size, want := range map[int]int{1 << 10: 400, 1<<10 + 1: 413, 1 << 20: 413} {
-		r := c.request(http.MethodPost, "/mcp", large(size))
+		r := c.Request(http.MethodPost, "/mcp", strings.Repeat("x", size))
 		r.ContentLength = -1
-		answer := c.do(r)
-		if text(t, answer); answer.StatusCode != want {
+		answer := c.Do(r)
+		if mcptest.Text(t, answer); answer.StatusCode != want {
 			t.Errorf("%d bytes: got %d, want %d", size, answer.StatusCode, want)
 		}
 	}
@@ -160,26 +161,26 @@ func TestSession(t *testing.T) {
 	}
 	step := func(name string, r *http.Request, want int, body string) {
 		t.Helper()
-		answer := c.do(r)
-		if got := text(t, answer); answer.StatusCode != want || !strings.Contains(got, body) {
+		answer := c.Do(r)
+		if got := mcptest.Text(t, answer); answer.StatusCode != want || !strings.Contains(got, body) {
 			t.Errorf("%s: got %d %s, want %d %s", name, answer.StatusCode, got, want, body)
 		}
 	}
 	in := []string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", handshake}
-	post := func(body string) *http.Request { return c.request(http.MethodPost, "/mcp", body, in...) }
+	post := func(body string) *http.Request { return c.Request(http.MethodPost, "/mcp", body, in...) }
 	step("notification", post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), 202, "")
 	step("ping", post(`{"jsonrpc":"2.0","id":"a","method":"ping"}`), 200, `{"jsonrpc":"2.0","id":"a","result":{}}`)
 	step("message over several lines", post("{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\n\"method\":\"ping\"}"), 200, `"result":{}`)
 	step("response to nothing", post(`{"jsonrpc":"2.0","id":7,"result":{}}`), 202, "")
 	step("unknown method", post(`{"jsonrpc":"2.0","id":2,"method":"no/such"}`), 200, `"code":-32601`)
-	step("of another endpoint's view", c.request(http.MethodPost, "/mcp/none", "{}", in...), 404, "")
-	step("GET without session", c.request(http.MethodGet, "/mcp", ""), 405, "")
-	step("GET of an unknown session", c.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", "x"), 404, "")
-	step("DELETE without session", c.request(http.MethodDelete, "/mcp", ""), 405, "")
-	step("DELETE", c.request(http.MethodDelete, "/mcp", "", in...), 204, "")
-	step("DELETE again", c.request(http.MethodDelete, "/mcp", "", in...), 404, "")
+	step("of another endpoint's view", c.Request(http.MethodPost, "/mcp/none", "{}", in...), 404, "")
+	step("GET without session", c.Request(http.MethodGet, "/mcp", ""), 405, "")
+	step("GET of an unknown session", c.Request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", "x"), 404, "")
+	step("DELETE without session", c.Request(http.MethodDelete, "/mcp", ""), 405, "")
+	step("DELETE", c.Request(http.MethodDelete, "/mcp", "", in...), 204, "")
+	step("DELETE again", c.Request(http.MethodDelete, "/mcp", "", in...), 404, "")
 	step("after the end", post(`{"jsonrpc":"2.0","id":3,"method":"ping"}`), 404, "")
-	step("the other lives", c.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":4,"method":"ping"}`, "Mcp-Session-Id", other), 200, "{}")
+	step("the other lives", c.Request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":4,"method":"ping"}`, "Mcp-Session-Id", other), 200, "{}")
 }
 
 func TestStatelessChecks(t *testing.T) {
@@ -217,21 +218,21 @@ func TestStatelessChecks(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			status, answer := c.post("/mcp", test.body, test.header...)
-			if status != test.want || code(t, answer) != test.code || strings.Count(strings.ToLower(answer), "header mismatch") > 1 {
+			status, answer := c.Post("/mcp", test.body, test.header...)
+			if status != test.want || mcptest.Code(t, answer) != test.code || strings.Count(strings.ToLower(answer), "header mismatch") > 1 {
 				t.Errorf("got %d %s, want %d with code %d", status, answer, test.want, test.code)
 			}
 		})
 	}
 	for _, method := range []string{"no/such", "initialize", "ping", "logging/setLevel"} {
-		if status, answer := c.answer(c.modern("1", method, "", "")); status != 404 || code(t, answer) != -32601 {
+		if status, answer := c.Answer(c.Modern("1", method, "", "")); status != 404 || mcptest.Code(t, answer) != -32601 {
 			t.Errorf("%s: got %d %s, want 404 with -32601", method, status, answer)
 		}
 	}
-	if status, answer := c.answer(c.modern("1", "tools/list", "", "")); status != 200 || !strings.Contains(answer, `"tools"`) {
+	if status, answer := c.Answer(c.Modern("1", "tools/list", "", "")); status != 200 || !strings.Contains(answer, `"tools"`) {
 		t.Errorf("list: got %d %s", status, answer)
 	}
-	if status, answer := c.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/x"}`, "Mcp-Protocol-Version", stateless); status != 202 || answer != "" {
+	if status, answer := c.Post("/mcp", `{"jsonrpc":"2.0","method":"notifications/x"}`, "Mcp-Protocol-Version", stateless); status != 202 || answer != "" {
 		t.Errorf("notification: got %d %q, want 202", status, answer)
 	}
 }

@@ -3,9 +3,11 @@ package front_test
 import (
 	"fmt"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"mcpschedd/internal/front"
+	"mcpschedd/internal/mcptest"
 )
 
 // Without a stream, messages are queued up to the limit. Further ones are refused.
@@ -22,7 +24,7 @@ func TestQueueWithoutStream(t *testing.T) {
 			q := front.NewQueue()
 			var want []string
 			for i := range test.sent {
-				note := fmt.Sprintf(`{"jsonrpc":"2.0","method":"n","params":{"i":%d,"fill":%q}}`, i, large(test.fill))
+				note := fmt.Sprintf(`{"jsonrpc":"2.0","method":"n","params":{"i":%d,"fill":%q}}`, i, strings.Repeat("x", test.fill))
 				if err := q.Send([]byte(note)); (err == nil) != (i < test.kept) {
 					t.Errorf("notification %d: %v", i, err)
 				}
@@ -43,7 +45,7 @@ func TestQueueWithoutStream(t *testing.T) {
 			if err := q.Drain(w); err != nil {
 				t.Fatal(err)
 			}
-			next := eventReader(w.Body)
+			next := mcptest.EventReader(w.Body)
 			for _, want := range want {
 				if got, err := next(); err != nil || got != want {
 					t.Fatalf("got %.80s (%v), want %.80s", got, err, want)

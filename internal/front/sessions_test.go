@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
+	"mcpschedd/internal/mcptest"
 )
 
 func TestIdleSessionEnds(t *testing.T) {
@@ -52,7 +52,7 @@ func TestManySessionsLeakNothing(t *testing.T) {
 			id := c.open()
 			switch i % 3 {
 			case 0:
-				c.do(c.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id)).Body.Close()
+				c.Do(c.Request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id)).Body.Close()
 			case 1:
 				c.get(id).Body.Close()
 			}
@@ -130,8 +130,8 @@ func TestSessionsAreKeptApart(t *testing.T) {
 			{"/mcp", "a", `{"roots":{}}`},
 			{"/mcp/one", "a", `{"roots":{},"sampling":{}}`},
 		} {
-			body := strings.Replace(modernBody("1", "tools/list", "", r[2]), `"_meta":{`, `"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"`+r[1]+`","version":"1"},`, 1)
-			if status, answer := c.post(r[0], body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list", "Authorization", "Bearer "+token); status != http.StatusOK {
+			body := strings.Replace(mcptest.ModernBody("1", "tools/list", "", r[2]), `"_meta":{`, `"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"`+r[1]+`","version":"1"},`, 1)
+			if status, answer := c.Post(r[0], body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list", "Authorization", "Bearer "+token); status != http.StatusOK {
 				t.Errorf("%q: got %d %s", r, status, answer)
 			}
 		}
@@ -150,7 +150,7 @@ func TestSessionsAreKeptApart(t *testing.T) {
 		if token != "" {
 			continue
 		}
-		if status, _ := c.post("/mcp/one", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", c.open()); status != http.StatusNotFound {
+		if status, _ := c.Post("/mcp/one", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", c.open()); status != http.StatusNotFound {
 			t.Errorf("at another endpoint: got %d, want 404", status)
 		}
 	}
@@ -162,7 +162,7 @@ func TestNoSessionIsLeftAtTheEnd(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			_, ln, stop := servePipes(t, front.Options{})
 			body := initialize(handshake)
-			conn := ln.write(t, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
+			conn := write(t, ln, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
 			defer conn.Close()
 			synctest.Wait()
 			go func() {
@@ -183,12 +183,12 @@ func TestNoSessionIsLeftAtTheEnd(t *testing.T) {
 	t.Run("a listener that fails", func(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			s := newServer()
-			ln := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
+			ln := mcptest.NewPipes()
 			served := make(chan error, 1)
 			web := front.NewHTTP(front.Options{NewSession: s.begin})
 			go func() { served <- web.Serve(t.Context(), ln) }()
-			transport := &http.Transport{DialContext: ln.dial}
-			(&caller{t, web, s, "http://localhost", &http.Client{Transport: transport}}).open()
+			transport := &http.Transport{DialContext: ln.Dial}
+			(&caller{mcptest.WebClient{T: t, URL: "http://localhost", Client: &http.Client{Transport: transport}}, web, s}).open()
 			transport.CloseIdleConnections()
 			ln.Close()
 			if err := <-served; err == nil || s.open.Load() != 0 {
@@ -209,7 +209,7 @@ func TestEndingSessionsCount(t *testing.T) {
 			if i >= 8 {
 				want = http.StatusServiceUnavailable
 			}
-			if status, answer := c.post("/mcp", initialize(handshake)); status != want {
+			if status, answer := c.Post("/mcp", initialize(handshake)); status != want {
 				t.Errorf("session %d: got %d %s, want %d", i, status, answer, want)
 			}
 		}
@@ -227,8 +227,8 @@ func TestRefusedInitialize(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
-		status, answer := c.post("/mcp", strings.Replace(initialize(handshake), `{}`, `{"x":"`+large(3<<20)+`"}`, 1))
-		if status != http.StatusOK || code(t, answer) != -32602 {
+		status, answer := c.Post("/mcp", strings.Replace(initialize(handshake), `{}`, `{"x":"`+strings.Repeat("x", 3<<20)+`"}`, 1))
+		if status != http.StatusOK || mcptest.Code(t, answer) != -32602 {
 			t.Errorf("got %d %.200s, want 200 with -32602", status, answer)
 		}
 		synctest.Wait()
@@ -243,13 +243,13 @@ func TestDisconnect(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		id := c.open()
-		for _, r := range []*http.Request{c.modern("1", "wait", "", ""), c.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"wait"}`, "Mcp-Session-Id", id)} {
+		for _, r := range []*http.Request{c.Modern("1", "wait", "", ""), c.Request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"wait"}`, "Mcp-Session-Id", id)} {
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				<-c.server.waiting
 				cancel()
 			}()
-			if _, err := c.client.Do(r.WithContext(ctx)); err == nil {
+			if _, err := c.Client.Do(r.WithContext(ctx)); err == nil {
 				t.Error("got an answer")
 			}
 			synctest.Wait()

@@ -11,6 +11,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
+	"mcpschedd/internal/mcptest"
 )
 
 // HEAD opens no session: its response has no body that could name the endpoint.
@@ -18,7 +19,7 @@ func TestHeadOfLegacySSE(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
-		r := c.do(c.request(http.MethodHead, "/sse", ""))
+		r := c.Do(c.Request(http.MethodHead, "/sse", ""))
 		r.Body.Close()
 		if n := c.server.open.Load(); r.StatusCode != http.StatusMethodNotAllowed || n != 0 {
 			t.Errorf("got %s and %d sessions, want 405 and none", r.Status, n)
@@ -31,14 +32,14 @@ func TestLegacySSEShutdown(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
-		stream := c.do(c.request(http.MethodGet, "/sse", ""))
-		next := eventReader(stream.Body)
+		stream := c.Do(c.Request(http.MethodGet, "/sse", ""))
+		next := mcptest.EventReader(stream.Body)
 		endpoint, err := next()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for id := range 20 {
-			if status, _ := c.post(endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, id)); status != http.StatusAccepted {
+			if status, _ := c.Post(endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, id)); status != http.StatusAccepted {
 				t.Fatalf("got %d, want 202", status)
 			}
 			<-c.server.waiting
@@ -64,13 +65,13 @@ func TestLegacySSELateBody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, ln, stop := servePipes(t, front.Options{})
 		defer stop()
-		stream := c.do(c.request(http.MethodGet, "/sse", ""))
-		endpoint, err := eventReader(stream.Body)()
+		stream := c.Do(c.Request(http.MethodGet, "/sse", ""))
+		endpoint, err := mcptest.EventReader(stream.Body)()
 		if err != nil {
 			t.Fatal(err)
 		}
 		const body = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-		conn := ln.write(t, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", endpoint, len(body), body[:10])
+		conn := write(t, ln, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", endpoint, len(body), body[:10])
 		defer conn.Close()
 		synctest.Wait()
 		stream.Body.Close()
@@ -88,15 +89,15 @@ func TestLegacySSENotRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
-		stream := c.do(c.request(http.MethodGet, "/sse", ""))
+		stream := c.Do(c.Request(http.MethodGet, "/sse", ""))
 		defer stream.Body.Close()
-		next := eventReader(stream.Body)
+		next := mcptest.EventReader(stream.Body)
 		endpoint, err := next()
 		if err != nil {
 			t.Fatal(err)
 		}
 		post := func() (status int, answer string) {
-			status, answer = c.post(endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"fill":%q}}`, large(1<<20)))
+			status, answer = c.Post(endpoint, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"echo","params":{"fill":%q}}`, strings.Repeat("x", 1<<20)))
 			synctest.Wait() // its response is queued
 			return status, answer
 		}
@@ -123,15 +124,15 @@ func TestLegacySSE(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
-		stream := c.do(c.request(http.MethodGet, "/sse", ""))
-		next := eventReader(stream.Body)
+		stream := c.Do(c.Request(http.MethodGet, "/sse", ""))
+		next := mcptest.EventReader(stream.Body)
 		endpoint, err := next()
 		if err != nil || !strings.HasPrefix(endpoint, "/message?sessionId=") {
 			t.Fatalf("got %q (%v), want the endpoint", endpoint, err)
 		}
 		send := func(body string, want int) {
 			t.Helper()
-			if status, answer := c.post(endpoint, body); status != want {
+			if status, answer := c.Post(endpoint, body); status != want {
 				t.Errorf("got %d %s, want %d", status, answer, want)
 			}
 		}
@@ -154,7 +155,7 @@ func TestLegacySSE(t *testing.T) {
 			t.Errorf("got %s (%v)", got, err)
 		}
 		id := strings.TrimPrefix(endpoint, "/message?sessionId=")
-		if status, _ := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id); status != 404 {
+		if status, _ := c.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id); status != 404 {
 			t.Errorf("its id in a POST to /mcp: got %d, want 404", status)
 		}
 		stream.Body.Close()

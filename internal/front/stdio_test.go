@@ -15,6 +15,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
+	"mcpschedd/internal/mcptest"
 )
 
 func TestTruncatedInput(t *testing.T) {
@@ -157,9 +158,9 @@ func TestLines(t *testing.T) {
 		"empty batch":          {"2025-03-26", "[]", []string{`"id":null,"error":{"code":-32600`}},
 		"batch in a batch":     {"2025-03-26", fmt.Sprintf("[["+ping+"]]", 1), []string{`"id":null,"error":{"code":-32600`}},
 		"no batches":           {handshake, fmt.Sprintf("["+ping+"]", 1), []string{`"id":null,"error":{"code":-32600`}},
-		"stateless":            {handshake, modernBody("4", "tools/list", "", "{}"), []string{`"id":4,"result":{"tools":[]}`}},
-		"stateless, incapable": {handshake, modernBody("4", "tools/list", "", "7"), []string{`"id":4,"error":{"code":-32602`}},
-		"stateless, unknown":   {handshake, strings.Replace(modernBody("4", "tools/list", "", "{}"), stateless, "2999-01-01", 1), []string{`"id":4,"error":{"code":-32022`}},
+		"stateless":            {handshake, mcptest.ModernBody("4", "tools/list", "", "{}"), []string{`"id":4,"result":{"tools":[]}`}},
+		"stateless, incapable": {handshake, mcptest.ModernBody("4", "tools/list", "", "7"), []string{`"id":4,"error":{"code":-32602`}},
+		"stateless, unknown":   {handshake, strings.Replace(mcptest.ModernBody("4", "tools/list", "", "{}"), stateless, "2999-01-01", 1), []string{`"id":4,"error":{"code":-32022`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -195,7 +196,7 @@ func TestStdioBackPressure(t *testing.T) {
 		io.WriteString(toFront, `{"jsonrpc":"2.0","id":1,"method":"wait"}`+"\n")
 		<-s.waiting
 		n := s.sessions[0]
-		note := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"n","params":{"fill":%q}}`, large(1<<20))
+		note := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"n","params":{"fill":%q}}`, strings.Repeat("x", 1<<20))
 		sent := 0
 		for range 20 {
 			if n.client.Out.Send(note) == nil {
@@ -209,7 +210,7 @@ func TestStdioBackPressure(t *testing.T) {
 		io.WriteString(toFront, `{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n") // the last message accepted
 		blocked := make(chan struct{})
 		go func() {
-			io.WriteString(toFront, large(1<<20))
+			io.WriteString(toFront, strings.Repeat("x", 1<<20))
 			close(blocked)
 		}()
 		synctest.Wait()

@@ -41,7 +41,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 					after time.Duration
 					open  bool
 				}{{test.live, true}, {test.over, false}} {
-					conn := ln.write(t, "%s", send)
+					conn := write(t, ln, "%s", send)
 					if test.want != "" && !at.open { // the text before the connection closes
 						body, err := io.ReadAll(conn)
 						if err != nil || !strings.Contains(string(body), test.want) {
@@ -106,7 +106,7 @@ func TestStreamEndsWithItsSession(t *testing.T) {
 		id := c.open()
 		stream := c.get(id)
 		defer stream.Body.Close()
-		c.do(c.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id)).Body.Close()
+		c.Do(c.Request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id)).Body.Close()
 		if n, err := stream.Body.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("got %d bytes and %v, want the end", n, err)
 		}
@@ -124,7 +124,7 @@ func TestStreamBackPressure(t *testing.T) {
 		out := c.session(id).client.Out
 		sent := 0
 		for range 20 {
-			if out.Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"n","params":{"fill":%q}}`, large(1<<20))) == nil {
+			if out.Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"n","params":{"fill":%q}}`, strings.Repeat("x", 1<<20))) == nil {
 				sent++
 			}
 		}
@@ -143,7 +143,7 @@ func TestSlowClientThatReads(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
 		const size = 5 << 20
-		r := c.do(c.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"fill":"`+large(size)+`"}}`, "Mcp-Session-Id", c.open()))
+		r := c.Do(c.Request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"fill":"`+strings.Repeat("x", size)+`"}}`, "Mcp-Session-Id", c.open()))
 		defer r.Body.Close()
 		var got int64
 		for err := error(nil); err == nil; time.Sleep(20 * time.Second) {
@@ -161,7 +161,7 @@ func TestShutdownDoesNotWaitForUnresponsiveClient(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, ln, stop := servePipes(t, front.Options{})
 		id := c.open()
-		defer ln.write(t, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: %s\r\n\r\n", id).Close()
+		defer write(t, ln, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: %s\r\n\r\n", id).Close()
 		begin := time.Now()
 		stop()
 		if took := time.Since(begin); took > 3*time.Second {

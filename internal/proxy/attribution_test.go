@@ -228,10 +228,10 @@ func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {
 			call := func(params string) (end func(), answer chan string) {
 				body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta(`{"name":"work",`+params+`}`, able, "debug"))
 				ctx, cancel := context.WithCancel(t.Context())
-				r := f.request("POST", "/mcp", body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "work").WithContext(ctx)
+				r := f.Request("POST", "/mcp", body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "work").WithContext(ctx)
 				answer = make(chan string, 1)
 				go func() {
-					response, err := f.client.Do(r)
+					response, err := f.Client.Do(r)
 					if err != nil {
 						return
 					}

@@ -1,9 +1,7 @@
 package proxy_test
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -20,16 +18,16 @@ import (
 
 // status returns the HTTP status of a ping in a session.
 func (f *httpClient) status(id string) int {
-	f.t.Helper()
-	status, _ := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
+	f.T.Helper()
+	status, _ := f.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
 	return status
 }
 
 // initialize tries to open a session.
 func (f *httpClient) initialize() (id string, status int, answer string) {
-	f.t.Helper()
-	r := f.do(f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`))
-	return r.Header.Get("Mcp-Session-Id"), r.StatusCode, text(f.t, r)
+	f.T.Helper()
+	r := f.Do(f.Request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`))
+	return r.Header.Get("Mcp-Session-Id"), r.StatusCode, mcptest.Text(f.T, r)
 }
 
 // When a new session needs room, the session that was idle for longest is ended with its
@@ -68,7 +66,7 @@ func TestSessionWithATaskIsKept(t *testing.T) {
 	o.HTTP.MaxSessions, o.Dedup.WriteSettle = 8, time.Hour
 	f := serveTCP(t, o)
 	working := f.open("/mcp", handshake)
-	_, answer := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{}}}`, "Mcp-Session-Id", working)
+	_, answer := f.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{}}}`, "Mcp-Session-Id", working)
 	if !strings.Contains(answer, `"taskId":"a-0"`) {
 		t.Fatalf("got %s, want a task", answer)
 	}
@@ -77,7 +75,7 @@ func TestSessionWithATaskIsKept(t *testing.T) {
 	if got := f.status(idle); got != 404 {
 		t.Errorf("the idle session: got %d, want 404", got)
 	}
-	_, answer = f.post("/mcp", `{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"a-0"}}`, "Mcp-Session-Id", working)
+	_, answer = f.Post("/mcp", `{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"a-0"}}`, "Mcp-Session-Id", working)
 	if !strings.Contains(answer, "tasks/result") {
 		t.Errorf("the session with a task: got %s, want its result", answer)
 	}
@@ -95,7 +93,7 @@ func TestSessionWithAForgottenTaskMakesRoom(t *testing.T) {
 	o.HTTP.MaxSessions, o.Dedup.WriteSettle = 8, time.Millisecond
 	f := serveTCP(t, o)
 	forgetful := f.open("/mcp", handshake)
-	f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{}}}`, "Mcp-Session-Id", forgetful)
+	f.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{}}}`, "Mcp-Session-Id", forgetful)
 	settles(t, "the session makes room", func() bool {
 		f.open("/mcp", handshake)
 		f.open("/mcp", handshake)
@@ -112,29 +110,29 @@ func TestBusySessionsAreKept(t *testing.T) {
 	calling := f.open("/mcp", handshake)
 	answered := make(chan string, 1)
 	go func() {
-		_, answer := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`, "Mcp-Session-Id", calling)
+		_, answer := f.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`, "Mcp-Session-Id", calling)
 		answered <- answer
 	}()
 	await(t, b.started)
 	listening := f.open("/mcp", handshake)
-	stream := f.do(f.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", listening))
+	stream := f.Do(f.Request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", listening))
 	defer stream.Body.Close()
-	legacy := f.do(f.request(http.MethodGet, "/sse", ""))
-	if _, err := eventReader(legacy.Body)(); err != nil {
+	legacy := f.Do(f.Request(http.MethodGet, "/sse", ""))
+	if _, err := mcptest.EventReader(legacy.Body)(); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(what string, status int, answer string) {
 		t.Helper()
-		if status != http.StatusServiceUnavailable || code(t, answer) != -32603 || !strings.Contains(answer, "a quarter of max_sessions") {
+		if status != http.StatusServiceUnavailable || mcptest.Code(t, answer) != -32603 || !strings.Contains(answer, "a quarter of max_sessions") {
 			t.Errorf("%s: got %d %s, want 503 with the reason", what, status, answer)
 		}
 	}
 	_, status, answer := f.initialize()
 	refused("initialize", status, answer)
-	status, answer = f.modern("/mcp", "1", "tools/list", "", "")
+	status, answer = f.Answer(f.Modern("1", "tools/list", "", ""))
 	refused("stateless", status, answer)
-	r := f.do(f.request(http.MethodGet, "/sse", ""))
-	refused("/sse", r.StatusCode, text(t, r))
+	r := f.Do(f.Request(http.MethodGet, "/sse", ""))
+	refused("/sse", r.StatusCode, mcptest.Text(t, r))
 	b.gate <- struct{}{}
 	if got := await(t, answered); !strings.Contains(got, "waited") {
 		t.Errorf("the call of a busy session: got %s", got)
@@ -151,16 +149,15 @@ func TestBusySessionsAreKept(t *testing.T) {
 	}
 	legacy.Body.Close()
 	settles(t, "a stream that ended makes room", func() bool {
-		status, _ := f.modern("/mcp", "1", "tools/list", "", "")
+		status, _ := f.Answer(f.Modern("1", "tools/list", "", ""))
 		return status == http.StatusOK
 	})
 }
 
 // ableTo makes a stateless request of a client with the given capabilities.
 func (f *httpClient) ableTo(capabilities string) (status int, answer string) {
-	f.t.Helper()
-	body, header := modern("1", "tools/list", "", "")
-	return f.post("/mcp", strings.Replace(body, `Capabilities":{}`, `Capabilities":`+capabilities, 1), header...)
+	f.T.Helper()
+	return f.Post("/mcp", mcptest.ModernBody("1", "tools/list", "", capabilities), "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list")
 }
 
 // Stateless clients with equal capabilities share a session, however these are written. All
@@ -199,7 +196,7 @@ func TestSessionsChurn(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	s := proxy.New(o, nil)
 	web := httptest.NewServer(s.HTTP())
-	f := &httpClient{t: t, url: web.URL, client: web.Client()}
+	f := &httpClient{mcptest.WebClient{T: t, URL: web.URL, Client: web.Client()}}
 	var ended, refused atomic.Int64
 	var all sync.WaitGroup
 	for client := range 8 {
@@ -216,19 +213,19 @@ func TestSessionsChurn(t *testing.T) {
 					stateless = true
 				case 2:
 					if id != "" {
-						r := f.do(f.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", id))
+						r := f.Do(f.Request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", id))
 						status = r.StatusCode
 						r.Body.Close()
 					}
 				case 3:
 					if id != "" {
-						r := f.do(f.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id))
+						r := f.Do(f.Request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id))
 						status, id = r.StatusCode, ""
 						r.Body.Close()
 					}
 				default:
 					if id != "" {
-						status, answer = f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}`, "Mcp-Session-Id", id)
+						status, answer = f.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}`, "Mcp-Session-Id", id)
 						if status == 200 && !strings.Contains(answer, `"text":"a"`) {
 							t.Errorf("got %s", answer)
 						}
@@ -252,20 +249,4 @@ func TestSessionsChurn(t *testing.T) {
 	web.Close()
 	s.Close()
 	settles(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+20 })
-}
-
-// eventReader returns a function that reads the data of the next event.
-func eventReader(r io.Reader) (next func() (string, error)) {
-	lines := bufio.NewReader(r)
-	return func() (string, error) {
-		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				return "", err
-			}
-			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				return strings.TrimSpace(data), nil
-			}
-		}
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 )
@@ -36,8 +37,8 @@ func (d *ordeal) visit() *visitor {
 
 // post sends a message over HTTP. It returns nil if ctx ended before the response.
 func (d *ordeal) post(ctx context.Context, body string, header ...string) *http.Response {
-	f := &httpClient{t: d.t, url: "http://localhost"}
-	answer, err := d.web.Do(f.request(http.MethodPost, "/mcp", body, header...).WithContext(ctx))
+	f := &mcptest.WebClient{T: d.t, URL: "http://localhost"}
+	answer, err := d.web.Do(f.Request(http.MethodPost, "/mcp", body, header...).WithContext(ctx))
 	if err == nil {
 		return answer
 	}
@@ -75,8 +76,8 @@ func (v *visitor) call(ctx context.Context, method, params string) string {
 
 // ends ends the session with a DELETE.
 func (v *visitor) ends() {
-	f := &httpClient{t: v.d.t, url: "http://localhost", client: v.d.web}
-	f.do(f.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", v.id)).Body.Close()
+	f := &mcptest.WebClient{T: v.d.t, URL: "http://localhost", Client: v.d.web}
+	f.Do(f.Request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", v.id)).Body.Close()
 }
 
 // strolls reads some pages and some of their items. It sometimes disconnects before a response.

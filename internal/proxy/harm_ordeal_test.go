@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -25,7 +26,7 @@ type ordeal struct {
 	foe    *foe
 	proxy  *proxy.Server
 	began  time.Time
-	front  *pipes
+	front  *mcptest.Pipes
 	web    *http.Client // for clients over HTTP
 	guests []*guest
 	leave  func() // disconnects the clients
@@ -47,12 +48,12 @@ func reaches(address string, one, others upstream.DialFunc) upstream.DialFunc {
 // ends, the proxy is closed and checked for leaks.
 func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 	t.Helper()
-	d := &ordeal{t: t, foe: f, began: time.Now(), front: newPipes()}
-	back := newPipes()
+	d := &ordeal{t: t, foe: f, began: time.Now(), front: mcptest.NewPipes()}
+	back := mcptest.NewPipes()
 	if o.Dial == nil { // a test that sets Dial has another server too
-		o.Dial = back.dial
+		o.Dial = back.Dial
 	} else {
-		o.Dial = reaches(host+":80", back.dial, o.Dial)
+		o.Dial = reaches(host+":80", back.Dial, o.Dial)
 	}
 	d.proxy = proxy.New(d.account.kept(o), nil)
 	behind := &http.Server{Handler: f}
@@ -60,7 +61,7 @@ func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 	go func() { ended <- behind.Serve(back) }()
 	ctx, stop := context.WithCancel(context.Background())
 	go func() { ended <- d.proxy.HTTP().Serve(ctx, d.front) }()
-	transport := &http.Transport{DialContext: d.front.dial, MaxIdleConnsPerHost: 1000}
+	transport := &http.Transport{DialContext: d.front.Dial, MaxIdleConnsPerHost: 1000}
 	d.web = &http.Client{Transport: transport}
 	d.leave = func() {
 		for _, g := range d.guests {

@@ -1,16 +1,11 @@
 package proxy_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +27,7 @@ func withBench(t *testing.T) (*bench, proxy.Options) {
 func TestClientsOfMcpGo(t *testing.T) {
 	_, o := withBench(t)
 	f := serveTCP(t, o)
-	streamable := func(path string) (*client.Client, error) { return client.NewStreamableHttpClient(f.url + path) }
+	streamable := func(path string) (*client.Client, error) { return client.NewStreamableHttpClient(f.URL + path) }
 	tests := []struct {
 		name, version, path string
 		client              func(path string) (*client.Client, error)
@@ -40,7 +35,7 @@ func TestClientsOfMcpGo(t *testing.T) {
 		{"stateless", stateless, "/mcp", streamable},
 		{"handshake", handshake, "/mcp", streamable},
 		{"one upstream", handshake, "/mcp/bench", streamable},
-		{"SSE", "2024-11-05", "/sse", func(path string) (*client.Client, error) { return client.NewSSEMCPClient(f.url + path) }},
+		{"SSE", "2024-11-05", "/sse", func(path string) (*client.Client, error) { return client.NewSSEMCPClient(f.URL + path) }},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -67,12 +62,12 @@ func TestClientsOfMcpGo(t *testing.T) {
 			for _, size := range []int{1 << 10, 1 << 18} {
 				call := mcp.CallToolRequest{}
 				call.Params.Name = "echo"
-				call.Params.Arguments = map[string]any{"text": large(size)}
+				call.Params.Arguments = map[string]any{"text": strings.Repeat("x", size)}
 				result, err := c.CallTool(ctx, call)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, ok := result.Content[0].(mcp.TextContent); !ok || got.Text != large(size) {
+				if got, ok := result.Content[0].(mcp.TextContent); !ok || got.Text != strings.Repeat("x", size) {
 					t.Errorf("%d bytes came back as %T of another text", size, result.Content[0])
 				}
 			}
@@ -105,7 +100,7 @@ func TestOneUpstreamAlone(t *testing.T) {
 		`"resources/read","params":{"uri":"b://b"}`: `"error"`,
 		`"tools/call","params":{"name":"b__echo","arguments":{}}`: `"text":"a"`, // which has that name for all it knows
 	} {
-		_, answer := f.post("/mcp/a", `{"jsonrpc":"2.0","id":1,"method":`+request+`}`, "Mcp-Session-Id", id)
+		_, answer := f.Post("/mcp/a", `{"jsonrpc":"2.0","id":1,"method":`+request+`}`, "Mcp-Session-Id", id)
 		if strings.Count(answer, want) != 1 || strings.Contains(answer, `"uri":"b://a"`) || strings.Contains(answer, `"b://t/`) {
 			t.Errorf("%s: got %s, want %s once, and nothing of the other", request, answer, want)
 		}
@@ -123,24 +118,15 @@ func heldUntil(ctx context.Context, let <-chan struct{}) {
 func TestParamHeaders(t *testing.T) {
 	_, o := withBench(t)
 	f := serveTCP(t, o)
-	f.modern("/mcp", "1", "tools/list", "", "") // the proxy now has the tool's schema
-	tests := []struct {
-		name   string
-		header []string
-		want   int
-	}{
-		{"right", []string{"Mcp-Param-Region", "north"}, 200},
-		{"missing", nil, 400},
-		{"another", []string{"Mcp-Param-Region", "south"}, 400},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			body, header := modern("1", "tools/call", "region", `"name":"region","arguments":{"region":"north"}`)
-			status, answer := f.post("/mcp", body, append(header, test.header...)...)
-			if status != test.want || status == 400 && code(t, answer) != -32020 {
-				t.Errorf("got %d %s, want %d", status, answer, test.want)
-			}
-		})
+	f.Answer(f.Modern("1", "tools/list", "", "")) // the proxy now has the tool's schema
+	for header, want := range map[string]int{"north": 200, "": 400, "south": 400} {
+		r := f.Modern("1", "tools/call", "region", `"name":"region","arguments":{"region":"north"}`)
+		if header != "" {
+			r.Header.Set("Mcp-Param-Region", header)
+		}
+		if status, answer := f.Answer(r); status != want || status == 400 && mcptest.Code(t, answer) != -32020 {
+			t.Errorf("%q: got %d %s, want %d", header, status, answer, want)
+		}
 	}
 }
 
@@ -150,11 +136,7 @@ const (
 )
 
 // httpClient is a server over HTTP with a client that writes its requests by hand.
-type httpClient struct {
-	t      *testing.T
-	url    string
-	client *http.Client
-}
+type httpClient struct{ mcptest.WebClient }
 
 // patience is how long a test over real sockets waits for an expected event.
 const patience = 20 * time.Second
@@ -166,123 +148,20 @@ func serveTCP(t *testing.T, o proxy.Options) *httpClient {
 	web := httptest.NewServer(s.HTTP())
 	t.Cleanup(web.Close)
 	t.Cleanup(s.Close)
-	return &httpClient{t: t, url: web.URL, client: web.Client()}
-}
-
-// pipes is a listener of unbuffered connections: a peer that does not read blocks the writer, so
-// that time passes in a synctest bubble.
-type pipes struct {
-	conns chan net.Conn
-	ended chan struct{}
-	once  sync.Once
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), ended: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.ended) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-// request returns a request with the headers that every MCP client sends.
-func (f *httpClient) request(method, path, body string, header ...string) *http.Request {
-	r, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, strings.NewReader(body))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	return r
-}
-
-func (f *httpClient) do(r *http.Request) *http.Response {
-	f.t.Helper()
-	answer, err := f.client.Do(r)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return answer
-}
-
-// post sends one message and returns the whole answer.
-func (f *httpClient) post(path, body string, header ...string) (status int, answer string) {
-	f.t.Helper()
-	r := f.do(f.request(http.MethodPost, path, body, header...))
-	return r.StatusCode, text(f.t, r)
-}
-
-func text(t *testing.T, r *http.Response) string {
-	t.Helper()
-	defer r.Body.Close()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return &httpClient{mcptest.WebClient{T: t, URL: web.URL, Client: web.Client()}}
 }
 
 // open opens a session, lists its tools, and returns its id.
 func (f *httpClient) open(path, version string) string {
-	f.t.Helper()
-	r := f.do(f.request(http.MethodPost, path, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
-	body := text(f.t, r)
+	f.T.Helper()
+	r := f.Do(f.Request(http.MethodPost, path, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+	body := mcptest.Text(f.T, r)
 	if r.StatusCode != http.StatusOK || !strings.Contains(body, `"protocolVersion":"`+version+`"`) {
-		f.t.Fatalf("initialize: got %d %s", r.StatusCode, body)
+		f.T.Fatalf("initialize: got %d %s", r.StatusCode, body)
 	}
 	id := r.Header.Get("Mcp-Session-Id")
-	f.post(path, `{"jsonrpc":"2.0","id":"tools","method":"tools/list"}`, "Mcp-Session-Id", id)
+	f.Post(path, `{"jsonrpc":"2.0","id":"tools","method":"tools/list"}`, "Mcp-Session-Id", id)
 	return id
-}
-
-// modern returns a request of the stateless era with its headers. params is without braces.
-func modern(id, method, name, params string) (body string, header []string) {
-	if params != "" {
-		params += ","
-	}
-	body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{},"progressToken":%s}}}`, id, method, params, stateless, id)
-	header = []string{"Mcp-Protocol-Version", stateless, "Mcp-Method", method}
-	if name != "" {
-		header = append(header, "Mcp-Name", name)
-	}
-	return body, header
-}
-
-func (f *httpClient) modern(path, id, method, name, params string) (status int, answer string) {
-	f.t.Helper()
-	body, header := modern(id, method, name, params)
-	return f.post(path, body, header...)
-}
-
-// code returns the code of an error answer, or 0.
-func code(t *testing.T, answer string) int {
-	t.Helper()
-	var m struct{ Error struct{ Code int } }
-	if err := json.Unmarshal([]byte(answer), &m); err != nil {
-		t.Fatalf("%v: %s", err, answer)
-	}
-	return m.Error.Code
 }
 
 // bench is a server made with mcp-go, with tools for tests.
@@ -318,6 +197,3 @@ func newBench(t *testing.T, name string) (*bench, proxy.Upstream) {
 	t.Cleanup(web.Close)
 	return b, proxy.Upstream{Fingerprint: name, Spec: upstream.Spec{Name: name, URL: web.URL + "/mcp", Shared: true, StartTimeout: patience, MaxMessage: 64 << 20}}
 }
-
-// large returns a text of n bytes.
-func large(n int) string { return string(bytes.Repeat([]byte("x"), n)) }

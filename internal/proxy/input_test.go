@@ -32,7 +32,7 @@ func TestBadInput(t *testing.T) {
 		{"two ids", `{"jsonrpc":"2.0","id":"x","id":"y","method":"ping"}`, "null", -32600},
 		{"method and result", `{"jsonrpc":"2.0","id":"x","method":"ping","result":{}}`, `"x"`, -32600},
 		{"params an array", `{"jsonrpc":"2.0","id":"x","method":"ping","params":[1]}`, `"x"`, -32602},
-		{"too long", `{"jsonrpc":"2.0","id":"x","method":"ping","params":{"x":"` + large(5000) + `"}}`, `"x"`, -32600},
+		{"too long", `{"jsonrpc":"2.0","id":"x","method":"ping","params":{"x":"` + strings.Repeat("x", 5000) + `"}}`, `"x"`, -32600},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -40,10 +40,10 @@ type arena struct {
 	front   *httpClient
 	seats   []*seat // the last one makes the calls of events
 	servers map[string]*mcptest.Server
-	backs   map[string]*pipes // by address
-	ending  []func()          // functions that end the clients on stdio
-	close   func()            // closes everything
-	suspect int               // how often to repeat a history; 0 before the first fault
+	backs   map[string]*mcptest.Pipes // by address
+	ending  []func()                  // functions that end the clients on stdio
+	close   func()                    // closes everything
+	suspect int                       // how often to repeat a history; 0 before the first fault
 
 	mu      sync.Mutex
 	doubted []doubted
@@ -68,12 +68,12 @@ const (
 )
 
 func newArena(t *testing.T) *arena {
-	a := &arena{t: t, world: newWorld(), servers: make(map[string]*mcptest.Server), backs: make(map[string]*pipes)}
+	a := &arena{t: t, world: newWorld(), servers: make(map[string]*mcptest.Server), backs: make(map[string]*mcptest.Pipes)}
 	a.options = proxy.Options{
 		Fixed: proxy.Fixed{
 			NameStyle: "always", StartupWait: patience, DrainTimeout: patience, HTTP: front.HTTPOptions{Token: token},
 			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-				return a.backs[address].dial(ctx, network, address)
+				return a.backs[address].Dial(ctx, network, address)
 			},
 		},
 		Upstreams: []proxy.Upstream{a.upstream("A", false), a.upstream("B", true), a.upstream("C", true)},
@@ -86,10 +86,10 @@ func newArena(t *testing.T) *arena {
 		a.options.Upstreams[i].Exclusive = true
 	}
 	a.proxy = proxy.New(a.ruled(0), nil)
-	at, serving := newPipes(), make(chan error, 1)
+	at, serving := mcptest.NewPipes(), make(chan error, 1)
 	web := &http.Server{Handler: a.proxy.HTTP()}
 	go func() { serving <- web.Serve(at) }()
-	a.front = &httpClient{t: t, url: "http://localhost", client: &http.Client{Transport: &http.Transport{DialContext: at.dial, MaxIdleConnsPerHost: 100}}}
+	a.front = &httpClient{mcptest.WebClient{T: t, URL: "http://localhost", Client: &http.Client{Transport: &http.Transport{DialContext: at.Dial, MaxIdleConnsPerHost: 100}}}}
 	for i, era := range [bursting]string{handshake, handshake, stateless, handshake, handshake} {
 		a.pipes(fmt.Sprintf("stdio %d", i), era)
 	}
@@ -101,7 +101,7 @@ func newArena(t *testing.T) *arena {
 	}
 	a.pipes("events", handshake)
 	a.close = sync.OnceFunc(func() {
-		for _, end := range append(a.ending, a.proxy.Close, a.front.client.CloseIdleConnections) {
+		for _, end := range append(a.ending, a.proxy.Close, a.front.Client.CloseIdleConnections) {
 			end()
 		}
 		web.Close()
@@ -142,7 +142,7 @@ func (a *arena) settle() {
 // upstream returns one of the three upstreams, on pipes. Each client session has connections of
 // its own to A. The arena records these, and the context of a request names its session.
 func (a *arena) upstream(name string, shared bool) proxy.Upstream {
-	s, back := a.world.server(name), newPipes()
+	s, back := a.world.server(name), mcptest.NewPipes()
 	a.servers[name], a.backs[name+".test:80"] = s, back
 	handler := s.Handler()
 	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

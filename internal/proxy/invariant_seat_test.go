@@ -301,7 +301,7 @@ func (a *arena) web(who, era string) *seat {
 	s := a.newSeat(who, era)
 	headers := []string{"Authorization", "Bearer " + token}
 	if era == handshake {
-		opened := a.front.do(a.front.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`+who+`","version":"1"}}}`, headers...))
+		opened := a.front.Do(a.front.Request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"`+who+`","version":"1"}}}`, headers...))
 		opened.Body.Close()
 		headers = append(headers, "Mcp-Session-Id", opened.Header.Get("Mcp-Session-Id"))
 	}
@@ -310,9 +310,9 @@ func (a *arena) web(who, era string) *seat {
 		if era == stateless {
 			all = append(all, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", q.up+"__"+q.tool)
 		}
-		r := a.front.request(http.MethodPost, "/mcp", string(line), all...)
+		r := a.front.Request(http.MethodPost, "/mcp", string(line), all...)
 		go func() {
-			answer, err := a.front.client.Do(r)
+			answer, err := a.front.Client.Do(r)
 			if err != nil {
 				a.world.blame("%s: %v", who, err)
 				return

@@ -159,25 +159,25 @@ func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte)
 // resumed makes one request of a stateless plan over HTTP. It returns the response and, if it asks
 // questions, the members with which to resume the plan.
 func (f *httpClient) resumed(params, who string) (m jsonrpc.Message, again string) {
-	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	f.T.Helper()
+	ctx, cancel := context.WithTimeout(f.T.Context(), patience)
 	defer cancel()
-	r := f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+params+`}`,
+	r := f.Request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+params+`}`,
 		"Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "execute_tool_plan")
-	answer, err := f.client.Do(r.WithContext(ctx))
+	answer, err := f.Client.Do(r.WithContext(ctx))
 	if err != nil {
-		f.t.Errorf("%s has no answer: %v", who, err)
+		f.T.Errorf("%s has no answer: %v", who, err)
 		return m, ""
 	}
-	if m, err = jsonrpc.Parse([]byte(text(f.t, answer))); err != nil {
-		f.t.Error(err)
+	if m, err = jsonrpc.Parse([]byte(mcptest.Text(f.T, answer))); err != nil {
+		f.T.Error(err)
 	}
 	return m, string(retry(params, m.Result, tagged(who)))
 }
 
 // asksFor runs a stateless plan over HTTP, and answers its questions.
 func (f *httpClient) asksFor(who, steps string) (m jsonrpc.Message) {
-	f.t.Helper()
+	f.T.Helper()
 	again := withMeta(toolCall("execute_tool_plan", `{"steps":[`+steps+`]}`), able, "")
 	for again != "" {
 		m, again = f.resumed(again, who)

@@ -248,10 +248,10 @@ func TestReference(t *testing.T) {
 			f := serveTCP(t, o)
 			id := f.open("/mcp", handshake)
 			header := []string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", handshake}
-			f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, header...)
+			f.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, header...)
 			var body string
 			for i, want := range test.want {
-				_, answer := f.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, i+2, toolCall(test.tool, `{"n":5}`)), header...)
+				_, answer := f.Post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, i+2, toolCall(test.tool, `{"n":5}`)), header...)
 				result := string(jsonrpc.Get([]byte(answer), "result"))
 				how := disposition(t, result)
 				if how != want {

@@ -163,10 +163,10 @@ func TestSelectionAutoOfStatelessClients(t *testing.T) {
 	})
 	web := httptest.NewServer(p.HTTP())
 	t.Cleanup(web.Close)
-	f := &httpClient{t: t, url: web.URL, client: web.Client()}
+	f := &mcptest.WebClient{T: t, URL: web.URL, Client: web.Client()}
 	for i, name := range []string{"claude-code", "tester", "claude-code"} {
 		params := strings.Replace(withMeta(`{}`, able, ""), `"name":"tester"`, `"name":"`+name+`"`, 1)
-		_, list := f.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":%s}`, i, params), "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list")
+		_, list := f.Post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list","params":%s}`, i, params), "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list")
 		if got, want := strings.Contains(list, `"find_tools"`), name == "tester"; got != want {
 			t.Errorf("%d, %s: searched: %v, want %v: %s", i, name, got, want, list)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/revision"
 )
 
@@ -56,21 +57,15 @@ func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Ups
 	if spec.MaxMessage == 0 {
 		spec.MaxMessage = 1 << 20
 	}
-	ln := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	o.Dial = func(context.Context, string, string) (net.Conn, error) {
+	ln := mcptest.NewPipes()
+	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		mu.Lock()
 		at = append(at, time.Since(began))
 		mu.Unlock()
 		if serve == nil {
 			return nil, errors.New("connection refused")
 		}
-		near, far := net.Pipe()
-		select {
-		case ln.conns <- far:
-			return near, nil
-		case <-ln.closed: // the test has ended
-			return nil, net.ErrClosed
-		}
+		return ln.Dial(ctx, network, address)
 	}
 	u = New(spec, Quiet(o))
 	web := &http.Server{Handler: serve}
@@ -87,24 +82,6 @@ func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Ups
 		return append([]time.Duration(nil), at...)
 	}
 }
-
-type pipeListener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
 func callEcho(ctx context.Context, l *Lease) (Answer, error) {
 	return l.Call(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)})
