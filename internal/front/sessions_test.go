@@ -90,7 +90,8 @@ func TestPendingSessionsAreKept(t *testing.T) {
 	})
 }
 
-// Of several sessions without an open request or stream, the one that has been idle for longest makes room.
+// Of several sessions without an open request or stream, the one that has been idle for longest makes room. It need not
+// be the oldest.
 func TestLongestIdleSessionMakesRoom(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{MaxSessions: 20}})
@@ -102,7 +103,12 @@ func TestLongestIdleSessionMakesRoom(t *testing.T) {
 		var idle []string
 		for range 10 {
 			time.Sleep(time.Second)
-			if idle = append(idle, c.open()); len(idle) <= 4 {
+			if idle = append(idle, c.open()); len(idle) < 4 {
+				continue
+			} else if len(idle) == 4 { // the second is now idle for longest
+				time.Sleep(time.Second)
+				c.ping(idle[0])
+				idle = append(idle[1:], idle[0])
 				continue
 			}
 			if got := c.ping(idle[0]); got != http.StatusNotFound {
@@ -125,7 +131,7 @@ func TestSessionsAreKeptApart(t *testing.T) {
 		c := serveTCP(t, front.Options{Has: func(string) bool { return true }, HTTP: front.HTTPOptions{Token: token}})
 		for _, r := range [][3]string{
 			{"/mcp", "a", `{"roots":{},"sampling":{}}`},
-			{"/mcp", "a", `{"sampling": {}, "roots": {}}`}, // the same
+			{"/mcp", "a", `{"sampling": {}, "\u0072oots": {}}`}, // the same
 			{"/mcp", "b", `{"roots":{},"sampling":{}}`},
 			{"/mcp", "a", `{"roots":{}}`},
 			{"/mcp/one", "a", `{"roots":{},"sampling":{}}`},
@@ -265,5 +271,43 @@ func TestDisconnect(t *testing.T) {
 		}
 		c.server.mu.Unlock()
 		stop()
+	})
+}
+
+// Sessions with an open request or stream are kept. If all are, a new session is refused on any transport.
+func TestBusySessionsAreKept(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{MaxSessions: 12}})
+		defer stop()
+		calling, listening := c.open(), c.open()
+		answered := make(chan struct{})
+		go func() {
+			c.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"wait"}`, "Mcp-Session-Id", calling)
+			close(answered)
+		}()
+		<-c.server.waiting
+		defer c.get(listening).Body.Close()
+		legacy := c.Do(c.Request(http.MethodGet, "/sse", ""))
+		synctest.Wait()
+		for what, r := range map[string]*http.Request{
+			"initialize": c.Request(http.MethodPost, "/mcp", initialize(handshake)),
+			"stateless":  c.Modern("1", "tools/list", "", ""),
+			"/sse":       c.Request(http.MethodGet, "/sse", ""),
+		} {
+			if status, answer := c.Answer(r); status != http.StatusServiceUnavailable || mcptest.Code(t, answer) != -32603 || !strings.Contains(answer, "a quarter of max_sessions") {
+				t.Errorf("%s: got %d %s, want 503 with the reason", what, status, answer)
+			}
+		}
+		close(c.session(calling).gate)
+		<-answered
+		synctest.Wait()
+		c.open()
+		if got := c.ping(calling); got != http.StatusNotFound {
+			t.Errorf("the idle session: got %d, want 404", got)
+		}
+		if got := c.ping(listening); got != http.StatusOK {
+			t.Errorf("the session with a stream: got %d, want 200", got)
+		}
+		legacy.Body.Close()
 	})
 }

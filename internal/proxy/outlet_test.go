@@ -60,6 +60,21 @@ func (o *outlet) next() jsonrpc.Message {
 	}
 }
 
+// begin opens a session and lists its tools, which means that the server has started.
+func begin(t *testing.T, s *proxy.Server, client front.Client) (n front.Session, to *outlet) {
+	t.Helper()
+	to = newOutlet()
+	client.Out = to
+	n = proxy.Begin(s, client)
+	for _, request := range []string{`"initialize","params":{"protocolVersion":"` + handshake + `","capabilities":` + able + `}`, `"tools/list"`} {
+		accept(t, n, `{"jsonrpc":"2.0","id":1,"method":`+request+`}`, to)
+		if m := to.next(); m.Result == nil {
+			t.Fatalf("%s: got %s", request, m.Raw)
+		}
+	}
+	return n, to
+}
+
 // accept passes a client's message to its session, as a transport does.
 func accept(t *testing.T, n front.Session, line string, to front.Outlet) {
 	t.Helper()
@@ -202,15 +217,8 @@ func TestListenToManyResources(t *testing.T) {
 func TestChangeWhileClientDoesNotRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d, change := changeable(t, "handshake")
-		to := newOutlet()
-		n := proxy.Begin(d.proxy, front.Client{Out: to})
+		n, to := begin(t, d.proxy, front.Client{})
 		defer n.End(front.ErrEnded)
-		accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
-		to.next()
-		accept(t, n, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`, to)
-		if m := to.next(); m.Result == nil {
-			t.Fatalf("tools/list: got %s", m.Raw)
-		}
 		var tries atomic.Int64
 		to.sending = func(string) error {
 			if tries.Add(1) < 4 {
@@ -239,18 +247,12 @@ func (l lossy) Answer(line []byte) error {
 func TestNoReferenceToALostAnswer(t *testing.T) {
 	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"}))
 	o.Repeat = "reference"
-	to := newOutlet()
-	n := proxy.Begin(start(t, o), front.Client{Out: to, ID: "session"})
+	n, to := begin(t, start(t, o), front.Client{ID: "session"})
 	defer n.End(front.ErrEnded)
-	ask := func(by front.Outlet, method, params string) string {
-		n.Accept(context.Background(), message(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`), by)()
-		return string(to.next().Result)
-	}
-	ask(to, "initialize", `{"protocolVersion":"`+handshake+`","capabilities":{}}`)
-	ask(to, "tools/list", "{}")
 	var got []string
 	for _, by := range []front.Outlet{lossy{to}, to, to} {
-		got = append(got, disposition(t, ask(by, "tools/call", toolCall("echo", ""))))
+		n.Accept(context.Background(), message(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+toolCall("echo", "")+`}`), by)()
+		got = append(got, disposition(t, string(to.next().Result)))
 	}
 	if diff := cmp.Diff([]string{"fetched", "hit", "reference"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -276,6 +278,28 @@ func TestLostQuestionsEndTheCall(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A task is pending, which keeps its session, until its client has asked for its result, or for write_settle.
+func TestTaskIsPending(t *testing.T) {
+	for _, settle := range []time.Duration{time.Hour, time.Millisecond} {
+		_, up := remote(t, mcptest.Options{Name: "a"})
+		o := options(up)
+		o.Dedup.WriteSettle = settle
+		n, to := begin(t, start(t, o), front.Client{})
+		defer n.End(front.ErrEnded)
+		pending := func() bool { _, task := n.Pending(); return task }
+		accept(t, n, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","task":{}}}`, to)
+		to.next()
+		if settle == time.Hour {
+			if !pending() {
+				t.Error("a task that runs is not pending")
+			}
+			accept(t, n, `{"jsonrpc":"2.0","id":3,"method":"tasks/result","params":{"taskId":"a-0"}}`, to)
+			to.next()
+		}
+		settles(t, "the task has ended", func() bool { return !pending() })
+	}
 }
 
 // Of the requests that a client on stdio makes, or all clients over HTTP together, 2048 may be in flight.
@@ -354,25 +378,17 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 // If a question cannot be sent to the client, its server's call ends with the reason.
 func TestQuestionThatCannotBeSent(t *testing.T) {
 	for _, era := range []string{"handshake", "stateless"} {
-		to := newOutlet()
+		n, to := begin(t, start(t, options(child(t, mcptest.Options{Name: "one", Era: era}))), front.Client{})
+		defer n.End(front.ErrEnded)
 		to.sending = func(method string) error {
 			if method == "elicitation/create" {
 				return errors.New("it does not read")
 			}
 			return nil
 		}
-		n := proxy.Begin(start(t, options(child(t, mcptest.Options{Name: "one", Era: era}))), front.Client{Out: to})
-		defer n.End(front.ErrEnded)
-		for _, request := range []string{
-			`"initialize","params":{"protocolVersion":"` + handshake + `","capabilities":` + able + `}`,
-			`"tools/list"`, // answered when the server has started
-			`"tools/call","params":` + toolCall("ask", `{"asks":[`+elicits+`]}`),
-		} {
-			accept(t, n, `{"jsonrpc":"2.0","id":1,"method":`+request+`}`, to)
-			m := to.next()
-			if asks := strings.Contains(request, "ask"); asks != strings.Contains(string(m.Raw), "the client cannot be reached: it does not read") {
-				t.Errorf("%s server: %s: got %s", era, request, m.Raw)
-			}
+		accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+toolCall("ask", `{"asks":[`+elicits+`]}`)+`}`, to)
+		if m := to.next(); !strings.Contains(string(m.Raw), "the client cannot be reached: it does not read") {
+			t.Errorf("%s server: got %s", era, m.Raw)
 		}
 	}
 }
@@ -382,9 +398,7 @@ func TestSessionEndsInACall(t *testing.T) {
 	for _, why := range []error{front.ErrEnded, front.ErrShutdown} {
 		for _, meta := range []string{`{"name":"wait"}`, withMeta(`{"name":"wait"}`, able, "")} {
 			b, up := newBench(t, "a")
-			n, to := proxy.Begin(start(t, options(up)), front.Client{}), newOutlet()
-			accept(t, n, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
-			to.next()
+			n, to := begin(t, start(t, options(up)), front.Client{})
 			accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+meta+`}`, to)
 			await(t, b.started)
 			n.End(why)
@@ -405,12 +419,7 @@ func subscriber(t *testing.T, refuse func(w http.ResponseWriter, m jsonrpc.Messa
 	f.first = func(w http.ResponseWriter, m jsonrpc.Message) bool {
 		return m.Method == "resources/subscribe" && refuse(w, m)
 	}
-	d, to := beset(t, f, withoutPrefetch(defaults(t))), newOutlet()
-	n = proxy.Begin(d.proxy, front.Client{Out: to})
-	accept(t, n, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, to)
-	to.next()
-	accept(t, n, `{"jsonrpc":"2.0","id":"l","method":"tools/list"}`, to) // answered when the server has started
-	to.next()
+	n, to = begin(t, beset(t, f, withoutPrefetch(defaults(t))).proxy, front.Client{})
 	return n, to, srv
 }
 
