@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mcpschedd/internal/mcptest"
 )
 
 // churn is a test with ten clients of one daemon, while processes of all kinds are killed and
@@ -196,7 +198,7 @@ func (c *churn) stop(rng *rand.Rand, id int) {
 	}
 	c.signal(id, syscall.SIGSTOP)
 	for range 1000 {
-		if state := statusOf(id, "State"); state == "" || state[0] != 'R' && state[0] != 'S' && state[0] != 'D' {
+		if state := mcptest.ProcStatus(id, "State"); state == "" || state[0] != 'R' && state[0] != 'S' && state[0] != 'D' {
 			break // it is stopped already, or has ended
 		}
 		time.Sleep(time.Millisecond)
@@ -231,7 +233,7 @@ func (c *churn) signal(id int, s syscall.Signal) {
 
 // usedBy returns the use of a process; zero if it has ended.
 func usedBy(id int) used {
-	resident, _ := strconv.Atoi(statusOf(id, "VmRSS"))
+	resident, _ := strconv.Atoi(mcptest.ProcStatus(id, "VmRSS"))
 	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", id))
 	return used{id, resident, len(files)}
 }

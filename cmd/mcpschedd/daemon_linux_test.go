@@ -336,13 +336,7 @@ func TestTwoVersions(t *testing.T) {
 		t.Error(err)
 	}
 	beacon.Next().Gone()
-	for range 1000 {
-		if len(d.processes()) == 0 {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Errorf("the later daemon outlives its clients: %v", d.processes())
+	mcptest.Eventually(t, "the later daemon has ended with its clients", func() bool { return len(d.processes()) == 0 })
 }
 
 // A client that finds no daemon and cannot start one is served in its own process.
@@ -384,8 +378,8 @@ func TestConnectAlone(t *testing.T) {
 			p := d.connect(dir)
 			p.ask(t, hello)
 			server, err := strconv.Atoi(d.process(p, "pid"))
-			if err != nil || statusOf(server, "PPid") != strconv.Itoa(p.cmd.Process.Pid) {
-				t.Errorf("got a server of process %s, %v; want one of the client's own process", statusOf(server, "PPid"), err)
+			if err != nil || mcptest.ProcStatus(server, "PPid") != strconv.Itoa(p.cmd.Process.Pid) {
+				t.Errorf("got a server of process %s, %v; want one of the client's own process", mcptest.ProcStatus(server, "PPid"), err)
 			}
 			p.in.Close()
 			_, _ = io.Copy(io.Discard, p.out)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"mcpschedd/internal/guard"
 	"mcpschedd/internal/mcptest"
@@ -35,11 +34,11 @@ func TestGuardIsSmall(t *testing.T) {
 	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != small {
 		t.Errorf("the guard is %q, %v, want %s", exe, err, small)
 	}
-	resident, err := strconv.Atoi(statusOf(pid, "VmRSS"))
+	resident, err := strconv.Atoi(mcptest.ProcStatus(pid, "VmRSS"))
 	if err != nil || resident == 0 || resident > mostGuard {
 		t.Errorf("got %d KiB resident, %v, want at most %d", resident, err, mostGuard)
 	}
-	t.Logf("the guard has %d KiB resident, the proxy %s", resident, statusOf(p.cmd.Process.Pid, "VmRSS"))
+	t.Logf("the guard has %d KiB resident, the proxy %s", resident, mcptest.ProcStatus(p.cmd.Process.Pid, "VmRSS"))
 	p.cmd.Process.Kill()
 	for _, v := range family {
 		v.Gone()
@@ -101,33 +100,16 @@ func copyFile(t *testing.T, to, from string) {
 }
 
 // guardOf waits until a proxy's guard has started and reads its pipe.
-func guardOf(t *testing.T, proxy int) int {
+func guardOf(t *testing.T, proxy int) (found int) {
 	t.Helper()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	late := time.After(time.Minute)
-	for {
-		folders, _ := filepath.Glob("/proc/[0-9]*")
-		for _, folder := range folders {
-			pid, _ := strconv.Atoi(filepath.Base(folder))
-			line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
-			ignored, _ := strconv.ParseUint(statusOf(pid, "SigIgn"), 16, 64)
-			if strings.HasSuffix(string(line), "\x00"+guard.Command+"\x00") && statusOf(pid, "PPid") == strconv.Itoa(proxy) && ignored&1 != 0 {
-				return pid
+	mcptest.Eventually(t, "there is a guard", func() bool {
+		for _, pid := range mcptest.ChildrenOf(proxy) {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if strings.HasSuffix(string(line), "\x00"+guard.Command+"\x00") && mcptest.Ignores(pid, 1) {
+				found = pid
 			}
 		}
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatal("there is no guard")
-		}
-	}
-}
-
-// statusOf returns a value of /proc/PID/status; "" if there is no such process.
-func statusOf(pid int, name string) string {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	_, rest, _ := strings.Cut(string(status), "\n"+name+":")
-	line, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSuffix(strings.TrimSpace(line), " kB")
+		return found != 0
+	})
+	return found
 }

@@ -3,13 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mcpschedd/internal/mcptest"
 )
@@ -89,11 +89,7 @@ func (r *fileClient) prefetches() int {
 func (r *fileClient) readsAhead(prefetches int) {
 	r.Helper()
 	r.call("echo")
-	for end := time.Now().Add(time.Minute); r.prefetches() != prefetches; {
-		if time.Now().After(end) {
-			r.Fatalf("got %d prefetches, want %d", r.prefetches(), prefetches)
-		}
-	}
+	mcptest.Eventually(r, fmt.Sprintf("there are %d prefetches", prefetches), func() bool { return r.prefetches() == prefetches })
 }
 
 // gets reads the file.

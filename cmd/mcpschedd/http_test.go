@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/state"
 )
 
@@ -225,21 +226,12 @@ func TestReloadUnderAFlag(t *testing.T) {
 	home := os.Getenv("HOME")
 	log, file := filepath.Join(home, "log"), filepath.Join(home, "conf.toml")
 	replaceFile(t, file, fmt.Sprintf("[log]\nfile = %q\n", log))
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	late := time.After(time.Minute)
-	for {
-		said, _ := os.ReadFile(log)
-		if strings.Contains(string(said), "configuration reloaded") {
-			if strings.Contains(string(said), "needs a restart") {
-				t.Errorf("got %s", said)
-			}
-			return
-		}
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatalf("not reloaded: %s", said)
-		}
+	var said []byte
+	mcptest.Eventually(t, "the configuration was reloaded", func() bool {
+		said, _ = os.ReadFile(log)
+		return bytes.Contains(said, []byte("configuration reloaded"))
+	})
+	if bytes.Contains(said, []byte("needs a restart")) {
+		t.Errorf("got %s", said)
 	}
 }

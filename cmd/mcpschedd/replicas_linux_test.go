@@ -42,14 +42,9 @@ func replicasShare(t *testing.T, program string) {
 				t.Errorf("%s: %v", words[0], err)
 			}
 		})
-		want := fmt.Sprintf(":%d", i+1)
-		got := ""
-		for began := time.Now(); got != want; time.Sleep(20 * time.Millisecond) {
-			if time.Since(began) > time.Minute {
-				t.Fatalf("%s: the store has counted %q replicas, want %q", words[0], got, want)
-			}
-			got = askStore(addr, "ZCARD mcpschedd:replicas")
-		}
+		mcptest.Eventually(t, fmt.Sprintf("the store has counted %d replicas, the last of them %s", i+1, words[0]), func() bool {
+			return askStore(addr, "ZCARD mcpschedd:replicas") == fmt.Sprintf(":%d", i+1)
+		})
 	}
 }
 
@@ -79,11 +74,7 @@ func startStore(t *testing.T) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for began := time.Now(); askStore(addr, "PING") != "+PONG"; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			t.Fatal("the server does not answer")
-		}
-	}
+	mcptest.Eventually(t, "the server answers", func() bool { return askStore(addr, "PING") == "+PONG" })
 	return addr
 }
 

@@ -164,7 +164,7 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 			c := attach(t, start(t, options(up)), era)
 			c.reply(tagged("me"))
 			seen := func(what string) {
-				settles(t, "the server has got "+what, func() bool { return strings.Contains(strings.Join(srv.Seen(), "\n"), what) })
+				mcptest.Eventually(t, "the server has got "+what, func() bool { return strings.Contains(strings.Join(srv.Seen(), "\n"), what) })
 			}
 			ask := func() {
 				seen("notifications/initialized")

@@ -86,9 +86,9 @@ func TestSessionsChurn(t *testing.T) {
 		})
 	}
 	all.Wait()
-	settles(t, "at most 6 sessions are left", func() bool { return s.Stats().Sessions <= 6 })
+	mcptest.Eventually(t, "at most 6 sessions are left", func() bool { return s.Stats().Sessions <= 6 })
 	t.Logf("%d requests of evicted sessions, %d sessions refused", ended.Load(), refused.Load())
 	web.Close()
 	s.Close()
-	settles(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+20 })
+	mcptest.Eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+20 })
 }

@@ -35,7 +35,7 @@ func TestUpstreamClosesAPipe(t *testing.T) {
 func TestStatusOfUnlistedTools(t *testing.T) {
 	p := start(t, options(child(t, mcptest.Options{Name: "one", Tools: []string{"{"}})))
 	connect(t, p, handshake)
-	settles(t, "the server is ready and the status says what is wrong with its list", func() bool {
+	mcptest.Eventually(t, "the server is ready and the status says what is wrong with its list", func() bool {
 		u := p.Report().Running[0].Upstreams[0]
 		return u.State == "ready" && strings.HasPrefix(u.Error, "tools/list: ")
 	})
@@ -55,7 +55,7 @@ func TestHangingStartHoldsNobodyUp(t *testing.T) {
 				t.Errorf("the healthy one: got %q", got)
 			}
 			// The lists of the other server are read during its first calls.
-			settles(t, "the healthy one's tools are listed", func() bool { return strings.HasPrefix(c.tools(), "well__echo") })
+			mcptest.Eventually(t, "the healthy one's tools are listed", func() bool { return strings.HasPrefix(c.tools(), "well__echo") })
 			if !hung.open() {
 				t.Errorf("a server that is held at its start answered: %s", hung.wait().Raw)
 			}
@@ -233,10 +233,10 @@ func TestSubscriptionSurvivesAReload(t *testing.T) {
 				c.next("notifications/subscriptions/acknowledged")
 			}
 			subscribed := func() int { return strings.Count(strings.Join(srv.Seen(), ""), `"resources/subscribe"`) }
-			settles(t, "subscribed", func() bool { return subscribed() == 1 })
+			mcptest.Eventually(t, "subscribed", func() bool { return subscribed() == 1 })
 			o.Upstreams[0].Fingerprint = "changed"
 			s.Apply(o)
-			settles(t, "subscribed again", func() bool { return subscribed() == 2 })
+			mcptest.Eventually(t, "subscribed again", func() bool { return subscribed() == 2 })
 			c.call("n__update", `{"uri":"n://a"}`)
 			c.next("notifications/resources/updated")
 		})

@@ -248,13 +248,3 @@ func (l *logged) count(what string) int {
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), what)
 }
-
-// settles polls ok until it returns true, for conditions without an event to wait for.
-func settles(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not so within %v: %s", patience, what)
-		}
-	}
-}

@@ -120,7 +120,7 @@ func (a *arena) settle() {
 			s.catchUp()
 		}
 	}
-	settles(a.t, "nothing is under way", func() bool { s := store(); return s.Flights == 0 && s.UnderWay == 0 })
+	mcptest.Eventually(a.t, "nothing is under way", func() bool { s := store(); return s.Flights == 0 && s.UnderWay == 0 })
 	a.close()
 	s := store()
 	if s.Entries != 0 || s.Bytes != 0 || s.Flights != 0 || s.UnderWay != 0 {

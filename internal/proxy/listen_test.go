@@ -127,7 +127,7 @@ func TestCancelledSubscription(t *testing.T) {
 	p := c.start("resources/subscribe", `{"uri":"mute://a"}`)
 	<-asked
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + p.id + `}}`)
-	settles(t, "the request has ended", func() bool { return proxy.Kept(s)["requests"] == 0 })
+	mcptest.Eventually(t, "the request has ended", func() bool { return proxy.Kept(s)["requests"] == 0 })
 }
 
 // The subscriptions of a session are bounded by their bytes; hundreds of usual ones fit.
@@ -288,7 +288,7 @@ func TestResourceOfServerThatStarts(t *testing.T) {
 	_, well := remote(t, mcptest.Options{Name: "well", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
 		if m.Method == "resources/read" {
 			gate.Next().Open()
-			settles(t, "the other server is ready", ready(1))
+			mcptest.Eventually(t, "the other server is ready", ready(1))
 		}
 		return nil
 	}})
@@ -296,7 +296,7 @@ func TestResourceOfServerThatStarts(t *testing.T) {
 	o.StartupWait = time.Millisecond
 	p = start(t, o)
 	c := connect(t, p, handshake)
-	settles(t, "the server is ready", ready(0))
+	mcptest.Eventually(t, "the server is ready", ready(0))
 	if got := c.request("resources/read", `{"uri":"slow://a"}`); !strings.Contains(got, `"text":"slow"`) {
 		t.Errorf("got %s", got)
 	}

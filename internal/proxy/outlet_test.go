@@ -298,7 +298,7 @@ func TestTaskIsPending(t *testing.T) {
 			accept(t, n, `{"jsonrpc":"2.0","id":3,"method":"tasks/result","params":{"taskId":"a-0"}}`, to)
 			to.next()
 		}
-		settles(t, "the task has ended", func() bool { return !pending() })
+		mcptest.Eventually(t, "the task has ended", func() bool { return !pending() })
 	}
 }
 

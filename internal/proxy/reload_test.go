@@ -68,7 +68,7 @@ func TestReloadChangesServers(t *testing.T) {
 	c.next("notifications/tools/list_changed")
 	before := len(srv.Seen())
 	s.Apply(options(one, two))
-	settles(t, "the new server is told the level", func() bool {
+	mcptest.Eventually(t, "the new server is told the level", func() bool {
 		return slices.ContainsFunc(srv.Seen()[before:], func(line string) bool { return strings.Contains(line, `"level":"debug"`) })
 	})
 }
@@ -298,7 +298,7 @@ func TestListedAgain(t *testing.T) {
 		t.Helper()
 		hints.Store(hint)
 		srv.Announce("notifications/tools/list_changed", "{}")
-		settles(t, "in the list as it is now", func() bool { return strings.Contains(c.tools(), "w") == (hint != "") })
+		mcptest.Eventually(t, "in the list as it is now", func() bool { return strings.Contains(c.tools(), "w") == (hint != "") })
 	}
 	list("")
 	o.Models = modelled(t, reading("one/r", time.Hour), reading("one/q", time.Hour))

@@ -142,7 +142,7 @@ func TestSelectionAutoWhileAListIsUnknown(t *testing.T) {
 	})
 	c := introduced(t, p, "tester")
 	listed := func(name string) bool { return strings.Contains(c.request("tools/list", ""), `"name":"`+name+`"`) }
-	settles(t, "the short list is shown", func() bool { return listed("shop__put") })
+	mcptest.Eventually(t, "the short list is shown", func() bool { return listed("shop__put") })
 	c.call("shop__put", "")
 	if listed("find_tools") {
 		t.Error("tools are searched for before the long list is known")
@@ -150,7 +150,7 @@ func TestSelectionAutoWhileAListIsUnknown(t *testing.T) {
 	notified := func() int { return strings.Count(strings.Join(c.transcript(), ""), "notifications/tools/list_changed") }
 	before := notified()
 	close(known)
-	settles(t, "the client is notified", func() bool { return notified() > before })
+	mcptest.Eventually(t, "the client is notified", func() bool { return notified() > before })
 	if !listed("find_tools") || listed("shop__put") {
 		t.Error("the long list is not searched")
 	}

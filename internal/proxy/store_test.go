@@ -334,7 +334,7 @@ func TestTaskEndsAfterItsWriteExpired(t *testing.T) {
 	if got := c.request("tools/call", `{"name":"task","arguments":{},"task":{}}`); !strings.Contains(got, `"taskId":"one-0"`) {
 		t.Fatalf("got %s, want a task", got)
 	}
-	settles(t, "the write expires", func() bool { return disposition(t, c.call("echo", `{}`)) != "fetched" })
+	mcptest.Eventually(t, "the write expires", func() bool { return disposition(t, c.call("echo", `{}`)) != "fetched" })
 	c.request("tasks/result", `{"taskId":"one-0"}`)
 	for i, want := range []bool{true, false} {
 		if how := disposition(t, c.call("echo", `{}`)); (how == "fetched") != want {

@@ -10,11 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -63,19 +60,9 @@ func guardsOf(t *testing.T, parent int) (found []int) {
 	if runtime.GOOS != "linux" {
 		t.Skip("looks for the guard in /proc")
 	}
-	for _, pid := range childrenOf(parent) {
+	for _, pid := range mcptest.ChildrenOf(parent) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if string(line) == os.Args[0]+"\x00"+guard.Command+"\x00" {
-			found = append(found, pid)
-		}
-	}
-	return found
-}
-
-func childrenOf(parent int) (found []int) {
-	folders, _ := filepath.Glob("/proc/[0-9]*")
-	for _, folder := range folders {
-		if pid, _ := strconv.Atoi(filepath.Base(folder)); parentOf(pid) == parent {
 			found = append(found, pid)
 		}
 	}
@@ -85,7 +72,7 @@ func childrenOf(parent int) (found []int) {
 // guardOf waits for a guard process of parent other than not.
 func guardOf(t *testing.T, parent, not int) (found int) {
 	t.Helper()
-	eventually(t, "there is a guard process", func() bool {
+	mcptest.Eventually(t, "there is a guard process", func() bool {
 		others := slices.DeleteFunc(guardsOf(t, parent), func(pid int) bool { return pid == not })
 		if len(others) > 0 {
 			found = others[0]
@@ -93,23 +80,6 @@ func guardOf(t *testing.T, parent, not int) (found int) {
 		return len(others) > 0
 	})
 	return found
-}
-
-func parentOf(pid int) (parent int) {
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, fields, _ := strings.Cut(string(stat), ") ") // after the name, which may contain anything
-	var state string
-	_, _ = fmt.Sscan(fields, &state, &parent)
-	return parent
-}
-
-// ignores reports whether a process already ignores sig.
-func ignores(pid int, sig syscall.Signal) bool {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	_, rest, _ := strings.Cut(string(status), "SigIgn:\t")
-	digits, _, _ := strings.Cut(rest, "\n")
-	mask, _ := strconv.ParseUint(digits, 16, 64)
-	return mask&(1<<(sig-1)) != 0
 }
 
 func TestGuardEndsTheFamilyOfAKilledProxy(t *testing.T) {
@@ -126,11 +96,11 @@ func TestGuardEndsTheFamilyOfAKilledProxy(t *testing.T) {
 // TestGuardRunsOnceStarted checks that no server can start before the guard process runs.
 func TestGuardRunsOnceStarted(t *testing.T) {
 	guardsOf(t, os.Getpid()) // skips the test if they cannot be found
-	before := childrenOf(os.Getpid())
+	before := mcptest.ChildrenOf(os.Getpid())
 	g := NewGuard(slog.New(slog.DiscardHandler))
 	defer g.Close()
 	g.start()
-	after := childrenOf(os.Getpid()) // a process has no command line for a moment after it was started
+	after := mcptest.ChildrenOf(os.Getpid()) // a process has no command line for a moment after it was started
 	started := slices.DeleteFunc(after, func(pid int) bool { return slices.Contains(before, pid) })
 	if len(started) != 1 || guardOf(t, os.Getpid(), 0) != started[0] {
 		t.Errorf("got the new processes %v, want a guard", started)
@@ -150,7 +120,7 @@ func TestGuardIsReplaced(t *testing.T) {
 	if !alive(family[0]) {
 		t.Fatal("the end of the guard ended a process")
 	}
-	eventually(t, "the guard ignores signals", func() bool { return ignores(last, syscall.SIGTERM) })
+	mcptest.Eventually(t, "the guard ignores signals", func() bool { return mcptest.Ignores(last, int(syscall.SIGTERM)) })
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		syscall.Kill(last, sig)
 	}
@@ -165,7 +135,7 @@ func TestGuardStartsWithAServer(t *testing.T) {
 	defer g.Close()
 	g.start()
 	syscall.Kill(guardOf(t, os.Getpid(), 0), syscall.SIGKILL)
-	eventually(t, "the guard has exited", func() bool {
+	mcptest.Eventually(t, "the guard has exited", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return g.exited && g.pipe == nil

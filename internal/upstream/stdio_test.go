@@ -86,31 +86,16 @@ func run(t *testing.T, command Command, o Options) visitor {
 func wantNoGoroutine(t *testing.T) {
 	t.Helper()
 	stacks := make([]byte, 1<<20)
-	eventually(t, "no goroutine is left", func() bool {
+	mcptest.Eventually(t, "no goroutine is left", func() bool {
 		all := stacks[:runtime.Stack(stacks, true)]
 		return !bytes.Contains(all, []byte("upstream.(*process)")) && !bytes.Contains(all, []byte("jsonrpc.(*Writer)"))
 	})
 }
 
-// eventually polls until ok, for conditions without an event to wait for.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	late := time.After(processPatience)
-	for !ok() {
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatalf("not so within %v: %s", processPatience, what)
-		}
-	}
-}
-
 // process returns the process of a session's server.
 func (v visitor) process(t *testing.T) *process {
 	t.Helper()
-	eventually(t, "the server is there", v.Live)
+	mcptest.Eventually(t, "the server is there", v.Live)
 	return v.in.live().link.(*process)
 }
 
@@ -325,7 +310,7 @@ func alive(pid int) bool {
 func wantGone(t *testing.T, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
-		eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
+		mcptest.Eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return !alive(pid) })
 	}
 }
 
