@@ -137,47 +137,7 @@ func TestStoredAfterAWriteThatAsks(t *testing.T) {
 	}
 }
 
-// After a 429, as a status or in the text of a failed tool, a host gets no prefetches for a while,
-// and calls continue.
-func TestTooManyRequests(t *testing.T) {
-	for _, test := range []struct {
-		name, refuse string
-		wait         time.Duration
-	}{
-		{"by status", `{"name":"status","arguments":{"status":429,"retryAfter":"7","body":"slow down"}}`, 7 * time.Second},
-		{"by text", `{"name":"limited","arguments":{}}`, 30 * time.Second},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, up := remote(t, mcptest.Options{Name: "one", Results: map[string]string{
-				"limited": `{"content":[{"type":"text","text":"GET https://api.github.com/repos/a/b/issues: 403 API rate limit exceeded for user ID 1. [rate reset in 7s]"}],"isError":true}`,
-			}})
-			up.Exclusive = true
-			o := stored(t, []valuemodel.Rule{reading("one/*", time.Hour)}, up)
-			o.Enrichment.Mode = "on"
-			s := start(t, o)
-			c := connect(t, s, handshake)
-			if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{"n":1}`); !begun {
-				t.Fatalf("before the refusal: %s", why)
-			}
-			c.start("tools/call", test.refuse).wait()
-			if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{"n":2}`); begun || why != "rate_limited" {
-				t.Errorf("after it: begun %v, %q; want rate_limited", begun, why)
-			}
-			if got := c.call("echo", `{"n":3}`); !strings.Contains(got, `"n":3`) {
-				t.Errorf("a real call: got %s", got)
-			}
-			var cooling time.Duration
-			for _, h := range s.Stats().Hosts {
-				cooling = max(cooling, time.Until(h.CoolingUntil))
-			}
-			if cooling <= 0 || cooling > test.wait {
-				t.Errorf("prefetches wait for %v, want at most %v", cooling, test.wait)
-			}
-		})
-	}
-}
-
-// The hourly limit of prefetches is a reason of its own, which is counted for the host.
+// The hourly limit of prefetches is a reason of its own, which is counted for the host, and so is a refusal by the host.
 func TestHourlyLimit(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "one"})
 	up.Exclusive = true
@@ -197,6 +157,10 @@ func TestHourlyLimit(t *testing.T) {
 		if h.OverQuota != 1 {
 			t.Errorf("%s: %d prefetches over the limit, want one", name, h.OverQuota)
 		}
+	}
+	c.start("tools/call", `{"name":"status","arguments":{"status":429}}`).wait()
+	if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{"n":3}`); begun || why != "rate_limited" {
+		t.Errorf("after a 429: begun %v, %q; want rate_limited", begun, why)
 	}
 }
 
