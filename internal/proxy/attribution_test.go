@@ -143,25 +143,6 @@ func speakForCalls(p *mcptest.Puppet, ended chan struct{}) (refused int) {
 	}
 }
 
-// A task continues after the answer that names it.
-func TestMessagesForTheTaskOfAnEndedSessionAreDropped(t *testing.T) {
-	p, up := puppet(t, "stdio")
-	o := options(up)
-	s := start(t, o)
-	a, b := connect(t, s, handshake), connect(t, s, handshake)
-	b.reply(tagged("b"))
-	work := a.start("tools/call", `{"name":"work","arguments":{},"task":{}}`)
-	p.Answer(await(t, p.Calls).ID, []byte(`{"task":{"taskId":"secret","status":"working"}}`))
-	work.wait()
-	a.hangUp()
-	p.Say(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"secret","status":"working"}}`)
-	if m := question(t, p, "1", "elicitation/create", "secret"); m.Error == nil {
-		t.Errorf("got %s", m.Raw)
-	}
-	b.call("rest", "")
-	b.mustNotHold("secret")
-}
-
 // The progress of a task, which continues after the answer that names it, is sent to the client that
 // started the task, under that client's token.
 func TestProgressOfATask(t *testing.T) {
@@ -270,15 +251,4 @@ func (c *caller) mustNotHold(text string) {
 			c.t.Errorf("a client received a message for another client: %s", line)
 		}
 	}
-}
-
-// question sends a question that names no request, and returns the reply.
-func question(t *testing.T, p *mcptest.Puppet, id, method, tag string) jsonrpc.Message {
-	t.Helper()
-	p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{"message":%q,"tag":%q}}`, id, method, tag, tag))
-	m := await(t, p.Replies)
-	if got, _ := jsonrpc.String(m.ID); got != id {
-		t.Fatalf("got a reply to %q, want one to %q", got, id)
-	}
-	return m
 }
