@@ -200,37 +200,6 @@ func TestUpstreamDiesMidCall(t *testing.T) {
 	}
 }
 
-func TestFaultsAffectOneCall(t *testing.T) {
-	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail", Start: "rubbish"}))), handshake)
-	pid := c.said("pid", "")
-	hung := c.begin("hang", "")
-	garbage := func(lines ...[]byte) string { return string(jsonrpc.Marshal(map[string]any{"lines": lines})) }
-	lines := [][]byte{[]byte("Debug: listening"), []byte(`{"jsonrpc":"2.0","id":`), []byte("[]"), []byte("\x00\xff"), []byte(`{"jsonrpc":"2.0"}`)}
-	for _, id := range []string{"0", "-7", "999999999", "$ID.5", `"$IDx"`, "null", "1e3"} {
-		lines = append(lines, []byte(`{"jsonrpc":"2.0","id":`+id+`,"result":{"content":[],"wrong":true}}`))
-	}
-	if got := c.call("garbage", garbage(lines...)); !strings.Contains(got, `"frail"`) || strings.Contains(got, "wrong\"") {
-		t.Errorf("after %q: got %s, want its own answer", lines, got)
-	}
-	if got := c.broken("garbage", garbage([]byte(`{"jsonrpc":"2.0","id":$ID,"result":{"x":"`+"\x01"+`"}}`))); !strings.Contains(got, `"frail"`) || !strings.Contains(got, "its answer cannot be read") {
-		t.Errorf("broken answer: got %q", got)
-	}
-	if got := c.call("big", `{"n":300000}`); len(got) < 300_000 {
-		t.Errorf("a long line: got %d bytes", len(got))
-	}
-	if got := c.said("pid", ""); got != pid {
-		t.Errorf("process %s was replaced by %s, want it kept", pid, got)
-	}
-	if !hung.open() {
-		t.Errorf("the call that hangs was answered: %s", hung.wait().Raw)
-	}
-	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + hung.id + `}}`)
-	c.call("echo", "")
-	if !hung.open() {
-		t.Errorf("a cancelled call was answered: %s", hung.wait().Raw)
-	}
-}
-
 // logged collects the log.
 type logged struct {
 	mu   sync.Mutex

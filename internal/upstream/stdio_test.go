@@ -163,8 +163,12 @@ func TestProcessThatPrintsItsUsage(t *testing.T) {
 func TestProcessRubbish(t *testing.T) {
 	v := run(t, faulty(t, mcptest.Options{}), Options{})
 	v.heard.turn()
+	var wrong string // responses to other requests
+	for _, id := range []string{"0", "-7", "999999999", "$ID.5", `"$IDx"`, "null", "1e3"} {
+		wrong += `{"jsonrpc":"2.0","id":` + id + `,"result":{"wrong":true}}` + "\n"
+	}
 	got := v.tool(t.Context(), garbage(
-		"Server listening",
+		wrong+"Server listening",
 		`{"jsonrpc":"2.0","id":$ID,"method":"ask","params":{"text":"`+"\t"+`"}}`, // an unreadable request is not an answer
 		`{"jsonrpc":"2.0","id":$ID,"method":"ask","params":`,
 		`[{"jsonrpc":"2.0"`,
@@ -173,8 +177,8 @@ func TestProcessRubbish(t *testing.T) {
 	if !strings.Contains(got, `"name":"garbage"`) {
 		t.Errorf("got %s", got)
 	}
-	if got := v.heard.turn(); len(got) != 6 || got[4] != "heard note" {
-		t.Errorf("got %q, want five pieces of garbage, and a note before the last", got)
+	if got := v.heard.turn(); len(got) != 13 || got[11] != "heard note" {
+		t.Errorf("got %q, want twelve pieces of garbage, and a note before the last", got)
 	}
 }
 
