@@ -33,32 +33,8 @@ func since(ledger []visit, at time.Time) (all []visit) {
 	return all
 }
 
-// When prefetching is switched off, no prefetch is sent any more: none that waits for a slot or
-// for its host, and no follow-up of an earlier one.
-func TestHarmSwitchedOff(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"off", "shadow"} {
-		t.Run(mode, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				f := newFoe(delaying(isGet, 5*time.Second))
-				o := defaults(t, listing(t)...)
-				d := beset(t, f, o)
-				hung(d)
-				before := len(early(f.ledger()))
-				o.Enrichment.Mode = mode
-				d.proxy.Apply(o)
-				at := time.Now()
-				time.Sleep(time.Minute)
-				if late := len(since(f.ledger(), at)); before == 0 || late > 0 {
-					t.Errorf("%d prefetches came before, and %d after it", before, late)
-				}
-			})
-		})
-	}
-}
-
 // A tool that the operator forbids to prefetch or to call is not prefetched any more, not even by a
-// prefetch that was waiting.
+// prefetch that was waiting, and nothing is once prefetching is switched off.
 func TestHarmRejudged(t *testing.T) {
 	t.Parallel()
 	judged := func(layer valuemodel.Layer) func(*proxy.Options) {
@@ -74,6 +50,8 @@ func TestHarmRejudged(t *testing.T) {
 		"it tells third parties":     judged(valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}),
 		"it does not hold still":     judged(valuemodel.Layer{Class: valuemodel.ReadOnly, Volatile: new(true)}),
 		"it has a price":             judged(valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Dollars: 1}}),
+		"prefetching is off":         func(o *proxy.Options) { o.Enrichment.Mode = "off" },
+		"prefetching is shadowed":    func(o *proxy.Options) { o.Enrichment.Mode = "shadow" },
 		"it is denied":               func(o *proxy.Options) { o.Upstreams[0].Allows = func(tool string) bool { return tool != "get" } },
 	} {
 		t.Run(name, func(t *testing.T) {
