@@ -1,11 +1,9 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -126,19 +124,16 @@ func TestServerThatHangsInItsHandshake(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				var requests atomic.Int32
 				handler := mcptest.New(mcptest.Options{Era: test.era}).Handler()
-				u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Method == http.MethodPost {
-						m := readMessage(t, r)
-						if n := int(requests.Add(1)); n <= len(test.hangs) {
-							if m.Method != test.hangs[n-1] {
-								t.Errorf("got the request %s, want %s", m.Method, test.hangs[n-1])
-							}
-							<-r.Context().Done()
-							return
-						}
-						r.Body = io.NopCloser(bytes.NewReader(m.Raw))
+				u, _ := bubbledWith(t, intercept(t, handler, func(_ http.ResponseWriter, r *http.Request, m jsonrpc.Message) (done bool) {
+					n := int(requests.Add(1))
+					if n > len(test.hangs) {
+						return false
 					}
-					handler.ServeHTTP(w, r)
+					if m.Method != test.hangs[n-1] {
+						t.Errorf("got the request %s, want %s", m.Method, test.hangs[n-1])
+					}
+					<-r.Context().Done()
+					return true
 				}), Spec{StartTimeout: time.Minute}, Options{})
 				l := u.Attach(revision.Client{Version: revision.Latest}, Listener{})
 				defer l.Close()

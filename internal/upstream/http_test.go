@@ -211,17 +211,13 @@ func TestNothingOvertakesInitialized(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		handler, held := mcptest.New(mcptest.Options{Name: "web"}).Handler(), make(chan struct{})
 		var came atomic.Int32 // requests after it
-		v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
-				m := readMessage(t, r)
-				r.Body = io.NopCloser(bytes.NewReader(m.Raw))
-				if m.Method == "notifications/initialized" {
-					<-held
-				} else if m.Method != "initialize" {
-					came.Add(1)
-				}
+		v := attach(t, intercept(t, handler, func(_ http.ResponseWriter, _ *http.Request, m jsonrpc.Message) (done bool) {
+			if m.Method == "notifications/initialized" {
+				<-held
+			} else if m.Method != "initialize" {
+				came.Add(1)
 			}
-			handler.ServeHTTP(w, r)
+			return false
 		}), Spec{})
 		answered := make(chan error, 1)
 		v.Send(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)}, func(_ Answer, err error) { answered <- err })
@@ -260,16 +256,11 @@ func TestInitializedThatIsSlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				handler := mcptest.New(mcptest.Options{Name: "web"}).Handler()
-				v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Method == http.MethodPost {
-						m := readMessage(t, r)
-						if m.Method == "notifications/initialized" {
-							test.slow(w, r)
-							return
-						}
-						r.Body = io.NopCloser(bytes.NewReader(m.Raw))
+				v := attach(t, intercept(t, handler, func(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) (done bool) {
+					if done = m.Method == "notifications/initialized"; done {
+						test.slow(w, r)
 					}
-					handler.ServeHTTP(w, r)
+					return done
 				}), Spec{})
 				began := time.Now()
 				if _, err := callEcho(t.Context(), v.Lease); err != nil {

@@ -1,11 +1,9 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -209,25 +207,19 @@ func TestLimited(t *testing.T) {
 // limiting answers every tools/call with a status, and everything else as server
 // does.
 func limiting(t *testing.T, server http.Handler, status int, retryAfter, object string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			server.ServeHTTP(w, r)
-			return
-		}
-		m := readMessage(t, r)
+	return intercept(t, server, func(w http.ResponseWriter, _ *http.Request, m jsonrpc.Message) (done bool) {
 		if m.Method != "tools/call" {
-			r.Body = io.NopCloser(bytes.NewReader(m.Raw))
-			server.ServeHTTP(w, r)
-			return
+			return false
 		}
 		if retryAfter != "" {
 			w.Header().Set("Retry-After", retryAfter)
 		}
 		if object == "" {
 			reply(w, status, "text/plain", "come back later")
-			return
+			return true
 		}
 		reply(w, status, "application/json", string(jsonrpc.AppendError(nil, m.ID, []byte(object))))
+		return true
 	})
 }
 

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -198,6 +199,20 @@ func readMessage(t *testing.T, r *http.Request) jsonrpc.Message {
 		t.Errorf("request %q: %v", body, err)
 	}
 	return m
+}
+
+// intercept passes each message to first, and to next unless that has responded.
+func intercept(t *testing.T, next http.Handler, first func(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) (done bool)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			m := readMessage(t, r)
+			r.Body = io.NopCloser(bytes.NewReader(m.Raw))
+			if first(w, r, m) {
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // why returns the parse error of a message.
