@@ -30,10 +30,10 @@ func TestRestartsBackOff(t *testing.T) {
 		}
 		for range 100 {
 			began := time.Now()
-			_, err := callEcho(t.Context(), l)
+			answer, err := callEcho(t.Context(), l)
 			var away *Unavailable
-			if !errors.As(err, &away) || !strings.Contains(err.Error(), "connection refused") {
-				t.Fatalf("got %v, want the reason of the failure", err)
+			if !errors.As(err, &away) || !strings.Contains(err.Error(), "connection refused") || answer.Sent {
+				t.Fatalf("got sent %v beside %v, want the reason of the failure", answer.Sent, err)
 			}
 			if took := time.Since(began); took > 0 {
 				t.Fatalf("the answer took %v", took)
@@ -186,9 +186,9 @@ func TestCallsWaitForTheStartTogether(t *testing.T) {
 		for range 5 {
 			turn := l.Turn()
 			all.Go(func() {
-				_, err := l.Call(t.Context(), turn, &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)})
-				if !errors.Is(err, errStarting) {
-					t.Errorf("got %v, want an error that it is still starting", err)
+				answer, err := l.Call(t.Context(), turn, &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)})
+				if !errors.Is(err, errStarting) || answer.Sent {
+					t.Errorf("got sent %v beside %v, want an error that it is still starting", answer.Sent, err)
 				}
 			})
 		}

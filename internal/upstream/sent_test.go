@@ -130,34 +130,6 @@ func TestSentIsCalledOncePerConnection(t *testing.T) {
 	})
 }
 
-func TestNeverThereIsNotSent(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		u, _ := bubbled(t, nil, time.Second)
-		l := u.Attach(revision.Client{}, Listener{})
-		defer l.Close()
-		for range 2 { // the server is down, and restarting
-			if answer, err := callEcho(t.Context(), l); err == nil || answer.Sent {
-				t.Errorf("got sent %v beside %v", answer.Sent, err)
-			}
-			time.Sleep(time.Minute)
-		}
-	})
-}
-
-func TestStillStartingIsNotSent(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		u, _ := bubbled(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			readMessage(t, r)
-			<-r.Context().Done()
-		}), time.Second)
-		l := u.Attach(revision.Client{}, Listener{})
-		defer l.Close()
-		if answer, err := callEcho(t.Context(), l); !errors.Is(err, errStarting) || answer.Sent {
-			t.Errorf("got sent %v beside %v", answer.Sent, err)
-		}
-	})
-}
-
 // An HTTP rate limit is reported, whatever the response contains.
 func TestLimited(t *testing.T) {
 	tests := []struct {
