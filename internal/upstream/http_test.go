@@ -395,25 +395,28 @@ func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
 }
 
 // Requests with rejected credentials are not repeated until the configuration changes.
+// A server that rejects the credentials is not asked again, on either transport.
 func TestAuthRequired(t *testing.T) {
-	for _, status := range []int{401, 403} {
-		bubble.Test(t, func(t *testing.T) {
-			var requests atomic.Int32
-			v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				requests.Add(1)
-				w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="x"`)
-				w.WriteHeader(status)
-			}), Spec{})
-			for range 3 {
-				if got := v.work(t.Context()); !strings.Contains(got, "the server wants credentials: set Authorization in headers") {
-					t.Errorf("%d: got %s", status, got)
+	for _, spec := range []Spec{{}, {SSE: true}} {
+		for _, status := range []int{401, 403} {
+			bubble.Test(t, func(t *testing.T) {
+				var requests atomic.Int32
+				v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					requests.Add(1)
+					w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="x"`)
+					w.WriteHeader(status)
+				}), spec)
+				for range 3 {
+					if got := v.work(t.Context()); !strings.Contains(got, "the server wants credentials: set Authorization in headers") {
+						t.Errorf("SSE %v, %d: got %s", spec.SSE, status, got)
+					}
+					time.Sleep(time.Hour)
 				}
-				time.Sleep(time.Hour)
-			}
-			if n := requests.Load(); n != 1 {
-				t.Errorf("%d: got %d requests, want 1", status, n)
-			}
-		})
+				if n := requests.Load(); n != 1 {
+					t.Errorf("SSE %v, %d: got %d requests, want 1", spec.SSE, status, n)
+				}
+			})
+		}
 	}
 }
 

@@ -189,28 +189,6 @@ func TestSSECredentialsInTheURL(t *testing.T) {
 	})
 }
 
-// The stream shows that the credentials are rejected. It is not opened again.
-func TestSSECredentialsRejected(t *testing.T) {
-	for _, status := range []int{401, 403} {
-		bubble.Test(t, func(t *testing.T) {
-			var requests atomic.Int32
-			v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				requests.Add(1)
-				w.WriteHeader(status)
-			}), Spec{SSE: true})
-			for range 3 {
-				if got := v.work(t.Context()); !strings.Contains(got, "the server wants credentials") {
-					t.Errorf("%d: got %s", status, got)
-				}
-				time.Sleep(time.Hour)
-			}
-			if n := requests.Load(); n != 1 {
-				t.Errorf("%d: got %d requests, want 1", status, n)
-			}
-		})
-	}
-}
-
 func TestSSEFailures(t *testing.T) {
 	tests := []struct {
 		name string
