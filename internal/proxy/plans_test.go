@@ -378,8 +378,7 @@ func TestNamedPlanParameters(t *testing.T) {
 		}
 		before := s.total.Load()
 		for arguments, want := range map[string]string{
-			`{}`: "n", `{"n":"7"}`: "n", `{"n":0}`: "n", `{"n":{"$ref":"p#"}}`: "n", `{"n":1,"tags":["a",1]}`: "tags",
-			`{"n":1,"label":{"$lit":"x"}}`: "label", `{"n":1,"steps":[]}`: "steps", `[]`: "want an object", `"{\"n\":1}"`: "want an object",
+			`{"n":{"$ref":"p#"}}`: "n", `{"n":1,"label":{"$lit":"x"}}`: "label", `{"n":1,"steps":[]}`: "steps",
 		} {
 			if text := brokenText(t, c.ableTo(able, "plan__put", arguments)); !strings.Contains(text, want) {
 				t.Errorf("%s: got %q, want %q in it", arguments, text, want)
@@ -567,27 +566,16 @@ func TestPlanHandlesEnd(t *testing.T) {
 			return fmt.Sprintf(`{"handle":%q}`, a.Handle)
 		}
 		h := handle()
-		if text := p.read(h); !strings.Contains(text, "lorem") {
-			t.Errorf("got %s", text)
-		}
-		for _, arguments := range []string{h, "{}"} {
-			if text := other.read(arguments); strings.Contains(text, "lorem") || strings.Contains(text, "plan 1") {
-				t.Errorf("another session's: got %s", text)
-			}
-		}
 		time.Sleep(10*time.Minute - time.Second)
 		if text := p.read(h); !strings.Contains(text, "lorem") {
 			t.Errorf("before its time is over: got %s", text)
 		}
-		if text := p.read("{}"); !strings.Contains(text, "plan 1, all results") {
-			t.Errorf("got %s", text)
+		if text := other.read(h); strings.Contains(text, "lorem") {
+			t.Errorf("another session's: got %s", text)
 		}
 		time.Sleep(2 * time.Second)
 		if text := p.read(h); !strings.Contains(text, "unknown or expired (10m, [plan].handle_ttl)") {
 			t.Errorf("after it: got %s", text)
-		}
-		if text := p.read("{}"); text != "No results to read." {
-			t.Errorf("got %s", text)
 		}
 		handle()
 		if n := proxy.Results(d.proxy); n != 1 {
@@ -627,19 +615,6 @@ func TestPlanResultsReassembled(t *testing.T) {
 	}
 	if rows != 5001 {
 		t.Errorf("read %d rows, want 5001", rows)
-	}
-	if got := read(`"pointer":"/a/rows/0/text","offset":6`); !strings.Contains(got, `{"value":"ipsum dolor sit amet"}`) {
-		t.Errorf("got %s", got)
-	}
-	for arguments, want := range map[string]string{
-		`"offset":5000,"pointer":"/a/rows"`:      `{"value":[{"id":2}]}`,
-		`"offset":9000,"pointer":"/a/rows"`:      `{"value":[]}`,
-		`"pointer":"/a/rows/5000/id"`:            `{"value":2}`,
-		`"pointer":"/a/rows/0/text","offset":26`: `{"value":""}`,
-	} {
-		if got := read(arguments); got != want {
-			t.Errorf("%s: got %s, want %s", arguments, got, want)
-		}
 	}
 	for arguments, want := range map[string]string{
 		`"offset":-1`: "whole number", `"pointer":"/b"`: "nothing there", `"pointer":"/a/rows/99999999"`: "nothing there",
