@@ -215,10 +215,7 @@ func (r *request) serve() ([]byte, *jsonrpc.Error) {
 		return r.initialize(), nil
 	case "server/discover":
 		return []byte(`{"supportedVersions":["2026-07-28"],` + r.srv.self() + `}`), nil
-	case "resources/subscribe":
-		r.dieOnce()
-		return []byte("{}"), nil
-	case "ping", "logging/setLevel", "resources/unsubscribe":
+	case "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
 		return []byte("{}"), nil
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
 		return r.list()
@@ -236,14 +233,6 @@ func (r *request) serve() ([]byte, *jsonrpc.Error) {
 		return r.task()
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"}
-}
-
-// dieOnce exits at the first request for die://FOLDER; it creates FOLDER to mark that.
-func (r *request) dieOnce() {
-	uri, _ := jsonrpc.String(jsonrpc.Get(r.Params, "uri"))
-	if folder, ok := strings.CutPrefix(uri, "die://"); ok && os.Mkdir(folder, 0o700) == nil {
-		os.Exit(3)
-	}
 }
 
 func (r *request) initialize() []byte {
