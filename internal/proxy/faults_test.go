@@ -143,21 +143,6 @@ func TestClientGoneMidCall(t *testing.T) {
 	}
 }
 
-func TestOpenCallsAreAnsweredAfterTheEndOfInput(t *testing.T) {
-	gate := mcptest.NewGate(t)
-	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "busy"}))), handshake)
-	call := c.begin("hold", `{"gate":"`+gate.Addr()+`"}`)
-	at := gate.Next()
-	c.in.Close()
-	at.Open()
-	if m := call.wait(); m.Result == nil {
-		t.Errorf("got %s", m.Raw)
-	}
-	if err := await(t, c.end); err != nil {
-		t.Error(err)
-	}
-}
-
 // A call that its server does not answer in time fails, and is cancelled there.
 func TestTimeout(t *testing.T) {
 	o := func(t testing.TB) proxy.Options {
