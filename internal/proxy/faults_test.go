@@ -30,16 +30,6 @@ func TestUpstreamClosesAPipe(t *testing.T) {
 	}
 }
 
-// The status of a server whose list of tools cannot be read says so.
-func TestStatusOfUnlistedTools(t *testing.T) {
-	p := start(t, options(child(t, mcptest.Options{Name: "one", Tools: []string{"{"}})))
-	connect(t, p, handshake)
-	mcptest.Eventually(t, "the server is ready and the status says what is wrong with its list", func() bool {
-		u := p.Report().Running[0].Upstreams[0]
-		return u.State == "ready" && strings.HasPrefix(u.Error, "tools/list: ")
-	})
-}
-
 func TestHangingStartHoldsNobodyUp(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		t.Run(era, func(t *testing.T) {
