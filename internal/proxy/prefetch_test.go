@@ -334,10 +334,8 @@ func TestStored(t *testing.T) {
 					}
 				}
 				for _, arguments := range []string{`{"a":1.0,"b":[2]}`, `{"a":"1","b":[2]}`, `{"a":1,"b":[2],"c":null}`, `{"a":1,"A":1,"b":[2]}`, `{"a":1,"a":1,"b":[2]}`} {
-					for range 2 {
-						if how := disposition(t, c.call("echo", arguments)); how == "hit" && strings.Contains(arguments, `,"A"`) {
-							t.Errorf("%s: got a hit, want it fetched, as servers may decode it differently", arguments)
-						}
+					if how := disposition(t, c.call("echo", arguments)); how != "fetched" {
+						t.Errorf("%s: got %s, want it fetched, as servers may decode it differently", arguments, how)
 					}
 				}
 				if how := disposition(t, c.call("pid", `{}`)); how != "fetched" {
