@@ -16,57 +16,41 @@ import (
 // mostGuard is the maximum memory of a proxy's guard, in KiB.
 const mostGuard = 4 << 10
 
-// If the guard's program is beside the proxy's, it is used. It takes little memory, and ends the
-// processes that a killed proxy leaves.
-func TestGuardIsSmall(t *testing.T) {
-	dir := t.TempDir()
-	small := filepath.Join(dir, guard.Program)
-	copyProgram(t, small)
-	program := filepath.Join(dir, "mcpschedd")
-	copyFile(t, program, os.Args[0])
+// If the guard's program is beside the proxy's, it is used, and takes little memory. If it ends at once, it is not started
+// again: the proxy's own program takes its place. Both end the processes that a killed proxy leaves.
+func TestGuardProgram(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		dir := t.TempDir()
+		small, program := filepath.Join(dir, guard.Program), filepath.Join(dir, "mcpschedd")
+		copyFile(t, program, os.Args[0])
+		want := small
+		if damaged {
+			writeFile(t, small, "#!/bin/sh\nexit 0\n")
+			want = program
+			if err := os.Chmod(small, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			copyProgram(t, small)
+		}
 
-	beacon := mcptest.NewGate(t)
-	p := startProgramAt(t, program, upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true}))
-	p.ask(t, hello)
-	family := []*mcptest.Visitor{beacon.Next(), beacon.Next()}
-	p.ask(t, echo(1)) // the guard knows a server before that has any request
-	pid := guardOf(t, p.cmd.Process.Pid)
-	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != small {
-		t.Errorf("the guard is %q, %v, want %s", exe, err, small)
-	}
-	resident, err := strconv.Atoi(mcptest.ProcStatus(pid, "VmRSS"))
-	if err != nil || resident == 0 || resident > mostGuard {
-		t.Errorf("got %d KiB resident, %v, want at most %d", resident, err, mostGuard)
-	}
-	t.Logf("the guard has %d KiB resident, the proxy %s", resident, mcptest.ProcStatus(p.cmd.Process.Pid, "VmRSS"))
-	p.cmd.Process.Kill()
-	for _, v := range family {
-		v.Gone()
-	}
-}
-
-// If the guard's program ends at once, it is not started again: the proxy's own program takes its
-// place, and ends the processes that a killed proxy leaves.
-func TestGuardOutlivesADamagedOne(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, guard.Program), []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "mcpschedd")
-	copyFile(t, program, os.Args[0])
-
-	beacon := mcptest.NewGate(t)
-	p := startProgramAt(t, program, upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true}))
-	p.ask(t, hello)
-	family := []*mcptest.Visitor{beacon.Next(), beacon.Next()}
-	p.ask(t, echo(1)) // the guard knows a server before that has any request
-	pid := guardOf(t, p.cmd.Process.Pid)
-	if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != program {
-		t.Errorf("the guard is %q, %v, want %s", exe, err, program)
-	}
-	p.cmd.Process.Kill()
-	for _, v := range family {
-		v.Gone()
+		beacon := mcptest.NewGate(t)
+		p := startProgramAt(t, program, upstreamConfig(mcptest.Options{Name: "a", Beacon: beacon.Addr(), Family: true, Stays: true}))
+		p.ask(t, hello)
+		family := []*mcptest.Visitor{beacon.Next(), beacon.Next()}
+		p.ask(t, echo(1)) // the guard knows a server before that has any request
+		pid := guardOf(t, p.cmd.Process.Pid)
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != want {
+			t.Errorf("the guard is %q, %v, want %s", exe, err, want)
+		}
+		resident, err := strconv.Atoi(mcptest.ProcStatus(pid, "VmRSS"))
+		if !damaged && (err != nil || resident == 0 || resident > mostGuard) {
+			t.Errorf("got %d KiB resident, %v, want at most %d", resident, err, mostGuard)
+		}
+		p.cmd.Process.Kill()
+		for _, v := range family {
+			v.Gone()
+		}
 	}
 }
 
