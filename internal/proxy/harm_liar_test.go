@@ -131,7 +131,8 @@ func (k *kept) learned(merge func(speculate.State) (speculate.State, error)) err
 	return err
 }
 
-// A tool with a false annotation stays barred in the next process, and after a reload.
+// A tool with a false annotation stays barred in the next process, and after a reload, until the operator has
+// declared it read-only.
 func TestHarmLiarStaysBarred(t *testing.T) {
 	t.Parallel()
 	t.Run("in the next process", func(t *testing.T) {
@@ -151,41 +152,28 @@ func TestHarmLiarStaysBarred(t *testing.T) {
 			})
 		}
 	})
-	for name, learned := range map[string]speculate.Storage{"after a reload": nil, "after a reload, kept": new(kept).learned} {
+	for name, test := range map[string]struct {
+		learned  speculate.Storage
+		declared bool
+	}{"after a reload": {}, "after a reload, kept": {learned: new(kept).learned}, "declared read-only": {declared: true}} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				o := trusting(t)
-				o.Upstreams[0].Learned = learned
+				o.Upstreams[0].Learned = test.learned
 				f := newLiar(false)
 				d := beset(t, f, o)
 				g := d.enter()
 				g.browses(0, 4, 3*time.Second)
 				before := len(early(f.ledger()))
-				o.Enrichment.MinProbability = 0.31
+				if o.Enrichment.MinProbability = 0.31; test.declared {
+					o = defaults(t, listing(t)...)
+				}
 				d.proxy.Apply(o)
 				g.browses(4, 6, 3*time.Second)
-				if n := len(early(f.ledger())); before == 0 || n > before {
-					t.Errorf("%d prefetches before the reload, %d after it, want some and none", before, n-before)
+				if n := len(early(f.ledger())); before == 0 || (n > before) != test.declared {
+					t.Errorf("%d prefetches before the reload, %d after it, want some, and later ones: %v", before, n-before, test.declared)
 				}
 			})
 		})
 	}
-}
-
-// Once the operator has declared a barred tool read-only, it is prefetched without a restart.
-func TestHarmLiarDeclaredReadOnly(t *testing.T) {
-	t.Parallel()
-	bubble.Test(t, func(t *testing.T) {
-		o := trusting(t)
-		f := newLiar(false)
-		d := beset(t, f, o)
-		g := d.enter()
-		g.browses(0, 4, 3*time.Second)
-		before := len(early(f.ledger()))
-		d.proxy.Apply(defaults(t, listing(t)...))
-		g.browses(4, 6, 3*time.Second)
-		if n := len(early(f.ledger())); before == 0 || n == before {
-			t.Errorf("%d prefetches before the reload, %d after it, want some and some", before, n-before)
-		}
-	})
 }
