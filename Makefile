@@ -61,7 +61,7 @@ check: ## of both modules: formatting, vet, staticcheck, fixes, go.mod, import r
 	go test -run TestLayout .
 
 bench: build ## selection under a budget; calls beside a bare relay, plans beside a client; exit 1 if a target is missed
-	go test ./internal/schedule -run NONE -bench Select
+	go test ./internal/enrich -run NONE -bench Pick
 	code=0; for mode in speed plan; do go run -C tools ./bench -bin ../$(BIN) -mode $$mode -check || code=1; done; exit $$code
 
 stall: build ## 20,000 calls of 100 KB: none may stall
