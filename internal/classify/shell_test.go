@@ -194,13 +194,3 @@ func FuzzShellLine(f *testing.F) {
 		wantWritesWithMore(t, c)
 	})
 }
-
-func BenchmarkShellLine(b *testing.B) {
-	const c = `grep -rn 'func main' src --include=*.go | sort -t: -k2 | uniq -c | head -20 && git log --oneline -5`
-	b.ReportAllocs()
-	for b.Loop() {
-		if level(c) != classify.Reads {
-			b.Fatalf("%q: got a write", c)
-		}
-	}
-}

@@ -142,13 +142,3 @@ func outsideQuotes(s string) string {
 	}
 	return out.String()
 }
-
-func BenchmarkStatement(b *testing.B) {
-	const s = "SELECT u.name, count(*) FROM users u JOIN orders o ON o.user_id = u.id WHERE o.total > 10 GROUP BY u.name ORDER BY 2 DESC LIMIT 10"
-	b.ReportAllocs()
-	for b.Loop() {
-		if !statement(s) {
-			b.Fatalf("%q: got a write, want a read", s)
-		}
-	}
-}

@@ -1,8 +1,6 @@
 package deliver_test
 
 import (
-	"bytes"
-	"strings"
 	"testing"
 
 	"mcpschedd/internal/deliver"
@@ -59,15 +57,5 @@ func TestHint(t *testing.T) {
 	}
 	if got := string(deliver.Hint([]byte(`{"content":[]}`), nil)); got != `{"content":[]}` {
 		t.Errorf("without names: got %s, want nothing added", got)
-	}
-}
-
-func BenchmarkHint(b *testing.B) {
-	result := []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("some text ", 10_000) + `"}]}`)
-	b.SetBytes(int64(len(result)))
-	for b.Loop() {
-		if out := deliver.Hint(result, []string{"Read(src/main.rs)"}); bytes.Equal(out, result) {
-			b.Fatal("no text was added")
-		}
 	}
 }

@@ -3,10 +3,7 @@ package jsonrpc_test
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"os"
 	"strings"
-	"testing"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -43,20 +40,6 @@ func messages() []struct {
 	}
 }
 
-func BenchmarkParse(b *testing.B) {
-	for _, m := range messages() {
-		b.Run(m.name, func(b *testing.B) {
-			b.SetBytes(int64(len(m.raw)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := jsonrpc.Parse(m.raw); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // endless repeats a line, at most 64 KiB a read, as a pipe would.
 type endless struct {
 	line []byte
@@ -67,37 +50,4 @@ func (e *endless) Read(p []byte) (int, error) {
 	n := copy(p[:min(len(p), 64<<10)], e.line[e.at:])
 	e.at = (e.at + n) % len(e.line)
 	return n, nil
-}
-
-func BenchmarkWriter(b *testing.B) {
-	for _, m := range messages() {
-		b.Run(m.name, func(b *testing.B) {
-			b.SetBytes(int64(len(m.raw)))
-			b.ReportAllocs()
-			from, to, err := os.Pipe()
-			if err != nil {
-				b.Fatal(err)
-			}
-			read := make(chan error, 1)
-			go func() {
-				_, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, from, make([]byte, 64<<10))
-				read <- err
-			}()
-			w := jsonrpc.NewWriter(to)
-			for b.Loop() {
-				if err := w.Drain(b.Context(), 4<<20); err != nil {
-					b.Fatal(err)
-				}
-				if err := w.Send(m.raw); err != nil {
-					b.Fatal(err)
-				}
-			}
-			if err := w.Drain(b.Context(), 0); err != nil {
-				b.Fatal(err)
-			}
-			w.Close()
-			<-read
-			from.Close()
-		})
-	}
 }

@@ -9,48 +9,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/predict"
-	"mcpschedd/internal/valuemodel"
 )
-
-// issues returns a list of issues of about the given size, as an issue tracker returns it.
-func issues(bytes, salt int) []byte {
-	var out strings.Builder
-	out.WriteString(`{"total":99,"items":[`)
-	for i := 0; out.Len() < bytes; i++ {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		fmt.Fprintf(&out, `{"number":%d,"title":"issue %d of some length","user":{"login":"user-%d","id":%d},"labels":[{"name":"bug"},{"name":"p%d"}],"url":"https://hub.test/o/r/issues/%d"}`,
-			salt*1000+i, i, i%7, i%7, i%3, salt*1000+i)
-	}
-	return []byte(out.String() + `]}`)
-}
-
-// bench returns a model that has seen forty sessions, each of which reads two issues of a list.
-func bench(b *testing.B) (*predict.Model, []byte) {
-	wants := `{"type":"object","properties":{"owner":{"type":"string"},"repo":{"type":"string"},"issue_number":{"type":"integer"}},"required":["owner","repo","issue_number"]}`
-	next := func(tool string) valuemodel.FollowUp {
-		return follow(b, tool, 0.3, "owner", "$args.owner", "repo", "$args.repo", "issue_number", "$result.items[*].number")
-	}
-	o := resolve(b, hub, []valuemodel.Rule{
-		reading("list_issues", next("get_issue"), next("get_comments")), reading("get_issue"), reading("get_comments"), reading("get_user"),
-	}, "list_issues", "", "get_issue", wants, "get_comments", wants, "get_user", "")
-	f := predict.New(predict.Options{Tool: o.tool, Learn: true})
-	for i := range 40 {
-		p := play(f)
-		p.now = p.now.Add(time.Duration(i) * time.Hour)
-		p.call("list_issues", fmt.Sprintf(`{"owner":"o%d","repo":"r"}`, i), string(issues(1000, i)))
-		p.candidates()
-		for k := range 2 {
-			p.call("get_issue", fmt.Sprintf(`{"issue_number":%d,"owner":"o%d","repo":"r"}`, i*1000+k, i), fmt.Sprintf(`{"number":%d,"user":{"login":"user-%d"}}`, i*1000+k, k))
-			p.candidates()
-		}
-		p.call("get_user", `{"login":"user-0"}`, `{"name":"x"}`)
-		p.candidates()
-		p.s.End()
-	}
-	return f, []byte(`{"owner":"o99","repo":"r"}`)
-}
 
 // busy returns a session that greps and reads, in a model that has seen 200 such sessions.
 func busy(b *testing.B) *historyPlayer {
@@ -110,15 +69,6 @@ func BenchmarkCall(b *testing.B) {
 	took.report(b, "ns/call")
 }
 
-func BenchmarkCandidates(b *testing.B) {
-	p := busy(b)
-	p.call("grep", `{"path":"/repo","pattern":"p"}`, listing(3))
-	for b.Loop() {
-		p.s.Candidates(p.now)
-		p.s.Invalidate(nil)
-	}
-}
-
 // BenchmarkMerge measures the merge of a model of a thousand tools: Snapshot and Adopt, during
 // which the worker waits, and Merge, which runs beside it. Limit of Merge: 100 ms. In the case
 // "beside another" another process has changed the stored state since the last merge.
@@ -155,52 +105,5 @@ func BenchmarkMerge(b *testing.B) {
 			join.report(b, "ns/join")
 			kept.report(b, "ns/kept")
 		})
-	}
-}
-
-func BenchmarkResultAndGuesses(b *testing.B) {
-	for _, size := range []int{1 << 10, 100 << 10} {
-		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
-			f, arguments := bench(b)
-			answer := issues(size, 99)
-			p := play(f)
-			n := 0
-			for b.Loop() {
-				b.StopTimer()
-				if n++; n%20 == 0 {
-					p.s.End()
-					p.s = f.Begin(uint64(n), false)
-				}
-				p.ask("list_issues", string(arguments))
-				b.StartTimer()
-				p.s.Result(predict.Result{ID: p.id, Text: answer, Size: len(answer), At: p.now})
-				if len(p.s.Candidates(p.now)) == 0 {
-					b.Fatal("no candidates")
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkRead(b *testing.B) {
-	quoted := func(size int) string {
-		return strings.ReplaceAll(string(issues(size, 1)), `"`, `\"`)
-	}
-	for _, size := range []int{1 << 10, 100 << 10} {
-		text := `{"content":[{"type":"text","text":"` + quoted(size) + `"}]`
-		for _, c := range []struct {
-			name, result string
-		}{
-			{"text", text + `}`},
-			{"twice", text + `,"structuredContent":` + string(issues(size, 1)) + `}`},
-		} {
-			b.Run(fmt.Sprintf("%s/%dKB", c.name, size>>10), func(b *testing.B) {
-				result := []byte(c.result)
-				b.SetBytes(int64(len(result)))
-				for b.Loop() {
-					predict.Read(result, 0)
-				}
-			})
-		}
 	}
 }

@@ -138,22 +138,3 @@ func FuzzExtract(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkExtract100KB(b *testing.B) {
-	for name, unit := range map[string]string{
-		"json": `{"id":12345,"name":"abc def","path":"src/a/b.go","tags":["x","y"]},`,
-		"text": "src/pkg/file.go:120: func main() { return x.y(\"abc\") }\n",
-		"code": "\tfor i, x := range list { call(x.name, i+1) } // and so on\n",
-	} {
-		text := strings.Repeat(unit, 100<<10/len(unit))
-		if name == "json" {
-			text = "[" + text
-		}
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				predict.Extract([]byte(text), nil)
-			}
-		})
-	}
-}

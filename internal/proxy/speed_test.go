@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/plan"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -91,79 +89,19 @@ func (c *bare) ask(tb testing.TB, line []byte) []byte {
 }
 
 // BenchmarkStored measures one call that the store answers, from the bytes of the request on a
-// pipe to those of the answer on another: for answers of several sizes, and of a server with few tools
-// and with many.
+// pipe to those of the answer on another, for answers of two sizes.
 func BenchmarkStored(b *testing.B) {
-	run := func(b *testing.B, size int, server mcptest.Options) {
-		c := dialTo(b, stored(b, []valuemodel.Rule{reading("one/big", time.Hour)}, child(b, server)))
-		line := bigCall(size)
-		c.ask(b, line)
-		b.ReportAllocs()
-		b.SetBytes(int64(size))
-		for b.Loop() {
-			if answer := c.ask(b, line); !bytes.Contains(answer[len(answer)-200:], []byte(`"mcpschedd/disposition":"hit"`)) {
-				b.Fatalf("got %.200s, want a hit", answer)
-			}
-		}
-	}
 	for _, size := range []int{1 << 10, 100 << 10} {
-		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) { run(b, size, mcptest.Options{Name: "one"}) })
-	}
-	for _, n := range []int{10, 2000} {
-		b.Run(fmt.Sprintf("%dtools", n), func(b *testing.B) {
-			tools := []string{`{"name":"big"}`}
-			for i := range n - 1 {
-				tools = append(tools, fmt.Sprintf(`{"name":"tool%d"}`, i))
-			}
-			run(b, 1<<10, mcptest.Options{Name: "one", Tools: tools})
-		})
-	}
-}
-
-// BenchmarkPrefetch measures consecutive calls that pass through, with every call observed, learned from and
-// prefetched from, and with all of that off. No call leaves time for a prefetch.
-func BenchmarkPrefetch(b *testing.B) {
-	for _, mode := range []string{"off", "on"} {
-		for _, size := range []int{1 << 10, 100 << 10} {
-			b.Run(fmt.Sprintf("%s/%dKB", mode, size>>10), func(b *testing.B) {
-				up := child(b, mcptest.Options{Name: "one"})
-				up.Exclusive = true
-				o := stored(b, []valuemodel.Rule{reading("one/big", 0)}, up)
-				o.Enrichment.Mode, o.Enrichment.Learn = mode, true
-				c := dialTo(b, o)
-				line := bigCall(size)
-				c.ask(b, line)
-				b.ReportAllocs()
-				for b.Loop() {
-					c.ask(b, line)
-				}
-			})
-		}
-	}
-}
-
-// BenchmarkPlan measures a plan of 100 steps at a server that answers at once, which is almost
-// only the cost of planning.
-func BenchmarkPlan(b *testing.B) {
-	for _, after := range []string{"nothing", "the step before"} {
-		b.Run("each waits for "+after, func(b *testing.B) {
-			up := child(b, mcptest.Options{Name: "one", Results: map[string]string{"big": `{"content":[{"type":"text","text":"done"}]}`}})
-			o := stored(b, []valuemodel.Rule{reading("one/big", 0)}, up)
-			o.Plans = planSettings(proxy.Plans{Enabled: true, Limits: plan.Limits{Depth: 100}})
-			c := dialTo(b, o)
-			var steps []string
-			for i := range 100 {
-				on := ""
-				if i > 0 && after != "nothing" {
-					on = fmt.Sprintf(`,"depends_on":["s%d"]`, i-1)
-				}
-				steps = append(steps, fmt.Sprintf(`{"id":"s%d","tool":"big","arguments":{"n":%d}%s}`, i, i, on))
-			}
-			line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"execute_tool_plan","arguments":{"steps":[%s]}}}`+"\n", strings.Join(steps, ","))
+		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
+			c := dialTo(b, stored(b, []valuemodel.Rule{reading("one/big", time.Hour)}, child(b, mcptest.Options{Name: "one"})))
+			line := bigCall(size)
 			c.ask(b, line)
 			b.ReportAllocs()
+			b.SetBytes(int64(size))
 			for b.Loop() {
-				c.ask(b, line)
+				if answer := c.ask(b, line); !bytes.Contains(answer[len(answer)-200:], []byte(`"mcpschedd/disposition":"hit"`)) {
+					b.Fatalf("got %.200s, want a hit", answer)
+				}
 			}
 		})
 	}

@@ -10,26 +10,6 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// BenchmarkCall measures the scheduler's cost for a call, alone and as one of 32.
-func BenchmarkCall(b *testing.B) {
-	for _, others := range []int{0, 31} {
-		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
-			d := newScheduler(speculate.Slots{})
-			for i := range others {
-				began(d, uint64(i), "t", nil, start)
-			}
-			now, id := start, uint64(100)
-			b.ReportAllocs()
-			for b.Loop() {
-				id++
-				began(d, id, "t", nil, now)
-				now = now.Add(time.Millisecond)
-				ended(d, id, now)
-			}
-		})
-	}
-}
-
 // BenchmarkObserved measures what observing adds to a call with an answer of 1 KB, which must stay
 // at most 20 µs. The worker's own time is not included.
 func BenchmarkObserved(b *testing.B) {

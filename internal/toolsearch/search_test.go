@@ -171,39 +171,3 @@ func TestSearchDuplicates(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
-
-// many returns n tools of 40 servers, with descriptions of a typical length.
-func many(n int) (all []toolsearch.Tool) {
-	words := strings.Fields("read write list create close open search update delete file issue branch page table row chart image paper price weather route message user team project commit review comment label sheet slide note task event order invoice")
-	for i := range n {
-		var text strings.Builder
-		for j := range 40 {
-			fmt.Fprintf(&text, "%s%d ", words[(i*7+j*j)%len(words)], (i+j)%50)
-		}
-		verb, noun := words[i%10], words[10+i%(len(words)-10)]
-		all = append(all, toolsearch.Tool{
-			Key: fmt.Sprint(i), Server: fmt.Sprintf("server%d", i%40), Name: fmt.Sprintf("%s_%s_%d", verb, noun, i),
-			Description: verb + " a " + noun + ". " + text.String(), Parameters: []string{"id", "owner", "query", "limit"},
-		})
-	}
-	return all
-}
-
-func BenchmarkSearch(b *testing.B) {
-	x := toolsearch.New(many(2000))
-	for _, query := range []string{"close the issue", "Read the paper in the folder, find the price of each order that it names, create a chart of them and write a message to the team."} {
-		b.Run(fmt.Sprint(len(query)), func(b *testing.B) {
-			s := toolsearch.NewLearned().Begin()
-			for b.Loop() {
-				x.Search(query, 10, s)
-			}
-		})
-	}
-}
-
-func BenchmarkNew(b *testing.B) {
-	all := many(2000)
-	for b.Loop() {
-		toolsearch.New(all)
-	}
-}

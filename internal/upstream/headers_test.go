@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -31,25 +30,6 @@ func statelessConn() *conn {
 	c.http = true
 	c.version.Store(revision.Latest)
 	return c
-}
-
-// BenchmarkHeaders measures what a request costs before it is written: for tools without and with headers for
-// arguments, by the size of the arguments.
-func BenchmarkHeaders(b *testing.B) {
-	c := statelessConn()
-	for _, tool := range []string{"plain", "marked"} {
-		for _, size := range []int{1 << 10, 100 << 10, 1 << 20} {
-			text := strings.Repeat(`a line of text,\n`, size/16)
-			params := revision.NewParams(fmt.Appendf(nil, `{"name":%q,"arguments":{"a":"x","text":"%s"}}`, tool, text))
-			req := &Request{Method: "tools/call", Index: &params}
-			b.Run(fmt.Sprintf("%s/%dKB", tool, size>>10), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					req.encode(c, 1)
-				}
-			})
-		}
-	}
 }
 
 // The headers are those that mcp-go makes of all params.
