@@ -111,7 +111,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 	proxy.Decided(s)
 	c.hangUp()
 	until(t, s, "declined", func(st proxy.Stats) bool { return st.Prefetch.Declined["not_speculatable"] > 0 })
-	if n := asker.calls("ask!"); n != 1 {
+	if n := asker.seen.of("ask!"); n != 1 {
 		t.Errorf("%d prefetches were made, want 1", n)
 	}
 }
@@ -149,9 +149,9 @@ func TestHarmQuestionBesideACall(t *testing.T) {
 	c := connect(t, s, handshake)
 	c.reply(accepts)
 	c.call("list", `{}`)
-	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
+	until(t, s, "under way", func(proxy.Stats) bool { return asker.seen.of("ask!") == 1 })
 	own := c.begin("slow", `{}`)
-	until(t, s, "sent", func(proxy.Stats) bool { return asker.calls("slow") == 1 })
+	until(t, s, "sent", func(proxy.Stats) bool { return asker.seen.of("slow") == 1 })
 	close(asker.ask)
 	until(t, s, "dropped", func(st proxy.Stats) bool {
 		return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Harm.Questions == 1
@@ -187,7 +187,7 @@ func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 	params := `{"name":"ask","arguments":{"asks":[` + elicits + `],"rounds":2}}`
 	first := c.start("tools/call", params).wait()
 	c.call("list", `{}`)
-	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
+	until(t, s, "under way", func(proxy.Stats) bool { return asker.seen.of("ask!") == 1 })
 	third := c.accepted(params, c.accepted(params, first))
 	if third.Error != nil || strings.Count(string(third.Result), "accept") < 2 {
 		t.Errorf("got %s", third.Raw)
@@ -207,12 +207,12 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	params := `{"name":"ask","arguments":{"asks":[` + elicits + `]}}`
 	m := c.start("tools/call", params).wait()
 	c.call("list", `{}`)
-	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
+	until(t, s, "under way", func(proxy.Stats) bool { return asker.seen.of("ask!") == 1 })
 	close(asker.ask)
 	until(t, s, "asked", func(st proxy.Stats) bool { return st.Prefetch.Harm.Questions == 1 })
 	c.call("write", `{}`)
 	c.call("list", `{}`)
-	until(t, s, "prefetched again", func(proxy.Stats) bool { return asker.calls("ask!") == 2 })
+	until(t, s, "prefetched again", func(proxy.Stats) bool { return asker.seen.of("ask!") == 2 })
 	for range 3 { // the questions of the two prefetches may come one by one
 		if m = c.accepted(params, m); !strings.Contains(string(m.Result), "input_required") {
 			break
@@ -241,9 +241,9 @@ func TestHarmQuestionOfASharedProcess(t *testing.T) {
 	proxy.Decided(s)
 	other.hangUp()
 	until(t, s, "decided", func(st proxy.Stats) bool {
-		return st.Prefetch.Declined["not_speculatable"] > 0 || asker.calls("ask!") > 1
+		return st.Prefetch.Declined["not_speculatable"] > 0 || asker.seen.of("ask!") > 1
 	})
-	if n := asker.calls("ask!"); n != 1 || len(c.questions())+len(other.questions()) > 0 {
+	if n := asker.seen.of("ask!"); n != 1 || len(c.questions())+len(other.questions()) > 0 {
 		t.Errorf("%d prefetches were made, want 1; the clients got %d questions", n, len(c.questions())+len(other.questions()))
 	}
 }
@@ -279,8 +279,6 @@ func (a *asker) answer(_ context.Context, m jsonrpc.Message) []byte {
 	}
 	return nil
 }
-
-func (a *asker) calls(name string) int { return a.seen.of(name) }
 
 // options returns options of a proxy in front of the server, with ask as a follow-up of list.
 func (a *asker) options(t *testing.T) proxy.Options {

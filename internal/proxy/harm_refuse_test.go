@@ -98,7 +98,7 @@ func TestRemovedDuringAPrefetch(t *testing.T) {
 	s := start(t, o)
 	c := connect(t, s, handshake)
 	c.call("list", `{}`)
-	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
+	until(t, s, "under way", func(proxy.Stats) bool { return asker.seen.of("ask!") == 1 })
 	without := o
 	without.Upstreams = nil
 	s.Apply(without)

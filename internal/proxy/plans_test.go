@@ -44,17 +44,13 @@ func (s *shop) answer(ctx context.Context, m jsonrpc.Message) []byte {
 	s.mu.Unlock()
 	switch name {
 	case "find":
-		return texted(`{"items":[{"n":1,"t":"one"},{"n":2,"t":"$ref:find.items"},{"n":3,"t":"three"}]}`)
+		return []byte(said(`{"items":[{"n":1,"t":"one"},{"n":2,"t":"$ref:find.items"},{"n":3,"t":"three"}]}`))
 	case "fail":
 		return []byte(`{"content":[{"type":"text","text":"no such thing"}],"isError":true}`)
 	case "large":
-		return texted(`{"rows":[` + strings.Repeat(`{"id":1,"text":"lorem ipsum dolor sit amet"},`, 5000) + `{"id":2}]}`)
+		return []byte(said(`{"rows":[` + strings.Repeat(`{"id":1,"text":"lorem ipsum dolor sit amet"},`, 5000) + `{"id":2}]}`))
 	}
-	return texted(`{"did":` + string(arguments) + `}`) // get, put
-}
-
-func texted(text string) []byte {
-	return append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), text), `}]}`...)
+	return []byte(said(`{"did":` + string(arguments) + `}`)) // get, put
 }
 
 func (s *shop) called() string {
@@ -487,12 +483,10 @@ func (q *inquirer) answer(_ context.Context, m jsonrpc.Message) []byte {
 	}
 	q.seen.count(name)
 	if name == "find" || name == "put" {
-		return texted(string(jsonrpc.Get(m.Params, "arguments")))
+		return []byte(said(string(jsonrpc.Get(m.Params, "arguments"))))
 	}
 	return nil
 }
-
-func (q *inquirer) calls(name string) int { return q.seen.of(name) }
 
 // inquiring returns a proxy in front of an inquirer.
 func inquiring(t *testing.T, era, transport string, change func(*proxy.Options)) (*proxy.Server, *inquirer) {
@@ -546,7 +540,7 @@ func TestPlanStepsAsk(t *testing.T) {
 			if want := `{"x":` + replies("b", 3) + `}`; string(a.Outputs["last"]) != want {
 				t.Errorf("%s: got %s, want %s", transport, a.Outputs["last"], want)
 			}
-			if q.calls("find") != 2 || q.calls("ask") != 3 {
+			if q.seen.of("find") != 2 || q.seen.of("ask") != 3 {
 				t.Errorf("%s: the server was called %v", transport, &q.seen)
 			}
 		}
@@ -747,7 +741,7 @@ func TestPlanTakenUpByEqualArguments(t *testing.T) {
 				} else if m.Error == nil {
 					t.Errorf("%s: got %s, want a refusal", server, m.Raw)
 				}
-				if n := q.calls("put"); n != 1 {
+				if n := q.seen.of("put"); n != 1 {
 					t.Errorf("%s: %d writes", server, n)
 				}
 			}

@@ -21,7 +21,7 @@ func TestMisencodedTextIsRepaired(t *testing.T) {
 	o := mcptest.Options{
 		Name:    "one",
 		Tools:   []string{`{"name":"read","description":"` + misencoded + `","inputSchema":{"type":"object"}}`},
-		Results: map[string]string{"read": string(texted(""))},
+		Results: map[string]string{"read": said("")},
 	}
 	o.Results["read"] = strings.Replace(o.Results["read"], `""`, `"`+misencoded+`"`, 1)
 	_, web := remote(t, o)
