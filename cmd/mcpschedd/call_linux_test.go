@@ -38,9 +38,14 @@ func TestCallOfADaemonThatHangs(t *testing.T) {
 		t.Errorf("on the terminal: got %q, %v", shown, err)
 	}
 	running := []record.Status{{PID: 7, Transport: record.Daemon, Config: "another"}, {PID: 8, Transport: record.Daemon, Config: file}}
-	const want = "The daemon does not answer: it is stopped, or hangs, and what follows may be old. kill -CONT 8 continues it, kill -KILL 8 ends it."
-	if got := daemonTrouble(place, state.OnlyRead(folder), file, running); got != want {
-		t.Errorf("stats: got %q, want %q", got, want)
+	const hangs = "The daemon does not answer: it is stopped, or hangs, and what follows may be old. "
+	for want, running := range map[string][]record.Status{
+		"kill -CONT 8 continues it, kill -KILL 8 ends it.":                running,
+		"End the process mcpschedd daemon, or continue it by kill -CONT.": running[:1], // without a client it has no status
+	} {
+		if got := daemonTrouble(place, state.OnlyRead(folder), file, running); got != hangs+want {
+			t.Errorf("stats: got %q, want %q", got, hangs+want)
+		}
 	}
 }
 

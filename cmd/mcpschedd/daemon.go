@@ -91,7 +91,7 @@ func hangs(err error) bool {
 // explainHang returns an error of the daemon for the user to read, if it means that the daemon hangs.
 func explainHang(err error) error {
 	if hangs(err) {
-		return hinted{errors.New("the " + daemonHangs), "mcpschedd stats has the commands that end or continue it"}
+		return hinted{errors.New("the " + daemonHangs), "mcpschedd stats says how to end or continue it"}
 	}
 	return err
 }

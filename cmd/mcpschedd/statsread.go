@@ -79,9 +79,9 @@ func daemonTrouble(place daemon.Place, dir state.Dir, config string, running []r
 	case hangs(place.Ping()):
 		text := "The " + daemonHangs + ", and what follows may be old."
 		if i >= 0 {
-			text += fmt.Sprintf(" kill -CONT %d continues it, kill -KILL %[1]d ends it.", running[i].PID)
+			return text + fmt.Sprintf(" kill -CONT %d continues it, kill -KILL %[1]d ends it.", running[i].PID)
 		}
-		return text
+		return text + " End the process mcpschedd daemon, or continue it by kill -CONT."
 	case i >= 0 && running[i].Program != version():
 		return fmt.Sprintf("The daemon is mcpschedd %s, and this program %s: mcpschedd daemon --stop ends it, and its clients start the installed one.", running[i].Program, version())
 	case len(running) > 0:
