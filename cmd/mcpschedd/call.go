@@ -82,7 +82,7 @@ func call(ctx context.Context, words []string, f callFlags, stdout, stderr io.Wr
 		o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
 		at, known, err := findTool(lastKnowns(o.Upstreams), word)
 		if err != nil {
-			return err
+			return cmp.Or(checkEnabled(c, word+"/"), err)
 		}
 		name, tool = at.name(), known
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -76,7 +77,7 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 		if owner, _, full := strings.Cut(name, "/"); full && !hasUpstream(c, owner) {
 			_, err = upstreamNamed(c, owner)
 		}
-		return err
+		return cmp.Or(checkEnabled(c, name+"/"), err)
 	}
 	hidden := ""
 	if !at.Allows(tool) {

@@ -69,10 +69,10 @@ func withoutClientPrefix(c *config.Config, name string) string {
 	return rest
 }
 
-// checkEnabled returns an error if name is, or begins with, the name of a disabled upstream.
+// checkEnabled returns an error if name begins with the name of a disabled upstream.
 func checkEnabled(c *config.Config, name string) error {
 	for _, u := range c.Upstreams {
-		if !u.Enabled && (name == u.Name || strings.HasPrefix(name, u.Name+"/") || strings.HasPrefix(name, u.Name+"__")) {
+		if !u.Enabled && (strings.HasPrefix(name, u.Name+"/") || strings.HasPrefix(name, u.Name+"__")) {
 			return hinted{misused{fmt.Errorf("server %q is disabled", u.Name)}, "mcpschedd enable " + u.Name}
 		}
 	}
