@@ -46,6 +46,9 @@ func TestAgain(t *testing.T) {
 			if test.want == "" && waits.Model != o["get"].Model {
 				t.Error("got an old model, want the current one")
 			}
+			if allocs := testing.AllocsPerRun(1, func() { p.s.Check(&waits) }); test.want == "" && allocs > 0 {
+				t.Errorf("got %v allocations, want no second check of the same arguments", allocs)
+			}
 		})
 	}
 }

@@ -14,6 +14,8 @@ type Candidate struct {
 	enrich.Candidate
 	Why   Why
 	Pause enrich.Percentiles // from a result to the session's next call, whichever it is; zero if unknown
+
+	passed Tool // for which [Session.Check] last accepted the arguments; zero for none
 }
 
 // Why is the reason why a candidate is likely.

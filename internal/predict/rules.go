@@ -19,9 +19,12 @@ func (s *Session) Check(c *Candidate) enrich.Reason {
 	case t.Model.Disclosure != valuemodel.SameService && !c.Why.Independent:
 		return enrich.Disclosure
 	}
+	if c.passed == t { // it waits, and a check may take milliseconds
+		return ""
+	}
 	why := t.refuses(c.Key.Arguments)
 	if why == "" {
-		c.Model = t.Model
+		c.passed, c.Model = t, t.Model
 	}
 	return why
 }
