@@ -74,6 +74,9 @@ func call(ctx context.Context, words []string, f callFlags, stdout, stderr io.Wr
 	if err := checkEnabled(c, word); err != nil {
 		return err
 	}
+	if len(c.Upstreams) == 0 {
+		return noUpstream(c)
+	}
 	if name == "" || tool == "" { // as for explain, one server may be known to have it
 		dir, err := stateToRead(c)
 		if err != nil {
