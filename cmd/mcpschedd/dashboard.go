@@ -116,10 +116,18 @@ func (f *dashboardFlags) printAddress(address string, stdout, stderr io.Writer) 
 		return nil
 	}
 	go func() { // the command may run as long as the browser
-		if err := c.Wait(); err != nil {
+		if err := failure(c); err != nil {
 			say(stderr, "warning: cannot open a browser: %s: %v", c.Args[0], err)
 		}
 	}()
+	return nil
+}
+
+// failure waits for a command, and returns why it failed: nil also if a signal has ended it, as Ctrl-C does.
+func failure(c *exec.Cmd) error {
+	if err := c.Wait(); c.ProcessState.ExitCode() > 0 {
+		return err
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -34,6 +35,13 @@ func TestDashboardCannotOpen(t *testing.T) {
 	}
 	if line, err := bufio.NewReader(said).ReadString('\n'); !strings.Contains(line, "cannot open a browser: ") || !strings.Contains(line, "open: exit status 3") {
 		t.Errorf("got %q, %v", line, err)
+	}
+	interrupted := exec.Command("sh", "-c", "kill -INT $$")
+	if err := interrupted.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := failure(interrupted); err != nil {
+		t.Errorf("after Ctrl-C: got %v", err)
 	}
 }
 
