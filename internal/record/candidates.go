@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"mcpschedd/internal/excerpt"
 )
 
 // withDiffers returns a copy of a decision's candidates with Differs set: the arguments in which
@@ -17,7 +19,7 @@ func (l *Log) withDiffers(top []Candidate) []Candidate {
 		if raw := top[i].RawArguments; len(raw) > 0 && len(raw) <= maxArguments {
 			_ = json.Unmarshal(l.o.Scrub(raw), &arguments[i]) // anything but an object has no names
 		}
-		top[i].RawArguments, top[i].Tool = nil, truncate(top[i].Tool, maxName)
+		top[i].RawArguments, top[i].Tool = nil, excerpt.Shorten(top[i].Tool, maxName)
 	}
 	for i := range top {
 		var parts []string
@@ -29,12 +31,12 @@ func (l *Log) withDiffers(top []Candidate) []Candidate {
 			}
 			switch {
 			case differs && l.full.Load():
-				parts = append(parts, name+" = "+truncate(string(value), 60))
+				parts = append(parts, name+" = "+excerpt.Shorten(string(value), 60))
 			case differs:
 				parts = append(parts, name)
 			}
 		}
-		top[i].Differs = truncate(strings.Join(parts, ", "), maxName)
+		top[i].Differs = excerpt.Shorten(strings.Join(parts, ", "), maxName)
 	}
 	return top
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"mcpschedd/internal/excerpt"
 )
 
 // Options configure a [Log]. The zero value writes nothing.
@@ -100,7 +102,7 @@ func Open(o Options) *Log {
 
 // Add records an event. If too many wait to be written, the line is lost and counted.
 func (l *Log) Add(e Event) {
-	e.Process, e.Tool = l.o.Begin.Process, truncate(e.Tool, maxName)
+	e.Process, e.Tool = l.o.Begin.Process, excerpt.Shorten(e.Tool, maxName)
 	if e.Kind == Decision {
 		e.Top = l.withDiffers(e.Top)
 	}

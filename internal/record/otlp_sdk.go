@@ -23,6 +23,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
+
+	"mcpschedd/internal/excerpt"
 )
 
 const (
@@ -133,6 +135,6 @@ func (t *OTLP) Close(ctx context.Context) {
 func warner(log *slog.Logger) func(error) {
 	now := rate.Sometimes{First: 1, Interval: warnEvery}
 	return func(err error) {
-		now.Do(func() { log.Warn("not exported over OTLP", "err", truncate(err.Error(), maxErrorBytes)) })
+		now.Do(func() { log.Warn("not exported over OTLP", "err", excerpt.Shorten(err.Error(), maxErrorBytes)) })
 	}
 }

@@ -246,14 +246,14 @@ func (e *Event) clamp() {
 		clampFields(&e.Top[i])
 	}
 	for i, name := range e.Upstreams {
-		e.Upstreams[i] = truncate(name, maxName)
+		e.Upstreams[i] = excerpt.Shorten(name, maxName)
 	}
 	if e.Declined == nil {
 		return
 	}
 	reasons := make(map[string]int, len(e.Declined))
 	for reason, n := range e.Declined {
-		reasons[truncate(reason, maxName)] = int(min(max(int64(n), 0), maxCount))
+		reasons[excerpt.Shorten(reason, maxName)] = int(min(max(int64(n), 0), maxCount))
 	}
 	e.Declined = reasons
 }
@@ -265,7 +265,7 @@ func clampFields[T any](of *T) {
 	for i := range count { // Fields takes three times as long, and allocates
 		switch v := fields.Field(i); v.Kind() {
 		case reflect.String:
-			v.SetString(truncate(v.String(), maxName))
+			v.SetString(excerpt.Shorten(v.String(), maxName))
 		case reflect.Int, reflect.Int64:
 			v.SetInt(min(max(v.Int(), 0), maxCount))
 		case reflect.Float64:
@@ -273,6 +273,3 @@ func clampFields[T any](of *T) {
 		}
 	}
 }
-
-// truncate returns at most n bytes of a text, as valid UTF-8, which do not keep the whole text in memory.
-func truncate(text string, n int) string { return excerpt.Shorten(text, n) }

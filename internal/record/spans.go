@@ -13,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"mcpschedd/internal/excerpt"
 )
 
 // method is the name of a span for an unknown tool, and the first word of the other names.
@@ -73,7 +75,7 @@ func (t *OTLP) Prefetch(e *Event) {
 // start starts the span of a call. Names follow the semantic conventions for MCP and generative
 // AI, which are still in development.
 func (t *OTLP) start(ctx context.Context, tool string, options ...trace.SpanStartOption) trace.Span {
-	tool = truncate(tool, maxName)
+	tool = excerpt.Shorten(tool, maxName)
 	options = append(options, trace.WithAttributes(
 		attribute.String("mcp.method.name", method),
 		attribute.String("gen_ai.operation.name", "execute_tool"),
@@ -103,17 +105,17 @@ func failure(e *Event) string {
 	case e.Disposition != Failed || e.Error == "cancelled":
 		return ""
 	}
-	return cmp.Or(truncate(e.Error, maxName), "_OTHER") // the fallback of the semantic conventions
+	return cmp.Or(excerpt.Shorten(e.Error, maxName), "_OTHER") // the fallback of the semantic conventions
 }
 
 // attributes returns the attributes of a call, prefetch or plan: the fields of its event, as in
 // the log without zero values.
 func attributes(e *Event) (all []attribute.KeyValue) {
 	if e.Session != "" {
-		all = append(all, attribute.String("mcp.session.id", truncate(e.Session, maxName)))
+		all = append(all, attribute.String("mcp.session.id", excerpt.Shorten(e.Session, maxName)))
 	}
 	if e.Upstream != "" {
-		all = append(all, attribute.String("mcpschedd.tool", truncate(e.Upstream+"/"+e.Tool, maxName)))
+		all = append(all, attribute.String("mcpschedd.tool", excerpt.Shorten(e.Upstream+"/"+e.Tool, maxName)))
 	}
 	for field, v := range reflect.ValueOf(e).Elem().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -127,7 +129,7 @@ func attributes(e *Event) (all []attribute.KeyValue) {
 		case v.Kind() == reflect.Bool:
 			all = append(all, key.Bool(true))
 		case v.Kind() == reflect.String:
-			all = append(all, key.String(truncate(v.String(), maxName)))
+			all = append(all, key.String(excerpt.Shorten(v.String(), maxName)))
 		}
 	}
 	return all

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"mcpschedd/internal/excerpt"
 )
 
 // Tally adds up events, those of this process or those that [Read] passes on. It is
@@ -143,7 +145,7 @@ func (t *Tally) observeSession(e *Event) {
 func (t *Tally) Problem(p Problem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.activity.problems.add(truncate(p.Error(), 500))
+	t.activity.problems.add(excerpt.Shorten(p.Error(), 500))
 }
 
 // Stats returns the figures so far. Pass the zero time for recorded events, which end with the

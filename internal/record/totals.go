@@ -3,6 +3,8 @@ package record
 import (
 	"cmp"
 	"reflect"
+
+	"mcpschedd/internal/excerpt"
 )
 
 // add counts an event.
@@ -229,7 +231,7 @@ func addCount(m *map[string]int64, name string, n int64) {
 	if _, known := (*m)[name]; !known && len(*m) >= maxReasons {
 		name = other
 	}
-	(*m)[truncate(name, maxName)] += min(n, maxCount)
+	(*m)[excerpt.Shorten(name, maxName)] += min(n, maxCount)
 }
 
 // Ratio returns a/b, or 0 if b is 0.
