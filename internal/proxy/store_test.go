@@ -289,6 +289,23 @@ func TestLateAnswerMayNameATask(t *testing.T) {
 	}
 }
 
+// A cancelled write that takes longer than write_settle may change something until its answer.
+func TestLateAnswerAfterItsWriteExpired(t *testing.T) {
+	p, up := puppet(t, "stdio")
+	o := stored(t, []valuemodel.Rule{reading("puppet/rest", time.Hour)}, up)
+	o.Dedup.WriteSettle = time.Millisecond
+	c := connect(t, start(t, o), handshake)
+	fetched := func() bool { return disposition(t, c.call("rest", `{}`)) == "fetched" }
+	call := c.begin("work", `{}`)
+	m := <-p.Calls
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + call.id + `}}`)
+	<-p.Ended
+	mcptest.Eventually(t, "the write expires", func() bool { return !fetched() })
+	p.Answer(m.ID, []byte(`{"content":[]}`))
+	mcptest.Eventually(t, "the late answer invalidates", fetched)
+	mcptest.Eventually(t, "it does so once", func() bool { return !fetched() })
+}
+
 // A task may change something after its write has expired, as long as no status said that it ended.
 func TestTaskEndsAfterItsWriteExpired(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "one"})
