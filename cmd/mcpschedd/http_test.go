@@ -129,6 +129,25 @@ func TestServeWithoutTokenRefusesPages(t *testing.T) {
 	}
 }
 
+// Only --auth none turns the token off: the configuration does not, nor does a mistake in it.
+func TestOnlyTheFlagTurnsTheTokenOff(t *testing.T) {
+	none := "[http]\nauth = \"none\"\n"
+	for _, text := range []string{
+		none, "http.auth = \"\"\n", "http.auth = \"tokn\"\n", "http.auth = \"Token\"\n", "http.auth = 3\n", "http = 3\n", "[http\n",
+		none + "max_sessions = -4\n", none + "[dedup]\nsettle = \"x\"\n",
+	} {
+		t.Run(text, func(t *testing.T) {
+			p := serveOver(t, "127.0.0.1", text)
+			if got := p.ask("GET", "/stats").StatusCode; got != 401 {
+				t.Errorf("without a token: got %d, want 401", got)
+			}
+			if got := p.ask("GET", "/stats", "Authorization", "Bearer "+p.token).StatusCode; got != 200 {
+				t.Errorf("with the token: got %d, want 200", got)
+			}
+		})
+	}
+}
+
 func TestSessionIdleZeroIsNever(t *testing.T) {
 	c := config.Default()
 	c.HTTP.SessionIdle = 0

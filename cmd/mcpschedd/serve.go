@@ -88,8 +88,9 @@ type servedProxy struct {
 	ending  *time.Timer // closes the proxy when it has had no clients for a while; nil before the first has left
 }
 
-// auth returns how HTTP clients authenticate.
-func (s *servedProxy) auth() string { return cmp.Or(s.flags.auth, s.config.HTTP.Auth) }
+// needsToken reports whether HTTP clients must send the token. Only the flag turns it off, so that neither a
+// mistake in the configuration nor an earlier copy of it can.
+func (s *servedProxy) needsToken() bool { return s.flags.auth != "none" }
 
 // noteTerminal says what a command that serves a client on stdin waits for, if a user has started it.
 func noteTerminal(stderr io.Writer) {
@@ -192,7 +193,7 @@ func (s *servedProxy) options() (proxy.Options, error) {
 		if host, _, err := net.SplitHostPort(addr); err == nil {
 			o.HTTP.Hosts = append(slices.Clone(o.HTTP.Hosts), cmp.Or(host, "::"))
 		}
-		if s.auth() == "token" {
+		if s.needsToken() {
 			var err error
 			if o.HTTP.Token, err = token(s.dir); err != nil {
 				return o, err
@@ -282,11 +283,14 @@ func (s *servedProxy) overHTTP(ctx context.Context, token string) error {
 		base = fmt.Sprintf("http://localhost:%d", at.Port)
 	}
 	where, page := "none", base+"/dashboard"
-	if s.auth() == "token" {
+	if s.needsToken() {
 		where, page = s.dir.Path(tokenFile), "mcpschedd dashboard --http "+base
 	} else if open {
 		l.Close()
 		return hinted{misused{fmt.Errorf("--auth none: %s is not a loopback address", s.flags.http)}, "serve on 127.0.0.1, or leave the token on"}
+	}
+	if s.needsToken() && s.config.HTTP.Auth == "none" {
+		s.log.Warn(`[http] auth = "none" has no effect without --auth none: clients must send the token`)
 	}
 	s.log.Info("serving HTTP", "url", base+"/mcp", "token", where, "dashboard", page)
 	if open {
