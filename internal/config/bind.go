@@ -69,9 +69,12 @@ func (f *findings) bindTable(key string, tree map[string]any, dst reflect.Value)
 	}
 }
 
-// bind binds one value, checks it against the tag, and reports whether it fits.
+// bind binds one value, checks it against the tag, and reports whether it fits. If it does not, dst keeps its
+// default, which applies despite the problem: see [Error.Salvage]. Only a part of a table or of a list of tables
+// does, and a literal path stays, since paths.ConfiguredStateDir returns it unchecked.
 func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
-	before := len(f.problems)
+	before, unset := len(f.problems), reflect.New(dst.Type()).Elem()
+	unset.Set(dst)
 	if own, ok := dst.Addr().Interface().(toml.Unmarshaler); ok {
 		if err := own.UnmarshalTOML(v); err != nil {
 			f.problem(key, "%v", err)
@@ -92,7 +95,11 @@ func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.Struct
 	if len(f.problems) == before {
 		f.checkBounds(key, v, dst, tag)
 	}
-	return len(f.problems) == before
+	fits := len(f.problems) == before
+	if kind := dst.Kind(); !fits && kind != reflect.Struct && kind != reflect.Map && (kind != reflect.Slice || dst.Type().Elem().Kind() != reflect.Struct) && tag.Get("form") != "literal" {
+		dst.Set(unset)
+	}
+	return fits
 }
 
 // set sets dst to v if v is of the right type, and reports whether it is. It reports problems inside

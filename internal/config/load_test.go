@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/paths"
@@ -93,6 +96,30 @@ func TestSalvage(t *testing.T) {
 		if got := strings.Join(all, "; "); got != tt.want || c.Plan.Mutations != tt.mutations || c.Path != "/etc/mcp/c.toml" || c.Digest == [32]byte{} {
 			t.Errorf("%s: got %q, mutations %s, path %s", tt.name, got, c.Plan.Mutations, c.Path)
 		}
+	}
+}
+
+// A value that is wrong counts as the default of its key; the other keys of its section stay. A web origin that
+// the newer file does not allow is not allowed either.
+func TestSalvageKeepsSoundValues(t *testing.T) {
+	text := "[server]\nname_style = \"x\"\nstartup_wait = \"2x\"\nmax_message_bytes = \"3\"\nstart_timeout = \"7s\"\nstate_dir = \"s\"\n" +
+		"[http]\nauth = 3\nmax_sessions = -4\nallowed_origins = [\"null\"]\nsession_idle = \"1m\"\n[log]\nlevel = \"x\"\n"
+	_, err := config.Default().Parse("/etc/mcp/c.toml", []byte(text))
+	broken, ok := errors.AsType[*config.Error](err)
+	if !ok {
+		t.Fatalf("got %v, want mistakes", err)
+	}
+	want := config.Default()
+	want.Server.StartTimeout, want.Server.StateDir, want.HTTP.SessionIdle = 7*time.Second, "/etc/mcp/s", time.Minute
+	got := broken.Salvage(nil)
+	if diff := cmp.Diff([]any{want.Server, want.HTTP, want.Log}, []any{got.Server, got.HTTP, got.Log}); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	last := parse(t, "http.allowed_origins = [\"http://a\", \"http://b\"]\n")
+	_, err = config.Default().Parse("/etc/mcp/c.toml", []byte("log.x = 1\nhttp.allowed_origins = [\"http://b\", \"http://c\"]\n"))
+	broken, _ = errors.AsType[*config.Error](err)
+	if got := broken.Salvage(last).HTTP.AllowedOrigins; len(got) != 1 || got[0] != "http://b" || len(last.HTTP.AllowedOrigins) != 2 {
+		t.Errorf("got origins %v", got)
 	}
 }
 

@@ -53,7 +53,7 @@ func (e *Error) withoutUpstreams() *Config {
 }
 
 // restricted returns the last good configuration with the restrictions of the newer one: only the
-// upstreams that it names and enables, only the tools that both allow, and the stricter
+// upstreams that it names and enables, only the tools and web origins that both allow, and the stricter
 // plan.mutations.
 func restricted(good, newer Config) Config {
 	var kept []Upstream
@@ -75,6 +75,9 @@ func restricted(good, newer Config) Config {
 	if slices.Index(strictness, newer.Plan.Mutations) > slices.Index(strictness, good.Plan.Mutations) {
 		good.Plan.Mutations = newer.Plan.Mutations
 	}
+	good.HTTP.AllowedOrigins = slices.DeleteFunc(slices.Clone(good.HTTP.AllowedOrigins), func(o string) bool {
+		return !slices.Contains(newer.HTTP.AllowedOrigins, o)
+	})
 	good.Digest, good.Warnings = newer.Digest, newer.Warnings
 	return good
 }
