@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +148,43 @@ func TestOnlyTheFlagTurnsTheTokenOff(t *testing.T) {
 				t.Errorf("with the token: got %d, want 200", got)
 			}
 		})
+	}
+}
+
+// A state directory that others can write, and a token that others can read, are warned of.
+func TestStateOfOthersIsWarnedOf(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no such permissions")
+	}
+	for _, tt := range []struct {
+		dir, token os.FileMode
+		want       []string
+	}{
+		{0o700, 0o600, nil}, {0o755, 0o600, nil},
+		{0o777, 0o600, []string{"chmod 700"}}, {0o700, 0o644, []string{"delete its file"}}, {0o770, 0o620, []string{"chmod 700", "delete its file"}},
+	} {
+		homely(t)
+		path := filepath.Join(t.TempDir(), "state")
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(path, "c.toml")
+		writeFile(t, file, "server.state_dir = "+quoted(path)+"\n")
+		writeFile(t, filepath.Join(path, tokenFile), "0123456789abcdef\n")
+		if err := cmp.Or(os.Chmod(filepath.Join(path, tokenFile), tt.token), os.Chmod(path, tt.dir)); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		_, _, closeCommon, err := prepare(serveFlags{config: file, http: "127.0.0.1:0"}, &log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeCommon()
+		for _, warning := range []string{"chmod 700", "delete its file"} {
+			if got, want := strings.Contains(log.String(), warning), slices.Contains(tt.want, warning); got != want {
+				t.Errorf("%o and %o: got %q %v, want %v in %s", tt.dir, tt.token, warning, got, want, &log)
+			}
+		}
 	}
 }
 

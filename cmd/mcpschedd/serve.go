@@ -174,6 +174,9 @@ func (s *servedProxy) load(stderr io.Writer) (err error) {
 	for _, w := range s.config.Warnings {
 		s.log.Warn(w.String())
 	}
+	if s.dir.Exposed("", 0o022) {
+		s.log.Warn("other users can replace files in the state directory, such as the token and the kept configuration: chmod 700 it", "path", s.dir.Path(""))
+	}
 	s.at.offers = offeredIn("")
 	if s.flags.http == "" {
 		s.at.offers = offeredIn(s.at.dir())
@@ -197,6 +200,9 @@ func (s *servedProxy) options() (proxy.Options, error) {
 			var err error
 			if o.HTTP.Token, err = token(s.dir); err != nil {
 				return o, err
+			}
+			if s.dir.Exposed(tokenFile, 0o077) {
+				s.log.Warn("other users can read or change the token: delete its file and restart, for a new one", "path", s.dir.Path(tokenFile))
 			}
 		}
 	}

@@ -9,8 +9,10 @@ package state
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // Dir is a state folder.
@@ -25,6 +27,13 @@ func Open(path string) (Dir, error) {
 		return Dir{}, fmt.Errorf("state folder: %w", err)
 	}
 	return Dir{path: path}, nil
+}
+
+// Exposed reports whether the folder ("") or a file in it has one of the permissions of others. It does not on
+// Windows, where access lists take their place.
+func (d Dir) Exposed(name string, others fs.FileMode) bool {
+	info, err := os.Stat(d.Path(name))
+	return err == nil && runtime.GOOS != "windows" && info.Mode()&others != 0
 }
 
 // OnlyRead returns a folder for a command that only reads, also where it must not write. The folder
