@@ -120,6 +120,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },
 		Changed: d.common.InvalidateLocal,
 	})
+	signalled := ctx
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
 	l, err := daemon.Listen(place, daemon.ListenOptions{EnvNames: d.envNames, Has: d.has, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear, OnStop: d.end})
@@ -143,6 +144,9 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
 	err = l.Run(ctx, func() { // before the next daemon may start
+		if signalled.Err() != nil {
+			logStop(signalled, base.log)
+		}
 		d.close()
 		closeCommon()
 	})

@@ -85,6 +85,9 @@ func TestStateIsKeptFirst(t *testing.T) {
 			if got := found(t, filepath.Join(p.state, "events")); !strings.Contains(got, `"tool":"echo"`) {
 				t.Errorf("events: got %q, want the call of echo", got)
 			}
+			if got := found(t, filepath.Join(p.state, "logs")); !strings.Contains(got, `msg=stopping cause="`+end.String()+" signal") {
+				t.Errorf("log: got %q, want the signal", got)
+			}
 		})
 	}
 }

@@ -245,6 +245,9 @@ const (
 	saveTimeout     = 100 * time.Millisecond // then, to save the remaining state
 )
 
+// logStop logs the signal that has ended ctx.
+func logStop(ctx context.Context, log *slog.Logger) { log.Info("stopping", "cause", context.Cause(ctx)) }
+
 // runUntilSignal runs run and returns its error. If run has not returned soon after ctx ends, it
 // saves learned state and events, and leaves remaining upstream processes to the guard.
 func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, run func() error) error {
@@ -252,14 +255,19 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 	go func() { ended <- run() }()
 	select {
 	case err := <-ended:
-		return err
+		if ctx.Err() == nil {
+			return err
+		}
+		ended <- err // it ended because of ctx
 	case <-ctx.Done():
 	}
 	go srv.PrepareStop()
+	timeout := time.After(shutdownTimeout)
+	logStop(ctx, log)
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(shutdownTimeout):
+	case <-timeout:
 	}
 	log.Warn("shutdown timed out; the guard ends the remaining upstream processes", "dur", shutdownTimeout)
 	kept := make(chan struct{})
