@@ -301,6 +301,9 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 // refuse writes a JSON-RPC error. It ignores a failed write: the client has
 // disconnected.
 func refuse(w http.ResponseWriter, status int, id []byte, rpcErr *jsonrpc.Error) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
 	_ = writeJSON(w, status, jsonrpc.AppendError(nil, id, rpcErr.Append(nil)))
 }
 

@@ -294,8 +294,9 @@ func TestBusySessionsAreKept(t *testing.T) {
 			"stateless":  c.Modern("1", "tools/list", "", ""),
 			"/sse":       c.Request(http.MethodGet, "/sse", ""),
 		} {
-			if status, answer := c.Answer(r); status != http.StatusServiceUnavailable || mcptest.Code(t, answer) != -32603 || !strings.Contains(answer, "a quarter of max_sessions") {
-				t.Errorf("%s: got %d %s, want 503 with the reason", what, status, answer)
+			w := c.Do(r)
+			if answer := mcptest.Text(t, w); w.StatusCode != http.StatusServiceUnavailable || w.Header.Get("Retry-After") == "" || mcptest.Code(t, answer) != -32603 || !strings.Contains(answer, "a quarter of max_sessions") {
+				t.Errorf("%s: got %d %s, want 503 with the reason, and when to retry", what, w.StatusCode, answer)
 			}
 		}
 		close(c.session(calling).gate)
