@@ -246,7 +246,9 @@ const (
 )
 
 // logStop logs the signal that has ended ctx.
-func logStop(ctx context.Context, log *slog.Logger) { log.Info("stopping", "cause", context.Cause(ctx)) }
+func logStop(ctx context.Context, log *slog.Logger) {
+	log.Info("stopping", "cause", context.Cause(ctx))
+}
 
 // runUntilSignal runs run and returns its error. If run has not returned soon after ctx ends, it
 // saves learned state and events, and leaves remaining upstream processes to the guard.

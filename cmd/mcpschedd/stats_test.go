@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -33,6 +34,7 @@ func TestStatsURL(t *testing.T) {
 		"http://127.0.0.1:7777/stats": "http://127.0.0.1:7777/stats",
 		"127.0.0.1:7777/mcp/github":   "http://127.0.0.1:7777/stats",
 		"127.0.0.1:7777/sse":          "http://127.0.0.1:7777/stats",
+		"127.0.0.1:7777/dashboard":    "http://127.0.0.1:7777/stats",
 		"[::1]:7777":                  "http://[::1]:7777/stats",
 		"localhost:7777":              "http://localhost:7777/stats",
 		"http://[::]:7777":            "http://localhost:7777/stats", // as serve --http :7777 logs it
@@ -141,6 +143,38 @@ func TestStatsOfADaemon(t *testing.T) {
 				t.Errorf("hinted: got %v, want %v", ok, tt.hint)
 			}
 		})
+	}
+}
+
+// The hint of an error says what to do about it.
+func TestStatsHints(t *testing.T) {
+	home := homely(t)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	plain, encrypted := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
+	defer plain.Close()
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
+	defer encrypted.Close()
+	if err := os.Mkdir(filepath.Join(home, "mcpschedd"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ url, file, variable, want string }{
+		{encrypted.URL, "", "x", "SSL_CERT_FILE"},
+		{strings.Replace(plain.URL, "http:", "https:", 1), "", "x", "use http://"},
+		{plain.URL, "", "", "set $MCPSCHEDD_TOKEN"},
+		{plain.URL, "0123456789abcdef", "x", "set $MCPSCHEDD_TOKEN"},
+		{plain.URL, "0123456789abcdef", "", "it has another token than the file"},
+	} {
+		t.Setenv("MCPSCHEDD_TOKEN", tt.variable)
+		writeFile(t, filepath.Join(home, "mcpschedd", tokenFile), tt.file)
+		d, err := httpClientAt(tt.url, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.view(t.Context())
+		if h, ok := errors.AsType[hinted](err); !ok || !strings.HasPrefix(strings.TrimPrefix(h.hint, "on Linux, "), tt.want) {
+			t.Errorf("%s with %q and %q: got %v, hint %q, want %s", tt.url, tt.file, tt.variable, err, h.hint, tt.want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,7 +122,10 @@ func httpClientAt(address, configFile string) (*httpClient, error) {
 		u.Host = strings.TrimSuffix("localhost:"+u.Port(), ":")
 	}
 	path, _, _ := strings.Cut(strings.TrimSuffix(u.Path, "/")+"/", "/mcp/") // also /mcp/NAME
-	path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(path, "/"), "/stats"), "/sse")
+	path = strings.TrimSuffix(path, "/")
+	for _, page := range []string{"/stats", "/sse", "/dashboard"} {
+		path = strings.TrimSuffix(path, page)
+	}
 	d := &httpClient{base: u.Scheme + "://" + u.Host + path, token: os.Getenv("MCPSCHEDD_TOKEN")}
 	d.client.Timeout = 10 * time.Second
 	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -168,21 +172,32 @@ func (d *httpClient) request(ctx context.Context, method, path string, v any) er
 		req.Header.Set("Authorization", "Bearer "+d.token)
 	}
 	answer, err := d.client.Do(req)
+	const notThere = "is mcpschedd serve --http running there?"
 	if err != nil {
+		hint := notThere
+		if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
+			hint = "on Linux, SSL_CERT_FILE names a file with the certificate of your own authority; elsewhere, add it to those of the system"
+		} else if errors.Is(err, http.ErrSchemeMismatch) {
+			hint = "use http://: serve itself has no TLS"
+		}
 		if cause, ok := errors.AsType[syscall.Errno](err); ok { // without what the program did
 			err = cause
 		} else if cause, ok := errors.AsType[*url.Error](err); ok {
 			err = cause.Err
 		}
-		return hinted{fmt.Errorf("%s does not answer: %w", d.base, err), "is mcpschedd serve --http running there?"}
+		return hinted{fmt.Errorf("%s does not answer: %w", d.base, err), hint}
 	}
 	defer answer.Body.Close()
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized:
-		return hinted{fmt.Errorf("%s: %s", d.base, answer.Status), "set $MCPSCHEDD_TOKEN to the content of the file that it logs at start-up (token=…)"}
+		hint := "set $MCPSCHEDD_TOKEN to the content of the file that it logs at start-up (token=…)"
+		if d.token != "" && os.Getenv("MCPSCHEDD_TOKEN") == "" {
+			hint = "it has another token than the file in the state directory: if that was changed, restart it, as it reads the file only when it starts; else " + hint
+		}
+		return hinted{fmt.Errorf("%s: %s", d.base, answer.Status), hint}
 	case http.StatusNotFound:
-		return hinted{fmt.Errorf("%s: %s", d.base, answer.Status), "is mcpschedd serve --http running there?"}
+		return hinted{fmt.Errorf("%s: %s", d.base, answer.Status), notThere}
 	default:
 		return fmt.Errorf("%s: %s", d.base, answer.Status)
 	}
