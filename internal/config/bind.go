@@ -69,9 +69,9 @@ func (f *findings) bindTable(key string, tree map[string]any, dst reflect.Value)
 	}
 }
 
-// bind binds one value, checks it against the tag, and reports whether it fits. If it does not, dst keeps its
-// default, which applies despite the problem: see [Error.Salvage]. Only a part of a table or of a list of tables
-// does, and a literal path stays, since paths.ConfiguredStateDir returns it unchecked.
+// bind binds one value, checks it against the tag, and reports whether it fits. A value that does not fit leaves
+// the default in dst, which may be used despite the problem: see [Error.Salvage]. In a table or a list of tables
+// each value does so by itself. A literal path stays, since paths.ConfiguredStateDir returns it unchecked.
 func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
 	before, unset := len(f.problems), reflect.New(dst.Type()).Elem()
 	unset.Set(dst)
