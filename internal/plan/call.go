@@ -23,6 +23,8 @@ type Call struct {
 	// request is sent, as the settings and the tool may have changed since the user confirmed the
 	// plan. It is nil if calls are not refused.
 	Refused func() error
+
+	Progress func() // reports that the call has made progress; may be called on any goroutine, and does not block
 }
 
 // retryDelay is the wait before the first retry of a call; it doubles with each further one.

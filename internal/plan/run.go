@@ -43,7 +43,12 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	}
 	x := newExecution(r, p)
 	for x.advance(ctx) {
-		x.answered(ctx, <-x.answers)
+		select {
+		case a := <-x.answers:
+			x.answered(ctx, a)
+		case s := <-x.alive:
+			x.tellRunning(x.runs[s.Index], time.Second/10)
+		}
 	}
 	x.calls.Wait()
 	for _, run := range x.runs {
@@ -66,6 +71,7 @@ type execution struct {
 	runs     []*stepRun // step index → run
 	queue    *schedule.Queue
 	answers  chan answer
+	alive    chan *Step // a step of which a call has made progress; further ones are dropped until it is read
 	calls    sync.WaitGroup
 	inFlight int      // calls in flight
 	held     int      // bytes of the results stored so far, also of steps that failed later; responses in flight and arguments are not counted
@@ -78,7 +84,7 @@ type execution struct {
 
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
-		Runner: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Parallel)), report: &Report{}, answers: make(chan answer),
+		Runner: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Parallel)), report: &Report{}, answers: make(chan answer), alive: make(chan *Step, 1),
 	}
 	for _, s := range p.Steps {
 		output := slices.Contains(p.Outputs, s)
@@ -217,7 +223,12 @@ func (x *execution) inputs(s *Step) inputs {
 // start makes the next call of a step on a new goroutine. The goroutine also fills in the
 // arguments, because searching large results takes long. The call keeps its slot between retries.
 func (x *execution) start(ctx context.Context, run *stepRun) {
-	c := Call{Step: run.Step, Item: -1}
+	c := Call{Step: run.Step, Item: -1, Progress: func() {
+		select {
+		case x.alive <- run.Step:
+		default:
+		}
+	}}
 	value := run.items.values[run.items.next]
 	if run.Step.ForEach != nil {
 		c.Item = run.items.next
@@ -273,11 +284,25 @@ func (x *execution) answered(ctx context.Context, a answer) {
 		x.cut(ctx, run)
 	} else if run.items.inFlight == 0 && !run.items.more() {
 		x.finish(run)
-	} else if time.Since(x.told.at) >= time.Second {
-		x.told.at = time.Now()
-		done, of := run.items.done(), len(run.items.values)
-		x.tell(float64(x.ended)+float64(done)/float64(of+1), fmt.Sprintf("%s: %d of %d items", s.ID, done, of))
+	} else {
+		x.tellRunning(run, time.Second)
 	}
+}
+
+// tellRunning reports the progress of a running step, unless the last such report is more recent than the interval.
+// Without any items since then the value increases by next to nothing: what counts is that a client with a
+// timeout goes on waiting.
+func (x *execution) tellRunning(run *stepRun, interval time.Duration) {
+	if run.State != "" || time.Since(x.told.at) < interval {
+		return
+	}
+	x.told.at = time.Now()
+	what, done, of := run.Step.ID+": running", run.items.done(), len(run.items.values)
+	if run.Step.ForEach != nil {
+		what = fmt.Sprintf("%s: %d of %d items", run.Step.ID, done, of)
+	}
+	ended, last := float64(x.ended), x.told.value
+	x.tell(max(ended+float64(done)/float64(of+1), last+(ended+1-last)/10_000), what)
 }
 
 // storeResult stores the result of an item if a step or the client needs it.

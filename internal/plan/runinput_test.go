@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -158,6 +160,40 @@ func TestRunCountsTextOnce(t *testing.T) {
 	if got := fates(report); got != "a failed: answer of 80 bytes: all results of a plan may have 70 (max_result_bytes)\nlist ok\neach ok" {
 		t.Errorf("got %s", got)
 	}
+}
+
+// The progress of a call is reported, at most every 100 ms, as a value that increases.
+func TestRunTellsOfProgress(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var told []string
+		last := 0.0
+		r := &plan.Runner{
+			Call: func(_ context.Context, c plan.Call) plan.Result {
+				for range 8 {
+					time.Sleep(40 * time.Millisecond)
+					c.Progress()
+				}
+				synctest.Wait()
+				c.Progress()
+				return resultOf("[1]")
+			},
+			Progress: func(done float64, of int, what string) {
+				if done <= last {
+					t.Errorf("got %g after %g", done, last)
+				}
+				last = done
+				told = append(told, fmt.Sprintf("%.1f of %d: %s", done, of, what))
+			},
+		}
+		r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"e","tool":"read","for_each":"$ref:a"}]}`))
+		want := []string{
+			"0.0 of 2: a: running", "0.0 of 2: a: running", "0.0 of 2: a: running", "1.0 of 2: a: ok (320 ms)",
+			"1.0 of 2: e: 0 of 1 items", "1.0 of 2: e: 0 of 1 items", "1.0 of 2: e: 0 of 1 items", "2.0 of 2: e: ok (320 ms)",
+		}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	})
 }
 
 // A long for_each reports progress once a second.

@@ -222,7 +222,8 @@ func (x *request) upstreamRequest() *upstream.Request {
 		Method: x.msg.Method, Index: c.observed.withTrace(c.params), Target: c.target, Client: x.client,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
-		Token:   x.msg.Index.Token() != nil || x.step != nil && l.member.Timeout > 0, // progress restarts the timeout
+		// Progress restarts a step's timeout, and is told to the client of its plan.
+		Token: x.msg.Index.Token() != nil || x.step != nil && (l.member.Timeout > 0 || x.step.run.request.msg.Index.Token() != nil),
 	}
 	if !x.msg.Stateless() || x.work != nil {
 		req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {

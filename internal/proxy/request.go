@@ -179,8 +179,12 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 	}
 	switch method {
 	case "notifications/progress":
+		if x.step != nil { // the plan reports its own progress
+			x.step.progress()
+			return
+		}
 		token := to.msg.Index.Token()
-		if token == nil || x.step != nil { // the plan reports its own progress
+		if token == nil {
 			return
 		}
 		params = jsonrpc.Set(params, "progressToken", token)
