@@ -34,7 +34,11 @@ func serveInitialize(x *request) outcome {
 	if s.view().own() {
 		own = emptyCapabilities
 	}
-	set("capabilities", joinCapabilities(own, leases))
+	capabilities := joinCapabilities(own, leases)
+	if x.msg.Stateless() { // its revision has tasks as an extension, which a server declares as such
+		capabilities = jsonrpc.Delete(capabilities, func(name []byte) bool { return string(name) == "tasks" })
+	}
+	set("capabilities", capabilities)
 	if text := instructionsFor(s, leases, x.client.Info); text != "" {
 		set("instructions", jsonrpc.AppendString(nil, text))
 	}

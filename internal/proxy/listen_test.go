@@ -310,6 +310,11 @@ func TestTasks(t *testing.T) {
 				_, b := remote(t, mcptest.Options{Name: "b", Era: upEra})
 				c := connect(t, start(t, options(a, b)), era)
 				c.tools()
+				if era == stateless {
+					if got := c.request("server/discover", ""); strings.Contains(got, `"tasks"`) || !strings.Contains(got, `"completions"`) {
+						t.Errorf("got %s, want no tasks, which this revision does not have", got)
+					}
+				}
 				params := `{"name":"b__echo","arguments":{},"task":{"ttl":1000}}`
 				if era == stateless && upEra == "stateless" {
 					params = `{"name":"b__task","arguments":{}}`
