@@ -19,12 +19,12 @@ import (
 // name the prefetches. Only prefetches that have begun may be named.
 const decisionTimeout = 50 * time.Millisecond
 
-// mayAnnounce reports whether the answer to a client of the handshake era may name the
-// prefetches that the call causes. Such an answer is not written by the server's reader.
+// mayAnnounce reports whether the answer to the client may name the prefetches that the call
+// causes. Such an answer is not written by the server's reader.
 func (c *upstreamCall) mayAnnounce() bool {
 	e := &c.policy.Enrichment
 	return (e.Delivery == "hint" || e.Delivery == "inline") && e.Mode == "on" && c.observed != nil && c.observed.call.ID != 0 &&
-		!c.request.msg.Stateless() && c.delivered() != nil && !c.lease.structured(c.tool)
+		c.delivered() != nil && !c.lease.structured(c.tool)
 }
 
 // shownName returns the client's name for a tool of the same upstream, or "" if the client cannot call it.

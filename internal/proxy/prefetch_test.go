@@ -138,8 +138,8 @@ func TestCountersNeverFall(t *testing.T) {
 }
 
 func TestPrefetchedDelivery(t *testing.T) {
-	for _, delivery := range []string{"hint", "inline"} {
-		t.Run(delivery, func(t *testing.T) {
+	eachEra(t, func(t *testing.T, client, server string) {
+		for _, delivery := range []string{"hint", "inline"} {
 			bubble.Test(t, func(t *testing.T) {
 				o := defaults(t, listing(t)...)
 				o.Enrichment.Delivery, o.Enrichment.Wait = delivery, 200*time.Millisecond
@@ -149,7 +149,7 @@ func TestPrefetchedDelivery(t *testing.T) {
 						return reply{result: strings.Replace(v.told(), "{", `{"isError":true,`, 1)}
 					}
 					return reply{result: v.told()}
-				}), o).enter()
+				}).of(server), o).plans(client)
 				if got := string(g.call("list", page(2)).Result); strings.Contains(got, "pre-fetched") || strings.Contains(got, "get {") {
 					t.Errorf("got %s, want an error as it is", got)
 				}
@@ -171,8 +171,8 @@ func TestPrefetchedDelivery(t *testing.T) {
 					t.Errorf("got %s, want no hint without prefetches", text)
 				}
 			})
-		})
-	}
+		}
+	})
 }
 
 // What is likely after a write to a remote service is prefetched once the write shows there, if the
