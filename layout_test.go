@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"internal/proxy": {
 		"internal/age", "internal/budget",
 		"internal/call", "internal/classify", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
-		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
+		"internal/jsonrpc", "internal/limit", "internal/nearest", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
 		"internal/predict", "internal/toolsearch", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/age":        {},                                        // how old something is by both clocks, and how a time is written

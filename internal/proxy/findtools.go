@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/toolsearch"
@@ -208,7 +210,7 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 		c.doubt() // the user may have confirmed it
 		return errOutcomeUnknown
 	case c.lease.lacks(c.tool):
-		return unknownTool(x.msg.Index.Text("name"))
+		return x.view.unknownTool(x.msg.Index.Text("name"))
 	case p.Selection.OnlyRead:
 		return fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", x.msg.Index.Text("name"))
 	case wrapper == callReadTool:
@@ -221,9 +223,13 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 	return nil
 }
 
-// unknownTool returns the error for a call of a tool that does not exist.
-func unknownTool(name string) error {
-	return fmt.Errorf("unknown tool %q; use %s to search for tools", name, findTool)
+// unknownTool returns the error for a call of a tool that no server has.
+func (v view) unknownTool(name string) error {
+	if v.ownTool(name) != nil {
+		return fmt.Errorf("%q is a tool of the list: call it by itself", name)
+	}
+	question := nearest.New(v.toolNames()).Question(name)
+	return fmt.Errorf("unknown tool %q%s", name, cmp.Or(question, "; use "+findTool+" to search for tools"))
 }
 
 // certainlyReads reports whether the call is read-only according to the operator or to a
@@ -262,6 +268,10 @@ func serveConfirmed(x *request, l *sessionLease, t target) outcome {
 			"The operator can pin it ([server].pinned) or, if it only reads, set side_effect_class = \"read_only\" in [tools.%q]; trust = true does not suffice", name, t.key()))
 	}
 	raw, _ := arguments(&x.msg.Index)
+	input, _ := s.srv.catalog.lookup(x.view.p, l, t.name).schema() // if it is not supported, arguments are not checked
+	if faults := input.Faults(raw, nil); len(faults) > 0 {
+		return refused(fmt.Errorf("not called: %w (input schema of %s)", &faults[0], name))
+	}
 	message, err := plan.ConfirmCall(name, raw)
 	if err != nil {
 		return refused(err)

@@ -161,6 +161,31 @@ func TestCallFoundConfirmed(t *testing.T) {
 	}
 }
 
+// A wrong name is answered with the right one, and the user is not asked about arguments that the schema excludes.
+func TestCallFoundWrongly(t *testing.T) {
+	p, s := searching(t, handshake, func(o *proxy.Options) { o.Models = modelled(t, writesAll("shop/*")) })
+	c := connect(t, p, handshake)
+	c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
+	for arguments, want := range map[string]string{
+		`{"name":"secret_gett"}`:                  `unknown tool "secret_gett"; use find_tools to search for tools`, // the only near one is hidden
+		`{"name":"typedd"}`:                       `unknown tool "typedd"; did you mean "typed"?`,
+		`{"name":"find_tools"}`:                   `"find_tools" is a tool of the list: call it by itself`,
+		`{"name":"typed","arguments":{"text":7}}`: `not called: text: want string, have number (input schema of typed)`,
+	} {
+		if text := c.broken("call_tool", arguments); text != want {
+			t.Errorf("%s: got %s, want %s", arguments, text, want)
+		}
+	}
+	if got := s.called(); got != "" {
+		t.Errorf("called %s", got)
+	}
+	for _, line := range c.transcript() {
+		if strings.Contains(line, "elicitation/create") {
+			t.Errorf("the user was asked: %s", line)
+		}
+	}
+}
+
 // A tool that only its server's annotations call read-only does not count as read-only, even
 // if the server is trusted.
 func TestCallFoundHints(t *testing.T) {

@@ -72,7 +72,7 @@ func (x *request) routeName(l upstream.List) error {
 	case lease == nil && x.msg.Replayed && l == upstream.Tools:
 		return unknownOutcome(x)
 	case lease == nil && wrapper != "":
-		return unknownTool(name)
+		return x.view.unknownTool(name)
 	case lease == nil:
 		return invalidParams(fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name))
 	}
