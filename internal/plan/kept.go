@@ -121,7 +121,7 @@ func (k *Kept) Read(owner any, shared bool, arguments []byte, settings *Settings
 	case d.Decode(&q) != nil:
 		return nil, "", errors.New(`arguments: want an object with handle, a string, and at most pointer, a JSON pointer such as "/items/20", and offset, a whole number`)
 	case q.Handle == "" && shared:
-		return nil, "", errors.New("handle: missing")
+		return nil, "", errors.New("handle: missing; want the handle of a plan's answer, as over HTTP without a session the results cannot be listed")
 	case q.Handle == "":
 		return nil, k.list(owner), nil
 	}

@@ -53,7 +53,7 @@ func TestKept(t *testing.T) {
 func TestKeptArguments(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"handle":"h","pointer":"/a","offset":3}`: `handle "h": unknown or expired`,
-		`{}`:             "handle: missing",
+		`{}`:             "handle: missing; want the handle of a plan's answer",
 		`{"handle":7}`:   "arguments: want an object",
 		`{"offset":-1}`:  "arguments: want an object",
 		`{"offset":1.5}`: "arguments: want an object",
