@@ -60,6 +60,10 @@ func TestSalvage(t *testing.T) {
 		mutations        string
 	}{
 		{"an upstream", "", "[upstreams.a]\ncommand = 3\n[upstreams.b]\ncommand = \"b\"\n", "a: off; b: b get_a get_b x y", "confirm"},
+		{
+			"a plan", good, "[plans.x]\nsteps = [{ id = \"b\", tool = \"a/x\", arguments = { n = { \"$ref\" = \"zz#/x\" } } }]\noutput_steps = [\"c\"]\n[plans.y]\n" +
+				"steps = [{ id = \"b\", tool = \"a/x\" }]\n[upstreams.a]\ncommand = \"a\"\n", "a: a get_a get_b x y; plan y", "confirm",
+		},
 		{"elsewhere", good, "log.x = 1\n[plan]\nmutations = \"allow\"\n[upstreams.a]\ncommand = \"new\"\ntools = { deny = [\"y\"] }\n[upstreams.b]\ncommand = \"b\"\n", "a: a get_a get_b; b: b off", "deny"},
 		{"elsewhere, and the new one allows less", "[upstreams.a]\ncommand = \"a\"\n", "log.x = 1\n[upstreams.a]\ncommand = \"a\"\ntools.allow = [\"get_*\"]\n", "a: a get_a get_b", "confirm"},
 		{"elsewhere, and both allow some", "[upstreams.a]\ncommand = \"a\"\ntools.allow = [\"get_*\", \"x\"]\n", "log.x = 1\n[upstreams.a]\ncommand = \"a\"\ntools.allow = [\"get_a\", \"x\", \"y\"]\n", "a: a get_a x", "confirm"},
@@ -92,6 +96,9 @@ func TestSalvage(t *testing.T) {
 				one = strings.TrimSpace(one) + " off"
 			}
 			all = append(all, one)
+		}
+		for _, p := range c.Plans {
+			all = append(all, "plan "+p.Name)
 		}
 		if got := strings.Join(all, "; "); got != tt.want || c.Plan.Mutations != tt.mutations || c.Path != "/etc/mcp/c.toml" || c.Digest == [32]byte{} {
 			t.Errorf("%s: got %q, mutations %s, path %s", tt.name, got, c.Plan.Mutations, c.Path)

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"slices"
 
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/valuemodel"
 )
 
 // Salvage returns the configuration to use despite the problems of the file. good is the last
-// valid configuration, or nil. A problem in the block of an upstream disables that upstream; a
-// problem in tuned.toml drops that layer. After any other problem, good applies to the upstreams
+// valid configuration, or nil. A problem in the block of an upstream disables that upstream, one in the
+// block of a plan drops that plan, and one in tuned.toml drops that layer. After any other problem, good applies to the upstreams
 // that the file still names, with the restrictions of both. Without good, or if the file cannot be
 // parsed or has an unknown schema_version, Salvage returns a configuration without upstreams.
 func (e *Error) Salvage(good *Config) *Config {
@@ -20,6 +21,7 @@ func (e *Error) Salvage(good *Config) *Config {
 	c.Upstreams = slices.Clone(c.Upstreams)
 	elsewhere := false
 	for _, p := range e.Problems {
+		inPlan := func(n plan.Named) bool { return within(p.Key, join("plans", n.Name)) }
 		i := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return within(p.Key, join("upstreams", u.Name)) })
 		switch {
 		case p.File == TunedPath(c.Path):
@@ -27,6 +29,8 @@ func (e *Error) Salvage(good *Config) *Config {
 			c.Models, _ = valuemodel.Compile(c.Tools)
 		case i >= 0:
 			c.Upstreams[i].Err = errors.Join(c.Upstreams[i].Err, errors.New(p.String()))
+		case slices.ContainsFunc(e.partial.Plans, inPlan):
+			c.Plans = slices.DeleteFunc(slices.Clone(c.Plans), inPlan)
 		default:
 			elsewhere = true
 		}
