@@ -44,6 +44,8 @@ func (f *findings) check(c *Config) {
 	for _, p := range c.Plans {
 		if !c.Plan.Enabled && !f.failed("plan.enabled") {
 			f.warn(join("plans", p.Name), "is not listed: set enabled = true in [plan]")
+		} else if p.Description == "" {
+			f.warn(join("plans", p.Name), "has no description: write for which task a model is to use it")
 		}
 	}
 	for _, t := range c.Tools {
