@@ -106,6 +106,27 @@ func TestBadServer(t *testing.T) {
 	}
 }
 
+// TestConfirmedAgain: the log says that a majority of the servers is missing, and when it is there again.
+func TestConfirmedAgain(t *testing.T) {
+	t.Parallel()
+	at, log := startServer(t), new(buffer)
+	s, err := valkey.New(valkey.Options{
+		URL: "valkey://" + at.addr + "?servers=2", Lease: shortLease, WriteSettle: shortSettle,
+		Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	waitUntil(t, "the log says that a standby is missing", func() bool {
+		return strings.Contains(log.String(), "0 standbys have the last write: expected 1")
+	})
+	startServer(t).follow(at)
+	waitUntil(t, "the log says that it is there", func() bool {
+		return strings.Contains(log.String(), `level=INFO msg="the primary of the replicas' store is confirmed"`)
+	})
+}
+
 // TestServerTurnsBad: a server that was good and still replies is not used any more, and the log says
 // why, once.
 func TestServerTurnsBad(t *testing.T) {

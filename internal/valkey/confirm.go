@@ -72,8 +72,11 @@ func (s *Store) keepConfirming() {
 		began := age.Now()
 		switch history, err := s.confirm(s.ctx, *conn); {
 		case err == nil:
-			logged = ""
 			s.confirmation.record(history, began)
+			if logged != "" {
+				logged = ""
+				s.options.Log.Info("the primary of the replicas' store is confirmed", "at", s.address())
+			}
 		case s.ctx.Err() == nil && err.Error() != logged:
 			logged = err.Error()
 			s.options.Log.Warn("the primary of the replicas' store is not confirmed by a majority of its servers: no answer is served, and no write is sent", "at", s.address(), "err", err)
