@@ -55,8 +55,8 @@ var allowed = map[string][]string{
 	"internal/schema":     {"internal/excerpt", "internal/jsonrpc"},
 	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
 	"internal/limit":      {},
-	"internal/valkey":     {"internal/age", "internal/call", "internal/dedup", "internal/limit"}, // what several replicas share
-	"internal/classify":   {},                                                                    // does this one call only read: command lines, what git is set up to run, SQL statements
+	"internal/valkey":     {"internal/age", "internal/call", "internal/dedup", "internal/limit", "internal/nearest"}, // what several replicas share
+	"internal/classify":   {},                                                                                        // does this one call only read: command lines, what git is set up to run, SQL statements
 	"internal/valuemodel": {"internal/call", "internal/classify", "internal/nearest"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},

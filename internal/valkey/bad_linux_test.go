@@ -28,6 +28,13 @@ func TestBadURL(t *testing.T) {
 		"valkey://host?master_set=one": "servers=",
 		"valkey://a:s3cret%zz@host":    "not a URL",
 		"valkey://a:12/s3cret@host":    "write / as %2F",
+		"valkey://a:12?s3cret@host":    "write / as %2F",
+		"valkey://a:12?s3cret=&b@host": "write / as %2F",
+		"valkey://a:12#s3cret@host":    "write / as %2F",
+		"valkey://host?server=3":       `unknown parameter "server"; did you mean "servers"?`,
+		"valkey://host?master-set=one": `did you mean "master_set"?`,
+		"valkey://host?foo=1":          `unknown parameter "foo"`,
+		"valkey://host?servers=3%":     "not a URL",
 	} {
 		_, err := valkey.New(valkey.Options{URL: url})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {

@@ -31,7 +31,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +41,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"mcpschedd/internal/nearest"
 )
 
 // Options configure a Store.
@@ -146,12 +150,32 @@ func CheckURL(url string) error {
 	return err
 }
 
+// errNoURL does not have the text, which may hold a password.
+var errNoURL = errors.New("not a URL: in a password, write / as %2F, @ as %40, ? as %3F and # as %23")
+
+// parameters are those of a URL that take effect. Of the others that [rueidis.ParseURL] reads, clientOption
+// sets the values.
+var parameters = []string{"addr", "db", "master_set", "protocol", "sentinel_password", "sentinel_username", "servers", "skip_verify"}
+
 // clientOption parses a URL. servers is the number of servers if a standby may be promoted,
 // else 0.
 func clientOption(text string) (o rueidis.ClientOption, servers int, err error) {
 	u, err := url.Parse(text)
-	if err != nil || strings.Contains(u.Path, "@") { // an error must not have the URL's text, which may hold a password
-		return o, 0, errors.New("not a URL: in a password, write / as %2F, @ as %40, ? as %3F and # as %23")
+	if err != nil || strings.Contains(u.Path+u.Fragment, "@") {
+		return o, 0, errNoURL
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return o, 0, errNoURL
+	}
+	for _, key := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case slices.Contains(parameters, key):
+		case strings.Contains(u.RawQuery, "@"): // the key may be the end of a password
+			return o, 0, errNoURL
+		default:
+			return o, 0, fmt.Errorf("unknown parameter %q%s", key, nearest.New(parameters).Question(key))
+		}
 	}
 	switch u.Scheme {
 	case "valkey", "valkeys", "redis", "rediss":
@@ -164,7 +188,7 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 	if u.Host == "" {
 		return o, 0, errors.New("missing host")
 	}
-	if n := u.Query().Get("servers"); n != "" || o.Sentinel.MasterSet != "" {
+	if n := query.Get("servers"); n != "" || o.Sentinel.MasterSet != "" {
 		if servers, err = strconv.Atoi(n); err != nil || servers < 2 {
 			return o, 0, fmt.Errorf("servers=%s: expected how many servers there are, the primary and its standbys, such as 3", n)
 		}
@@ -173,7 +197,7 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 		if o.TLSConfig != nil {
 			o.TLSConfig.ServerName = "" // verify each server by the address dialed, not the first Sentinel's
 		}
-		o.Sentinel.Username, o.Sentinel.Password = u.Query().Get("sentinel_username"), u.Query().Get("sentinel_password")
+		o.Sentinel.Username, o.Sentinel.Password = query.Get("sentinel_username"), query.Get("sentinel_password")
 		o.Sentinel.Dialer.Timeout, o.Sentinel.TLSConfig = dialTimeout, o.TLSConfig
 		o.Sentinel.TopologyRefreshInterval = time.Second // Sentinel's notifications may be lost
 	}
