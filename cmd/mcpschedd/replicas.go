@@ -34,7 +34,7 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	peers.PublishFigures(common.Figures)
 	peers.OnLimited(common.Limited)
 	common.ConnectReplicas(proxy.Replicas{
-		Figures: peers.Figures, Limits: peers.Take, PublishLimited: peers.PublishLimited,
+		Figures: peers.Figures, Limits: peers.Take, Problem: peers.Problem, PublishLimited: peers.PublishLimited,
 		Learned: func(key func() string, own speculate.Storage) speculate.Storage {
 			return sharedLearned(peers.Update, key, own)
 		},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -46,6 +47,20 @@ func replicasShare(t *testing.T, program string) {
 			return askStore(addr, "ZCARD mcpschedd:replicas") == fmt.Sprintf(":%d", i+1)
 		})
 	}
+}
+
+// A replica that cannot reach its store says so in its figures.
+func TestStatsWithoutStore(t *testing.T) {
+	p := serveOver(t, "127.0.0.1", "[dedup]\nstore = \"redis://127.0.0.1:"+mcptest.FreePort(t)+"\"\n")
+	t.Setenv("MCPSCHEDD_TOKEN", p.token)
+	mcptest.Eventually(t, "stats says that the store cannot be used", func() bool {
+		var stdout, stderr bytes.Buffer
+		if err := execute(t.Context(), []string{"stats", "--http", p.addr}, &stdout, &stderr); err != nil {
+			t.Fatal(err)
+		}
+		text := stdout.String()
+		return strings.Contains(text, "Figures of 1 replica: ") && strings.Contains(text, "The replicas' store cannot be used") && strings.Contains(text, "connection refused")
+	})
 }
 
 // startStore starts a server for replicas, and returns its address.

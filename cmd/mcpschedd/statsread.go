@@ -157,7 +157,7 @@ func (d *httpClient) view(ctx context.Context) (v record.View, err error) {
 		return v, fmt.Errorf("%s: want figures of version %d, have %d", d.base, statsSchema, have)
 	}
 	if names := v.Stats.Replicas; len(names) > 0 {
-		v.Notes = []record.Warning{{Message: fmt.Sprintf("Figures of %d replicas: %s.", len(names), strings.Join(names, ", "))}}
+		v.Notes = []record.Warning{{Message: fmt.Sprintf("Figures of %s: %s.", record.Counted(len(names), "replica"), strings.Join(names, ", "))}}
 	}
 	return v, nil
 }

@@ -57,6 +57,7 @@ func (c *Common) SetReplicas(n int, partitioned bool) { c.limits.SetReplicas(n, 
 type Replicas struct {
 	Figures func(context.Context) []string // published figures of the other replicas, each from [Common.Figures]
 	Limits  limit.SharedLimits             // shared rate limits and quotas
+	Problem func() string                  // why the replicas' store cannot be used now; "" if it can
 
 	// PublishLimited notifies the other replicas of a host's 429 response. It must not block.
 	PublishLimited func(host string, retryAfter time.Duration)

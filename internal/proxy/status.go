@@ -109,6 +109,9 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	p := s.policy.Load()
 	out.Pinned = s.pinnedNow()
 	out.Config, out.ConfigError = p.ConfigPath, s.rejection()
+	if problem := s.common.replicas.Problem; problem != nil {
+		out.StoreError = problem()
+	}
 	for _, m := range p.members {
 		u, at := m.toolStatus(p), m.up.Health()
 		u.Name, u.State, u.Since, u.Error, u.Restarts = m.Spec.Name, at.State, at.Since, at.Error, at.Restarts

@@ -21,6 +21,7 @@ type Status struct {
 	Dir         string            `json:"dir" jsonschema:"Working directory."`
 	Config      string            `json:"config" jsonschema:"Path of the configuration; empty if the built-in defaults are used."`
 	ConfigError string            `json:"config_error,omitempty" jsonschema:"Why a newer configuration is not in force."`
+	StoreError  string            `json:"store_error,omitempty" jsonschema:"Why the replicas' store cannot be used: no answer is served from it, and no write is sent."`
 	MemoryKB    int64             `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, if available; of a daemon only one workplace has it."`
 	Upstreams   []UpstreamStatus  `json:"upstreams" jsonschema:"Status of its upstreams, in the order of the configuration."`
 	Clients     []ClientStatus    `json:"clients" jsonschema:"Open sessions, by client and folder."`

@@ -26,6 +26,9 @@ func (s *Stats) Warnings() []Warning {
 		if p.ConfigError != "" {
 			warn("mcpschedd check", "The current configuration file is not in force: %s", strings.ReplaceAll(p.ConfigError, "\n", "; "))
 		}
+		if p.StoreError != "" {
+			warn("", "The replicas' store cannot be used, so no answer is served from the cache and no write is sent: %s", p.StoreError)
+		}
 	}
 	var away, failed, uncached []string
 	for _, u := range s.upstreams() {

@@ -48,13 +48,14 @@ func TestStatusText(t *testing.T) {
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 1, Why: unknown + " (1 of its 1 tools)"}, {Name: "c", State: "ready", Tools: 4, Prefetchable: 3, Why: unknown + " (1 of its 4 tools)"},
 			{Name: "d", State: "ready", Error: "tools/list: more than 1000 pages"}, {Name: "e", State: "idle", Error: "not found in PATH"}}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/a", Clients: []record.ClientStatus{{Client: "x", Sessions: 1}}},
-		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3\nline 4", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, wrong, {Name: "a", State: "idle", Tools: 1}, {Name: "b", State: "idle", Error: "exit status 1"}, {Name: "e", State: "idle", Tools: 1}},
+		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3\nline 4", StoreError: "EOF", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, wrong, {Name: "a", State: "idle", Tools: 1}, {Name: "b", State: "idle", Error: "exit status 1"}, {Name: "e", State: "idle", Tools: 1}},
 			Pinned: map[string]string{"github/get": "called often"}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/b"},
 	}}
 	begin := start.Local().Format(time.DateTime)
 	want := `No calls.
 The current configuration file is not in force: line 3; line 4
+The replicas' store cannot be used, so no answer is served from the cache and no write is sent: EOF
 Not available now: d, pg in /, pg in /a.
 Not available when last used: e.
 Nothing is cached or prefetched of: a, b.
@@ -84,7 +85,7 @@ process 3 since ` + begin + `, daemon in /a, configuration built in
 	if diff := gocmp.Diff(want, v.Text(false)); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
-	fixes := []string{"mcpschedd check", "mcpschedd check --connect", "mcpschedd check --connect", "mcpschedd check --connect"}
+	fixes := []string{"mcpschedd check", "", "mcpschedd check --connect", "mcpschedd check --connect", "mcpschedd check --connect"}
 	for i, w := range s.Warnings() {
 		if w.Fix != fixes[i] {
 			t.Errorf("%s: got the fix %q, want %q", w.Message, w.Fix, fixes[i])

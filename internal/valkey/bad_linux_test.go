@@ -126,11 +126,11 @@ func TestConfirmedAgain(t *testing.T) {
 	}
 	defer s.Close()
 	waitUntil(t, "the log says that a standby is missing", func() bool {
-		return strings.Contains(log.String(), "0 standbys have the last write: expected 1")
+		return strings.Contains(log.String(), "0 standbys have the last write: expected 1") && s.Problem() != ""
 	})
 	startServer(t).follow(at)
 	waitUntil(t, "the log says that it is there", func() bool {
-		return strings.Contains(log.String(), `level=INFO msg="the primary of the replicas' store is confirmed"`)
+		return strings.Contains(log.String(), `level=INFO msg="the primary of the replicas' store is confirmed"`) && s.Problem() == ""
 	})
 }
 
@@ -161,7 +161,7 @@ func TestServerTurnsBad(t *testing.T) {
 			if _, err := s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {}); err == nil {
 				t.Error("a write was announced on it")
 			}
-			waitUntil(t, "the log says it", func() bool { return strings.Contains(log.String(), says) })
+			waitUntil(t, "the log says it", func() bool { return strings.Contains(log.String(), says) && s.Problem() != "" })
 			if _, err := s.Lookup(t.Context(), []call.Place{{Domain: "host"}}); err == nil {
 				t.Error("a lookup on it succeeded")
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -19,7 +20,8 @@ import (
 // servers must confirm it: each server follows one primary at a time. docs/replicas.md has the
 // proof.
 type confirmation struct {
-	servers int // the primary and its standbys; 0 for a single server, which needs no confirmation
+	servers int                    // the primary and its standbys; 0 for a single server, which needs no confirmation
+	failed  atomic.Pointer[string] // why the last one failed, which is logged once; "" if it did not
 
 	mu      sync.Mutex
 	history string     // last confirmed
@@ -63,7 +65,6 @@ func (c *confirmation) standbysNeeded() int64 { return int64(c.servers / 2) }
 
 // keepConfirming confirms the primary periodically, in the background.
 func (s *Store) keepConfirming() {
-	logged := "" // the last error, which is logged once
 	s.every(s.confirmationTTL()/4, func() {
 		conn := s.conn.Load()
 		if conn == nil {
@@ -73,12 +74,11 @@ func (s *Store) keepConfirming() {
 		switch history, err := s.confirm(s.ctx, *conn); {
 		case err == nil:
 			s.confirmation.record(history, began)
-			if logged != "" {
-				logged = ""
+			if *s.confirmation.failed.Swap(new(string)) != "" {
 				s.options.Log.Info("the primary of the replicas' store is confirmed", "at", s.address())
 			}
-		case s.ctx.Err() == nil && err.Error() != logged:
-			logged = err.Error()
+		case s.ctx.Err() == nil && err.Error() != *s.confirmation.failed.Load():
+			s.confirmation.failed.Store(new(err.Error()))
 			s.options.Log.Warn("the primary of the replicas' store is not confirmed by a majority of its servers: no answer is served, and no write is sent", "at", s.address(), "err", err)
 		}
 	})

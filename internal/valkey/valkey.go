@@ -72,6 +72,7 @@ type Store struct {
 	conn    atomic.Pointer[rueidis.Client] // nil before the first connection
 	history atomic.Pointer[string]         // key prefix; "" if not known
 	down    atomic.Bool                    // the server did not reply or cannot be used, and stayConnected is retrying
+	useless atomic.Pointer[string]         // why stayConnected last failed, which is logged once; "" if it did not
 	ctx     context.Context                // of background work
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -104,6 +105,8 @@ func New(o Options) (*Store, error) {
 	s := &Store{options: o, client: client, id: rand.Text(), openWrites: make(map[*announcement]struct{}), fetchEnded: make(map[string]chan struct{})}
 	s.confirmation.servers = servers
 	s.history.Store(new(string))
+	s.useless.Store(new(string))
+	s.confirmation.failed.Store(new(string))
 	s.down.Store(true)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.stayConnected()
@@ -212,7 +215,6 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 
 // stayConnected connects in the background, and retries while the server does not reply.
 func (s *Store) stayConnected() {
-	logged := "" // the last error, which is logged once
 	s.every(retryDelay, func() {
 		if !s.down.Load() {
 			return
@@ -221,14 +223,17 @@ func (s *Store) stayConnected() {
 		switch {
 		case err == nil:
 			s.down.Store(false)
-			logged = ""
+			s.useless.Store(new(string))
 			s.options.Log.Info("the replicas share their store", "at", s.address())
-		case s.ctx.Err() == nil && err.Error() != logged:
-			logged = err.Error()
+		case s.ctx.Err() == nil && err.Error() != *s.useless.Load():
+			s.useless.Store(new(err.Error()))
 			s.options.Log.Warn("the replicas' store cannot be used: no answer is stored, and no write is sent", "at", s.address(), "err", err)
 		}
 	})
 }
+
+// Problem returns why the server cannot be used now, or "".
+func (s *Store) Problem() string { return cmp.Or(*s.useless.Load(), *s.confirmation.failed.Load()) }
 
 // address is the server's address for log messages.
 func (s *Store) address() string { return strings.Join(s.client.InitAddress, ", ") }
