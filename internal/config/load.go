@@ -219,5 +219,8 @@ func (c *Config) KeepUntilRestart(start *Config) (differ []string) {
 	keep("http", &c.HTTP, &start.HTTP)
 	keep("daemon", &c.Daemon, &start.Daemon)
 	keep("dedup.store", &c.Dedup.Store, &start.Dedup.Store)
+	if start.Dedup.Store != "" { // marks in the store last for it, so it is the same at all replicas
+		keep("dedup.write_settle", &c.Dedup.WriteSettle, &start.Dedup.WriteSettle)
+	}
 	return differ
 }

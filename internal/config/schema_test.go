@@ -411,4 +411,13 @@ func TestKeepUntilRestart(t *testing.T) {
 	if got := new.KeepUntilRestart(old); got != nil {
 		t.Errorf("once more: got %v, want nothing", got)
 	}
+	const store = "[dedup]\nstore = \"valkey://host\"\n"
+	old, new = parse(t, store), parse(t, store+"write_settle = \"5s\"")
+	if got := new.KeepUntilRestart(old); !slices.Equal(got, []string{"dedup.write_settle"}) || new.Dedup.WriteSettle != old.Dedup.WriteSettle {
+		t.Errorf("write_settle with a store: got %v and %v, want that of the start", got, new.Dedup.WriteSettle)
+	}
+	old, new = parse(t, ""), parse(t, "[dedup]\nwrite_settle = \"5s\"")
+	if got := new.KeepUntilRestart(old); got != nil {
+		t.Errorf("write_settle without a store: got %v, want nothing", got)
+	}
 }
