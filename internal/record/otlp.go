@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"os"
 	"strings"
 	"time"
@@ -18,6 +17,17 @@ func ExportRequested() bool { return isRequested("TRACES") || isRequested("METRI
 // isRequested reports whether the environment requests the export of a signal. The SDK reads the
 // other variables (protocol, headers, certificates, time-outs, sampler, intervals, resource).
 func isRequested(signal string) bool {
-	endpoint := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	_, endpoint := variable(signal, "ENDPOINT")
 	return endpoint != "" && os.Getenv("OTEL_"+signal+"_EXPORTER") != "none" && !strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true")
+}
+
+// variable returns the variable that sets something of a signal, and its value without the space around it,
+// as the SDK reads it: the signal's own variable, or else that of all signals.
+func variable(signal, name string) (key, value string) {
+	key = "OTEL_EXPORTER_OTLP_" + signal + "_" + name
+	if value = strings.TrimSpace(os.Getenv(key)); value == "" {
+		key = "OTEL_EXPORTER_OTLP_" + name
+		value = strings.TrimSpace(os.Getenv(key))
+	}
+	return key, value
 }

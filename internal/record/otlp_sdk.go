@@ -6,7 +6,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,35 +60,53 @@ type OTLP struct {
 }
 
 // StartOTLP starts the exports that the environment requests: OTEL_EXPORTER_OTLP_ENDPOINT, or
-// the endpoint of a single signal, must be set. It returns nil, nil if no export is requested.
+// the endpoint of a single signal, must be set. It returns nil, nil if no export is requested or none is possible.
 // It does not try to reach the collector. version is that of the program; stats is called once
 // for each export of metrics.
 func StartOTLP(ctx context.Context, version string, stats func() Stats, log *slog.Logger) (*OTLP, error) {
 	if !ExportRequested() {
 		return nil, nil
 	}
+	otel.SetLogger(logr.FromSlogHandler(log.Handler())) // by default it writes to stderr in a format of its own
 	var spans sdktrace.SpanExporter
 	var figures sdkmetric.Exporter
 	var errTraces, errMetrics error
-	if isRequested("TRACES") {
+	if isRequested("TRACES") && usable("TRACES", log, "http/protobuf", "http/json") {
 		spans, errTraces = otlptracehttp.New(ctx)
 	}
-	if isRequested("METRICS") {
+	if isRequested("METRICS") && usable("METRICS", log, "http/protobuf") {
 		figures, errMetrics = otlpmetrichttp.New(ctx)
 	}
 	if err := errors.Join(errTraces, errMetrics); err != nil {
 		return nil, err
 	}
+	if spans == nil && figures == nil {
+		return nil, nil
+	}
 	return startExport(ctx, version, stats, log, spans, figures), nil
+}
+
+// usable reports whether a signal has a URL to be sent to. It logs what the SDK would ignore, which must not
+// prevent the start, as the variables may be set for all programs. A URL may hold a password.
+func usable(signal string, log *slog.Logger, protocols ...string) bool {
+	key, text := variable(signal, "PROTOCOL")
+	if text != "" && !slices.Contains(protocols, text) {
+		log.Warn(fmt.Sprintf("%s: want %s for %s, have %q; http/protobuf is sent", key, strings.Join(protocols, " or "), strings.ToLower(signal), text))
+	}
+	key, text = variable(signal, "ENDPOINT")
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		log.Warn(fmt.Sprintf("%s: want a URL such as http://127.0.0.1:4318; %s are not exported", key, strings.ToLower(signal)))
+		return false
+	}
+	return true
 }
 
 // startExport starts the export to the given exporters; nil for a signal that is off.
 func startExport(ctx context.Context, version string, stats func() Stats, log *slog.Logger, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
 	t := &OTLP{timeout: closeTimeout, warn: warner(log)}
 	t.spans, _ = lru.New[callKey, trace.SpanContext](maxSpans) // fails only for a size below 1
-	// By default both write to stderr in a format of their own.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))
-	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))        // as for its logger
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(

@@ -65,6 +65,46 @@ func TestStartNothingAsked(t *testing.T) {
 	}
 }
 
+// What the SDK would ignore, or send to another place, is logged once for each signal. Of an endpoint only the
+// name is logged, as it may hold a password.
+func TestStartMistakes(t *testing.T) {
+	const endpoint, protocol, url = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "http://127.0.0.1:1"
+	for _, c := range []struct {
+		env     []string
+		want    []string
+		exports bool
+	}{
+		{[]string{endpoint, "127.0.0.1:4318"}, []string{
+			endpoint + ": want a URL such as http://127.0.0.1:4318; traces are not exported",
+			endpoint + ": want a URL such as http://127.0.0.1:4318; metrics are not exported"}, false},
+		{[]string{endpoint, "localhost:4318", "OTEL_TRACES_EXPORTER", "none"}, []string{
+			endpoint + ": want a URL such as http://127.0.0.1:4318; metrics are not exported"}, false},
+		{[]string{endpoint, url, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http:///v1/traces"}, []string{
+			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: want a URL such as http://127.0.0.1:4318; traces are not exported"}, true},
+		{[]string{endpoint, url, protocol, "http/json"}, []string{
+			protocol + `: want http/protobuf for metrics, have \"http/json\"; http/protobuf is sent`}, true},
+		{[]string{endpoint, url, protocol, "http/json", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf"}, nil, true},
+		{[]string{endpoint, url, protocol, "grpc"}, []string{
+			protocol + `: want http/protobuf or http/json for traces, have \"grpc\"; http/protobuf is sent`,
+			protocol + `: want http/protobuf for metrics, have \"grpc\"; http/protobuf is sent`}, true},
+	} {
+		t.Run(strings.Join(c.env, " "), func(t *testing.T) {
+			var log logLines
+			setEnv(t, c.env...)
+			got, err := record.StartOTLP(t.Context(), "", figuresOf, log.logger())
+			if err != nil || (got != nil) != c.exports || log.len() != len(c.want) {
+				t.Errorf("got %v, %v and %s; want %d lines", got, err, log.all(), len(c.want))
+			}
+			for _, line := range c.want {
+				if !strings.Contains(log.all(), "level=WARN msg=\""+line+"\"\n") {
+					t.Errorf("got %s, want %s", log.all(), line)
+				}
+			}
+			got.Close(t.Context())
+		})
+	}
+}
+
 // logLines returns the lines of a log.
 type logLines struct {
 	mu   sync.Mutex
