@@ -139,7 +139,7 @@ func (f *dashboardFlags) source(ctx context.Context, stderr io.Writer) (func() r
 		warnOfProblems(&v, stderr)
 		return func() record.View { return v }, err
 	}
-	view, err := viewOfToday(f.config)
+	view, err := viewOfToday(f.config, false)
 	return func() record.View {
 		v, err := view()
 		if err != nil {

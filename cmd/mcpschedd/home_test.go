@@ -39,7 +39,7 @@ func lookAt(t *testing.T, view func() (record.View, error)) record.View {
 // ownView returns a function that reads the files of this user.
 func ownView(t *testing.T) func() (record.View, error) {
 	t.Helper()
-	view, err := viewOfToday("")
+	view, err := viewOfToday("", false)
 	if err != nil {
 		t.Fatal(err)
 	}

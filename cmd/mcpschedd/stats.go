@@ -86,7 +86,7 @@ func (f *statsFlags) source() (func(context.Context) (record.View, error), error
 		}
 		return d.view, nil
 	}
-	view, err := viewOfToday(f.config)
+	view, err := viewOfToday(f.config, !f.watch)
 	return func(context.Context) (record.View, error) { return view() }, err
 }
 

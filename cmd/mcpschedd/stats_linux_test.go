@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/record"
 )
 
@@ -169,4 +171,45 @@ func recordMany(t *testing.T, file string, n int) (size int64) {
 		t.Fatal(err)
 	}
 	return size
+}
+
+// While the disk is full, the state of running processes is old, and stats says so.
+func TestStatsOnAFullDisk(t *testing.T) {
+	dir := filepath.Join(homely(t), "mcpschedd")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("full", dir, "tmpfs", 0, "size=1m,mode=0700"); errors.Is(err, os.ErrPermission) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	log := record.Open(record.Options{
+		Dir:    filepath.Join(dir, eventsFolder),
+		Begin:  record.Event{At: time.Now(), PID: os.Getpid(), Transport: "stdio"},
+		Status: func() record.Status { return record.Status{} },
+	})
+	defer log.Close()
+	const full = "Nothing can be recorded now, and what follows may be old: "
+	mcptest.Eventually(t, "stats shows the process, and nothing wrong", func() bool {
+		text := statsText(t)
+		return strings.Contains(text, "\nprocess ") && !strings.Contains(text, full)
+	})
+	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 2<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("got %v, want a full disk", err)
+	}
+	if text := statsText(t); !strings.Contains(text, full) || !strings.Contains(text, "no space left on device.\n") {
+		t.Errorf("got\n%s\nwant %s", text, full)
+	}
+}
+
+// statsText returns what stats prints.
+func statsText(t *testing.T) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if err := execute(t.Context(), []string{"stats"}, &stdout, &stderr); err != nil {
+		t.Fatal(err)
+	}
+	return stdout.String()
 }

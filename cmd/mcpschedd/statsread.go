@@ -26,7 +26,8 @@ import (
 const eventsOff = `[telemetry] events is "off", so savings are not recorded. Each process has its figures in the resource mcpschedd://stats; mcpschedd stats --http URL shows those of a process that serves HTTP.`
 
 // viewOfToday returns a function that reads today's events and the state of this user's processes.
-func viewOfToday(configFile string) (func() (record.View, error), error) {
+// With once, it also tries whether a running process can write.
+func viewOfToday(configFile string, once bool) (func() (record.View, error), error) {
 	c, dir, mistakes, err := loadServed(configFile, stateToRead)
 	if err != nil {
 		return nil, err
@@ -43,6 +44,11 @@ func viewOfToday(configFile string) (func() (record.View, error), error) {
 		trouble := ""
 		if runs {
 			trouble = daemonTrouble(place, dir, c.Path, v.Stats.Running)
+		}
+		if trouble == "" && once && len(v.Stats.Running) > 0 {
+			if err := tryToWrite(dir); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // another error may be this program's alone
+				trouble = fmt.Sprintf("Nothing can be recorded now, and what follows may be old: %v.", err)
+			}
 		}
 		if trouble != "" {
 			note(trouble)
@@ -88,16 +94,21 @@ func daemonTrouble(place daemon.Place, dir state.Dir, config string, running []r
 	case len(running) > 0:
 		return ""
 	}
-	probe, err := os.CreateTemp(dir.Path(""), "probe.*.tmp")
-	if err == nil {
-		_, err = probe.Write([]byte{0}) // fails on a full disk
-		probe.Close()
-		os.Remove(probe.Name())
-	}
-	if err != nil {
+	if err := tryToWrite(dir); err != nil {
 		return fmt.Sprintf("Nothing can be recorded now: %v.", err)
 	}
 	return ""
+}
+
+// tryToWrite returns why nothing can be written to the state directory, such as that the disk is full.
+func tryToWrite(dir state.Dir) error {
+	probe, err := os.CreateTemp(dir.Path(""), "probe.*.tmp")
+	if err == nil {
+		_, err = probe.Write([]byte{0})
+		probe.Close()
+		os.Remove(probe.Name())
+	}
+	return err
 }
 
 // httpClient sends requests to a proxy that serves HTTP.
