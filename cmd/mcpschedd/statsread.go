@@ -26,7 +26,7 @@ import (
 const eventsOff = `[telemetry] events is "off", so savings are not recorded. Each process has its figures in the resource mcpschedd://stats; mcpschedd stats --http URL shows those of a process that serves HTTP.`
 
 // viewOfToday returns a function that reads today's events and the state of this user's processes.
-// With once, it also tries whether a running process can write.
+// once says that it is called once; it then also tries whether a running process can write.
 func viewOfToday(configFile string, once bool) (func() (record.View, error), error) {
 	c, dir, mistakes, err := loadServed(configFile, stateToRead)
 	if err != nil {

@@ -67,7 +67,7 @@ func StartOTLP(ctx context.Context, version string, stats func() Stats, log *slo
 	if !ExportRequested() {
 		return nil, nil
 	}
-	otel.SetLogger(logr.FromSlogHandler(log.Handler())) // by default it writes to stderr in a format of its own
+	otel.SetLogger(logr.FromSlogHandler(log.Handler())) // by default the SDK writes to stderr in a format of its own
 	var spans sdktrace.SpanExporter
 	var figures sdkmetric.Exporter
 	var errTraces, errMetrics error
@@ -106,7 +106,7 @@ func usable(signal string, log *slog.Logger, protocols ...string) bool {
 func startExport(ctx context.Context, version string, stats func() Stats, log *slog.Logger, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
 	t := &OTLP{timeout: closeTimeout, warn: warner(log)}
 	t.spans, _ = lru.New[callKey, trace.SpanContext](maxSpans) // fails only for a size below 1
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))        // as for its logger
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(
