@@ -1,11 +1,13 @@
 package proxy_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 )
@@ -124,7 +126,8 @@ func TestClientGoneMidCall(t *testing.T) {
 	}
 }
 
-// A call that its server does not answer in time fails, and is cancelled there.
+// A call that its server does not answer in time fails, and is cancelled there. The client is told that one which may
+// write may have run.
 func TestTimeout(t *testing.T) {
 	o := func(t testing.TB) proxy.Options {
 		o := planned(t)
@@ -132,14 +135,41 @@ func TestTimeout(t *testing.T) {
 		return o
 	}
 	besetEach(t, o, slowly, func(t *testing.T, d *ordeal, p *planner) {
-		if got := brokenText(t, p.call("get", `{"x":"hang"}`).Message); !strings.Contains(got, `"foe"`) || !strings.Contains(got, "no answer within 1m") {
-			t.Errorf("got %q", got)
+		d.foe.first = func(_ http.ResponseWriter, m jsonrpc.Message) bool {
+			if m.Method == "resources/read" {
+				time.Sleep(2 * time.Minute)
+			}
+			return false
 		}
+		const late, unknown = `upstream "foe": no answer within 1m`, "outcome unknown: the call may have run; "
+		for tool, want := range map[string]string{"get": late, "write": unknown + late} {
+			if got := brokenText(t, p.call(tool, `{"x":"hang"}`).Message); got != want {
+				t.Errorf("%s: got %q, want %q", tool, got, want)
+			}
+		}
+		if got := p.run(`{"id":"w","tool":"write","arguments":{"x":"hang"}}`).why("w"); got != unknown+late {
+			t.Errorf("a step: got %q", got)
+		}
+		if _, got := errorOf(t, p.request("resources/read", p.said(`{"uri":"foe://a"}`)).Message); got != late {
+			t.Errorf("a resource: got %q", got)
+		}
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		if n := d.foe.there(); n != 0 {
 			t.Errorf("%d calls are open at the server", n)
 		}
 	})
+}
+
+// A status says whether a call that may write may have run.
+func TestStatusOfACall(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "web"})
+	c := connect(t, start(t, options(up)), handshake)
+	for arguments, unknown := range map[string]bool{`{"status":400}`: false, `{"status":429}`: false, `{"status":502}`: true} {
+		if got := c.broken("status", arguments); strings.HasPrefix(got, "outcome unknown: the call may have run; ") != unknown {
+			t.Errorf("%s: got %q", arguments, got)
+		}
+	}
 }
 
 // After a crash, the proxy renews its subscriptions at the server.

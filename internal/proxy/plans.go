@@ -124,7 +124,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	}
 	if err := x.admit(ctx); err != nil {
 		recordRefusal(x.s, x.msg)
-		return plan.Result{Err: x.explain(err).Error()}
+		return plan.Result{Err: x.explain(err, false).Error()}
 	}
 	defer x.leave()
 	o := x.respond()
@@ -134,7 +134,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	defer o.answer.Buffer.Release()
 	switch {
 	case o.err != nil:
-		return plan.Result{Err: x.explain(o.err).Error()}
+		return plan.Result{Err: x.explain(o.err, o.mayHaveRun()).Error()}
 	case o.answer.Error != nil:
 		return plan.Result{Err: jsonrpc.Text(o.answer.Error, "message")}
 	case o.kind == startedTask:

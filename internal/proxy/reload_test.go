@@ -340,7 +340,7 @@ func TestReloadLetsCallsFinish(t *testing.T) {
 		how, why    string
 	}{
 		{3 * time.Second, 3 * time.Second, "fetched", `"text":"write `},
-		{time.Hour, 5 * time.Second, "failed", "its configuration was changed while the call ran; the call may have run"},
+		{time.Hour, 5 * time.Second, "failed", "outcome unknown: the call may have run; server"},
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			f := newFoe(delaying(func(v *visit) bool { return v.tool == "write" }, tt.takes))

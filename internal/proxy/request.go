@@ -210,6 +210,11 @@ type outcome struct {
 	err    error
 }
 
+// mayHaveRun reports whether the server may have run a request that failed.
+func (o *outcome) mayHaveRun() bool {
+	return o.answer.Sent && !o.answer.Limited && !upstream.Rejected(o.err)
+}
+
 // waitFor calls begin and returns the outcome that begin passes to done.
 func waitFor(begin func(done func(outcome))) outcome {
 	done := make(chan outcome, 1)
@@ -303,21 +308,18 @@ func errorText(answer *upstream.Answer) string {
 // isError, so that the model reads the reason. For any other request, and if it is a JSON-RPC error,
 // it is a JSON-RPC error.
 func (x *request) failure(o outcome) upstream.Answer {
-	err := o.err
+	err, mayHaveRun := o.err, o.mayHaveRun()
 	if o.answer.Sent && (err == front.ErrEnded || err == front.ErrShutdown) {
-		err = fmt.Errorf("%w; the call may have run", err)
-	}
-	if errors.Is(err, upstream.ErrEnded) && x.call != nil && !x.call.class.kind.Reads() { // else its client might repeat the write
-		err = fmt.Errorf("outcome unknown: the call may have run; %w", err)
+		err, mayHaveRun = fmt.Errorf("%w; the call may have run", err), false
 	}
 	// Only err itself: an error that err wraps was meant for the proxy, or is about a server's line.
 	refused, ok := err.(*jsonrpc.Error)
 	switch {
 	case ok:
 	case x.msg.Method == "tools/call":
-		return ownAnswer(jsonrpc.Set(textResult(x.explain(err).Error()), "isError", []byte("true")), false)
+		return ownAnswer(jsonrpc.Set(textResult(x.explain(err, mayHaveRun).Error()), "isError", []byte("true")), false)
 	default:
-		refused = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: x.explain(err).Error()}
+		refused = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: x.explain(err, mayHaveRun).Error()}
 	}
 	return upstream.Answer{Message: jsonrpc.Message{Error: refused.Append(nil)}}
 }
@@ -342,8 +344,9 @@ func failureReason(err error, cancelled bool) string {
 }
 
 // explain returns the error of a request for its client to read. If an upstream did not answer, that
-// includes the upstream's name.
-func (x *request) explain(err error) error {
+// includes the upstream's name. It includes that a call which may write may have run, as its client might repeat
+// the write.
+func (x *request) explain(err error, mayHaveRun bool) error {
 	if refused, ok := err.(*jsonrpc.Error); ok {
 		return errors.New(refused.Message)
 	}
@@ -359,6 +362,9 @@ func (x *request) explain(err error) error {
 		level = slog.LevelDebug // the client cancelled
 	} else if !unavailable(err) {
 		err = fmt.Errorf("upstream %q: %w", l.Name(), err)
+	}
+	if kind := x.call.class.kind; mayHaveRun && kind != "" && !kind.Reads() {
+		err = fmt.Errorf("outcome unknown: the call may have run; %w", err)
 	}
 	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", l.Name(), "method", x.msg.Method, "err", err)
 	return err

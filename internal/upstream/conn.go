@@ -121,7 +121,7 @@ func (c *conn) closed(err error) {
 	c.mu.Unlock()
 	for _, p := range waiting {
 		// %v, not %w: err may mean "not run", and these requests may have run.
-		p.finish(jsonrpc.Message{}, fmt.Errorf("%w: %v", ErrEnded, err))
+		p.finish(jsonrpc.Message{}, fmt.Errorf("%w: %v", errEnded, err))
 	}
 }
 

@@ -18,15 +18,15 @@ import (
 //	errSessionLost  certainly not       yes                yes
 //	unsentError     certainly not       no                 no
 //	statusError     perhaps             no                 if denied
-//	ErrEnded        perhaps             no                 yes
+//	errEnded        perhaps             no                 yes
 //	any other       perhaps             no                 no
 var (
 	// errClosed means that the connection ended before the request was sent.
 	errClosed = errors.New("connection closed")
 	// errSessionLost means that the server no longer knows the session.
 	errSessionLost = errors.New("session lost: the server no longer knows it")
-	// ErrEnded means that the connection ended after the request was sent.
-	ErrEnded = errors.New("connection ended before the answer")
+	// errEnded means that the connection ended after the request was sent.
+	errEnded = errors.New("connection ended before the answer")
 	// ErrTimeout means that Request.Timeout passed without an answer.
 	ErrTimeout = errors.New("no answer within the timeout")
 )
@@ -67,12 +67,18 @@ func notRun(err error) bool {
 	return unsent || retryable(err)
 }
 
+// Rejected reports whether err is an HTTP response by which the server has not run the request.
+func Rejected(err error) bool {
+	status := statusOf(err).status
+	return 300 <= status && status < 500
+}
+
 // retryable reports whether a request that failed with err is sent again over the next connection.
 func retryable(err error) bool { return errors.Is(err, errClosed) || errors.Is(err, errSessionLost) }
 
 // endsConnection reports whether the connection of a request that failed with err ends.
 func endsConnection(err error) bool {
-	return retryable(err) || errors.Is(err, ErrEnded) || statusOf(err).denied
+	return retryable(err) || errors.Is(err, errEnded) || statusOf(err).denied
 }
 
 // permanent reports whether a GET that failed with err would fail again on the same connection.

@@ -222,7 +222,7 @@ func TestEndIsKnownFirst(t *testing.T) {
 		for i := range 3 {
 			req := &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)}
 			l.Send(t.Context(), l.Turn(), req, func(answer Answer, err error) {
-				if !errors.Is(err, ErrEnded) || !answer.Sent {
+				if !errors.Is(err, errEnded) || !answer.Sent {
 					t.Errorf("got %+v, %v", answer, err)
 				}
 				heard.write(fmt.Sprint("failed ", i))

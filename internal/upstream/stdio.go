@@ -34,7 +34,7 @@ const (
 
 // errStopped fails the calls of a connection that the proxy ends. Those of a session that has ended were
 // cancelled before, so the configuration was reloaded.
-var errStopped = errors.New("its configuration was changed while the call ran; the call may have run")
+var errStopped = errors.New("its configuration was changed while the call ran")
 
 // process is a link to a child process: each message is a line on its stdin or stdout. Its
 // process group is killed when the process exits, closes its output or stdin, or is stopped.

@@ -336,7 +336,7 @@ func TestSentToAProcess(t *testing.T) {
 		t.Errorf("kept back: got %q", got)
 	}
 	die := &Request{Method: "tools/call", Params: []byte(`{"name":"die","arguments":{}}`)}
-	if answer, err := v.Call(t.Context(), v.Turn(), die); !errors.Is(err, ErrEnded) || !answer.Sent {
+	if answer, err := v.Call(t.Context(), v.Turn(), die); !errors.Is(err, errEnded) || !answer.Sent {
 		t.Errorf("got sent %v beside %v", answer.Sent, err)
 	}
 	if got := v.heard.turn(); len(got) == 0 || got[0] != "exit" {
