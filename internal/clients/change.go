@@ -145,11 +145,17 @@ func reverted(path string, now, before []byte, moves []Move) ([]byte, error) {
 	})
 }
 
-// Advice returns what the user must change by hand, if the client's file belongs to a
-// project; else "".
+// Advice returns what the user must change by hand; "" if that is nothing: a file of a project, and an entry of
+// mcpschedd that passes on too few variables, are not changed.
 func (r *Reader) Advice(s Server) string {
+	doc := r.docs[s.From.File]
 	if r.project(s.From.File) == "" {
-		return ""
+		passed := stringsAt(doc.tree, append(slices.Clip(s.From.table), ownName, "env_vars")...)
+		more := slices.DeleteFunc(slices.Clone(s.environment), func(name string) bool { return slices.Contains(passed, name) })
+		if !doc.toml || !r.self[s.From.File] || len(more) == 0 {
+			return ""
+		}
+		return OneLine(s.From.File + ": add " + literal(more) + " to env_vars of mcpschedd, as " + s.Called + " needs them")
 	}
 	return OneLine(s.From.File + " is not changed, since it belongs to a project: turn " + literal(s.Called) + " off in the client")
 }
