@@ -232,7 +232,7 @@ func (p *importPlan) withPrefixes(all []clients.Change) ([]clients.Change, error
 	}
 	all[i].Text = config.PrefixNames(all[i].Text)
 	if _, err := config.Default().Parse(p.have.Path, all[i].Text); err != nil {
-		return nil, hinted{fmt.Errorf("nothing was changed: %w", err), `set name_style = "always" in [server] of ` + p.have.Path}
+		return nil, hinted{fmt.Errorf("%s: nothing was changed: rules name tools, and name_style cannot be added, as server is not a block", p.have.Path), `set name_style = "always" there`}
 	}
 	return all, nil
 }
