@@ -55,10 +55,11 @@ func TestServerThatNeverGetsReady(t *testing.T) {
 	o := options(mute)
 	o.StartupWait = time.Millisecond
 	c := connect(t, start(t, o), handshake)
-	if _, got := c.refused("tools/list", awaitTools); !strings.Contains(got, `"mute"`) || !strings.Contains(got, "still starting after 50ms") {
+	const want = `server "mute" is not available: still starting after 50ms`
+	if _, got := c.refused("tools/list", awaitTools); got != want {
 		t.Errorf("got %q", got)
 	}
-	if got := c.broken("echo", ""); !strings.Contains(got, `"mute"`) || !strings.Contains(got, "still starting after 50ms") {
+	if got := c.broken("echo", ""); got != want {
 		t.Errorf("got %q", got)
 	}
 }

@@ -131,8 +131,8 @@ func (s *session) awaitTools(ctx context.Context) error {
 		l.AwaitOffer(bounded)
 		cancel()
 		if !l.Listed() {
-			late := fmt.Errorf("the tools of upstream %q are not known yet: it is still starting after %s", l.Name(), age.Text(l.member.Spec.StartTimeout))
-			return cmp.Or(l.Problem(), late)
+			late := fmt.Errorf("still starting after %s", age.Text(l.member.Spec.StartTimeout))
+			return cmp.Or[error](l.Problem(), &upstream.Unavailable{Upstream: l.Name(), Cause: late})
 		}
 	}
 	return nil
