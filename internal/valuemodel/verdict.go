@@ -34,7 +34,7 @@ func (v Verdict) String() string {
 	text := "cached: " + v.Cached + " · prefetched: " + v.Prefetched
 	switch {
 	case v.Change == "":
-	case v.Prefetchable:
+	case v.Prefetchable, strings.HasPrefix(v.Change, "freshness_ttl_s"): // it changes nothing about prefetching
 		text += " · to cache results: " + v.Change
 	default:
 		text += " · to change that: " + v.Change

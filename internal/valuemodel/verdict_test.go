@@ -43,6 +43,8 @@ func TestVerdict(t *testing.T) {
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
 		{"no prefetching", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Mode: "off"},
 			`cached: 60 s · prefetched: no, [enrichment] mode is "off"`},
+		{"neither", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{reads}, valuemodel.PrefetchSettings{Mode: "off"},
+			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, [enrichment] mode is "off" · to cache results: freshness_ttl_s = 60 in [tools."up/x".cost_model], if a result stays valid that long`},
 		{"exclusive", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Mode: "on", Exclusive: true},
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
 		{"recognised", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path"}}, nil, on,
