@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,8 +20,8 @@ import (
 // is the value unchanged. "$$ref:" escapes "$ref:", and "$${" escapes "${" in a $tpl.
 //
 // What would be sent as text by mistake is a defect: a string that contains "$ref:", and a step's
-// id in another notation. Any other object with a "$ref" is unchanged: it may be part of a JSON
-// Schema.
+// id in another notation, such as "${step.field}". Any other object with a "$ref" is unchanged: it
+// may be part of a JSON Schema.
 
 // Ref is a reference to the result of a step, or to params, item or index.
 type Ref struct {
@@ -55,8 +56,8 @@ var (
 	idForm    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 	shortForm = regexp.MustCompile(`^\$(?:ref:|result_)([A-Za-z0-9_-]+)((?:\.[^.\s\[\]$#]+)*)$`)
 	escaped   = regexp.MustCompile(`^\$\$+(?:ref:|result_)`)
-	idAlike   = regexp.MustCompile(`[A-Za-z0-9_-]+`) // the first match is the id that a mistaken reference means
-	textAlike = regexp.MustCompile(`\$\{([A-Za-z0-9_-]+)#`)
+	idAlike   = regexp.MustCompile(`[A-Za-z0-9_-]+`)                                                       // the first match is the id that a mistaken reference means
+	textAlike = regexp.MustCompile(`(?:\$\{|\{\{ *)([A-Za-z0-9_-]+) *[#.}]|\$([A-Za-z0-9_-]+)\.[A-Za-z_]`) // ${ID#, ${ID., ${ID}, {{ID and $ID.field
 	braces    = regexp.MustCompile(`\$+\{`)
 )
 
@@ -114,7 +115,8 @@ func (v node) parseString() any {
 		v.p.refs++
 		return &Ref{Step: m[1], Pointer: pointer.String(), Null: true, at: v}
 	}
-	if m := textAlike.FindStringSubmatch(s); strings.Contains(s, "$ref:") || m != nil && v.isTarget(m[1]) {
+	isAlike := func(m []string) bool { return v.isTarget(m[1] + m[2]) }
+	if strings.Contains(s, "$ref:") || slices.ContainsFunc(textAlike.FindAllStringSubmatch(s, -1), isAlike) {
 		v.notWhole(s)
 	}
 	return v.raw

@@ -88,6 +88,7 @@ func TestTemplate(t *testing.T) {
 		`["see $result_dir/x","$results","ref:a","$$","${HOME} ${#} ${zz#/x}","a#/x"]`:                        `["see $result_dir/x","$results","ref:a","$$","${HOME} ${#} ${zz#/x}","a#/x"]`,
 		`{"c":{"$ref":"#/definitions/x"},"b":{"$ref":"common.json#/x","t":1},"a":{"$ref":{"type":"string"}}}`: `{"c":{"$ref":"#/definitions/x"},"b":{"$ref":"common.json#/x","t":1},"a":{"$ref":{"type":"string"}}}`,
 		`[1e400, 1.0, 9007199254740993, -0, "\u00e9\/ é", "\ud800"]`:                                          `[1e400,1.0,9007199254740993,-0,"\u00e9\/ é","\ud800"]`,
+		`["${zz.x} $zz.x {{zz}} $10.50 $a ${a_b} {{b c}}",{"$lit":"${a} {{a#/x}} $a.x"}]`:                     `["${zz.x} $zz.x {{zz}} $10.50 $a ${a_b} {{b c}}","${a} {{a#/x}} $a.x"]`,
 		// a result is not searched
 		`["$ref:evil",{"$tpl":"${evil#/x}"}]`: `[{"x":"$ref:a","y":{"$ref":"a#/id"},"z":{"$tpl":"${a#/id}"},"$lit":"$result_a"},"$ref:a"]`,
 	} {
@@ -129,6 +130,7 @@ func TestSlips(t *testing.T) {
 	give := results{"a": "1"}
 	for raw, want := range map[string]string{
 		`"see $ref:a.x"`: notWhole, `"$ref:a[0]"`: notWhole, `"$ref:"`: notWhole, `"$ref: a"`: notWhole, `"$ref:a..b"`: notWhole, `" $ref:a"`: notWhole, `"${a#/x}"`: notWhole,
+		`"${HOME} ${a#/x}"`: notWhole, `"${a}"`: notWhole, `"x ${a.total} y"`: notWhole, `"$a.total"`: notWhole, `"{{a#/total}}"`: notWhole, `"{{ a.total }}"`: notWhole, `"{{a}}"`: notWhole,
 		`{"$tpl":"a $ref:a.x"}`: notWhole, `{"$ref":"a"}`: invalid, `{"$ref":"a.x"}`: invalid, `{"$ref":"#/a/x"}`: invalid, `{"$ref":"$ref:a.x"}`: invalid, `{"$ref":"a#x"}`: invalid,
 		`{"$ref":"a#/x","title":1}`: invalid, `{"$tpl":"${a.x}"}`: `want ${step#/json/pointer}`, `{"$tpl":"a ${a#/x"}`: `want ${step#/json/pointer}`, `{"$tpl":1}`: "want a string, have 1",
 		`{"$tpl":"x","default":1}`: `"$tpl" has to be the only member`, `{"$lit":"x","y":1}`: `"$lit" has to be the only member`, `{"y":1,"\u0079":2}`: `"y": duplicate member`,
