@@ -88,9 +88,10 @@ func (r *Report) Failed() bool {
 //
 // The answer fits the limit. The outputs form one object, which package excerpt cuts if
 // necessary; pointers of omissions are relative to it. If anything is omitted, the complete
-// outputs are stored once with keep. A failed step has no output, even if it
-// has a default. If the outputs do not fit, the status of the steps is shortened, and
-// steps_left_out is the number of omitted ones. The answer exceeds the limit only if even that
+// outputs and the statuses, as "$steps", are stored once with keep. A failed step has no output, even if it
+// has a default. If the outputs do not fit, the status of the steps is shortened, first that of
+// reads that are ok, and steps_left_out is the number of omitted ones. "$steps" is then an omission
+// if anything is missing about failures and writes. The answer exceeds the limit only if even that
 // does not fit.
 //
 // Blocks are the images and other non-text content of the output steps, in the requested order,
@@ -121,25 +122,29 @@ func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep func(value []byte) (h
 			blocks = append(append(blocks, fmt.Appendf(nil, `{"type":"text","text":"step %s:"}`, s.ID)), st.Result.Blocks...)
 		}
 	}
-	a := &reply{report: r, outputs: render(outputs), left: left, keep: sync.OnceValue(func() string { return keep(render(all)) })}
+	full, _ := r.rows(form{full: true, reason: maxReason})
+	statuses := jsonrpc.Get(append(slices.Clone(full), '}'), "steps")
+	all = append(all, member{allSteps, statuses})
+	a := &reply{r, full, statuses, render(outputs), left, sync.OnceValue(func() string { return keep(render(all)) })}
 	return a.fit(limit, tokens), blocks
 }
 
 // reply builds an answer within a limit.
 type reply struct {
-	report  *Report
-	outputs []byte                 // JSON object of the outputs, each cut to the max_tokens of its step
-	left    []excerpt.Omission     // omissions in outputs
-	keep    func() (handle string) // stores the outputs when it is first called
+	report   *Report
+	full     []byte                 // beginning of the answer, with the full status of each step
+	statuses []byte                 // the JSON array of these
+	outputs  []byte                 // JSON object of the outputs, each cut to the max_tokens of its step
+	left     []excerpt.Omission     // omissions in outputs
+	keep     func() (handle string) // stores the outputs and the statuses when it is first called
 }
 
 // fit returns the answer with the full status of each step if it fits. Otherwise it shortens the
 // status, to at most a third of the limit, and the outputs. tokens is the size of the outputs.
 func (a *reply) fit(limit excerpt.Limit, tokens int) []byte {
 	steps := len(a.report.Steps)
-	rows := a.report.rows(true, steps)
 	if limit.Tokens <= 0 || tokens <= limit.Tokens {
-		text := a.assemble(rows, a.outputs, a.left)
+		text := a.assemble(a.full, a.outputs, a.left)
 		// Counting the tokens of the text is slow: for a hundred short calls it takes a fifth as long
 		// as all other work of the plan. The tokens of the outputs are known, and the rest has at most
 		// one for each of its bytes; if that fits, only the characters are left to check.
@@ -152,17 +157,30 @@ func (a *reply) fit(limit excerpt.Limit, tokens int) []byte {
 		}
 	}
 	third := excerpt.Limit{Tokens: limit.Tokens / 3, Chars: limit.Chars / 3, Count: limit.Count}
-	for n := steps; n > 0 && !third.Allows(rows); n /= 2 {
-		rows = a.report.rows(false, n)
+	forms := []form{
+		{full: true, reason: maxReason}, {limit: steps, writes: true, reason: maxReason}, {limit: steps, reason: maxReason}, {limit: steps, reason: mediumReason},
+	}
+	for n := steps; n > 0; n /= 2 {
+		forms = append(forms, form{limit: n, reason: shortReason})
+	}
+	var rows []byte
+	var lost bool
+	for _, f := range forms {
+		if rows, lost = a.report.rows(f); third.Allows(rows) {
+			break
+		}
 	}
 	build := func(chars int) []byte {
 		out, left := excerpt.Cut(a.outputs, chars)
-		return a.assemble(rows, out, slices.Concat(left, a.left))
+		if left = slices.Concat(left, a.left); lost {
+			left = slices.Insert(left, 0, excerpt.Omission{Pointer: "/" + allSteps, What: "items", Count: steps, Bytes: len(a.statuses)})
+		}
+		return a.assemble(rows, out, left)
 	}
 	if text := limit.Fit(len(a.outputs), build); text != nil {
 		return text
 	}
-	rows = a.report.rows(false, 0) // which build uses: the shortest answer, without statuses and outputs, may exceed the limit
+	rows, lost = a.report.rows(form{limit: 1}) // which build uses: the shortest answer, with one failure and no outputs, may exceed the limit
 	return build(0)
 }
 
@@ -208,21 +226,40 @@ type row struct {
 	Calls  int    `json:"calls,omitempty"`
 }
 
-// shortReason is the maximum number of bytes of a reason if the answer must be shortened.
-const shortReason = 40
+// allSteps is the stored member with the full status of each step, which is no step's id.
+const allSteps = "$steps"
 
-// rows returns the beginning of the answer: the status of all steps, or in short that of at most
-// limit steps that are not ok.
-func (r *Report) rows(full bool, limit int) []byte {
-	rows := []row{}
-	for _, st := range r.Steps {
-		one := row{ID: st.Step.ID, Status: st.State, Reason: st.Reason}
+// Maximum bytes of a reason if the answer must be shortened.
+const (
+	mediumReason = 150
+	shortReason  = 40
+)
+
+// form says how much of the statuses an answer has.
+type form struct {
+	full   bool // all of each step; otherwise only of steps that are not ok, failed ones first
+	writes bool // also of those that are ok and wrote
+	limit  int  // maximum number of steps, unless full
+	reason int  // maximum bytes of a reason
+}
+
+// rows returns the beginning of the answer: the statuses in a form. lost means that these do not
+// tell all failures and writes.
+func (r *Report) rows(f form) (head []byte, lost bool) {
+	rows, steps := []row{}, slices.Clone(r.Steps)
+	if !f.full {
+		failed := func(st *Status) bool { return st.State == Failed }
+		notFailed := func(st *Status) bool { return !failed(st) }
+		steps = append(slices.DeleteFunc(slices.Clone(steps), notFailed), slices.DeleteFunc(steps, failed)...)
+	}
+	for _, st := range steps {
+		one := row{ID: st.Step.ID, Status: st.State, Reason: excerpt.Shorten(st.Reason, f.reason)}
+		plain, wrote := st.State == OK && st.Reason == "", st.Step.Writes && st.Calls > 0
 		switch {
-		case !full && (len(rows) == limit || st.State == OK && st.Reason == ""):
+		case !f.full && (len(rows) == f.limit || plain && !(f.writes && wrote)):
+			lost = lost || !plain || wrote
 			continue
-		case !full:
-			one.Reason = excerpt.Shorten(st.Reason, shortReason)
-		case st.Calls > 0:
+		case f.full && st.Calls > 0:
 			ms := st.Took.Milliseconds()
 			one.MS, one.Tokens, one.Source, one.Calls = &ms, st.Tokens, st.Source, st.Calls
 			if st.Source == "fetched" { // the usual values are omitted to save tokens
@@ -232,11 +269,12 @@ func (r *Report) rows(full bool, limit int) []byte {
 				one.Calls = 0
 			}
 		}
+		lost = lost || one.Reason != st.Reason
 		rows = append(rows, one)
 	}
-	head := jsonrpc.Marshal(struct {
+	head = jsonrpc.Marshal(struct {
 		Steps []row `json:"steps"`
 		Left  int   `json:"steps_left_out,omitempty"`
 	}{rows, len(r.Steps) - len(rows)})
-	return head[:len(head)-1]
+	return head[:len(head)-1], lost
 }

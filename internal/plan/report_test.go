@@ -82,7 +82,7 @@ func TestAnswer(t *testing.T) {
 			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":1},{"id":"b","status":"ok","ms":0,"tokens":250},{"id":"c","status":"ok","ms":0,"tokens":500}],"outputs":{` +
 				`"c":"` + strings.Repeat("x", 28) + `","b":"` + strings.Repeat("x", 28) + `","a":{"n":1}},"handle":"the-handle","left_out":[` +
 				`{"pointer":"/c","what":"text","offset":28,"count":1972,"bytes":1972},` +
-				`{"pointer":"/b","what":"text","offset":28,"count":972,"bytes":972}]}`, `{"c":"` + strings.Repeat("x", 2000) + `","b":"` + strings.Repeat("x", 1000) + `","a":{"n":1}}`,
+				`{"pointer":"/b","what":"text","offset":28,"count":972,"bytes":972}]}`, `{"c":"` + strings.Repeat("x", 2000) + `","b":"` + strings.Repeat("x", 1000) + `","a":{"n":1},"$steps":[{"id":"a","status":"ok","ms":0,"tokens":1},{"id":"b","status":"ok","ms":0,"tokens":250},{"id":"c","status":"ok","ms":0,"tokens":500}]}`,
 		},
 		{
 			"max_tokens",
@@ -93,12 +93,12 @@ func TestAnswer(t *testing.T) {
 			"max_tokens that are fewer",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[{"n":1},{"n":2},{"n":3},{"n":4}]},"max_tokens":5}]}`, 0, 0,
 			`{"steps":[{"id":"a","status":"ok","ms":0,"tokens":8}],"outputs":{"a":[{"n":1},{"n":2}]},` +
-				`"handle":"the-handle","left_out":[{"pointer":"/a","what":"items","offset":2,"count":2,"bytes":14}]}`, `{"a":[{"n":1},{"n":2},{"n":3},{"n":4}]}`,
+				`"handle":"the-handle","left_out":[{"pointer":"/a","what":"items","offset":2,"count":2,"bytes":14}]}`, `{"a":[{"n":1},{"n":2},{"n":3},{"n":4}],"$steps":[{"id":"a","status":"ok","ms":0,"tokens":8}]}`,
 		},
 		{
 			"no room for any result",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"long":3000}}]}`, 0, 150,
-			`{"steps":[],"steps_left_out":1,"outputs":{},"handle":"the-handle","left_out":[{"pointer":"/a","what":"field","count":1,"bytes":3002}]}`, `{"a":"` + strings.Repeat("x", 3000) + `"}`,
+			`{"steps":[],"steps_left_out":1,"outputs":{},"handle":"the-handle","left_out":[{"pointer":"/a","what":"field","count":1,"bytes":3002}]}`, `{"a":"` + strings.Repeat("x", 3000) + `","$steps":[{"id":"a","status":"ok","ms":0,"tokens":750}]}`,
 		},
 		{
 			"items of for_each",
@@ -147,6 +147,43 @@ func TestAnswerOfManySteps(t *testing.T) {
 			t.Errorf("%d tokens: %d are used", tokens, used)
 		}
 		t.Logf("%d tokens: %d used, %d steps, %d outputs, %d left out", tokens, len(got)/4, len(read.Steps), len(read.Outputs), len(read.Left))
+	}
+}
+
+// However small the budget, the answer tells of a failure and says where the rest is told: all
+// reasons and writes if there is room.
+func TestAnswerTellsFailures(t *testing.T) {
+	why := strings.Repeat("the members there are a, b, c ", 12)
+	var steps []string
+	for i := range 30 {
+		steps = append(steps, fmt.Sprintf(`{"id":"r%d","tool":"read","arguments":{"long":900}}`, i))
+	}
+	steps = append(steps, `{"id":"w","tool":"write","arguments":{"give":1}}`, `{"id":"s","tool":"read","depends_on":["bad"]}`,
+		`{"id":"bad","tool":"read","arguments":{"fail":"`+why+`"}}`)
+	p := parse(t, plan.Limits{}, `{"steps":[`+strings.Join(steps, ",")+`]}`)
+	report := (&plan.Runner{Call: newServers().call}).Run(t.Context(), p)
+	skipped := `{"id":"s","status":"skipped","reason":"Skipped because dependency 'bad' failed"}`
+	for _, c := range []struct {
+		tokens int
+		steps  string // beginning of the answer
+		lost   bool
+	}{
+		{1125, `{"steps":[{"id":"bad","status":"failed","reason":"` + why + `"},{"id":"w","status":"ok"},` + skipped + `],"steps_left_out":30,`, false},
+		{400, `{"steps":[{"id":"bad","status":"failed","reason":"` + why + `"},` + skipped + `],"steps_left_out":31,`, true},
+		{250, `{"steps":[{"id":"bad","status":"failed","reason":"` + why[:147] + `…"},` + skipped + `],"steps_left_out":31,`, true},
+		{15, `{"steps":[{"id":"bad","status":"failed"}],"steps_left_out":32,`, true},
+	} {
+		var kept []byte
+		structured, _ := report.Answer(p, excerpt.Limit{Tokens: c.tokens}, func(all []byte) string {
+			kept = all
+			return "the-handle"
+		})
+		if got := string(structured); !strings.HasPrefix(got, c.steps) || strings.Contains(got, `"left_out":[{"pointer":"/$steps","what":"items","count":33,`) != c.lost {
+			t.Errorf("%d tokens:\ngot  %.1000s\nwant %s", c.tokens, got, c.steps)
+		}
+		if got := jsonrpc.Text(jsonrpc.At(kept, "/$steps/32"), "reason"); got != why {
+			t.Errorf("%d tokens: the stored reason is %q", c.tokens, got)
+		}
 	}
 }
 
