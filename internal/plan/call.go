@@ -98,17 +98,23 @@ func (r *Runner) arguments(ctx context.Context, c Call, in inputs, value []byte)
 	if s.constant != nil {
 		return s.constant, nil
 	}
-	f := &filler{input: s.Tool.Input, limit: r.maxBytes(), value: func(ref *Ref, _ []string) (*Value, error) {
+	missing := "" // what short references did not find, for an error
+	f := &filler{input: s.Tool.Input, limit: r.maxBytes(), value: func(ref *Ref, _ []string) (v *Value, err error) {
 		known, ok := in[ref]
 		switch {
 		case ctx.Err() != nil: // the plan is ending
 			return nil, ctx.Err()
 		case ok:
-			return known()
+			v, err = known()
 		case ref.Step == index:
-			return ref.in(Value{JSON: strconv.AppendInt(nil, int64(c.Item), 10)})
+			v, err = ref.in(Value{JSON: strconv.AppendInt(nil, int64(c.Item), 10)})
+		default:
+			v, err = ref.in(Value{JSON: value})
 		}
-		return ref.in(Value{JSON: value})
+		if v != nil && v.missing != nil && len(missing) < maxReason {
+			missing += "; " + v.missing.Error()
+		}
+		return v, err
 	}}
 	arguments, err := f.append(nil, s.arguments, nil)
 	if err != nil {
@@ -118,7 +124,7 @@ func (r *Runner) arguments(ctx context.Context, c Call, in inputs, value []byte)
 		return nil, errors.New("not called: the arguments are nested too deep")
 	}
 	if kind := kindOf(arguments); kind != "object" {
-		return nil, fmt.Errorf("not called: want an object as arguments, have %s", kind)
+		return nil, fmt.Errorf("not called: want an object as arguments, have %s%s", kind, missing)
 	}
 	// A mistyped short reference is null, which a tool that writes might write. Arguments that
 	// take too much effort to check are sent unchecked.
@@ -127,7 +133,7 @@ func (r *Runner) arguments(ctx context.Context, c Call, in inputs, value []byte)
 		wrong = append(wrong, f.Error())
 	}
 	if wrong != nil {
-		return nil, fmt.Errorf("not called: %s (input schema of %s)", strings.Join(wrong, "; "), s.Tool.Name)
+		return nil, fmt.Errorf("not called: %s (input schema of %s)%s", strings.Join(wrong, "; "), s.Tool.Name, missing)
 	}
 	return arguments, nil
 }

@@ -18,6 +18,8 @@ import (
 type Value struct {
 	JSON []byte // nil if there is no value
 	Text string // the text that JSON was parsed from; empty if none
+
+	missing error // why it is null, if a short reference refers to nothing
 }
 
 // filler fills in templates.
@@ -125,7 +127,13 @@ func (r *Ref) in(v Value) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Value{JSON: found}, nil
+	out := &Value{JSON: found}
+	if r.Null && string(found) == "null" {
+		strict := *r
+		strict.Null = false
+		_, out.missing = strict.in(v)
+	}
+	return out, nil
 }
 
 // maxStar limits the bytes of the array that a "*" in a pointer yields.

@@ -85,7 +85,7 @@ func TestForEach(t *testing.T) {
 		},
 		{
 			"null", `{"id":"list","tool":"read","arguments":{"give":{}}},{"id":"e","tool":"read","for_each":"$ref:list.x","on_error":"default","default":[]}`,
-			"e failed: for_each: want an array, have null", 0,
+			`e failed: for_each: /steps/1/for_each: "list#/x" refers to nothing: it is in {}`, 0,
 		},
 		{
 			"writes stop at the first failure, and go one by one",

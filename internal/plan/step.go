@@ -34,6 +34,9 @@ type items struct {
 func (i *items) open(s *Step, array *Value) error {
 	i.values, i.length = [][]byte{nil}, 1
 	if array != nil {
+		if array.missing != nil {
+			return array.missing
+		}
 		if kind := kindOf(array.JSON); kind != "array" {
 			return fmt.Errorf("want an array, have %s", kind)
 		}

@@ -168,7 +168,7 @@ func TestCoerce(t *testing.T) {
 		`{"text":"$ref:quoted"}`: `{"text":"\"hi\""}`, `{"any":"$ref:quoted"}`: `{"any":"hi"}`, `{"text":"$ref:plain"}`: `{"text":"hi there"}`, `{"text":{"$tpl":"${o#}!"}}`: `{"text":"{\"a\": [1,  2]}\n!"}`,
 		`{"text":{"$ref":"v#/gone","default":1}}`: `{"text":"1"}`,
 		// what does not fit is not sent
-		`{"text":"$ref:v.gone"}`: "failed: not called: text: want string, have null (input schema of take)", `{"whole":"$ref:v.007"}`: "failed: not called: whole: want integer, have string (input schema of take)",
+		`{"text":"$ref:v.gone"}`: "failed: not called: text: want string, have null (input schema of take); /steps/5/arguments/text: \"v#/gone\" refers to nothing: the members there are n, big, half, dot, b, null, …", `{"text":"$ref:v.null"}`: "failed: not called: text: want string, have null (input schema of take)", `{"whole":"$ref:v.007"}`: "failed: not called: whole: want integer, have string (input schema of take)",
 		`{"whole":"$ref:v.sp","yes":"$ref:v.n"}`: "failed: not called: whole: want integer, have string; yes: want boolean, have number (input schema of take)",
 	} {
 		if got := give.last(`"arguments":`+raw, s); got != want {
