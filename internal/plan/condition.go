@@ -30,6 +30,7 @@ type condition struct {
 	ref   *Ref
 	op    string // "" tests for a non-empty value
 	value any    // as normal returns it
+	kind  string // JSON type of value
 }
 
 var operators = []string{"eq", "ne", "lt", "gt", "in", "exists"}
@@ -69,13 +70,15 @@ func (v node) condition() *condition {
 	if v.p.faults > known {
 		return nil
 	}
-	c.value = normal(decoded(render(constant)))
+	raw := render(constant)
+	c.value, c.kind = normal(decoded(raw)), kindOf(raw)
 	return c
 }
 
-// holds reports whether the step runs, given the outcomes of the steps that have ended. It returns
-// an error if two values cannot be compared.
-func (c *condition) holds(outcome func(id string) (*Value, error)) (bool, error) {
+// holds reports whether the step runs, given the outcomes of the steps that have ended. why says
+// what may be a mistake if it does not: a missing value, or one of another type. It returns an error
+// if two values have no order.
+func (c *condition) holds(outcome func(id string) (*Value, error)) (holds bool, why string, err error) {
 	r := *c.ref
 	r.Null = false // a missing value must not become null
 	if c.op == "exists" {
@@ -84,30 +87,39 @@ func (c *condition) holds(outcome func(id string) (*Value, error)) (bool, error)
 	v, err := outcome(r.Step)
 	if v != nil || r.Default != nil {
 		if v, err = r.resolve(v, err); err != nil && !errors.Is(err, errMissing) {
-			return false, err
+			return false, "", err
 		}
 	}
-	if v == nil {
-		return c.op == "exists" && c.value == false, nil
+	switch {
+	case v != nil:
+	case c.op == "exists":
+		return c.value == false, "", nil
+	case err != nil:
+		return false, ": " + err.Error(), nil
+	default:
+		return false, "", nil
 	}
 	switch c.op {
 	case "exists":
-		return c.value != false, nil
+		return c.value != false, "", nil
 	case "":
-		return !isEmpty(v.JSON), nil
+		return !isEmpty(v.JSON), "", nil
 	}
 	have := normal(decoded(v.JSON))
 	switch c.op {
 	case "eq", "ne":
-		return reflect.DeepEqual(have, c.value) == (c.op == "eq"), nil
+		if kind := kindOf(v.JSON); c.op == "eq" && kind != c.kind && kind != "null" && c.kind != "null" {
+			why = fmt.Sprintf(": %s is of type %s, and value of type %s", quoted(c.ref.String()), kind, c.kind)
+		}
+		return reflect.DeepEqual(have, c.value) == (c.op == "eq"), why, nil
 	case "in":
-		return slices.ContainsFunc(c.value.([]any), func(one any) bool { return reflect.DeepEqual(have, one) }), nil
+		return slices.ContainsFunc(c.value.([]any), func(one any) bool { return reflect.DeepEqual(have, one) }), "", nil
 	}
 	order, ok := compare(have, c.value) // lt and gt
 	if !ok {
-		return false, fmt.Errorf("%s: %s %s: cannot compare %s with value, which is of another type", c.ref.at.pointer, quoted(c.ref.String()), c.op, kindOf(v.JSON))
+		return false, "", fmt.Errorf("%s: %s %s: cannot compare %s with value, which is of another type", c.ref.at.pointer, quoted(c.ref.String()), c.op, kindOf(v.JSON))
 	}
-	return order < 0 && c.op == "lt" || order > 0 && c.op == "gt", nil
+	return order < 0 && c.op == "lt" || order > 0 && c.op == "gt", "", nil
 }
 
 // isEmpty reports whether a value is null, false, 0, "", or an array or object with nothing in it. It

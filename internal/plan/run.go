@@ -153,12 +153,12 @@ func (x *execution) begin(ctx context.Context, run *stepRun) {
 		return
 	}
 	if s.When != nil {
-		switch holds, err := s.When.holds(x.outcome); {
+		switch holds, why, err := s.When.holds(x.outcome); {
 		case err != nil:
 			x.end(run, Failed, "when: "+err.Error())
 			return
 		case !holds:
-			x.skip(run, "when: false", true)
+			x.skip(run, "when: false"+why, true)
 			return
 		}
 	}

@@ -193,6 +193,7 @@ func TestCondition(t *testing.T) {
 		got := give.last(`"when":`+condition+`,"arguments":{"v":1}`, nil)
 		return strings.NewReplacer(`{"v":1}`, "true", "skipped: when: false", "false").Replace(got)
 	}
+	const gone = `: "a#/gone" refers to nothing: the members there are n, z, nz, t, f, null, …`
 	for want, conditions := range map[string][]string{
 		"true": {
 			`"$ref:a.n"`, `{"$ref":"a#/t"}`, `"$ref:a.s"`, `"$ref:a.l"`, `"$ref:a.o"`, `{"$ref":"a#/gone","default":1}`, `{"$ref":"up#/x","default":true}`,
@@ -205,12 +206,17 @@ func TestCondition(t *testing.T) {
 			`{"ref":"$ref:a.big","op":"gt","value":9007199254740992}`, `{"ref":"$ref:a.big","op":"lt","value":9007199254740994}`, `{"ref":"$ref:a.big","op":"lt","value":1e400}`,
 		},
 		"false": {
-			`"$ref:a.z"`, `"$ref:a.nz"`, `{"$ref":"a#/f"}`, `{"$ref":"a#/null"}`, `"$ref:a.e"`, `"$ref:a.el"`, `"$ref:a.eo"`, `{"$ref":"a#/gone"}`, `"$ref:a.gone"`, `{"$ref":"up#/x"}`,
-			`{"ref":"$ref:a.n","op":"eq","value":"5"}`, `{"ref":"$ref:a.s","op":"ne","value":"\u006fpen"}`, `{"ref":"$ref:a.big","op":"eq","value":9007199254740992}`, `{"ref":"$ref:a.l","op":"eq","value":[2,1]}`,
+			`"$ref:a.z"`, `"$ref:a.nz"`, `{"$ref":"a#/f"}`, `{"$ref":"a#/null"}`, `"$ref:a.e"`, `"$ref:a.el"`, `"$ref:a.eo"`, `{"$ref":"up#/x"}`,
+			`{"ref":"$ref:a.s","op":"ne","value":"\u006fpen"}`, `{"ref":"$ref:a.big","op":"eq","value":9007199254740992}`, `{"ref":"$ref:a.l","op":"eq","value":[2,1]}`,
 			`{"ref":"$ref:a.n","op":"lt","value":5}`, `{"ref":"$ref:a.n","op":"in","value":["5",[5]]}`, `{"ref":"$ref:a.n","op":"in","value":[]}`, `{"ref":"$ref:a.gone","op":"exists"}`,
 			`{"ref":"$ref:a.s","op":"exists","value":false}`, `{"ref":{"$ref":"a#/gone","default":1},"op":"exists"}`, `{"ref":{"$ref":"a#/items/*/id"},"op":"exists"}`,
+			`{"ref":"$ref:a.null","op":"eq","value":"5"}`, `{"ref":"$ref:a.n","op":"eq","value":1e400}`,
+		},
+		`false: /steps/2/when` + gone: {`{"$ref":"a#/gone"}`, `"$ref:a.gone"`},
+		`false: /steps/2/when/ref` + gone: {
 			`{"ref":"$ref:a.gone","op":"eq","value":null}`, `{"ref":"$ref:a.gone","op":"ne","value":1}`, `{"ref":"$ref:a.gone","op":"lt","value":1}`, `{"ref":"$ref:a.gone","op":"in","value":[null]}`,
 		},
+		`false: "a#/n" is of type number, and value of type string`:                                              {`{"ref":"$ref:a.n","op":"eq","value":"5"}`},
 		`failed: when: /steps/2/when/ref: "a#/s" lt: cannot compare string with value, which is of another type`: {`{"ref":"$ref:a.s","op":"lt","value":1}`},
 		`/when: want a reference, or {"ref": a reference, "op": …, "value": …}, have true`:                       {`true`},
 		`/when: want a reference: "$ref:step", "$ref:step.field" or {"$ref": "step#/json/pointer"}, have "a.ok"`: {`"a.ok"`},
