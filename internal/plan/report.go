@@ -59,6 +59,12 @@ func (r *Report) ChainLength() (longest int) {
 	return longest
 }
 
+// defaulted reports whether the default of a step is its result, as it failed or was skipped
+// because of a failure.
+func (st *Status) defaulted() bool {
+	return st.Step.OnError == Default && !st.Benign && (st.State == Failed || st.State == Skipped)
+}
+
 // Failed reports whether the plan has no output because of failures: each output step failed, was
 // skipped because of a failure, or never started.
 func (r *Report) Failed() bool {
@@ -67,7 +73,7 @@ func (r *Report) Failed() bool {
 		if !st.Output {
 			continue
 		}
-		if st.State == OK || st.Benign {
+		if st.State == OK || st.Benign || st.defaulted() {
 			return false
 		}
 		outputs++
@@ -88,10 +94,10 @@ func (r *Report) Failed() bool {
 //
 // The answer fits the limit. The outputs form one object, which package excerpt cuts if
 // necessary; pointers of omissions are relative to it. If anything is omitted, the complete
-// outputs and the statuses, as "$steps", are stored once with keep. A failed step has no output, even if it
-// has a default. If the outputs do not fit, the status of the steps is shortened, first that of
-// reads that are ok, and steps_left_out is the number of omitted ones. "$steps" is then an omission
-// if anything is missing about failures and writes. The answer exceeds the limit only if even that
+// outputs and the statuses, as "$steps", are stored once with keep. A failed step has no output but
+// its default. If the outputs do not fit, the status of the steps is shortened, first that of reads
+// that are ok, and steps_left_out is the number of omitted ones. "$steps" is then an omission if
+// anything is missing about failures and writes. The answer exceeds the limit only if even that
 // does not fit.
 //
 // Blocks are the images and other non-text content of the output steps, in the requested order,
@@ -102,12 +108,15 @@ func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep func(value []byte) (h
 	tokens := 0
 	for _, s := range p.Outputs {
 		st := r.Steps[s.Index]
-		if st.State != OK {
+		one := member{s.ID, st.Result.JSON}
+		if st.defaulted() {
+			one.value = s.Default
+			tokens += len(s.Default) // a token has at least one byte
+		} else if st.State != OK {
 			continue
 		}
-		one := member{s.ID, st.Result.JSON}
 		all = append(all, one)
-		if s.MaxTokens > 0 && s.MaxTokens < st.Tokens {
+		if st.State == OK && s.MaxTokens > 0 && s.MaxTokens < st.Tokens {
 			var omitted []excerpt.Omission
 			one.value, omitted = excerpt.Limit{Tokens: s.MaxTokens, Count: limit.Count}.Cut(st.Result.JSON)
 			for _, l := range omitted {

@@ -71,6 +71,15 @@ func TestAnswer(t *testing.T) {
 				`{"id":"s3","status":"skipped","reason":"Skipped because dependency 's1' failed"}],"outputs":{"s2":{"x":1}}}`, "",
 		},
 		{
+			"a default", `{"steps":[{"id":"f","tool":"read","arguments":{"fail":"no"},"on_error":"default","default":{"x": 5}}]}`, 0, 0,
+			`{"steps":[{"id":"f","status":"failed","reason":"no","ms":0}],"outputs":{"f":{"x":5}}}`, "",
+		},
+		{
+			"a default of a whole for_each, beside max_tokens", `{"steps":[{"id":"a","tool":"read","arguments":{"give":[{"give":"some text"},{"fail":"no"}]}},
+			{"id":"f","tool":"write","for_each":"$ref:a","arguments":{"give":"$ref:item.give","fail":"$ref:item.fail"},"on_error":"default","default":[],"max_tokens":1}],"output_steps":["f"]}`, 0, 0,
+			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"f","status":"failed","reason":"2 of 2 items called; 1 failed; item 1: no","ms":0,"tokens":3,"calls":2}],"outputs":{"f":[]}}`, "",
+		},
+		{
 			"in the order asked for",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":1}},{"id":"b","tool":"read","arguments":{"give":"two"}}],"output_steps":["b","a"]}`, 0, 0,
 			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"b","status":"ok","ms":0,"tokens":1}],"outputs":{"b":"two","a":1}}`, "",
@@ -234,6 +243,7 @@ func TestFailed(t *testing.T) {
 	}{
 		{"all", `{"id":"a","tool":"read"},{"id":"b","tool":"read","arguments":{"fail":"no"}}`, true},
 		{"those that never ran count", `{"id":"a","tool":"read","arguments":{"fail":"no"}},{"id":"b","tool":"read","when":"$ref:a"}`, true},
+		{"a default is a result", `{"id":"b","tool":"read","arguments":{"fail":"no"},"on_error":"default","default":0}`, false},
 		{"not all", `{"id":"a","tool":"read","arguments":{"fail":"no"}},{"id":"b","tool":"read"}`, false},
 		{"a condition that does not hold is none", `{"id":"z","tool":"read","arguments":{"give":0}},{"id":"b","tool":"read","when":"$ref:z"},{"id":"c","tool":"read","when":"$ref:b"}`, false},
 	} {

@@ -195,7 +195,7 @@ func (x *execution) outcome(id string) (*Value, error) {
 	case st.State == OK:
 		return &st.Result.Value, nil
 	case st.Benign:
-	case st.Step.OnError == Default:
+	case st.defaulted():
 		return &Value{JSON: st.Step.Default}, nil
 	case st.Step.OnError == Continue:
 		return nil, nil
