@@ -105,6 +105,11 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 		p.read(whole)
 	}
 	if len(p.defects) > 0 {
+		for i, d := range p.defects {
+			if d.index >= 0 && d.index < len(p.plan.Steps) { // not all ids were known when it was found
+				p.defects[i].Step = p.plan.Steps[d.index].ID
+			}
+		}
 		slices.SortStableFunc(p.defects, func(a, b Defect) int {
 			return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.Pointer, b.Pointer))
 		})
@@ -338,7 +343,7 @@ func (v node) errorf(format string, args ...any) {
 	case n == maxDefects:
 		d = Defect{Message: fmt.Sprintf("and more: only %d are listed", maxDefects), index: math.MaxInt}
 	case v.step != nil:
-		d.Step, d.index = v.step.ID, v.step.Index
+		d.index = v.step.Index
 	}
 	v.p.defects = append(v.p.defects, d)
 }

@@ -295,7 +295,7 @@ func TestParseAllAtOnce(t *testing.T) {
 		{"id":"a b","tool":"a","retry":-9},
 		{"tool":"a","depends_on":["d"]},
 		{"id":"d","tool":"a","when":"$ref:e"},
-		{"id":"e","tool":"a","arguments":"{\"x\":\"$ref:d.y\"}"}],
+		{"id":"e","tool":"a","arguments":"{\"x\":\"$ref:d.y\"}","retrys":1}],
 		"output_steps":["nope"],"budget":1}`), parsing(t))
 	want := `nothing was run:
 at /budget: unknown member; did you mean "budget_tokens"?
@@ -305,7 +305,8 @@ step "a" at /steps/0/tool: unknown tool "get_wether"; did you mean "get_weather"
 step "a b" at /steps/1/id: want letters, digits, _ and -, at most 128 of them, have "a b"
 step "a b" at /steps/1/retry: want a whole number of at least 0, have -9
 at /steps/2: missing member "id"
-step "d" at /steps/3: cycle: d -> e -> d, each waits for the next`
+step "d" at /steps/3: cycle: d -> e -> d, each waits for the next
+step "e" at /steps/4/retrys: unknown member; did you mean "retry"?`
 	if diff := gocmp.Diff(want, defects.Error()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
