@@ -133,7 +133,18 @@ func (k *Kept) Read(owner any, shared bool, arguments []byte, settings *Settings
 	whole := results[i].value
 	part := jsonrpc.At(whole, q.Pointer)
 	if part == nil || !jsonrpc.ValidPointer(q.Pointer) {
-		return nil, "", fmt.Errorf(`pointer %q: nothing there; want a JSON pointer such as "/items/20"`, q.Pointer)
+		at := whole // the last value on the way
+		for name := range jsonrpc.PointerTokens(q.Pointer) {
+			next := jsonrpc.At(at, "/"+jsonrpc.PointerToken(name))
+			if next == nil {
+				break
+			}
+			at = next
+		}
+		return nil, "", fmt.Errorf(`pointer %q: nothing there: %s; want a JSON pointer such as "/items/20"`, q.Pointer, shape(at))
+	}
+	if q.Offset > 0 && int(q.Offset) >= length(part) {
+		return nil, "", fmt.Errorf("offset %d: the value at pointer %q has only %d items, fields or bytes of text: %s", q.Offset, q.Pointer, length(part), shape(part))
 	}
 	build := func(chars int) []byte {
 		part, left := excerpt.Read(whole, q.Pointer, int(q.Offset), chars)
@@ -143,4 +154,17 @@ func (k *Kept) Read(owner any, shared bool, arguments []byte, settings *Settings
 		value = build(0)
 	}
 	return value, "", nil
+}
+
+// length returns the number of items, fields or bytes of text.
+func length(value []byte) int {
+	text, _ := jsonrpc.String(value)
+	n := len(text)
+	for range jsonrpc.Elements(value) {
+		n++
+	}
+	for range jsonrpc.Members(value) {
+		n++
+	}
+	return n
 }

@@ -66,3 +66,23 @@ func TestKeptArguments(t *testing.T) {
 		}
 	}
 }
+
+// A question about what is not there is an error that names what is.
+func TestKeptNothingThere(t *testing.T) {
+	var k plan.Kept
+	h := k.Add("a", "r", []byte(`{"l":{"items":[1,2,3],"text":"four"},"b":7}`), time.Hour)
+	for members, want := range map[string]string{
+		`"pointer":"/2900"`:               `pointer "/2900": nothing there: the members there are l, b; want a JSON pointer`,
+		`"pointer":"/l/itms/0"`:           `pointer "/l/itms/0": nothing there: the members there are items, text; want`,
+		`"pointer":"/l/items/3"`:          `pointer "/l/items/3": nothing there: it is in [1,2,3]; want`,
+		`"offset":2`:                      `offset 2: the value at pointer "" has only 2 items, fields or bytes of text: the members there are l, b`,
+		`"pointer":"/l/items","offset":3`: `offset 3: the value at pointer "/l/items" has only 3 items, fields or bytes of text: it is in [1,2,3]`,
+		`"pointer":"/l/text","offset":4`:  `offset 4: the value at pointer "/l/text" has only 4`,
+		`"pointer":"/l/text","offset":3`:  "<nil>",
+		`"pointer":"/l/items","offset":2`: "<nil>",
+	} {
+		if _, _, err := k.Read("a", true, fmt.Appendf(nil, `{"handle":%q,%s}`, h, members), &plan.Settings{Limits: plan.Limits{Budget: 100}}, nil); !strings.HasPrefix(fmt.Sprint(err), want) {
+			t.Errorf("%s: got %v, want %q", members, err, want)
+		}
+	}
+}
