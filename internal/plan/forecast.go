@@ -54,7 +54,7 @@ func (r *Runner) leftOut(p *Plan) []string {
 			why[i] = reason
 			items[i].Needs = s.Needs
 			if output {
-				items[i].Value, items[i].Cost = max(s.worth*min(s.probability, 1), minWorth), s.expectedTokens()
+				items[i].Value, items[i].Cost = max(s.worth*s.probability, minWorth), s.expectedTokens()
 			}
 		}
 	}

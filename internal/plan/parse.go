@@ -56,16 +56,16 @@ var stepMembers = map[string]func(v node, s *Step){
 	},
 	"when":         func(v node, s *Step) { s.When = v.condition() },
 	"for_each":     func(v node, s *Step) { s.ForEach = v.reference() },
-	"max_items":    func(v node, s *Step) { s.MaxItems = min(v.integer(1), maxItems) },
-	"max_parallel": func(v node, s *Step) { s.Parallel = v.integer(1) },
+	"max_items":    func(v node, s *Step) { s.MaxItems = v.integer(1, maxItems) },
+	"max_parallel": func(v node, s *Step) { s.Parallel = v.integer(1, noLimit) },
 	"timeout":      func(v node, s *Step) { s.Timeout = v.duration() },
-	"retry":        func(v node, s *Step) { s.Retry = min(v.integer(0), maxRetries) },
+	"retry":        func(v node, s *Step) { s.Retry = v.integer(0, maxRetries) },
 	"on_error":     func(v node, s *Step) { v.decode(&s.OnError, "a string") },
 	"default":      func(v node, s *Step) { s.Default = v.raw },
 	"optional":     func(v node, s *Step) { v.decode(&s.Optional, "true or false") },
-	"value":        func(v node, s *Step) { s.worth = v.number() },
-	"probability":  func(v node, s *Step) { s.probability = v.number() },
-	"max_tokens":   func(v node, s *Step) { s.MaxTokens = v.integer(1) },
+	"value":        func(v node, s *Step) { s.worth = v.number(maxWorth) },
+	"probability":  func(v node, s *Step) { s.probability = v.number(1) },
+	"max_tokens":   func(v node, s *Step) { s.MaxTokens = v.integer(1, noLimit) },
 }
 
 // parser parses a plan and collects its defects.
@@ -125,7 +125,7 @@ func (p *parser) read(whole node) {
 		whole.errorf("more than %d references", maxRefs)
 	}
 	if raw := members["budget_tokens"]; raw != nil {
-		p.plan.Budget = whole.below("budget_tokens", raw).integer(1)
+		p.plan.Budget = whole.below("budget_tokens", raw).integer(1, noLimit)
 		if limit := p.options.Budget; limit > 0 {
 			p.plan.Budget = min(p.plan.Budget, limit)
 		}
@@ -374,17 +374,21 @@ func (v node) decode(to any, want string) bool {
 	return false
 }
 
-func (v node) integer(least int) int {
+func (v node) integer(least, most int) int {
 	var x float64
-	if json.Unmarshal(v.raw, &x) != nil || x != math.Trunc(x) || x < float64(least) || x > noLimit {
-		v.errorf("want a whole number of at least %d, have %s", least, shown(v.raw))
+	if json.Unmarshal(v.raw, &x) != nil || x != math.Trunc(x) || x < float64(least) || x > float64(most) {
+		wanted := fmt.Sprintf("of at least %d", least)
+		if most < noLimit {
+			wanted = fmt.Sprintf("from %d to %d", least, most)
+		}
+		v.errorf("want a whole number %s, have %s", wanted, shown(v.raw))
 	}
 	return int(x)
 }
 
-func (v node) number() (x float64) {
-	if json.Unmarshal(v.raw, &x) != nil || x < 0 || x > maxWorth {
-		v.errorf("want a number from 0 to %g, have %s", maxWorth, shown(v.raw))
+func (v node) number(most float64) (x float64) {
+	if json.Unmarshal(v.raw, &x) != nil || x < 0 || x > most {
+		v.errorf("want a number from 0 to %g, have %s", most, shown(v.raw))
 	}
 	return x
 }

@@ -168,7 +168,7 @@ func TestParseMembers(t *testing.T) {
 		{"id":"full","tool":"a","arguments":{"x":{"$ref":"item#/n"}},"depends_on":["plain","null","plain"],"when":{"$ref":"plain#/ok"},
 			"for_each":{"$ref":"null#/items"},"max_items":7,"max_parallel":2,"timeout":"1m30s","retry":5,"on_error":"default","default":null,
 			"optional":true,"value":3,"probability":0,"max_tokens":1e2},
-		{"id":"loop","tool":"a","for_each":"$ref:plain.rows","timeout":2.5,"retry":9,"max_items":100000}],
+		{"id":"loop","tool":"a","for_each":"$ref:plain.rows","timeout":2.5,"max_items":10000}],
 		"output_steps":["full","plain"],"budget_tokens":500.0,"dry_run":true}`, parsing(t))
 	if p.Budget != 500 || !p.DryRun || !slices.Equal(outputs(p), []string{"full", "plain"}) {
 		t.Errorf("got budget %d, dry run %v, outputs %v", p.Budget, p.DryRun, outputs(p))
@@ -179,7 +179,7 @@ func TestParseMembers(t *testing.T) {
 			ID: "full", Needs: []int{0, 1}, Waits: []int{0, 1}, Timeout: 90 * time.Second, Retry: 5, MaxItems: 7, Parallel: 2,
 			OnError: plan.Default, Default: []byte("null"), Optional: true, MaxTokens: 100,
 		},
-		{ID: "loop", Needs: []int{0}, Waits: []int{0}, Timeout: 2500 * time.Millisecond, Retry: 5, MaxItems: 10_000},
+		{ID: "loop", Needs: []int{0}, Waits: []int{0}, Timeout: 2500 * time.Millisecond, MaxItems: 10_000},
 	}
 	for i, s := range p.Steps {
 		if (s.When != nil) != (i == 3) || (s.ForEach != nil) != (i > 2) {
@@ -303,7 +303,7 @@ at /output_steps/0: unknown step "nope"
 step "a" at /steps/0/arguments/x: unknown step "zz"
 step "a" at /steps/0/tool: unknown tool "get_wether"; did you mean "get_weather"?
 step "a b" at /steps/1/id: want letters, digits, _ and -, at most 128 of them, have "a b"
-step "a b" at /steps/1/retry: want a whole number of at least 0, have -9
+step "a b" at /steps/1/retry: want a whole number from 0 to 5, have -9
 at /steps/2: missing member "id"
 step "d" at /steps/3: cycle: d -> e -> d, each waits for the next
 step "e" at /steps/4/retrys: unknown member; did you mean "retry"?`
