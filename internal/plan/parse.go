@@ -215,6 +215,13 @@ func (p *parser) readStep(at node) {
 	default:
 		at.below("on_error", nil).errorf(`want "fail", "skip", "default" or "continue", have %s`, quoted(string(s.OnError)))
 	}
+	for _, name := range []string{"max_items", "max_parallel"} {
+		at.needs(name, `"for_each"`, s.written["for_each"] != nil)
+	}
+	for _, name := range []string{"value", "probability"} {
+		at.needs(name, `"optional": true`, s.written["optional"] != nil)
+	}
+	at.needs("default", `"on_error": "default"`, !slices.Contains([]OnError{Fail, Skip, Continue}, s.OnError))
 	if s.refs = refsIn(s.arguments); s.refs == nil {
 		s.constant = render(s.arguments)
 	}
@@ -223,6 +230,13 @@ func (p *parser) readStep(at node) {
 	}
 	if s.ForEach != nil {
 		s.refs = append(s.refs, s.ForEach)
+	}
+}
+
+// needs reports a member of a step that has no effect without another one.
+func (v node) needs(name, other string, has bool) {
+	if v.step.written[name] != nil && !has {
+		v.below(name, nil).errorf("has no effect without %s", other)
 	}
 }
 
