@@ -62,7 +62,7 @@ func (p *parser) target(s *Step, r *Ref) *Step {
 		r.at.errorf("there are no parameters: only a named plan has them")
 	case r.Step != item && r.Step != index:
 		r.at.unknownStep(r.Step)
-	case s.ForEach == nil || !inArguments:
+	case s.written["for_each"] == nil || !inArguments:
 		r.at.errorf("%s is defined only in the arguments of a step with for_each", quoted(r.Step))
 	}
 	return nil

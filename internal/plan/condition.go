@@ -51,7 +51,8 @@ func (v node) condition() *condition {
 	members := v.members([]string{"ref", "op", "value"})
 	c := &condition{ref: v.below("ref", members["ref"]).reference()}
 	if c.op, _ = jsonrpc.String(members["op"]); !slices.Contains(operators, c.op) {
-		v.below("op", nil).errorf("want one of %s", strings.Join(operators, ", "))
+		v.below("op", nil).errorf("want one of %s; gt is >, lt is <", strings.Join(operators, ", "))
+		return nil
 	}
 	value := v.below("value", jsonrpc.Get(v.raw, "value")) // it may be null
 	constant := value.template()

@@ -369,7 +369,11 @@ func (v node) members(known []string) map[string]json.RawMessage {
 	for m := range jsonrpc.Members(v.raw) {
 		switch name := string(m.Name); {
 		case !slices.Contains(known, name):
-			v.below(name, nil).errorf("unknown member%s", v.p.suggest(name, nearest.New(known)))
+			hint := v.p.suggest(name, nearest.New(known))
+			if hint == "" && len(v.p.defects) < maxDefects {
+				hint = "; want one of " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
+			}
+			v.below(name, nil).errorf("unknown member%s", hint)
 		case all[name] != nil:
 			v.errorf("%s: duplicate member", quoted(name))
 		case string(m.Value) != "null" || name == "default":
@@ -424,7 +428,11 @@ func (v node) duration() (took time.Duration) {
 // unknownStep reports an id that no step has.
 func (v node) unknownStep(id string) {
 	if len(v.p.defects) <= maxDefects {
-		v.errorf("unknown step %s%s", quoted(id), v.p.suggest(id, nearest.New(slices.Collect(maps.Keys(v.p.byID)))))
+		hint := v.p.suggest(id, nearest.New(slices.Collect(maps.Keys(v.p.byID))))
+		if alone := idAlike.FindString(id); v.p.byID[alone] != nil {
+			hint = "; want only the id, " + quoted(alone)
+		}
+		v.errorf("unknown step %s%s", quoted(id), hint)
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
@@ -148,8 +149,14 @@ func (v node) parseObject() any {
 			r.Default = substitute
 			return r
 		}
-		if id := idAlike.FindString(target); strings.HasPrefix(target, "$ref:") || v.isTarget(id) {
-			v.errorf(`%s: not a valid reference: want {"$ref": "step#/json/pointer"}, with nothing beside it but a "default"; {"$lit": {…}} leaves an object as it is`, quoted(target))
+		if short, ok := strings.CutPrefix(target, "$ref:"); ok || v.isTarget(idAlike.FindString(target)) {
+			want := Ref{Step: idAlike.FindString(cmp.Or(short, target))}
+			_, path, _ := strings.Cut(target, want.Step)
+			for _, name := range strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("#/.[]", r) }) {
+				want.Pointer += "/" + name
+			}
+			v.errorf(`%s: not a valid reference: want {"$ref": %s}, with nothing beside it but a "default"; {"$lit": {…}} leaves an object as it is`, quoted(target), quoted(want.String()))
+			return &Ref{Step: want.Step, Null: true, Default: []byte("null"), at: v} // reports no wrong type as well
 		}
 	}
 	all, known := object{}, make(map[string]bool)
@@ -206,7 +213,7 @@ func (v node) parseText() any {
 		inner, behind, closed := strings.Cut(rest, "}")
 		r := v.target(inner)
 		if r == nil || !closed {
-			v.errorf(`%s: want ${step#/json/pointer}; "$${" puts "${" into the text`, quoted("${"+inner))
+			v.errorf(`%s: want ${step#/json/pointer}, or ${step#} for the whole value; "$${" puts "${" into the text`, quoted("${"+inner))
 			return nil
 		}
 		r.inText = true

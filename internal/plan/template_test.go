@@ -125,13 +125,13 @@ func TestTemplateOfAll(t *testing.T) {
 func TestSlips(t *testing.T) {
 	const (
 		notWhole = `a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}`
-		invalid  = `not a valid reference: want {"$ref": "step#/json/pointer"}`
+		invalid  = `not a valid reference: want {"$ref": "a#/x"}, with nothing beside it`
 	)
 	give := results{"a": "1"}
 	for raw, want := range map[string]string{
 		`"see $ref:a.x"`: notWhole, `"$ref:a[0]"`: notWhole, `"$ref:"`: notWhole, `"$ref: a"`: notWhole, `"$ref:a..b"`: notWhole, `" $ref:a"`: notWhole, `"${a#/x}"`: notWhole,
 		`"${HOME} ${a#/x}"`: notWhole, `"${a}"`: notWhole, `"x ${a.total} y"`: notWhole, `"$a.total"`: notWhole, `"{{a#/total}}"`: notWhole, `"{{ a.total }}"`: notWhole, `"{{a}}"`: notWhole,
-		`{"$tpl":"a $ref:a.x"}`: notWhole, `{"$ref":"a"}`: invalid, `{"$ref":"a.x"}`: invalid, `{"$ref":"#/a/x"}`: invalid, `{"$ref":"$ref:a.x"}`: invalid, `{"$ref":"a#x"}`: invalid,
+		`{"$tpl":"a $ref:a.x"}`: notWhole, `{"$ref":"a"}`: `want {"$ref": "a#"}`, `{"$ref":"a.l[0].n"}`: `want {"$ref": "a#/l/0/n"}`, `{"$ref":"a.x"}`: invalid, `{"$ref":"#/a/x"}`: invalid, `{"$ref":"$ref:a.x"}`: invalid, `{"$ref":"a#x"}`: invalid,
 		`{"$ref":"a#/x","title":1}`: invalid, `{"$tpl":"${a.x}"}`: `want ${step#/json/pointer}`, `{"$tpl":"a ${a#/x"}`: `want ${step#/json/pointer}`, `{"$tpl":1}`: "want a string, have 1",
 		`{"$tpl":"x","default":1}`: `"$tpl" has to be the only member`, `{"$lit":"x","y":1}`: `"$lit" has to be the only member`, `{"y":1,"\u0079":2}`: `"y": duplicate member`,
 		`{"$ref":"zz#"}`: `unknown step "zz"`, `"$ref:x.y"`: "refers to itself", `"$ref:item.y"`: `"item" is defined only in`, `"$ref:params.y"`: "there are no parameters",
@@ -178,6 +178,7 @@ func TestCoerce(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"whole":"1","text":"$ref:v"}`:    `/arguments/whole: want integer, have string (input schema of "take")`,
 		`{"whole":{"$tpl":"${v#/n}"}}`:     `/arguments/whole/$tpl: want integer, and "$tpl" is always a string (input schema of "take")`,
+		`{"whole":{"$ref":"v.n"}}`:         `/arguments/whole: "v.n": not a valid reference: want {"$ref": "v#/n"}, with nothing beside it but a "default"; {"$lit": {…}} leaves an object as it is`,
 		`{"texts":["a","$ref:v.n","b",7]}`: `/arguments/texts/3: want string, have number (input schema of "take")`,
 	} {
 		if got := give.last(`"arguments":`+raw, s); got != want {
@@ -220,7 +221,7 @@ func TestCondition(t *testing.T) {
 		`failed: when: /steps/2/when/ref: "a#/s" lt: cannot compare string with value, which is of another type`: {`{"ref":"$ref:a.s","op":"lt","value":1}`},
 		`/when: want a reference, or {"ref": a reference, "op": …, "value": …}, have true`:                       {`true`},
 		`/when: want a reference: "$ref:step", "$ref:step.field" or {"$ref": "step#/json/pointer"}, have "a.ok"`: {`"a.ok"`},
-		`/when/op: want one of eq, ne, lt, gt, in, exists`:                                                       {`{"ref":"$ref:a","op":"ge","value":1}`, `{"ref":"$ref:a","op":1,"value":1}`},
+		`/when/op: want one of eq, ne, lt, gt, in, exists; gt is >, lt is <`:                                     {`{"ref":"$ref:a","op":">","value":1}`, `{"ref":"$ref:a"}`, `{"ref":"$ref:a","op":1,"value":1}`},
 		`/when/val: unknown member; did you mean "value"?`:                                                       {`{"ref":"$ref:a","op":"exists","val":true}`},
 		`/when/value: eq: want a value to compare with`:                                                          {`{"ref":"$ref:a","op":"eq"}`},
 		`/when/value: in: want an array, have string`:                                                            {`{"ref":"$ref:a","op":"in","value":"abc"}`},
