@@ -42,30 +42,30 @@ func TestForEach(t *testing.T) {
 		},
 		{
 			"fail", list + `{"id":"e",` + each + `,"max_parallel":1}`,
-			"e failed: 2 of 3 items called; 1 failed; item 1: no", 2,
+			"e failed: 2 of 3 items tried; 1 failed; item 1: no", 2,
 		},
 		{
 			"fail, with all under way", list + `{"id":"e",` + each + `}`,
-			"e failed: 3 of 3 items called; 1 failed; item 1: no", 3,
+			"e failed: 3 of 3 items tried; 1 failed; item 1: no", 3,
 		},
-		{"skip", list + `{"id":"e",` + each + `,"on_error":"skip"}`, "e ok: 3 of 3 items called; 1 failed; item 1: no = [1,3]", 3},
-		{"default", list + `{"id":"e",` + each + `,"on_error":"default","default":{"x":0}}`, `e ok: 3 of 3 items called; 1 failed; item 1: no = [1,{"x":0},3]`, 3},
-		{"continue", list + `{"id":"e",` + each + `,"on_error":"continue"}`, "e ok: 3 of 3 items called; 1 failed; item 1: no = [1,null,3]", 3},
+		{"skip", list + `{"id":"e",` + each + `,"on_error":"skip"}`, "e ok: 3 of 3 items tried; 1 failed; item 1: no = [1,3]", 3},
+		{"default", list + `{"id":"e",` + each + `,"on_error":"default","default":{"x":0}}`, `e ok: 3 of 3 items tried; 1 failed; item 1: no = [1,{"x":0},3]`, 3},
+		{"continue", list + `{"id":"e",` + each + `,"on_error":"continue"}`, "e ok: 3 of 3 items tried; 1 failed; item 1: no = [1,null,3]", 3},
 		{
 			"arguments that cannot be made", list + `{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"give":{"$ref":"item#/fail"}}}`,
-			`e ok: 3 of 3 items called; 2 failed; item 0: /steps/1/arguments/give: "item#/fail" refers to nothing: the members there are n, ms = ["no"]`, 1,
+			`e ok: 3 of 3 items tried; 2 failed; item 0: /steps/1/arguments/give: "item#/fail" refers to nothing: the members there are n, ms = ["no"]`, 1,
 		},
 		{
 			"arguments that cannot be made, one by one", list + `{"id":"e","tool":"read","for_each":"$ref:list","max_parallel":1,"arguments":{"give":{"$ref":"item#/fail"}}}`,
-			`e failed: 1 of 3 items called; 1 failed; item 0: /steps/1/arguments/give: "item#/fail" refers to nothing: the members there are n, ms`, 0,
+			`e failed: 1 of 3 items tried; 1 failed; item 0: /steps/1/arguments/give: "item#/fail" refers to nothing: the members there are n, ms`, 0,
 		},
 		{
 			"none of the items (was ok, without a result)", list + `{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"fail":"no"}}`,
-			"e failed: 3 of 3 items called; 3 failed; item 0: no", 3,
+			"e failed: 3 of 3 items tried; 3 failed; item 0: no", 3,
 		},
 		{
 			"none of the items, with something in their places", list + `{"id":"e","tool":"read","for_each":"$ref:list","on_error":"continue","arguments":{"fail":"no"}}`,
-			"e ok: 3 of 3 items called; 3 failed; item 0: no = [null,null,null]", 3,
+			"e ok: 3 of 3 items tried; 3 failed; item 0: no = [null,null,null]", 3,
 		},
 		{
 			"skip, of no items", `{"id":"list","tool":"read","arguments":{"give":[]}},{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip"}`,
@@ -73,7 +73,7 @@ func TestForEach(t *testing.T) {
 		},
 		{
 			"some of the items", list + `{"id":"e","tool":"read","for_each":"$ref:list","max_items":2,"arguments":{"give":"$ref:item.n"}}`,
-			"e ok: 2 of 3 items called = [1,2]", 2,
+			"e ok: 2 of 3 items tried = [1,2]", 2,
 		},
 		{
 			"none", `{"id":"list","tool":"read","arguments":{"give":[ ]}},{"id":"e","tool":"write","for_each":"$ref:list"}`,
@@ -90,7 +90,7 @@ func TestForEach(t *testing.T) {
 		{
 			"writes stop at the first failure, and go one by one",
 			list + `{"id":"e","tool":"write","for_each":"$ref:list","on_error":"continue","max_parallel":9,"arguments":{"ms":"$ref:item.ms","fail":{"$ref":"item#/fail","default":""}}}`,
-			"e failed: 2 of 3 items called; 1 failed; item 1: no", 2,
+			"e failed: 2 of 3 items tried; 1 failed; item 1: no", 2,
 		},
 		{
 			"retries", list + `{"id":"e",` + strings.Replace(each, `"ms"`, `"times":1,"ms"`, 1) + `,"retry":1}`,
@@ -165,7 +165,7 @@ func TestForEachCutBetweenItems(t *testing.T) {
 		time.AfterFunc(15*ms, cancel)
 		report := (&plan.Runner{Call: s.call}).Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4]}},
 			{"id":"e","tool":"read","for_each":"$ref:list","max_parallel":1,"arguments":{"ms":10,"deaf":true}}]}`))
-		want := "list ok\ne failed: 2 of 4 items called; cut short: cancelled"
+		want := "list ok\ne failed: 2 of 4 items tried; cut short: cancelled"
 		if got := fates(report); got != want || report.Ended != "cancelled" {
 			t.Errorf("got\n%s\nended %q, want\n%s", got, report.Ended, want)
 		}

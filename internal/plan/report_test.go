@@ -77,7 +77,7 @@ func TestAnswer(t *testing.T) {
 		{
 			"a default of a whole for_each, beside max_tokens", `{"steps":[{"id":"a","tool":"read","arguments":{"give":[{"give":"some text"},{"fail":"no"}]}},
 			{"id":"f","tool":"write","for_each":"$ref:a","arguments":{"give":"$ref:item.give","fail":"$ref:item.fail"},"on_error":"default","default":[],"max_tokens":1}],"output_steps":["f"]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"f","status":"failed","reason":"2 of 2 items called; 1 failed; item 1: no","ms":0,"tokens":3,"calls":2}],"outputs":{"f":[]}}`, "",
+			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"f","status":"failed","reason":"2 of 2 items tried; 1 failed; item 1: no","ms":0,"tokens":3,"calls":2}],"outputs":{"f":[]}}`, "",
 		},
 		{
 			"in the order asked for",
@@ -112,7 +112,7 @@ func TestAnswer(t *testing.T) {
 		{
 			"items of for_each",
 			`{"steps":[{"id":"a","tool":"read","arguments":{"give":[1,2,3]}},{"id":"e","tool":"read","for_each":"$ref:a","max_items":2,"arguments":{"ms":7,"give":"$ref:item"}}],"output_steps":["e"]}`, 0, 0,
-			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"e","status":"ok","reason":"2 of 3 items called","ms":7,"tokens":2,"calls":2}],"outputs":{"e":[1,2]}}`, "",
+			`{"steps":[{"id":"a","status":"ok","ms":0},{"id":"e","status":"ok","reason":"2 of 3 items tried","ms":7,"tokens":2,"calls":2}],"outputs":{"e":[1,2]}}`, "",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -154,6 +154,9 @@ func fates(r *plan.Report) string {
 	return strings.Join(lines, "\n")
 }
 
+// afterWrite ends the reason of a write that was skipped because of another one.
+const afterWrite = `: a write after a failed write runs only if that has "on_error": "continue"`
+
 func TestRunErrors(t *testing.T) {
 	const s1 = `{"id":"s1","tool":"read","arguments":{"fail":"no"}`
 	for _, c := range []struct{ name, steps, want string }{
@@ -210,17 +213,17 @@ func TestRunErrors(t *testing.T) {
 		},
 		{
 			"writes after one that failed", `{"id":"a","tool":"look"},{"id":"w1","tool":"write","arguments":{"fail":"no"}},{"id":"w2","tool":"write"},{"id":"r","tool":"look"},{"id":"w3","tool":"write2","depends_on":["r"]}`,
-			"a ok\nw1 failed: no\nw2 skipped: Skipped because 'w1' failed\nr ok\nw3 skipped: Skipped because 'w1' failed",
+			"a ok\nw1 failed: no\nw2 skipped: Skipped because 'w1' failed" + afterWrite + "\nr ok\nw3 skipped: Skipped because 'w1' failed" + afterWrite,
 		},
 		{
 			"writes after the first of two that failed, also those before the other",
 			`{"id":"w0","tool":"write","arguments":{"ms":5,"fail":"no"}},{"id":"r","tool":"read","arguments":{"ms":20}},` +
 				`{"id":"w1","tool":"write","depends_on":["r"]},{"id":"w2","tool":"write2","arguments":{"ms":10,"fail":"no"}}`,
-			"w0 failed: no\nr ok\nw1 skipped: Skipped because 'w0' failed\nw2 failed: no",
+			"w0 failed: no\nr ok\nw1 skipped: Skipped because 'w0' failed" + afterWrite + "\nw2 failed: no",
 		},
 		{
 			"writes written before one that failed, and waiting for it", `{"id":"w1","tool":"write2","depends_on":["w2"]},{"id":"w2","tool":"write","arguments":{"fail":"no"},"on_error":"skip"}`,
-			"w1 skipped: Skipped because 'w2' failed\nw2 failed: no",
+			"w1 skipped: Skipped because 'w2' failed" + afterWrite + "\nw2 failed: no",
 		},
 		{
 			"writes after one that may fail", `{"id":"w1","tool":"write","arguments":{"fail":"no"},"on_error":"continue"},{"id":"w2","tool":"write"}`,

@@ -48,7 +48,7 @@ func TestRunChecksArguments(t *testing.T) {
 		{"what fits", a + `{"id":"p","tool":"put","arguments":{"text":"$ref:a.total","n":{"$ref":"a#/n/0"}}}`, "p ok"},
 		{
 			"an item", a + `{"id":"p","tool":"put","for_each":{"$ref":"a#/n"},"arguments":{"text":"$ref:item.x"}}`,
-			`p failed: 1 of 1 items called; 1 failed; item 0: not called: text: want string, have null (input schema of put); /steps/1/arguments/text: "item#/x" refers to nothing: it is in 1`,
+			`p failed: 1 of 1 items tried; 1 failed; item 0: not called: text: want string, have null (input schema of put); /steps/1/arguments/text: "item#/x" refers to nothing: it is in 1`,
 		},
 		{"too much to check", many + `{"id":"p","tool":"put","arguments":{"text":"x","rows":"$ref:a"}}`, "p ok"},
 	} {

@@ -41,7 +41,7 @@ func TestRunTimeout(t *testing.T) {
 		want := "a failed: no answer within 1s\n" +
 			"late ok\n" + // its result arrived, although late, so it is used
 			"w failed: no answer within 1s\n" +
-			"after skipped: Skipped because 'w' failed"
+			"after skipped: Skipped because 'w' failed" + afterWrite
 		if got := fates(report); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -120,7 +120,7 @@ func TestRunCancelled(t *testing.T) {
 				report := r.Run(ctx, parse(t, c.limits, steps))
 				want := "w1 ok\nw2 failed: cut short: " + c.want + "\nw3 cancelled: " + c.want +
 					"\nr1 ok\nr2 failed: cut short: " + c.want + "\nagain failed: busy" +
-					"\neach failed: 3 of 6 items called; 1 failed; item 2: cut short: " + c.want + "\nlist ok"
+					"\neach failed: 3 of 6 items tried; 1 failed; item 2: cut short: " + c.want + "\nlist ok"
 				if got := fates(report); got != want {
 					t.Errorf("got\n%s\nwant\n%s", got, want)
 				}
@@ -215,7 +215,7 @@ func TestRunBytes(t *testing.T) {
 			"a write was run, be its answer too long",
 			`{"id":"a","tool":"write","arguments":{"long":200}},{"id":"b","tool":"write"},{"id":"d","tool":"read","when":"$ref:a"}`,
 			"a failed: answer of 202 bytes: all results of a plan may have 150 (max_result_bytes)\n" +
-				"b skipped: Skipped because 'a' failed\nd skipped: Skipped because dependency 'a' failed",
+				"b skipped: Skipped because 'a' failed" + afterWrite + "\nd skipped: Skipped because dependency 'a' failed",
 		},
 		{
 			"arguments",
@@ -226,12 +226,12 @@ func TestRunBytes(t *testing.T) {
 			"what stands in for items that failed",
 			`{"id":"a","tool":"read","arguments":{"give":[1,2,3,4]}},{"id":"d","tool":"read","for_each":"$ref:a","max_parallel":1,"on_error":"default",
 			"default":"` + strings.Repeat("y", 60) + `","arguments":{"fail":"no"}}`,
-			"a ok\nd failed: 3 of 4 items called; 3 failed; item 2: answer of 62 bytes: all results of a plan may have 150 (max_result_bytes)",
+			"a ok\nd failed: 3 of 4 items tried; 3 failed; item 2: answer of 62 bytes: all results of a plan may have 150 (max_result_bytes)",
 		},
 		{
 			"of for_each",
 			`{"id":"a","tool":"read","arguments":{"give":[1,2,3,4]}},{"id":"d","tool":"read","for_each":"$ref:a","max_parallel":1,"arguments":{"long":60}}`,
-			"a ok\nd failed: 3 of 4 items called; 1 failed; item 2: answer of 62 bytes: all results of a plan may have 150 (max_result_bytes)",
+			"a ok\nd failed: 3 of 4 items tried; 1 failed; item 2: answer of 62 bytes: all results of a plan may have 150 (max_result_bytes)",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -90,7 +90,7 @@ func (run *stepRun) reason() string {
 	case run.items.next == run.items.length:
 		return ""
 	}
-	return fmt.Sprintf("%d of %d items called", run.items.next, run.items.length) + why
+	return fmt.Sprintf("%d of %d items tried", run.items.next, run.items.length) + why
 }
 
 // skipReason returns the reason why a step must be skipped because of the steps that it waits
@@ -123,7 +123,7 @@ func (r *Report) skipReason(s *Step) (why string, benign bool) {
 func (r *Report) failedWrite(s *Step) string {
 	for i, st := range r.Steps {
 		if st.State == Failed && st.Step.stopsWrites() && (i < s.Index || s.follows(i)) {
-			return fmt.Sprintf("Skipped because '%s' failed", st.Step.ID)
+			return fmt.Sprintf(`Skipped because '%s' failed: a write after a failed write runs only if that has "on_error": "continue"`, st.Step.ID)
 		}
 	}
 	return ""
