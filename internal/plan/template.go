@@ -57,8 +57,10 @@ var (
 	idForm    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 	shortForm = regexp.MustCompile(`^\$(?:ref:|result_)([A-Za-z0-9_-]+)((?:\.[^.\s\[\]$#]+)*)$`)
 	escaped   = regexp.MustCompile(`^\$\$+(?:ref:|result_)`)
-	idAlike   = regexp.MustCompile(`[A-Za-z0-9_-]+`)                                                       // the first match is the id that a mistaken reference means
-	textAlike = regexp.MustCompile(`(?:\$\{|\{\{ *)([A-Za-z0-9_-]+) *[#.}]|\$([A-Za-z0-9_-]+)\.[A-Za-z_]`) // ${ID#, ${ID., ${ID}, {{ID and $ID.field
+	// The first match of idAlike is the id that a mistaken reference means.
+	idAlike = regexp.MustCompile(`[A-Za-z0-9_-]+`)
+	// textAlike matches references that a string is likely to mean: ${ID#, ${ID., ${ID}, {{ID and $ID.field.
+	textAlike = regexp.MustCompile(`(?:\$\{|\{\{ *)([A-Za-z0-9_-]+) *[#.}]|\$([A-Za-z0-9_-]+)\.[A-Za-z_]`)
 	braces    = regexp.MustCompile(`\$+\{`)
 )
 
@@ -150,8 +152,9 @@ func (v node) parseObject() any {
 			return r
 		}
 		if short, ok := strings.CutPrefix(target, "$ref:"); ok || v.isTarget(idAlike.FindString(target)) {
-			want := Ref{Step: idAlike.FindString(cmp.Or(short, target))}
-			_, path, _ := strings.Cut(target, want.Step)
+			short = cmp.Or(short, target)
+			want := Ref{Step: idAlike.FindString(short)}
+			_, path, _ := strings.Cut(short, want.Step)
 			for _, name := range strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("#/.[]", r) }) {
 				want.Pointer += "/" + name
 			}
