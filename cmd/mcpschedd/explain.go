@@ -15,7 +15,6 @@ import (
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
-	"mcpschedd/internal/valuemodel"
 )
 
 // explainFlags are the flags of explain.
@@ -91,10 +90,8 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 		say(stderr, "note: learned state of server %q: %v", at.name(), err)
 	}
 	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
-	settings := valuemodel.PrefetchSettings{
-		Mode: c.Enrichment.Mode, MaxAge: c.Enrichment.Age(at.Exclusive), Dollars: c.Enrichment.Dollars, Exclusive: at.Exclusive,
-		Barred: learned.Barred(tool),
-	}
+	settings := o.PrefetchSettings(at.Upstream)
+	settings.Barred = learned.Barred(tool)
 	if settings.Barred == speculate.AnswersDiffer {
 		settings.Barred, settings.AnswersDiffer = "", true
 	}

@@ -15,6 +15,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/record"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -83,10 +84,10 @@ func TestStatsResource(t *testing.T) {
 				t.Errorf("got configuration %+v", got.Config)
 			}
 			one, two := got.Running[0].Upstreams[0], got.Running[0].Upstreams[1]
-			if one.State != "ready" || one.Tools == 0 || one.Cacheable != 1 || one.Prefetchable != 0 || one.Why != record.PrefetchOff || one.Change == "" {
+			if one.State != "ready" || one.Tools == 0 || one.Cacheable != 1 || one.Prefetchable != 0 || !strings.HasPrefix(one.Why, record.PrefetchOff) || one.Change == "" {
 				t.Errorf("got %+v: want the one tool that only reads counted", one)
 			}
-			if two.Cacheable != 0 || two.Why != record.PrefetchOff {
+			if two.Cacheable != 0 || !strings.HasPrefix(two.Why, record.PrefetchOff) {
 				t.Errorf("got %+v: want no tool counted, as none has a freshness", two)
 			}
 			if clients := got.Running[0].Clients; len(clients) != 1 || clients[0].Sessions != 1 {
@@ -170,21 +171,27 @@ func TestStatusWhyOfChange(t *testing.T) {
 	}
 	five := tools("a", "b", "c", "x", "y")
 	hinted := append(tools("a"), `{"name":"b","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)
+	on := speculate.Rules{Mode: "on", MaxAge: time.Minute, Budget: 8000}
+	shadow, noBudget := on, on
+	shadow.Mode, noBudget.Budget = "shadow", 0
 	for _, tt := range []struct {
 		tools    []string
 		provider string
 		rules    []valuemodel.Rule
+		use      speculate.Rules
 		why      string
 		fix      string
 	}{
-		{five, "", []valuemodel.Rule{read("one/a", nil), read("one/b", new(false)), read("one/c", nil)}, "may change what it reads (2 of its 5 tools)", "remote = true"},
-		{five, "", []valuemodel.Rule{read("one/a", new(false))}, "unclassified tool counts as a write (4 of its 5 tools)", "check --connect"},
-		{hinted, "", nil, "nothing declares it read-only (1 of its 2 tools)", "trust = true"},
-		{tools("git_show", "git_commit"), "git", nil, "may change what it reads (1 of its 2 tools)", ""},
-		{tools("read_text_file", "list_directory"), "filesystem", nil, "", ""},
+		{five, "", nil, shadow, `nothing is prefetched: [enrichment] mode is "shadow"`, `mode = "on" in [enrichment]`},
+		{five, "", nil, noBudget, "nothing is prefetched: [enrichment] prefetch_budget_tokens is 0", "prefetch_budget_tokens = 8000 in [enrichment]"},
+		{five, "", []valuemodel.Rule{read("one/a", nil), read("one/b", new(false)), read("one/c", nil)}, on, "may change what it reads (2 of its 5 tools)", "remote = true"},
+		{five, "", []valuemodel.Rule{read("one/a", new(false))}, on, "unclassified tool counts as a write (4 of its 5 tools)", "check --connect"},
+		{hinted, "", nil, on, "nothing declares it read-only (1 of its 2 tools)", "trust = true"},
+		{tools("git_show", "git_commit"), "git", nil, on, "may change what it reads (1 of its 2 tools)", ""},
+		{tools("read_text_file", "list_directory"), "filesystem", nil, on, "", ""},
 	} {
 		o := stored(t, tt.rules, child(t, mcptest.Options{Name: "one", Tools: tt.tools}))
-		o.Enrichment.Mode, o.Upstreams[0].Model.Provider = "on", tt.provider
+		o.Enrichment, o.Upstreams[0].Model.Provider = tt.use, tt.provider
 		p := start(t, o)
 		c := connect(t, p, handshake)
 		c.tools()

@@ -139,7 +139,7 @@ func (s *Server) noteBarred(u *record.UpstreamStatus, m *member) {
 			barred = append(barred, item.Name)
 		}
 	}
-	if len(barred) == 0 || u.Why == record.PrefetchOff {
+	if len(barred) == 0 || strings.HasPrefix(u.Why, record.PrefetchOff) {
 		return
 	}
 	why := fmt.Sprintf("tools barred from prefetching: %d, such as %s (mcpschedd explain %[3]s/%[2]s or mcpschedd logs says why)", len(barred), barred[0], u.Name)
@@ -195,14 +195,21 @@ type cachedStatus struct {
 	record.UpstreamStatus
 }
 
+// PrefetchSettings returns the settings on which the verdicts on an upstream's tools depend.
+func (o *Options) PrefetchSettings(u Upstream) valuemodel.PrefetchSettings {
+	return valuemodel.PrefetchSettings{
+		Mode: o.Enrichment.Mode, NoStore: o.Dedup.MaxBytes == 0, NoBudget: o.Enrichment.Budget == 0,
+		MaxAge: o.Enrichment.Age(u.Exclusive), Dollars: o.Enrichment.Dollars, Exclusive: u.Exclusive,
+	}
+}
+
 // newToolStatus counts the tools that may be cached and prefetched. If not all may, it gives the
 // reason and the configuration line that most of the others have in their verdicts.
 func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) (out record.UpstreamStatus) {
 	if offer == nil {
 		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
 	}
-	// In another mode than "on", verdicts name no line of the upstream.
-	settings := valuemodel.PrefetchSettings{Mode: "on", MaxAge: p.Enrichment.Age(u.Exclusive), Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive}
+	settings := p.PrefetchSettings(u)
 	type reason struct{ why, line string }
 	tools := make(map[reason]int)
 	unclassified := reason{"each call of an unclassified tool counts as a write", "mcpschedd check --connect -v prints the lines to paste"}
@@ -217,7 +224,7 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) (out record.Ups
 		if v.Cacheable {
 			out.Cacheable++
 		}
-		if v.Prefetchable && p.Enrichment.Mode == "on" {
+		if v.Prefetchable {
 			out.Prefetchable++
 		}
 		lines := claimed.Changes(m.Provider)
@@ -236,11 +243,12 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) (out record.Ups
 			tools[unclassified]++
 		}
 	}
+	off, line := settings.Off()
 	switch {
 	case out.Prefetchable == out.Tools:
 		return out
-	case p.Enrichment.Off():
-		out.Why, out.Change = record.PrefetchOff, `mode = "on" in [enrichment]`
+	case off != "":
+		out.Why, out.Change = record.PrefetchOff+off, line
 		return out
 	case tools[most] == 0 && tools[unclassified] > 0:
 		most = unclassified

@@ -50,9 +50,9 @@ type UpstreamStatus struct {
 	Change       string    `json:"change,omitempty" jsonschema:"Configuration line that would change it, and the condition for adding it."`
 }
 
-// PrefetchOff is the reason of an upstream of which nothing is prefetched, or cached, because the
+// PrefetchOff begins the reason of an upstream of which nothing is prefetched, or cached, because the
 // user has switched that off. It is no cause for a warning.
-const PrefetchOff = `[enrichment] mode is "off"`
+const PrefetchOff = "nothing is prefetched: "
 
 // PoolBudget is the token budget that all sessions share in a time window.
 type PoolBudget struct {

@@ -38,7 +38,7 @@ func (s *Stats) Warnings() []Warning {
 		case u.Error != "":
 			away = append(away, u.Name)
 		}
-		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && u.Why != PrefetchOff && !slices.Contains(uncached, u.Name) {
+		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && !strings.HasPrefix(u.Why, PrefetchOff) && !slices.Contains(uncached, u.Name) {
 			uncached = append(uncached, u.Name)
 		}
 	}
@@ -72,7 +72,7 @@ const minCallsToReport = 20
 func (s *Stats) whyNoPrefetch() string {
 	f := &s.Totals
 	const none = "Nothing was prefetched: "
-	isOff := slices.ContainsFunc(s.upstreams(), func(u UpstreamStatus) bool { return u.Why == PrefetchOff })
+	isOff := slices.ContainsFunc(s.upstreams(), func(u UpstreamStatus) bool { return strings.HasPrefix(u.Why, PrefetchOff) })
 	all, unlikely := sumOf(f.Declined), f.Declined[lowProbability] // most candidates of a list are unlikely, and that says little
 	declined := slices.DeleteFunc(largest(f.Declined), func(reason string) bool { return reason == lowProbability })
 	others := f.Calls - f.Reads - f.Unclassified - s.Tools[unknownTools].Calls // may write

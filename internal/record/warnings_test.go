@@ -94,7 +94,7 @@ process 3 since ` + begin + `, daemon in /a, configuration built in
 	if got := (&record.Stats{}).Warnings(); len(got) > 0 {
 		t.Errorf("nothing is wrong: got %v", got)
 	}
-	off := record.Stats{Running: []record.Status{{Upstreams: []record.UpstreamStatus{{Name: "a", State: "ready", Tools: 2, Why: record.PrefetchOff}}}}}
+	off := record.Stats{Running: []record.Status{{Upstreams: []record.UpstreamStatus{{Name: "a", State: "ready", Tools: 2, Why: record.PrefetchOff + "a setting"}}}}}
 	off.Totals.Reads = 1000
 	if got := off.Warnings(); len(got) > 0 {
 		t.Errorf("prefetching is off: got %v", got)

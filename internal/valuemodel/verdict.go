@@ -13,11 +13,26 @@ import (
 // settings, and what earlier prefetches have shown.
 type PrefetchSettings struct {
 	Mode          string        // [enrichment].mode; only "on" prefetches
+	NoStore       bool          // [dedup].max_bytes is 0: nothing is cached or prefetched
+	NoBudget      bool          // [enrichment].prefetch_budget_tokens is 0: nothing is prefetched
 	MaxAge        time.Duration // of a prefetched result without a freshness of its own: [enrichment].max_age, or more if Exclusive
 	Dollars       float64       // [enrichment].max_dollars_per_session
 	Exclusive     bool          // only calls through the proxy change what the upstream reads
 	Barred        string        // why the tool was barred for good; "" if it was not
 	AnswersDiffer bool          // two equal calls of the tool gave different answers, so the server's annotations do not count
+}
+
+// Off returns the setting by which nothing is prefetched, and the line that would change it.
+func (s PrefetchSettings) Off() (why, change string) {
+	switch {
+	case s.Mode != "on":
+		return "[enrichment] mode is " + strconv.Quote(s.Mode), `mode = "on" in [enrichment]`
+	case s.NoStore:
+		return "[dedup] max_bytes is 0", `max_bytes = "256MiB" in [dedup]`
+	case s.NoBudget:
+		return "[enrichment] prefetch_budget_tokens is 0", "prefetch_budget_tokens = 8000 in [enrichment]"
+	}
+	return "", ""
 }
 
 // Verdict says in plain words whether a tool's results are cached and prefetched.
@@ -27,6 +42,8 @@ type Verdict struct {
 	Cached       string `json:"cached"`       // "60 s", "no, …"
 	Prefetched   string `json:"prefetched"`   // "yes, …", "no, …"
 	Change       string `json:"change,omitempty"`
+
+	toCache bool // Change lets results be cached
 }
 
 // String returns the verdict on one line.
@@ -34,7 +51,7 @@ func (v Verdict) String() string {
 	text := "cached: " + v.Cached + " · prefetched: " + v.Prefetched
 	switch {
 	case v.Change == "":
-	case v.Prefetchable, strings.HasPrefix(v.Change, "freshness_ttl_s"): // it changes nothing about prefetching
+	case v.toCache:
 		text += " · to cache results: " + v.Change
 	default:
 		text += " · to change that: " + v.Change
@@ -47,9 +64,10 @@ func (v Verdict) String() string {
 func (m *Models) Verdict(u Upstream, tool string, h Hints, settings PrefetchSettings) Verdict {
 	now := m.Resolve(u, tool, h)
 	v := now.Verdict(settings)
-	if v.Prefetchable || settings.Mode != "on" {
-		if now.MayRead() && !v.Cacheable {
-			v.Change = fmt.Sprintf("freshness_ttl_s = 60 in [%s.cost_model], if a result stays valid that long", block(u, tool))
+	off, _ := settings.Off()
+	if v.Prefetchable || off != "" || now.MayRead() && now.tooOld(settings) {
+		if now.MayRead() && !v.Cacheable && !settings.NoStore {
+			v.toCache, v.Change = true, fmt.Sprintf("freshness_ttl_s = 60 in [%s.cost_model], if a result stays valid that long", block(u, tool))
 		}
 		return v
 	}
@@ -128,14 +146,21 @@ func (m *Model) changesNoticed(settings PrefetchSettings) bool {
 	return settings.Exclusive || m.Validate.File != "" || m.Class == Pure || m.Remote
 }
 
+// tooOld reports whether no prefetched result would be young enough to be served.
+func (m *Model) tooOld(settings PrefetchSettings) bool {
+	return settings.MaxAge == 0 && !m.outlivesCall()
+}
+
 // Verdict returns the verdict without a line that would change it.
 func (m *Model) Verdict(settings PrefetchSettings) Verdict {
 	if !m.MayRead() {
 		return Verdict{Cached: "no", Prefetched: "no, it counts as a write because " + m.whyWrite()}
 	}
-	v := Verdict{Cacheable: m.outlivesCall(), Cached: "only for identical calls in flight, as no freshness is set"}
+	v := Verdict{Cacheable: m.outlivesCall() && !settings.NoStore, Cached: "only for identical calls in flight, as no freshness is set"}
 	age := "for up to " + seconds(cmp.Or(m.Cost.Freshness, settings.MaxAge))
 	switch {
+	case settings.NoStore:
+		v.Cached = "only for identical calls in flight, as [dedup] max_bytes is 0"
 	case m.Class == Pure:
 		v.Cached, age = "until a write", "until a write"
 	case m.Cost.Freshness > 0:
@@ -184,10 +209,11 @@ func (m *Model) whyNotPrefetched(settings PrefetchSettings) string {
 			why = "except in turns that Claude Code's hooks report (mcpschedd import --hooks), as " + why
 		}
 		return why
-	case settings.Mode != "on":
-		return "[enrichment] mode is " + strconv.Quote(settings.Mode)
+	case m.tooOld(settings):
+		return "[enrichment] max_age is 0 and no freshness is set"
 	}
-	return ""
+	why, _ := settings.Off()
+	return why
 }
 
 // whyWrite returns why a tool counts as a write.

@@ -18,6 +18,8 @@ func TestVerdict(t *testing.T) {
 	pure := rule("up/x", "c:4", valuemodel.Layer{Class: valuemodel.Pure})
 	differed := on
 	differed.AnswersDiffer = true
+	noStore, noBudget := on, on
+	noStore.NoStore, noBudget.NoBudget = true, true
 	tests := []struct {
 		name  string
 		u     valuemodel.Upstream
@@ -43,8 +45,16 @@ func TestVerdict(t *testing.T) {
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
 		{"no prefetching", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Mode: "off"},
 			`cached: 60 s · prefetched: no, [enrichment] mode is "off"`},
-		{"neither", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{reads}, valuemodel.PrefetchSettings{Mode: "off"},
-			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, [enrichment] mode is "off" · to cache results: freshness_ttl_s = 60 in [tools."up/x".cost_model], if a result stays valid that long`},
+		{"no prefetching, and no freshness", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{reads}, valuemodel.PrefetchSettings{Mode: "shadow", MaxAge: time.Second},
+			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, [enrichment] mode is "shadow" · to cache results: freshness_ttl_s = 60 in [tools."up/x".cost_model], if a result stays valid that long`},
+		{"no memory", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, noStore,
+			`cached: only for identical calls in flight, as [dedup] max_bytes is 0 · prefetched: no, [dedup] max_bytes is 0`},
+		{"no budget", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, noBudget,
+			`cached: 60 s · prefetched: no, [enrichment] prefetch_budget_tokens is 0`},
+		{"no age", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{reads}, valuemodel.PrefetchSettings{Mode: "on"},
+			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, [enrichment] max_age is 0 and no freshness is set · to cache results: freshness_ttl_s = 60 in [tools."up/x".cost_model], if a result stays valid that long`},
+		{"no age, and not known", up, "x", valuemodel.Hints{}, nil, valuemodel.PrefetchSettings{Mode: "on"},
+			`cached: no · prefetched: no, it counts as a write because nothing declares it read-only · to change that: side_effect_class = "read_only" in [tools."up/x"], if it is read-only`},
 		{"exclusive", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Mode: "on", Exclusive: true},
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
 		{"recognised", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path"}}, nil, on,
@@ -101,7 +111,7 @@ func TestCacheable(t *testing.T) {
 		{"writes", valuemodel.Layer{Class: valuemodel.MutatesLocal, Cost: fresh}, false, false},
 	} {
 		m := resolve(t, valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, rule("up/x", "c:1", tt.l))
-		v := m.Verdict(valuemodel.PrefetchSettings{Mode: "on"})
+		v := m.Verdict(valuemodel.PrefetchSettings{Mode: "on", MaxAge: time.Second})
 		if v.Cacheable != tt.cacheable || v.Prefetchable != tt.prefetchable {
 			t.Errorf("%s: cacheable %v, prefetchable %v, want %v and %v", tt.name, v.Cacheable, v.Prefetchable, tt.cacheable, tt.prefetchable)
 		}
