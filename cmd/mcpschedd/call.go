@@ -60,10 +60,30 @@ tool's schema has another type for KEY. Or pass all arguments as one JSON object
 // call calls one tool of one upstream. On a terminal it says what it waits for.
 func call(ctx context.Context, words []string, f callFlags, stdout, stderr io.Writer) error {
 	c, err := load(f.config)
+	mistakes, _ := errors.AsType[*config.Error](err)
+	if mistakes != nil {
+		c, _, mistakes, err = loadServed(f.config, stateToRead)
+	}
 	if err != nil {
 		return err
 	}
-	word := withoutClientPrefix(c, words[0])
+	u, tool, err := toolToCall(c, words[0])
+	if err := despite(mistakes, c, u.Name, err, stderr); err != nil {
+		return err
+	}
+	if isTerminal(stderr) {
+		defer time.AfterFunc(time.Second, func() { say(stderr, "waiting for %s; press Ctrl-C to stop", u.Name) }).Stop()
+	}
+	result, err := callServed(ctx, c, u.Name, tool, words[1:])
+	if err != nil {
+		return err
+	}
+	return printResult(stdout, result, f.json)
+}
+
+// toolToCall returns the tool of a name that call was given, and its upstream.
+func toolToCall(c *config.Config, word string) (u config.Upstream, _ string, err error) {
+	word = withoutClientPrefix(c, word)
 	name, tool, ok := strings.Cut(word, "/")
 	if !ok { // the name that clients see
 		name, tool, _ = strings.Cut(word, "__")
@@ -72,41 +92,33 @@ func call(ctx context.Context, words []string, f callFlags, stdout, stderr io.Wr
 		}
 	}
 	if err := checkEnabled(c, word); err != nil {
-		return err
+		return u, "", err
 	}
 	if len(c.Upstreams) == 0 {
-		return noUpstream(c)
+		return u, "", noUpstream(c)
 	}
 	if name == "" || tool == "" { // as for explain, one server may be known to have it
 		dir, err := stateToRead(c)
 		if err != nil {
-			return err
+			return u, "", err
 		}
 		o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
 		at, known, err := findTool(lastKnowns(o.Upstreams), word)
 		if err != nil {
-			return cmp.Or(checkEnabled(c, word+"/"), err)
+			return u, "", cmp.Or(checkEnabled(c, word+"/"), err)
 		}
 		name, tool = at.name(), known
 	}
-	u, err := upstreamNamed(c, name)
+	u, err = upstreamNamed(c, name)
 	switch {
 	case err != nil:
-		return err
 	case !u.Tools.Allows(tool):
 		names := slices.DeleteFunc(slices.Clone(u.Tools.Allow), func(p string) bool { return strings.ContainsAny(p, `*?[\`) })
-		return suggest(errors.New(leftOut(c, name, tool)), "", tool, names, "change that key to call it")
+		err = suggest(errors.New(leftOut(c, name, tool)), "", tool, names, "change that key to call it")
 	case !u.In(ownWorkplace().dir()): // the daemon would refuse it
-		return hinted{misused{fmt.Errorf("server %q is only for sessions in %s", name, strings.Join(u.Folders, ", "))}, "call it from there, or change its folders"}
+		err = hinted{misused{fmt.Errorf("server %q is only for sessions in %s", name, strings.Join(u.Folders, ", "))}, "call it from there, or change its folders"}
 	}
-	if isTerminal(stderr) {
-		defer time.AfterFunc(time.Second, func() { say(stderr, "waiting for %s; press Ctrl-C to stop", name) }).Stop()
-	}
-	result, err := callServed(ctx, c, name, tool, words[1:])
-	if err != nil {
-		return err
-	}
-	return printResult(stdout, result, f.json)
+	return u, tool, err
 }
 
 // callServed makes one call through the daemon or, if it is not running, through a temporary

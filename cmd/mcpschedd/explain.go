@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/config"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
@@ -55,28 +56,14 @@ no other server has it.`,
 // the tool's model with the layer of each field. It starts nothing: annotations are those of the
 // last connection.
 func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
-	c, err := load(f.config)
+	c, dir, mistakes, err := loadServed(f.config, stateToRead)
 	if err != nil {
 		return err
-	}
-	dir, err := stateToRead(c)
-	if err != nil {
-		return err
-	}
-	name = withoutClientPrefix(c, name)
-	if err := checkEnabled(c, name); err != nil {
-		return err
-	}
-	if len(c.Upstreams) == 0 {
-		return noUpstream(c)
 	}
 	o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
-	at, tool, err := findTool(lastKnowns(o.Upstreams), name)
-	if err != nil {
-		if owner, _, full := strings.Cut(name, "/"); full && !hasUpstream(c, owner) {
-			_, err = upstreamNamed(c, owner)
-		}
-		return cmp.Or(checkEnabled(c, name+"/"), err)
+	at, tool, err := toolToExplain(c, o, name)
+	if err := despite(mistakes, c, at.Spec.Name, err, stderr); err != nil {
+		return err
 	}
 	hidden := ""
 	if !at.Allows(tool) {
@@ -119,6 +106,24 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 	}
 	_, err = m.WriteTo(stdout)
 	return err
+}
+
+// toolToExplain returns the tool of a name that explain was given, and its upstream.
+func toolToExplain(c *config.Config, o proxy.Options, name string) (at lastKnown, tool string, err error) {
+	name = withoutClientPrefix(c, name)
+	if err := checkEnabled(c, name); err != nil {
+		return at, "", err
+	}
+	if len(c.Upstreams) == 0 {
+		return at, "", noUpstream(c)
+	}
+	if at, tool, err = findTool(lastKnowns(o.Upstreams), name); err != nil {
+		if owner, _, full := strings.Cut(name, "/"); full && !hasUpstream(c, owner) {
+			_, err = upstreamNamed(c, owner)
+		}
+		err = cmp.Or(checkEnabled(c, name+"/"), err)
+	}
+	return at, tool, err
 }
 
 // lastKnown is a configured upstream with its last known offer. Its storage is only read (see

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -111,6 +112,19 @@ func loadServed(file string, stateOf func(*config.Config) (state.Dir, error)) (c
 		good, _ = config.Default().Parse(c.Path, data) // a copy of an older version may be invalid now
 	}
 	return mistakes.Salvage(good), dir, mistakes, nil
+}
+
+// despite returns err, which a command about one upstream has. If the file has mistakes, it returns those
+// if the upstream is disabled by one or was not found, else it notes the first on stderr.
+func despite(mistakes *config.Error, c *config.Config, upstream string, err error, stderr io.Writer) error {
+	if mistakes == nil {
+		return err
+	}
+	if u, unknown := upstreamNamed(c, upstream); err != nil || unknown != nil || u.Err != nil {
+		return mistakes
+	}
+	say(stderr, "note: the configuration has mistakes: %s", mistakes.Problems[0])
+	return nil
 }
 
 // lastGoodPath returns where the last valid content of a configuration is kept.
