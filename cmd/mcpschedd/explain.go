@@ -61,11 +61,16 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 		return err
 	}
 	o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
-	at, tool, err := toolToExplain(c, o, name)
+	all := lastKnowns(o.Upstreams)
+	at, tool, err := toolToExplain(c, all, name)
 	if err := despite(mistakes, c, at.Spec.Name, err, stderr); err != nil {
 		return err
 	}
 	hidden := ""
+	same := slices.IndexFunc(all, func(k lastKnown) bool { return k.name() != at.name() && k.has(tool) && k.Allows(tool) })
+	if c.Server.NameStyle == "never" && same >= 0 {
+		hidden = fmt.Sprintf("[server] name_style is \"never\" and server %q has a tool of that name too, so clients see only one of them", all[same].name())
+	}
 	if !at.Allows(tool) {
 		hidden = leftOut(c, at.name(), tool)
 	}
@@ -109,7 +114,7 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 }
 
 // toolToExplain returns the tool of a name that explain was given, and its upstream.
-func toolToExplain(c *config.Config, o proxy.Options, name string) (at lastKnown, tool string, err error) {
+func toolToExplain(c *config.Config, all []lastKnown, name string) (at lastKnown, tool string, err error) {
 	name = withoutClientPrefix(c, name)
 	if err := checkEnabled(c, name); err != nil {
 		return at, "", err
@@ -117,7 +122,7 @@ func toolToExplain(c *config.Config, o proxy.Options, name string) (at lastKnown
 	if len(c.Upstreams) == 0 {
 		return at, "", noUpstream(c)
 	}
-	if at, tool, err = findTool(lastKnowns(o.Upstreams), name); err != nil {
+	if at, tool, err = findTool(all, name); err != nil {
 		if owner, _, full := strings.Cut(name, "/"); full && !hasUpstream(c, owner) {
 			_, err = upstreamNamed(c, owner)
 		}

@@ -67,6 +67,28 @@ func (n *names) bind(l upstream.List, t target, candidates ...string) string {
 	return ""
 }
 
+// taken reports whether an item's own name is another upstream's.
+func (n *names) taken(l upstream.List, t target) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	other, bound := n.bindings[l][t.name]
+	return bound && other != t
+}
+
+// unlisted returns how many of an upstream's tools are not listed, as name_style is "never" and other
+// upstreams have their names.
+func (n *names) unlisted(p *policy, m *member) (count int) {
+	if p.NameStyle != "never" {
+		return 0
+	}
+	for _, item := range m.up.LastOffer().Items(upstream.Tools) {
+		if m.allows(item.Name) && n.taken(upstream.Tools, target{m.Spec.Name, item.Name}) {
+			count++
+		}
+	}
+	return count
+}
+
 // targetOf returns the target of a name in a request. If known is false, the caller searches the
 // upstreams' lists. The name of an upstream that has been removed stays bound, so that it cannot
 // reach another upstream's tool.

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"path"
 	"strconv"
@@ -197,5 +198,28 @@ func TestAmbiguousName(t *testing.T) {
 	}
 	if got := c.call("own", ""); !strings.Contains(got, `"isError":true`) || !strings.Contains(got, "on the shelf") {
 		t.Errorf("a tool of one: got %s", got)
+	}
+}
+
+// With style "never", the log, the status and check say that a server's tools are not listed.
+func TestUnlisted(t *testing.T) {
+	o := stored(t, nil, child(t, mcptest.Options{Name: "one", Tools: tools("a", "b")}), child(t, mcptest.Options{Name: "two", Tools: tools("a", "b", "c")}))
+	var log logged
+	o.NameStyle, o.Log = "never", slog.New(slog.NewTextHandler(&log, nil))
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.tools()
+	c.tools()
+	const text = "tools are not listed, as"
+	if n := log.count(text); n != 1 {
+		t.Errorf("the log has it %d times, want once", n)
+	}
+	ups := s.Report().Running[0].Upstreams
+	if strings.Contains(ups[0].Why, text) || !strings.Contains(ups[1].Why, "2 of its 3 "+text) || !strings.Contains(ups[1].Change, "name_style") {
+		t.Errorf("got %+v", ups)
+	}
+	found := s.Survey(t.Context(), func(string) {})
+	if two := found[1]; two.Status.Why != ups[1].Why || two.Tools[0].Warning != "" || two.Tools[0].Listed != "" || two.Tools[2].Listed != "c" {
+		t.Errorf("got %+v", two)
 	}
 }

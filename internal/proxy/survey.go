@@ -81,6 +81,7 @@ func (s *Server) Survey(ctx context.Context, waiting func(name string)) []Survey
 	for i, l := range leases { // in the order of the configuration, in which names are given to clients too
 		if all[i].Offer != nil {
 			all[i].Tools = surveyTools(n, l, all[i].Offer)
+			s.noteUnlisted(&all[i].Status, s.policy.Load(), l.member)
 		}
 	}
 	return all
@@ -104,7 +105,9 @@ func surveyTools(n *session, l *sessionLease, offer *upstream.Offer) (all []Surv
 		t := SurveyedTool{Model: v.model(l, item.Name), Hints: toolHints(item.Raw), Hidden: !l.member.allows(item.Name)}
 		if !t.Hidden {
 			t.Listed = v.nameOf(upstream.Tools, target{l.Name(), item.Name})
-			t.Warning = nameWarning(item.Name, t.Listed)
+			if t.Listed != "" || !v.s.srv.names.taken(upstream.Tools, target{l.Name(), item.Name}) { // else the status says it
+				t.Warning = nameWarning(item.Name, t.Listed)
+			}
 		}
 		all = append(all, t)
 	}
@@ -115,7 +118,7 @@ func surveyTools(n *session, l *sessionLease, offer *upstream.Offer) (all []Surv
 func nameWarning(tool, name string) string {
 	switch {
 	case name == "":
-		return fmt.Sprintf("tool %q is not listed: another upstream has the name and name_style is \"never\", or the limit of names is reached", tool)
+		return fmt.Sprintf("tool %q is not listed: the limit of names is reached", tool)
 	case len(clientPrefix)+len(name) > maxToolName:
 		return fmt.Sprintf("tool %q: %d characters with a client's prefix %q, but some clients accept only %d", name, len(clientPrefix)+len(name), clientPrefix, maxToolName)
 	}
