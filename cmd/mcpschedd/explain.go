@@ -83,7 +83,7 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 	}
 	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
 	settings := o.PrefetchSettings(at.Upstream)
-	settings.Barred = learned.Barred(tool)
+	settings.Barred, settings.Proven = learned.Barred(tool), learned.Proven(tool, c.Enrichment.ShadowLabels)
 	if settings.Barred == speculate.AnswersDiffer {
 		settings.Barred, settings.AnswersDiffer = "", true
 	}

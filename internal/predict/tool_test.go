@@ -30,6 +30,9 @@ func TestTrials(t *testing.T) {
 	if !m.ProvenReadOnly()("get") {
 		t.Error("after five trials: not proven")
 	}
+	if stored, err := m.Merge(predict.State{}); err != nil || !stored.Proven("get", 5) || stored.Proven("get", 6) || stored.Proven("list", 5) {
+		t.Errorf("stored after five trials: %v; proven with 5 labels %v, 6 labels %v", err, stored.Proven("get", 5), stored.Proven("get", 6))
+	}
 	m.RecordTrial("get", false)
 	m.Bar("get", "asked a question") // which holds whatever the operator declares
 	m.RecordTrial("get", false)

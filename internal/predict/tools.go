@@ -153,9 +153,21 @@ func (m *Model) Barred(tool string) string {
 // Barred returns why a stored state bars a tool, as [Model.Barred] does of a tool that only its
 // server's annotations declare read-only. A state that cannot be read bars none.
 func (s State) Barred(tool string) string {
-	m := New(Options{Tool: func(string) Tool { return Tool{Annotated: true} }})
+	return s.annotated(0).Barred(tool)
+}
+
+// Proven reports whether a stored state has enough trials of a tool: see [Model.ProvenReadOnly].
+func (s State) Proven(tool string, shadowLabels int) bool {
+	return s.annotated(shadowLabels).ProvenReadOnly()(tool)
+}
+
+// annotated returns a model with a stored state, for tools that only their server's annotations declare
+// read-only. It is empty if the state cannot be read.
+func (s State) annotated(shadowLabels int) *Model {
+	o := Options{ShadowLabels: shadowLabels, Tool: func(string) Tool { return Tool{Annotated: true} }}
+	m := New(o)
 	if err := m.learned.loadServer(s.Server); err != nil {
-		return ""
+		return New(o)
 	}
-	return m.Barred(tool)
+	return m
 }

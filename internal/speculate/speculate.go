@@ -51,7 +51,7 @@ type Rules struct {
 	SecondWorth    float64       `toml:"second_worth_usd" default:"0.01" min:"0"`               // US dollars per hidden second
 	Dollars        float64       `toml:"max_dollars_per_session" min:"0"`                       // US dollars that one session's prefetches may cost
 
-	ShadowLabels int  `toml:"shadow_labels" default:"5" min:"0"` // labels before a learned follow-up is prefetched
+	ShadowLabels int  `toml:"shadow_labels" default:"5" min:"1"` // labels before a learned follow-up is prefetched
 	Learn        bool `toml:"learn" default:"true"`              // learn follow-ups, besides the configured ones
 }
 

@@ -19,6 +19,7 @@ type PrefetchSettings struct {
 	Dollars       float64       // [enrichment].max_dollars_per_session
 	Exclusive     bool          // only calls through the proxy change what the upstream reads
 	Barred        string        // why the tool was barred for good; "" if it was not
+	Proven        bool          // enough results of calls were compared for the server's annotations to count
 	AnswersDiffer bool          // two equal calls of the tool gave different answers, so the server's annotations do not count
 }
 
@@ -177,7 +178,7 @@ func (m *Model) Verdict(settings PrefetchSettings) Verdict {
 		return v
 	}
 	v.Prefetchable, v.Prefetched = true, "yes, served "+age
-	if m.Annotated() {
+	if m.Annotated() && !settings.Proven {
 		v.Prefetched += ", once the server's first few have been compared with results of calls (shadow_labels)"
 	}
 	if m.Disclosure == ThirdParty {

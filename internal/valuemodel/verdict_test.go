@@ -18,7 +18,8 @@ func TestVerdict(t *testing.T) {
 	pure := rule("up/x", "c:4", valuemodel.Layer{Class: valuemodel.Pure})
 	differed := on
 	differed.AnswersDiffer = true
-	noStore, noBudget := on, on
+	noStore, noBudget, proven := on, on, on
+	proven.Proven = true
 	noStore.NoStore, noBudget.NoBudget = true, true
 	tests := []struct {
 		name  string
@@ -37,6 +38,8 @@ func TestVerdict(t *testing.T) {
 			`cached: no · prefetched: no, it counts as a write because nothing declares it read-only · to change that: trust = true in [upstreams.up], if you trust the server's tool annotations (TICKETS_URL names tickets.example)`},
 		{"its own word, trusted", valuemodel.Upstream{Name: "up", Inferred: tickets, Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, nil, on,
 			`cached: only for identical calls in flight, as no freshness is set · prefetched: yes, served for up to 30 s, once the server's first few have been compared with results of calls (shadow_labels) · to cache results: freshness_ttl_s = 60 in [tools."up/x".cost_model], if a result stays valid that long`},
+		{"its own word, trusted and tried", valuemodel.Upstream{Name: "up", Inferred: tickets, Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, []valuemodel.Rule{rule("up/x", "c:6", valuemodel.Layer{Cost: valuemodel.Cost{Freshness: time.Minute}})}, proven,
+			`cached: 60 s · prefetched: yes, served for up to 60 s`},
 		{"reads on this machine", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
 			`cached: 60 s · prefetched: no, except in turns that Claude Code's hooks report (mcpschedd import --hooks), as any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if it reads from a remote service`},
 		{"reads in another domain", valuemodel.Upstream{Name: "up", Domain: "h.test", Remote: new(false)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
