@@ -65,7 +65,19 @@ func (f *findings) bindTable(key string, tree map[string]any, dst reflect.Value)
 			continue
 		}
 		names := slices.Sorted(maps.Keys(known))
-		f.problem(join(key, name), "unknown key%s", cmp.Or(nearest.New(names).Question(name), "; known here: "+strings.Join(names, ", ")))
+		var tables []string // that have such a key
+		for _, table := range names {
+			if t := known[table].Type; t.Kind() == reflect.Struct {
+				if _, ok := fields(t)[name]; ok {
+					tables = append(tables, "["+join(key, table)+"]")
+				}
+			}
+		}
+		hint := "; it belongs in " + strings.Join(tables, " or ")
+		if tables == nil {
+			hint = cmp.Or(nearest.New(names).Question(name), "; known here: "+strings.Join(names, ", "))
+		}
+		f.problem(join(key, name), "unknown key%s", hint)
 	}
 }
 
