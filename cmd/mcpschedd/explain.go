@@ -159,6 +159,11 @@ func (k lastKnown) learnedState() (learned speculate.State, err error) {
 
 func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }
 
+// mayHave reports whether its tools are not known and the name is not a pattern.
+func (k lastKnown) mayHave(tool string) bool {
+	return k.offer == nil && !strings.ContainsAny(tool, `*?[`)
+}
+
 // lastKnowns reads the last known offers. An unreadable one is ignored.
 func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 	all := make([]lastKnown, len(upstreams))
@@ -181,11 +186,11 @@ func findTool(all []lastKnown, name string) (lastKnown, string, error) {
 			continue // the name of the server alone
 		}
 		for _, separator := range []string{"/", "__"} {
-			if tool, ok := strings.CutPrefix(name, k.name()+separator); ok && (k.offer == nil || k.has(tool)) {
+			if tool, ok := strings.CutPrefix(name, k.name()+separator); ok && (k.mayHave(tool) || k.has(tool)) {
 				return k, tool, nil
 			}
 		}
-		if k.has(name) || k.offer == nil && len(all) == 1 {
+		if k.has(name) || k.mayHave(name) && len(all) == 1 && !strings.Contains(name, "/") {
 			of, full = append(of, k), append(full, k.name()+"/"+name)
 		}
 		for _, tool := range k.tools() {
