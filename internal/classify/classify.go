@@ -77,6 +77,9 @@ var plainValue = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:null|true|false|-?[0-9.]+|"-?[0-9.]+"|"(?:(?:/-?)?[A-Za-z0-9_.:]-?)*/?")$`)
 })
 
+// IsCode reports whether an argument of that name contains the code.
+func (k Kind) IsCode(name string) bool { return slices.Contains(codeNames[k], name) }
+
 // Of classifies a call. Exactly one argument must contain the code, and all others must
 // be known not to change its meaning. names are the names of all arguments; value
 // returns the raw JSON of one.
@@ -85,7 +88,7 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 	for name := range names {
 		lower := strings.ToLower(name)
 		switch {
-		case slices.Contains(codeNames[k], name) && code == "":
+		case k.IsCode(name) && code == "":
 			code = name
 		case k == Shell && slices.Contains(folderNames, lower) && folder == "":
 			folder = name

@@ -14,6 +14,7 @@ import (
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // shelf returns an upstream that cannot be started. Its list was stored by an earlier process.
@@ -221,5 +222,15 @@ func TestUnlisted(t *testing.T) {
 	found := s.Survey(t.Context(), func(string) {})
 	if two := found[1]; two.Status.Why != ups[1].Why || two.Tools[0].Warning != "" || two.Tools[0].Listed != "" || two.Tools[2].Listed != "c" {
 		t.Errorf("got %+v", two)
+	}
+}
+
+// Check warns of a tool that has no argument with the statement by which its calls are classified.
+func TestSurveyLacks(t *testing.T) {
+	rule := valuemodel.Rule{Pattern: "one/a", Source: "test", Layer: valuemodel.Layer{Classify: valuemodel.SQL}}
+	s := start(t, stored(t, []valuemodel.Rule{rule}, child(t, mcptest.Options{Name: "one", Tools: tools("a", "b")})))
+	found := s.Survey(t.Context(), func(string) {})[0].Tools
+	if want := `no call of tool "a" is cached or prefetched: it has no argument for the statement that classify needs`; found[0].Warning != want || found[1].Warning != "" {
+		t.Errorf("got %q, %q, want %q, none", found[0].Warning, found[1].Warning, want)
 	}
 }

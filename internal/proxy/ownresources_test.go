@@ -171,6 +171,7 @@ func TestStatusWhyOfChange(t *testing.T) {
 	}
 	five := tools("a", "b", "c", "x", "y")
 	hinted := append(tools("a"), `{"name":"b","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)
+	files := append(tools("list_directory"), `{"name":"read_text_file","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}`)
 	on := speculate.Rules{Mode: "on", MaxAge: time.Minute, Budget: 8000}
 	shadow, noBudget := on, on
 	shadow.Mode, noBudget.Budget = "shadow", 0
@@ -188,7 +189,7 @@ func TestStatusWhyOfChange(t *testing.T) {
 		{five, "", []valuemodel.Rule{read("one/a", new(false))}, on, "unclassified tool counts as a write (4 of its 5 tools)", "check --connect"},
 		{hinted, "", nil, on, "nothing declares it read-only (1 of its 2 tools)", "trust = true"},
 		{tools("git_show", "git_commit"), "git", nil, on, "may change what it reads (1 of its 2 tools)", ""},
-		{tools("read_text_file", "list_directory"), "filesystem", nil, on, "", ""},
+		{files, "filesystem", nil, on, "", ""},
 	} {
 		o := stored(t, tt.rules, child(t, mcptest.Options{Name: "one", Tools: tt.tools}))
 		o.Enrichment, o.Upstreams[0].Model.Provider = tt.use, tt.provider

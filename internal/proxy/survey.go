@@ -108,6 +108,9 @@ func surveyTools(n *session, l *sessionLease, offer *upstream.Offer) (all []Surv
 			if t.Listed != "" || !v.s.srv.names.taken(upstream.Tools, target{l.Name(), item.Name}) { // else the status says it
 				t.Warning = nameWarning(item.Name, t.Listed)
 			}
+			if why := t.Model.Lacks(t.Hints); why != "" {
+				t.Warning = fmt.Sprintf("no call of tool %q is cached or prefetched: %s", item.Name, why)
+			}
 		}
 		all = append(all, t)
 	}

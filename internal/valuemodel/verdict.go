@@ -65,6 +65,9 @@ func (v Verdict) String() string {
 func (m *Models) Verdict(u Upstream, tool string, h Hints, settings PrefetchSettings) Verdict {
 	now := m.Resolve(u, tool, h)
 	v := now.Verdict(settings)
+	if why := now.Lacks(h); why != "" {
+		return Verdict{Cached: "no, " + why, Prefetched: "no, " + why}
+	}
 	off, _ := settings.Off()
 	if v.Prefetchable || off != "" || now.MayRead() && now.tooOld(settings) {
 		if now.MayRead() && !v.Cacheable && !settings.NoStore {
@@ -147,6 +150,22 @@ func (m *Model) changesNoticed(settings PrefetchSettings) bool {
 	return settings.Exclusive || m.Validate.File != "" || m.Class == Pure || m.Remote
 }
 
+// codeWords are what the kinds of code are called.
+var codeWords = map[Classify]string{Shell: "command", SQL: "statement"}
+
+// Lacks returns which argument no call of a tool has, by its schema, although none is cached or prefetched
+// without it; "" if there is no such argument.
+func (m *Model) Lacks(h Hints) string {
+	switch file := m.Validate.File; {
+	case !m.MayRead() || h.Arguments == nil:
+	case m.Classify != "" && !slices.ContainsFunc(h.Arguments, m.Classify.IsCode):
+		return "it has no argument for the " + codeWords[m.Classify] + " that classify needs"
+	case file != "" && !slices.Contains(h.Arguments, file):
+		return fmt.Sprintf("it has no argument %q, which validate names", file)
+	}
+	return ""
+}
+
 // tooOld reports whether no prefetched result would be young enough to be served.
 func (m *Model) tooOld(settings PrefetchSettings) bool {
 	return settings.MaxAge == 0 && !m.outlivesCall()
@@ -171,7 +190,7 @@ func (m *Model) Verdict(settings PrefetchSettings) Verdict {
 		v.Cached += ", while the file that " + m.Validate.File + " names is unchanged"
 	}
 	if m.Classify != "" {
-		v.Cached += ", for calls whose " + map[Classify]string{Shell: "command", SQL: "statement"}[m.Classify] + " is read-only"
+		v.Cached += ", for calls whose " + codeWords[m.Classify] + " is read-only"
 	}
 	if why := m.whyNotPrefetched(settings); why != "" {
 		v.Prefetched = "no, " + why

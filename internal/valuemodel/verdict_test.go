@@ -84,6 +84,10 @@ func TestVerdict(t *testing.T) {
 			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, it is barred: two equal calls gave different answers · to change that: side_effect_class = "read_only" in [tools."up/x"], if it is read-only`},
 		{"barred, and the operator says what it does", valuemodel.Upstream{Name: "up", Remote: new(true), Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, []valuemodel.Rule{kept}, differed,
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
+		{"a statement that it does not take", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{Arguments: []string{"id"}}, []valuemodel.Rule{rule("up/x", "c:7", valuemodel.Layer{Classify: valuemodel.SQL})}, on,
+			`cached: no, it has no argument for the statement that classify needs · prefetched: no, it has no argument for the statement that classify needs`},
+		{"a file that it does not take", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{Arguments: []string{"id"}}, []valuemodel.Rule{kept, rule("up/*", "c:8", valuemodel.Layer{Validate: valuemodel.Validate{File: "path"}})}, on,
+			`cached: no, it has no argument "path", which validate names · prefetched: no, it has no argument "path", which validate names`},
 		{"a shell", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Bash", valuemodel.Hints{}, nil, on,
 			`cached: only for identical calls in flight, as no freshness is set, for calls whose command is read-only · prefetched: no, except in turns that Claude Code's hooks report (mcpschedd import --hooks), as any program on this machine may change what it reads · to change that: exclusive = true in [upstreams.up], if only this agent changes what it reads, and no person or other program does`},
 	}
