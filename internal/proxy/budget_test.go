@@ -1,7 +1,11 @@
 package proxy_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +16,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 )
 
 // spender is a client that reads how many tokens are left in its budgets.
@@ -130,6 +135,29 @@ func TestBudgetReload(t *testing.T) {
 		}
 		d.proxy.Apply(o)
 		plain()
+	})
+}
+
+// The status file has the budgets after the last of several calls in a row.
+func TestBudgetInStatus(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		o := withoutPrefetch(defaults(t))
+		o.Budgets, o.Record.Dir = budget.Rules{Context: 20_000}, t.TempDir()
+		d := beset(t, newFoe(wordy), o)
+		c := spender{d.plans(handshake)}
+		c.words(1)
+		time.Sleep(3 * time.Second)
+		want := c.words(5000)
+		time.Sleep(15 * time.Second)
+		files, _ := filepath.Glob(filepath.Join(o.Record.Dir, "*.status.json"))
+		if len(files) != 1 {
+			t.Fatalf("got the files %q, want one", files)
+		}
+		data, err := os.ReadFile(files[0])
+		var s record.Status
+		if err := errors.Join(err, json.Unmarshal(data, &s)); err != nil || len(s.Clients) != 1 || *s.Clients[0].Left != int64(want) {
+			t.Errorf("got %s, %v, want %d tokens left", data, err, want)
+		}
 	})
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-	"golang.org/x/time/rate"
 
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/call"
@@ -241,7 +240,7 @@ type recorder struct {
 	updates throttle     // records what has changed besides calls, and notifies clients that subscribed to the stats
 	begin   record.Event // start event of this process, as far as the program provides it
 
-	status rate.Sometimes // when record triggers a new status, which contains the state of hosts
+	status throttle // makes the log write a new status, which contains the state of hosts and budgets
 
 	mu   sync.Mutex
 	open []*openPrefetch // in the order in which they began
@@ -250,7 +249,7 @@ type recorder struct {
 // openLog opens the event log of the server.
 func (r *recorder) openLog(s *Server, o Options) {
 	r.srv, r.tally, r.begin = s, record.NewTally(), o.Record.Begin
-	r.status.Interval = 10 * time.Second
+	r.status.interval, r.status.call = 10*time.Second, func() { r.log.StatusChanged() }
 	r.updates.interval, r.updates.call = statsInterval, func() {
 		r.record()
 		announceStats(s.sessions.list())
@@ -383,7 +382,7 @@ func (r *recorder) recordChanges(last bool) {
 // record records what has changed since it was last called.
 func (r *recorder) record() {
 	r.recordChanges(false)
-	r.status.Do(r.log.StatusChanged)
+	r.status.trigger()
 }
 
 // close records the last changes and closes the log.

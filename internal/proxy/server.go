@@ -233,5 +233,6 @@ func (s *Server) Close() {
 		others[0].recorder.log.StatusChanged() // it may report for the process from now on
 	}
 	s.recorder.updates.stop()
+	s.recorder.status.stop()
 	s.recorder.close()
 }
