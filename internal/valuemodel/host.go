@@ -35,11 +35,12 @@ func urlHost(text string) (string, bool) {
 }
 
 // IsHost reports whether a call to an http or https URL has the host name, but for the case of letters:
-// no such call has a host with the port 80 or 443, a final dot, or an IPv6 address without brackets.
+// no such call has a host with the port 80 or 443, a final dot, or an IPv6 address without brackets, and
+// a glob is no name.
 func IsHost(name string) bool {
 	plain, _ := urlHost("http://" + name)
 	secure, ok := urlHost("https://" + name)
-	return ok && plain == secure && secure == strings.ToLower(name)
+	return ok && plain == secure && secure == strings.ToLower(name) && !strings.Contains(name, "*")
 }
 
 // setServer sets the rate limit host, unless a layer has, whether the tool reads from a
