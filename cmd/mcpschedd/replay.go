@@ -24,9 +24,8 @@ reports which results would have been there before they were requested.
 
 FILE holds recorded calls, plain or gzip, one JSON object per line: session, batch, ts_ms,
 res_ts_ms, tool, arguments, result_text, result_bytes and is_error. They are treated as
-calls of one server, "trace", with exclusive = true, so max_age = "30s" in a configuration
-is 5m, as in serve; --set enrichment.max_age=30s is 30s. A call takes as long as recorded
-or, if that is missing, as long as its model says.`,
+calls of one server, "trace", with exclusive = true, so max_age is 5m unless it is set.
+A call takes as long as recorded or, if that is missing, as long as its model says.`,
 		Example: `  mcpschedd replay calls.jsonl.gz
   mcpschedd replay calls.jsonl --train earlier.jsonl --set enrichment.max_age=2s --json`,
 		Args: takes(1, -1, "a file of recorded calls"),

@@ -40,13 +40,9 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 			return o, a, err
 		}
 	}
-	maxAge := c.Enrichment.Age(true) // as recordedTools
 	for _, set := range f.sets {
 		if err := over(setting(c, set)); err != nil {
 			return o, a, usage("--set: %v", err)
-		}
-		if c.Positions[config.Key("enrichment", "max_age")] > 0 {
-			maxAge = c.Enrichment.MaxAge // as given, even if it is the default
 		}
 	}
 	models, problems := valuemodel.Compile(list)
@@ -58,7 +54,8 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 		Model: func(tool string) *valuemodel.Model {
 			return models.Resolve(recordedTools(), tool, valuemodel.Hints{})
 		},
-		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: maxAge,
+		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels,
+		MaxAge:    e.Age(true), // as recordedTools
 		KeepTurns: f.keepTurns, Think: f.think,
 	}
 	a = replay.Arm{Name: f.policy, Rules: *e, Store: c.Dedup.Options}

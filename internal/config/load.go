@@ -111,6 +111,7 @@ func (c *Config) complete(dir string) {
 			*p = paths.Absolute(*p, dir)
 		}
 	}
+	c.Enrichment.MaxAgeSet = c.Enrichment.MaxAgeSet || c.Positions["enrichment.max_age"] > 0
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
 		u.Dir, u.Domain = dir, strings.ToLower(u.Domain)

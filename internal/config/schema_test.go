@@ -336,7 +336,7 @@ concurrency = 2
 
 // TestMaxAge checks that a configured max_age applies to every upstream.
 func TestMaxAge(t *testing.T) {
-	for text, want := range map[string][2]time.Duration{"": {30 * time.Second, 5 * time.Minute}, `enrichment.max_age = "20s"`: {20 * time.Second, 20 * time.Second}} {
+	for text, want := range map[string][2]time.Duration{"": {30 * time.Second, 5 * time.Minute}, `enrichment.max_age = "20s"`: {20 * time.Second, 20 * time.Second}, `enrichment.max_age = "30s"`: {30 * time.Second, 30 * time.Second}} {
 		e := parse(t, text).Enrichment
 		if got := [2]time.Duration{e.Age(false), e.Age(true)}; got != want {
 			t.Errorf("%s: got %v, and for an exclusive upstream; want %v", text, got, want)

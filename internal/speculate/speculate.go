@@ -41,6 +41,8 @@ type Rules struct {
 	Wait     time.Duration `toml:"prefetch_timeout_ms" unit:"1ms" min:"0"`              // how long an answer may wait for answers inlined in it
 	MaxAge   time.Duration `toml:"max_age" default:"30s"`                               // of a prefetched answer (see Age)
 
+	MaxAgeSet bool // MaxAge is configured, be it to its default
+
 	PerSession int `toml:"max_parallel_prefetches" default:"3" min:"1"` // concurrent prefetches of a session
 	Total      int `toml:"max_parallel_total" default:"16" min:"1"`     // of all sessions of a scheduler
 
@@ -65,10 +67,9 @@ const (
 func (r *Rules) Off() bool { return r.Mode != "on" && r.Mode != "shadow" }
 
 // Age is the maximum age of a prefetched answer if its tool has no freshness. exclusive says that
-// only calls through the proxy change what its upstream reads. There the default of 30 s, also if it is
-// configured, is longer.
+// only calls through the proxy change what its upstream reads. There the default is longer.
 func (r *Rules) Age(exclusive bool) time.Duration {
-	if exclusive && r.MaxAge == defaultMaxAge {
+	if exclusive && !r.MaxAgeSet && r.MaxAge == defaultMaxAge {
 		return exclusiveMaxAge
 	}
 	return r.MaxAge
