@@ -105,7 +105,7 @@ func (m *Model) setDomains(u Upstream, o origin, web string, hostKnown bool) {
 		in(o.Host, true, o.source)
 	}
 	if u.URL == "" && !hostKnown || loopback(web) {
-		in(LocalDomain, false, sourceDefault)
+		in(LocalDomain, false, cmp.Or(m.Sources["domain"], sourceDefault))
 	}
 	if u.Inferred.Host != "" && !m.In(u.Inferred.Host) {
 		in(u.Inferred.Host, true, u.Inferred.String())

@@ -125,6 +125,9 @@ func TestDomains(t *testing.T) {
 		if m.Sources["domain"] == "" {
 			t.Errorf("%s: no source", tt.name)
 		}
+		if tt.u.URL != "" && m.Sources["domain"] == "default" {
+			t.Errorf("%s: got the source default, want the setting that names the host", tt.name)
+		}
 	}
 }
 

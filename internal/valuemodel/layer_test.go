@@ -195,6 +195,9 @@ func TestBackOffIsTheOperators(t *testing.T) {
 		if m.FailFastAfter != tt.after || m.BackOff != tt.backOff {
 			t.Errorf("%s: got %d, %v, want %d, %v", tt.name, m.FailFastAfter, m.BackOff, tt.after, tt.backOff)
 		}
+		if source := m.Sources["fail_fast_after_n"]; strings.Contains(source, "hint") != (tt.after == 3) {
+			t.Errorf("%s: got the source %q, want one that says whether it only hints", tt.name, source)
+		}
 	}
 }
 

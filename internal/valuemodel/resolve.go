@@ -242,7 +242,7 @@ func (m *Model) derive(u Upstream) {
 		m.Speculate, m.Sources["speculate"] = new(false), m.Sources["side_effect_class"]
 	}
 	if m.MayRead() && m.FailFastAfter == 0 {
-		m.FailFastAfter, m.Sources["fail_fast_after_n"] = defaultFailFastAfter, sourceDefault
+		m.FailFastAfter, m.Sources["fail_fast_after_n"] = defaultFailFastAfter, sourceDefault+" (only a hint)"
 	}
 	if m.Tool == "" { // rules apply to tools only
 		m.InvalidatesOnly, m.Sources["invalidates_only"] = new(false), sourceDefault
