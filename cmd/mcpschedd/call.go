@@ -113,7 +113,7 @@ func toolToCall(c *config.Config, word string) (u config.Upstream, _ string, err
 	switch {
 	case err != nil:
 	case !u.Tools.Allows(tool):
-		names := slices.DeleteFunc(slices.Clone(u.Tools.Allow), func(p string) bool { return strings.ContainsAny(p, `*?[\`) })
+		names := slices.DeleteFunc(slices.Clone(u.Tools.Allow), isGlob)
 		err = suggest(errors.New(leftOut(c, name, tool)), "", tool, names, "change that key to call it")
 	case !u.In(ownWorkplace().dir()): // the daemon would refuse it
 		err = hinted{misused{fmt.Errorf("server %q is only for sessions in %s", name, strings.Join(u.Folders, ", "))}, "call it from there, or change its folders"}

@@ -39,7 +39,7 @@ func checkCommand() *cobra.Command {
 With --connect it also starts every server and prints which ones work, then a row for
 each: its tools, how many of them are cacheable and prefetchable, and the line that would
 change most. It warns of names and tool counts that some clients do not accept, and of
-[tools.*] blocks, filters and plans that name tools that do not exist.`,
+[tools.*] blocks, filters, pins and plans that name tools that do not exist.`,
 		Example: `  mcpschedd check
   mcpschedd check --connect`,
 		Args: takes(0, 1, ""),
@@ -211,8 +211,8 @@ func reason(problem error) string {
 	return strings.Join(append([]string{away.Cause.Error()}, away.Stderr...), "\n")
 }
 
-// unmatched returns warnings about blocks, filters and plans of the configuration that name tools that do
-// not exist. An upstream that was not surveyed may have any tool.
+// unmatched returns warnings about blocks, filters, pins and plans of the configuration that name tools that
+// do not exist. An upstream that was not surveyed may have any tool.
 func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Surveyed) string {
 	var names []string
 	asked := make(map[string]bool) // upstream → it has an offer
@@ -234,6 +234,11 @@ func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Survey
 	for _, f := range found {
 		if f.Offer != nil {
 			warnOfFilter(&b, c, f)
+		}
+	}
+	for i, name := range c.Server.Pinned {
+		if owner, _, _ := strings.Cut(name, "/"); !isGlob(name) && asked[owner] && !slices.Contains(names, name) {
+			warnOfTool(&b, c, fmt.Sprintf("server.pinned[%d]", i), name, names)
 		}
 	}
 	for _, p := range c.Plans {
@@ -258,7 +263,7 @@ func warnOfFilter(w io.Writer, c *config.Config, f proxy.Surveyed) {
 	}
 	warn := func(list string, patterns []string) {
 		for n, name := range patterns {
-			if !strings.ContainsAny(name, `*?[\`) && !slices.Contains(tools, name) {
+			if !isGlob(name) && !slices.Contains(tools, name) {
 				warnOfTool(w, c, fmt.Sprintf("%s.tools.%s[%d]", config.Key("upstreams", f.Upstream), list, n), name, tools)
 			}
 		}
@@ -266,6 +271,8 @@ func warnOfFilter(w io.Writer, c *config.Config, f proxy.Surveyed) {
 	warn("allow", c.Upstreams[i].Tools.Allow)
 	warn("deny", c.Upstreams[i].Tools.Deny)
 }
+
+func isGlob(name string) bool { return strings.ContainsAny(name, `*?[\`) }
 
 // warnOfTool prints a warning that no tool has the name in a key, with the most similar known one.
 func warnOfTool(w io.Writer, c *config.Config, key, name string, known []string) {
