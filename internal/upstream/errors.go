@@ -93,8 +93,8 @@ func permanent(err error) bool {
 	}
 }
 
-// Unavailable is the error for a server that is down. Its text is shown to the model and contains
-// no secrets.
+// Unavailable is the error for a server that is down, or that accepts no more calls for now. Its text is
+// shown to the model and contains no secrets.
 type Unavailable struct {
 	Upstream string
 	Cause    error
@@ -102,7 +102,11 @@ type Unavailable struct {
 }
 
 func (u *Unavailable) Error() string {
-	text := fmt.Sprintf("server %q is not available: %v", u.Upstream, u.Cause)
+	what := "is not available"
+	if statusOf(u.Cause).status == http.StatusTooManyRequests {
+		what = "limits its calls"
+	}
+	text := fmt.Sprintf("server %q %s: %v", u.Upstream, what, u.Cause)
 	if len(u.Stderr) > 0 {
 		text += "\nits last lines on stderr:\n  " + strings.Join(u.Stderr, "\n  ")
 	}

@@ -24,6 +24,10 @@ func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *st
 	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
 		text += fmt.Sprintf(", redirect to %s://%s not followed", to.Scheme, to.Host)
 	}
+	after, status := resp.Header.Get("Retry-After"), resp.StatusCode
+	if after != "" && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) {
+		text += fmt.Sprintf(", Retry-After %.40q", after)
+	}
 	if why != "" {
 		text += ", " + why
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -162,6 +163,12 @@ func TestLimited(t *testing.T) {
 					answer, err := callEcho(t.Context(), l)
 					if (err == nil) != (tt.body != "") || !answer.Sent {
 						t.Errorf("got %+v, %v", answer, err)
+					}
+					if err != nil {
+						text, after := err.Error(), fmt.Sprintf("Retry-After %q", tt.header)
+						if strings.HasPrefix(text, `server "web" limits its calls: status 429`) != (tt.status == 429) || strings.Contains(text, after) != (tt.limited && tt.header != "") {
+							t.Errorf("got %s, want the limit and %s", text, after)
+						}
 					}
 					want := ""
 					if tt.limited {
