@@ -82,6 +82,8 @@ func setting(base *config.Config, text string) (*config.Config, error) {
 	c, err := base.Parse("--set", []byte(key+" = "+value))
 	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Problems[0].Column > 0 {
 		c, err = base.Parse("--set", []byte(key+" = "+strconv.Quote(value)))
+	} else if quoted, wrong := base.Parse("--set", []byte(key+" = "+strconv.Quote(value))); err != nil && wrong == nil {
+		c, err = quoted, nil // such as max_bytes=0, as a shell removes the quotes of "0"
 	}
 	if bad, ok := errors.AsType[*config.Error](err); ok {
 		p := bad.Problems[0]

@@ -55,6 +55,9 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	if r.Untimed > 0 {
 		fmt.Fprintf(out, "%d calls have no recorded duration and take the time of their tool's model; unrecorded pauses between turns take %s\n", r.Untimed, age.Text(time.Duration(r.Think)*time.Millisecond))
 	}
+	if r.Calls > 0 && r.Reads == 0 {
+		fmt.Fprintln(out, `no call is of a read-only tool, so nothing can be prefetched; if one is, write [tools."trace/NAME"] side_effect_class = "read_only"`)
+	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	names, values := columns(&r.Figures)
 	for i, name := range names {
