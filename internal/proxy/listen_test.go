@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -456,6 +457,18 @@ func TestBeginningDoesNotWait(t *testing.T) {
 // instructed is an upstream that cannot be started and has stored instructions.
 func instructed(name, text string) proxy.Upstream {
 	return shelved(name, upstream.Offer{Instructions: text})
+}
+
+// At an unknown name a client is told that the configuration has mistakes.
+func TestMistakesAreTold(t *testing.T) {
+	o := options(instructed("s0", "Be kind."))
+	o.NameStyle = "always" // else the only server has any tool
+	s := start(t, o)
+	s.Reject(errors.New("c.toml:3: no good"))
+	c := connect(t, s, handshake)
+	if _, why := c.refused("tools/call", toolCall("echo", "")); !strings.HasSuffix(why, `unknown tool "echo"; the configuration has mistakes, which may be why: c.toml:3: no good`) {
+		t.Errorf("got %s, want the mistake", why)
+	}
 }
 
 // Of instructions that a client would cut off, each server has a fair share, and none is cut within a character.

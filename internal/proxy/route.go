@@ -74,7 +74,11 @@ func (x *request) routeName(l upstream.List) error {
 	case lease == nil && wrapper != "":
 		return x.view.unknownTool(name)
 	case lease == nil:
-		return invalidParams(fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name))
+		text := fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)
+		if mistake, _, _ := strings.Cut(x.s.srv.rejection(), "\n"); mistake != "" {
+			text += "; the configuration has mistakes, which may be why: " + mistake
+		}
+		return invalidParams(text)
 	}
 	c := newCall(x, lease, rawName(t.name, name))
 	if l != upstream.Tools {
