@@ -212,7 +212,7 @@ func reason(problem error) string {
 }
 
 // unmatched returns warnings about blocks, filters, pins and plans of the configuration that name tools that
-// do not exist. An upstream that was not surveyed may have any tool.
+// do not exist. An upstream that was not surveyed may have any tool, and check warns of one that is not there.
 func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Surveyed) string {
 	var names []string
 	asked := make(map[string]bool) // upstream → it has an offer
@@ -225,7 +225,7 @@ func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Survey
 	everyone := !slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool { return !asked[u.Name] })
 	var b strings.Builder
 	for _, p := range models.Unmatched(names) {
-		if owner, _, full := strings.Cut(p.Pattern, "/"); p.Rule < len(c.Tools) && (everyone || full && asked[owner]) { // tune rewrites the other rules
+		if owner, _, full := strings.Cut(p.Pattern, "/"); p.Rule < len(c.Tools) && (full && asked[owner] || everyone && (!full || isGlob(owner))) { // tune rewrites the other rules
 			problem := c.RuleProblem(p)
 			problem.Message = "warning: " + problem.Message
 			fmt.Fprintln(&b, problem)
