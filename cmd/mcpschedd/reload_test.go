@@ -81,7 +81,7 @@ func TestReloadOfTheLog(t *testing.T) {
 	replaceFile(t, file, fmt.Sprintf("[log]\nfile = %q\n", elsewhere))
 	logs("log moved")
 	replaceFile(t, file, "[log]\n[http]\nmax_sessions = 99\n[daemon]\nidle = \"1m\"\n") // the first reload is applied before the next line is read
-	logs(`msg="changed, but needs a restart" keys="http, daemon"`)
+	logs(`msg="changed, but needs a restart" keys="http.max_sessions, daemon.idle"`)
 	logs("configuration reloaded")
 	replaceFile(t, file, "[log]\n") // as at the start, so nothing needs a restart
 	logs("configuration reloaded")

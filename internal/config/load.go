@@ -208,11 +208,15 @@ func (c *Config) Where(key string) string {
 }
 
 // KeepUntilRestart replaces the sections and keys of c that take effect only after a restart by those of
-// the start, and returns the ones that differ. Every other key takes effect on reload.
+// the start, and returns the keys that differ. Every other key takes effect on reload.
 func (c *Config) KeepUntilRestart(start *Config) (differ []string) {
 	keep := func(key string, now, old any) {
 		if n, o := reflect.ValueOf(now).Elem(), reflect.ValueOf(old).Elem(); !reflect.DeepEqual(n.Interface(), o.Interface()) {
-			differ = append(differ, key)
+			if n.Kind() == reflect.Struct {
+				differ = append(differ, differing(key, n, o)...)
+			} else {
+				differ = append(differ, key)
+			}
 			n.Set(o)
 		}
 	}
@@ -224,4 +228,15 @@ func (c *Config) KeepUntilRestart(start *Config) (differ []string) {
 		keep("dedup.write_settle", &c.Dedup.WriteSettle, &start.Dedup.WriteSettle)
 	}
 	return differ
+}
+
+// differing returns the keys of a section in which two of its values differ.
+func differing(section string, a, b reflect.Value) (keys []string) {
+	for name, f := range fields(a.Type()) {
+		if !reflect.DeepEqual(a.FieldByIndex(f.Index).Interface(), b.FieldByIndex(f.Index).Interface()) {
+			keys = append(keys, join(section, name))
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
