@@ -116,7 +116,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 		u, at := m.toolStatus(p), m.up.Health()
 		u.Name, u.State, u.Since, u.Error, u.Restarts = m.Spec.Name, at.State, at.Since, at.Error, at.Restarts
 		s.noteBarred(&u, m)
-		s.noteUnlisted(&u, p, m)
+		noteUnlisted(&u, s.names.unlisted(p, m))
 		for _, id := range at.Processes {
 			u.MemoryKB += residentKB(id)
 		}
@@ -151,9 +151,9 @@ func (s *Server) noteBarred(u *record.UpstreamStatus, m *member) {
 	}
 }
 
-// noteUnlisted puts into an upstream's status that some of its tools are not listed.
-func (s *Server) noteUnlisted(u *record.UpstreamStatus, p *policy, m *member) {
-	if n := s.names.unlisted(p, m); n > 0 {
+// noteUnlisted puts into an upstream's status that n of its tools are not listed.
+func noteUnlisted(u *record.UpstreamStatus, n int) {
+	if n > 0 {
 		u.Why = fmt.Sprintf(`%d of its %d tools are not listed, as other servers have their names and [server] name_style is "never"`, n, u.Tools)
 		u.Change = `name_style = "auto" in [server]`
 	}

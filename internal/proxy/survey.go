@@ -81,7 +81,7 @@ func (s *Server) Survey(ctx context.Context, waiting func(name string)) []Survey
 	for i, l := range leases { // in the order of the configuration, in which names are given to clients too
 		if all[i].Offer != nil {
 			all[i].Tools = surveyTools(n, l, all[i].Offer)
-			s.noteUnlisted(&all[i].Status, s.policy.Load(), l.member)
+			noteUnlisted(&all[i].Status, s.names.unlisted(s.policy.Load(), l.member))
 		}
 	}
 	return all

@@ -11,7 +11,7 @@ import (
 
 // Status is the status of one process. While the process runs, it keeps its status in a file
 // beside its log for other processes to read, even with events off. The file contains no
-// arguments, answers or secrets.
+// arguments, answers or secrets. It has 16 fields, as each is a member of that file.
 type Status struct {
 	Process     string            `json:"process" jsonschema:"Name of the process in the record."`
 	PID         int               `json:"pid" jsonschema:"Process ID."`
