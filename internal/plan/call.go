@@ -68,6 +68,9 @@ func (r *Runner) perform(ctx context.Context, c Call, in inputs, value []byte) a
 	return a
 }
 
+// OutcomeUnknown begins the error of a call that may write and was sent.
+const OutcomeUnknown = "outcome unknown: the call may have run; "
+
 // tryOnce makes a call with the timeout of its step. An answer that arrives at the timeout is
 // still used.
 func (r *Runner) tryOnce(ctx context.Context, c Call) Result {
@@ -84,10 +87,15 @@ func (r *Runner) tryOnce(ctx context.Context, c Call) Result {
 			res.Err = "the result is " + fault
 		}
 	case within.Err() == nil:
-	case ctx.Err() != nil:
-		res.Err = "cut short: " + endReason(ctx)
 	default:
-		res.Err = "no answer within " + age.Text(limit)
+		why := "no answer within " + age.Text(limit)
+		if ctx.Err() != nil {
+			why = "cut short: " + endReason(ctx)
+		}
+		if res.MayHaveRun && c.Step.Writes {
+			why = OutcomeUnknown + why
+		}
+		res.Err = why
 	}
 	return res
 }

@@ -14,6 +14,8 @@ type Result struct {
 	Bytes  int      // bytes of the whole response
 	Err    string   // why the call failed; empty if it succeeded
 	Source string   // fetched, hit or joined; empty if not known
+
+	MayHaveRun bool // the server may have run a call that failed
 }
 
 // ResultOf converts the result of a tools/call: structuredContent, or else the text, parsed as

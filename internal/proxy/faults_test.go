@@ -151,6 +151,11 @@ func TestTimeout(t *testing.T) {
 		if got := p.run(`{"id":"w","tool":"write","arguments":{"x":"hang"}}`).why("w"); got != unknown+late {
 			t.Errorf("a step: got %q", got)
 		}
+		for tool, want := range map[string]string{"get": "no answer within 5s", "write": unknown + "no answer within 5s"} {
+			if got := p.run(`{"id":"s","tool":"` + tool + `","arguments":{"x":"hang"},"timeout":5}`).why("s"); got != want {
+				t.Errorf("a step with a timeout: got %q, want %q", got, want)
+			}
+		}
 		if _, got := errorOf(t, p.request("resources/read", p.said(`{"uri":"foe://a"}`)).Message); got != late {
 			t.Errorf("a resource: got %q", got)
 		}

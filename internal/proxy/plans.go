@@ -134,7 +134,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	defer o.answer.Buffer.Release()
 	switch {
 	case o.err != nil:
-		return plan.Result{Err: x.explain(o.err, o.mayHaveRun()).Error()}
+		return plan.Result{Err: x.explain(o.err, o.mayHaveRun()).Error(), MayHaveRun: o.mayHaveRun()}
 	case o.answer.Error != nil:
 		return plan.Result{Err: jsonrpc.Text(o.answer.Error, "message")}
 	case o.kind == startedTask:

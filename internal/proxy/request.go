@@ -15,6 +15,7 @@ import (
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -364,7 +365,7 @@ func (x *request) explain(err error, mayHaveRun bool) error {
 		err = fmt.Errorf("upstream %q: %w", l.Name(), err)
 	}
 	if kind := x.call.class.kind; mayHaveRun && kind != "" && !kind.Reads() {
-		err = fmt.Errorf("outcome unknown: the call may have run; %w", err)
+		err = fmt.Errorf(plan.OutcomeUnknown+"%w", err)
 	}
 	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", l.Name(), "method", x.msg.Method, "err", err)
 	return err
