@@ -72,7 +72,7 @@ func TestDefects(t *testing.T) {
 		steps(`{"id":"s","tool":"a","timeout":5000}`):                                    "/steps/0/timeout: " + timeout + `5000`,
 		steps(`{"id":"s","tool":"a","timeout":"5"}`):                                     "/steps/0/timeout: " + timeout + `"5"`,
 		steps(`{"id":"s","tool":"a","retry":0.5}`):                                       "/steps/0/retry: want a whole number from 0 to 5, have 0.5",
-		steps(`{"id":"s","tool":"a","default":null,"max_items":1,"max_parallel":1,"value":1,"probability":1}`): `/steps/0/default: has no effect without "on_error": "default"` + "\n" +
+		steps(`{"id":"s","tool":"a","default":0,"max_items":1,"max_parallel":1,"value":1,"probability":1}`): `/steps/0/default: has no effect without "on_error": "default"` + "\n" +
 			`/steps/0/max_items: has no effect without "for_each"` + "\n" + `/steps/0/max_parallel: has no effect without "for_each"` + "\n" +
 			`/steps/0/probability: has no effect without "optional": true` + "\n" + `/steps/0/value: has no effect without "optional": true`,
 		steps(`{"id":"s","tool":"a","retry":6}`):                                "/steps/0/retry: want a whole number from 0 to 5, have 6",

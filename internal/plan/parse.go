@@ -235,7 +235,7 @@ func (p *parser) readStep(at node) {
 
 // needs reports a member of a step that has no effect without another one.
 func (v node) needs(name, other string, has bool) {
-	if v.step.written[name] != nil && !has {
+	if raw := v.step.written[name]; raw != nil && string(raw) != "null" && !has {
 		v.below(name, nil).errorf("has no effect without %s", other)
 	}
 }

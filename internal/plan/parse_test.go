@@ -163,7 +163,7 @@ func parsed(t testing.TB, raw string, o plan.Options) *plan.Plan {
 func TestParseMembers(t *testing.T) {
 	p := parsed(t, `{"steps":[
 		{"id":"plain","tool":"a"},
-		{"id":"null","tool":"a","arguments":null,"when":null,"for_each":null,"optional":null,"depends_on":null,"timeout":null},
+		{"id":"null","tool":"a","arguments":null,"when":null,"for_each":null,"optional":null,"depends_on":null,"timeout":null,"default":null},
 		{"id":"empty","tool":"a","arguments":" "},
 		{"id":"full","tool":"a","arguments":{"x":{"$ref":"item#/n"}},"depends_on":["plain","null","plain"],"when":{"$ref":"plain#/ok"},
 			"for_each":{"$ref":"null#/items"},"max_items":7,"max_parallel":2,"timeout":"1m30s","retry":5,"on_error":"default","default":null,
@@ -174,7 +174,7 @@ func TestParseMembers(t *testing.T) {
 		t.Errorf("got budget %d, dry run %v, outputs %v", p.Budget, p.DryRun, outputs(p))
 	}
 	want := []plan.Step{
-		{ID: "plain"}, {ID: "null"}, {ID: "empty"},
+		{ID: "plain"}, {ID: "null", Default: []byte("null")}, {ID: "empty"},
 		{
 			ID: "full", Needs: []int{0, 1}, Waits: []int{0, 1}, Timeout: 90 * time.Second, Retry: 5, MaxItems: 7, Parallel: 2,
 			OnError: plan.Default, Default: []byte("null"), Optional: true, MaxTokens: 100,

@@ -158,6 +158,9 @@ func (v node) parseObject() any {
 			for _, name := range strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("#/.[]", r) }) {
 				want.Pointer += "/" + name
 			}
+			if r != nil { // only what is beside it is wrong
+				want = *r
+			}
 			v.errorf(`%s: not a valid reference: want {"$ref": %s}, with nothing beside it but a "default"; {"$lit": {…}} leaves an object as it is`, quoted(target), quoted(want.String()))
 			return &Ref{Step: want.Step, Null: true, Default: []byte("null"), at: v} // reports no wrong type as well
 		}
