@@ -180,8 +180,8 @@ func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 				items = append(items, raw)
 			}
 		}
-		if offer := l.Offer(); list == upstream.Tools && v.own() && l.member.unlistedIn.Swap(offer) != offer {
-			if n := v.s.srv.names.unlisted(v.p, l.member); n > 0 {
+		if list == upstream.Tools && v.own() {
+			if n := v.s.srv.names.unlisted(v.p, l.member); l.member.unlisted.Swap(int64(n)) != int64(n) && n > 0 {
 				v.s.srv.log.Warn(`tools are not listed, as name_style is "never" and other servers have their names`, "upstream", l.Name(), "tools", n)
 			}
 		}

@@ -204,12 +204,16 @@ func TestAmbiguousName(t *testing.T) {
 
 // With style "never", the log, the status and check say that a server's tools are not listed.
 func TestUnlisted(t *testing.T) {
-	o := stored(t, nil, child(t, mcptest.Options{Name: "one", Tools: tools("a", "b")}), child(t, mcptest.Options{Name: "two", Tools: tools("a", "b", "c")}))
+	srv, two := remote(t, mcptest.Options{Name: "two", Tools: tools("a", "b")})
+	o := stored(t, nil, child(t, mcptest.Options{Name: "one", Tools: tools("a", "b")}), two)
 	var log logged
 	o.NameStyle, o.Log = "never", slog.New(slog.NewTextHandler(&log, nil))
 	s := start(t, o)
 	c := connect(t, s, handshake)
 	c.tools()
+	srv.SetTools(tools("a", "b", "c")...)
+	srv.Announce("notifications/tools/list_changed", "{}")
+	c.next("notifications/tools/list_changed")
 	c.tools()
 	const text = "tools are not listed, as"
 	if n := log.count(text); n != 1 {

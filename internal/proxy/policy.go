@@ -36,7 +36,7 @@ type member struct {
 	up                *upstream.Upstream
 	nothingToPrefetch atomic.Pointer[upstream.Offer] // offer in which no tool may ever be prefetched; nil if none is known
 	status            atomic.Pointer[cachedStatus]   // summary of the tools in an offer; nil if not computed
-	unlistedIn        atomic.Pointer[upstream.Offer] // offer of which the log says that tools are not listed
+	unlisted          atomic.Int64                   // tools that are not listed, as the log last said
 	key               string                         // name and fingerprint: another command under the same name is another server
 }
 
