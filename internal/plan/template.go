@@ -59,8 +59,8 @@ var (
 	escaped   = regexp.MustCompile(`^\$\$+(?:ref:|result_)`)
 	// The first match of idAlike is the id that a mistaken reference means.
 	idAlike = regexp.MustCompile(`[A-Za-z0-9_-]+`)
-	// textAlike matches references that a string is likely to mean: ${ID#, ${ID., ${ID}, {{ID and $ID.field.
-	textAlike = regexp.MustCompile(`(?:\$\{|\{\{ *)([A-Za-z0-9_-]+) *[#.}]|\$([A-Za-z0-9_-]+)\.[A-Za-z_]`)
+	// textAlike matches references that a string is likely to mean: ${ID#, ${ID., ${ID[, ${ID}, {{ID and $ID.field.
+	textAlike = regexp.MustCompile(`(?:\$\{|\{\{ *)([A-Za-z0-9_-]+) *[#.[}]|\$([A-Za-z0-9_-]+)\.[A-Za-z_]`)
 	braces    = regexp.MustCompile(`\$+\{`)
 )
 

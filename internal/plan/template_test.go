@@ -130,7 +130,7 @@ func TestSlips(t *testing.T) {
 	give := results{"a": "1", "ref": "1"}
 	for raw, want := range map[string]string{
 		`"see $ref:a.x"`: notWhole, `"$ref:a[0]"`: notWhole, `"$ref:"`: notWhole, `"$ref: a"`: notWhole, `"$ref:a..b"`: notWhole, `" $ref:a"`: notWhole, `"${a#/x}"`: notWhole,
-		`"${HOME} ${a#/x}"`: notWhole, `"${a}"`: notWhole, `"x ${a.total} y"`: notWhole, `"$a.total"`: notWhole, `"{{a#/total}}"`: notWhole, `"{{ a.total }}"`: notWhole, `"{{a}}"`: notWhole,
+		`"${HOME} ${a#/x}"`: notWhole, `"${a}"`: notWhole, `"x ${a.total} y"`: notWhole, `"${a[0].total}"`: notWhole, `"{{a[0]}}"`: notWhole, `"$a.total"`: notWhole, `"{{a#/total}}"`: notWhole, `"{{ a.total }}"`: notWhole, `"{{a}}"`: notWhole,
 		`{"$tpl":"a $ref:a.x"}`: notWhole, `{"$ref":"a"}`: `want {"$ref": "a#"}`, `{"$ref":"$ref:ref.y"}`: `want {"$ref": "ref#/y"}`, `{"$ref":"a.l[0].n"}`: `want {"$ref": "a#/l/0/n"}`, `{"$ref":"a#/x.y","z":1}`: `want {"$ref": "a#/x.y"}`, `{"$ref":"a.x"}`: invalid, `{"$ref":"#/a/x"}`: invalid, `{"$ref":"$ref:a.x"}`: invalid, `{"$ref":"a#x"}`: invalid,
 		`{"$ref":"a#/x","title":1}`: invalid, `{"$tpl":"${a.x}"}`: `want ${step#/json/pointer}`, `{"$tpl":"a ${a#/x"}`: `want ${step#/json/pointer}`, `{"$tpl":1}`: "want a string, have 1",
 		`{"$tpl":"x","default":1}`: `"$tpl" has to be the only member`, `{"$lit":"x","y":1}`: `"$lit" has to be the only member`, `{"y":1,"\u0079":2}`: `"y": duplicate member`,
