@@ -169,6 +169,8 @@ func TestStatusWhyOfChange(t *testing.T) {
 		r.Layer.Speculate = speculate
 		return r
 	}
+	free := read("one/a", nil)
+	free.Layer.Class, free.Layer.ValueClass = valuemodel.Pure, valuemodel.AuditOnly
 	five := tools("a", "b", "c", "x", "y")
 	hinted := append(tools("a"), `{"name":"b","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)
 	files := append(tools("list_directory"), `{"name":"read_text_file","inputSchema":{"type":"object","properties":{"path":{"type":"string"}}}}`)
@@ -185,6 +187,7 @@ func TestStatusWhyOfChange(t *testing.T) {
 	}{
 		{five, "", nil, shadow, `nothing is prefetched: [enrichment] mode is "shadow"`, `mode = "on" in [enrichment]`},
 		{five, "", nil, noBudget, "nothing is prefetched: [enrichment] prefetch_budget_tokens is 0", "prefetch_budget_tokens = 8000 in [enrichment]"},
+		{five, "", []valuemodel.Rule{free}, noBudget, "unclassified tool counts as a write (4 of its 5 tools)", "check --connect"},
 		{five, "", []valuemodel.Rule{read("one/a", nil), read("one/b", new(false)), read("one/c", nil)}, on, "may change what it reads (2 of its 5 tools)", "remote = true"},
 		{five, "", []valuemodel.Rule{read("one/a", new(false))}, on, "unclassified tool counts as a write (4 of its 5 tools)", "check --connect"},
 		{hinted, "", nil, on, "nothing declares it read-only (1 of its 2 tools)", "trust = true"},

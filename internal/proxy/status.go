@@ -256,7 +256,7 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) (out record.Ups
 	switch {
 	case out.Prefetchable == out.Tools:
 		return out
-	case off != "":
+	case off != "" && out.Prefetchable == 0:
 		out.Why, out.Change = record.PrefetchOff+off, line
 		return out
 	case tools[most] == 0 && tools[unclassified] > 0:

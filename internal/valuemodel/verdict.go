@@ -14,7 +14,7 @@ import (
 type PrefetchSettings struct {
 	Mode          string        // [enrichment].mode; only "on" prefetches
 	NoStore       bool          // [dedup].max_bytes is 0: nothing is cached or prefetched
-	NoBudget      bool          // [enrichment].prefetch_budget_tokens is 0: nothing is prefetched
+	NoBudget      bool          // [enrichment].prefetch_budget_tokens is 0: only audit_only tools are prefetched, as they cost no tokens
 	MaxAge        time.Duration // of a prefetched result without a freshness of its own: [enrichment].max_age, or more if Exclusive
 	Dollars       float64       // [enrichment].max_dollars_per_session
 	Exclusive     bool          // only calls through the proxy change what the upstream reads
@@ -23,7 +23,7 @@ type PrefetchSettings struct {
 	AnswersDiffer bool          // two equal calls of the tool gave different answers, so the server's annotations do not count
 }
 
-// Off returns the setting by which nothing is prefetched, and the line that would change it.
+// Off returns the setting by which nothing that costs tokens is prefetched, and the line that would change it.
 func (s PrefetchSettings) Off() (why, change string) {
 	switch {
 	case s.Mode != "on":
@@ -232,6 +232,7 @@ func (m *Model) whyNotPrefetched(settings PrefetchSettings) string {
 	case m.tooOld(settings):
 		return "[enrichment] max_age is 0 and no freshness is set"
 	}
+	settings.NoBudget = settings.NoBudget && m.ValueClass != AuditOnly
 	why, _ := settings.Off()
 	return why
 }

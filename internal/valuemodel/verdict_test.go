@@ -16,6 +16,7 @@ func TestVerdict(t *testing.T) {
 	kept := rule("up/x", "c:2", valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: time.Minute}})
 	brief := rule("up/read_text_file", "c:3", valuemodel.Layer{Cost: valuemodel.Cost{Freshness: 10 * time.Second}})
 	pure := rule("up/x", "c:4", valuemodel.Layer{Class: valuemodel.Pure})
+	audit := rule("up/x", "c:7", valuemodel.Layer{Class: valuemodel.Pure, ValueClass: valuemodel.AuditOnly})
 	differed := on
 	differed.AnswersDiffer = true
 	noStore, noBudget, proven := on, on, on
@@ -54,6 +55,8 @@ func TestVerdict(t *testing.T) {
 			`cached: only for identical calls in flight, as [dedup] max_bytes is 0 · prefetched: no, [dedup] max_bytes is 0`},
 		{"no budget", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, noBudget,
 			`cached: 60 s · prefetched: no, [enrichment] prefetch_budget_tokens is 0`},
+		{"no budget, and no tokens", up, "x", valuemodel.Hints{}, []valuemodel.Rule{audit}, noBudget,
+			`cached: until a write · prefetched: yes, served until a write`},
 		{"no age", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{reads}, valuemodel.PrefetchSettings{Mode: "on"},
 			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, [enrichment] max_age is 0 and no freshness is set · to cache results: freshness_ttl_s = 60 in [tools."up/x".cost_model], if a result stays valid that long`},
 		{"no age, and not known", up, "x", valuemodel.Hints{}, nil, valuemodel.PrefetchSettings{Mode: "on"},
