@@ -160,9 +160,7 @@ func (k lastKnown) learnedState() (learned speculate.State, err error) {
 func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }
 
 // mayHave reports whether its tools are not known and the name is not a pattern.
-func (k lastKnown) mayHave(tool string) bool {
-	return k.offer == nil && !strings.ContainsAny(tool, `*?[`)
-}
+func (k lastKnown) mayHave(tool string) bool { return k.offer == nil && !isGlob(tool) }
 
 // lastKnowns reads the last known offers. An unreadable one is ignored.
 func lastKnowns(upstreams []proxy.Upstream) []lastKnown {

@@ -9,10 +9,11 @@ import (
 )
 
 // Salvage returns the configuration to use despite the problems of the file. good is the last
-// valid configuration, or nil. A problem in the block of an upstream disables that upstream, one in the
-// block of a plan drops that plan, and one in tuned.toml drops that layer. After any other problem, good applies to the upstreams
-// that the file still names, with the restrictions of both. Without good, or if the file cannot be
-// parsed or has an unknown schema_version, Salvage returns a configuration without upstreams.
+// valid configuration, or nil. A problem in the block of an upstream disables that upstream, one in
+// the block of a plan drops that plan, and one in tuned.toml drops that layer. After any other
+// problem, good applies to the upstreams that the file still names, with the restrictions of both.
+// Without good, or if the file cannot be parsed or has an unknown schema_version, Salvage returns a
+// configuration without upstreams.
 func (e *Error) Salvage(good *Config) *Config {
 	if e.partial == nil {
 		return e.withoutUpstreams()
