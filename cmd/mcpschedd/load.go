@@ -115,16 +115,16 @@ func loadServed(file string, stateOf func(*config.Config) (state.Dir, error)) (c
 }
 
 // despite returns err, which a command about one upstream has. If the file has mistakes, it returns those
-// if the upstream is disabled by one or was not found, else it notes the first on stderr.
+// if they disable the upstream or all, else it notes the first on stderr.
 func despite(mistakes *config.Error, c *config.Config, upstream string, err error, stderr io.Writer) error {
 	if mistakes == nil {
 		return err
 	}
-	if u, unknown := upstreamNamed(c, upstream); err != nil || unknown != nil || u.Err != nil {
+	if u, _ := upstreamNamed(c, upstream); u.Err != nil || len(c.Upstreams) == 0 {
 		return mistakes
 	}
 	say(stderr, "note: the configuration has mistakes: %s", mistakes.Problems[0])
-	return nil
+	return err
 }
 
 // lastGoodPath returns where the last valid content of a configuration is kept.
