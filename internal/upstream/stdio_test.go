@@ -163,12 +163,12 @@ func TestProcessThatPrintsItsUsage(t *testing.T) {
 func TestProcessRubbish(t *testing.T) {
 	v := run(t, faulty(t, mcptest.Options{}), Options{})
 	v.heard.turn()
-	var wrong string // responses to other requests
+	var wrong []string // responses to other requests
 	for _, id := range []string{"0", "-7", "999999999", "$ID.5", `"$IDx"`, "null", "1e3"} {
-		wrong += `{"jsonrpc":"2.0","id":` + id + `,"result":{"wrong":true}}` + "\n"
+		wrong = append(wrong, `{"jsonrpc":"2.0","id":`+id+`,"result":{"wrong":true}}`)
 	}
 	got := v.tool(t.Context(), garbage(
-		wrong+"Server listening",
+		strings.Join(append(wrong, "Server listening"), "\n"),
 		`{"jsonrpc":"2.0","id":$ID,"method":"ask","params":{"text":"`+"\t"+`"}}`, // an unreadable request is not an answer
 		`{"jsonrpc":"2.0","id":$ID,"method":"ask","params":`,
 		`[{"jsonrpc":"2.0"`,
