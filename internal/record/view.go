@@ -30,7 +30,8 @@ func (v *View) Saved() string { return v.Stats.Saved(v.Period) }
 
 // Warnings returns the notes, the warnings and the problems, in this order.
 func (v *View) Warnings() []Warning {
-	all := slices.Concat(v.Notes, v.Stats.Warnings())
+	all := append([]Warning{}, v.Notes...) // an empty array for the page, not null
+	all = append(all, v.Stats.Warnings()...)
 	for _, problem := range v.Problems {
 		all = append(all, Warning{Message: problem})
 	}

@@ -166,3 +166,10 @@ func TestOpenPrefetches(t *testing.T) {
 		}
 	}
 }
+
+// The page reads the warnings as an array, also if there are none.
+func TestNoWarnings(t *testing.T) {
+	if got := (&record.View{}).Warnings(); got == nil || len(got) > 0 {
+		t.Errorf("got %#v, want an empty slice that is not nil", got)
+	}
+}
