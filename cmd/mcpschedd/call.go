@@ -59,7 +59,7 @@ tool's schema has another type for KEY. Or pass all arguments as one JSON object
 
 // call calls one tool of one upstream. On a terminal it says what it waits for.
 func call(ctx context.Context, words []string, f callFlags, stdout, stderr io.Writer) error {
-	c, err := load(f.config)
+	c, err := load(f.config) // needs no state directory
 	mistakes, _ := errors.AsType[*config.Error](err)
 	if mistakes != nil {
 		c, _, mistakes, err = loadServed(f.config, stateToRead)

@@ -43,7 +43,7 @@ func TestCallOfADaemonThatHangs(t *testing.T) {
 		"kill -CONT 8 continues it, kill -KILL 8 ends it.":                running,
 		"End the process mcpschedd daemon, or continue it by kill -CONT.": running[:1], // without a client it has no status
 	} {
-		if got := daemonTrouble(place, state.OnlyRead(folder), file, running); got != hangs+want {
+		if got := daemonTrouble(place, file, running); got != hangs+want {
 			t.Errorf("stats: got %q, want %q", got, hangs+want)
 		}
 	}
@@ -52,11 +52,14 @@ func TestCallOfADaemonThatHangs(t *testing.T) {
 // If nothing can be written to the state directory, a daemon may have no status, and stats says so.
 func TestStatsOfADaemonThatCannotWrite(t *testing.T) {
 	t.Parallel()
-	if got := daemonTrouble(daemon.Place{}, state.OnlyRead(t.TempDir()), "", nil); got != "" {
+	if got := diskTrouble(state.OnlyRead(t.TempDir()), nil); got != "" {
 		t.Errorf("got %q", got)
 	}
-	if got := daemonTrouble(daemon.Place{}, state.OnlyRead("/proc"), "", nil); !strings.HasPrefix(got, "Nothing can be recorded now: open /proc/probe.") {
+	if got := diskTrouble(state.OnlyRead("/proc"), nil); !strings.HasPrefix(got, "Nothing can be recorded now, and what follows may be old: open /proc/probe.") {
 		t.Errorf("got %q", got)
+	}
+	if got := diskTrouble(state.OnlyRead("/proc"), make([]record.Status, 1)); got != "" {
+		t.Errorf("a process has a status: got %q", got)
 	}
 }
 

@@ -294,7 +294,7 @@ func linesToPaste(c *config.Config, f proxy.Surveyed) string {
 // comments if its name does not tell what it does, or a block for it exists. There are none for a
 // name that is unprintable or a glob, as pasting it could affect other tools.
 func suggestion(c *config.Config, name string, t proxy.SurveyedTool) string {
-	if strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*?[\`, r) }) {
+	if isGlob(t.Model.Tool) || strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ""
 	}
 	mark, class, why := "", valuemodel.Suggest(t.Model.Tool), "suggested by its name"

@@ -418,13 +418,10 @@ func endsInACall(t *testing.T, want string, end func(*daemonTest) error) {
 	if answer := p.answer(t); !strings.Contains(answer, `"id":2`) || !strings.Contains(answer, want) || !strings.Contains(answer, `"isError":true`) {
 		t.Errorf("got %s; want in it %s", answer, want)
 	}
-	held.Gone()      // the server has ended too
-	for range 1000 { // else a stopping daemon may receive the next call
-		if strings.Contains(d.log(), "the daemon has ended; reconnecting") {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	held.Gone()                                               // the server has ended too
+	mcptest.Eventually(t, "the client notices", func() bool { // else a stopping daemon may receive the next call
+		return strings.Contains(d.log(), "the daemon has ended; reconnecting")
+	})
 	if answer := p.ask(t, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo"}}`); !strings.Contains(answer, `"text":"one"`) {
 		t.Errorf("got %s", answer)
 	}

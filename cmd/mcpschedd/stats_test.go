@@ -21,7 +21,6 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/record"
-	"mcpschedd/internal/state"
 )
 
 func TestStatsURL(t *testing.T) {
@@ -384,7 +383,7 @@ func TestOtherDaemon(t *testing.T) {
 		{Transport: "stdio", Config: "/c", Program: "0.9"}, {Transport: record.Daemon, Config: "/d", Program: "0.9"},
 		{Transport: record.Daemon, Config: "/c", Program: version()},
 	}
-	trouble := func() string { return daemonTrouble(daemon.Place{}, state.Dir{}, "/c", running) }
+	trouble := func() string { return daemonTrouble(daemon.Place{}, "/c", running) }
 	if got := trouble(); got != "" {
 		t.Errorf("got %q, want none", got)
 	}

@@ -43,12 +43,10 @@ func viewOfToday(configFile string, once bool) (func() (record.View, error), err
 		place, runs := daemonOf(c)
 		trouble := ""
 		if runs {
-			trouble = daemonTrouble(place, dir, c.Path, v.Stats.Running)
+			trouble = daemonTrouble(place, c.Path, v.Stats.Running)
 		}
-		if trouble == "" && once && len(v.Stats.Running) > 0 {
-			if err := tryToWrite(dir); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // another error may be this program's alone
-				trouble = fmt.Sprintf("Nothing can be recorded now, and what follows may be old: %v.", err)
-			}
+		if trouble == "" && once && (runs || len(v.Stats.Running) > 0) {
+			trouble = diskTrouble(dir, v.Stats.Running)
 		}
 		if trouble != "" {
 			note(trouble)
@@ -78,9 +76,9 @@ func viewOfToday(configFile string, once bool) (func() (record.View, error), err
 	}, nil
 }
 
-// daemonTrouble returns what is wrong with a running daemon of a configuration: it does not answer, it is of another
-// version, or it has no status as nothing can be written to the state directory. It returns "" otherwise.
-func daemonTrouble(place daemon.Place, dir state.Dir, config string, running []record.Status) string {
+// daemonTrouble returns what is wrong with a running daemon of a configuration: it does not answer, or it is of
+// another version. It returns "" otherwise.
+func daemonTrouble(place daemon.Place, config string, running []record.Status) string {
 	i := slices.IndexFunc(running, func(p record.Status) bool { return p.Transport == record.Daemon && p.Config == config })
 	switch {
 	case hangs(place.Ping()):
@@ -91,24 +89,23 @@ func daemonTrouble(place daemon.Place, dir state.Dir, config string, running []r
 		return text + " End the process mcpschedd daemon, or continue it by kill -CONT."
 	case i >= 0 && running[i].Program != version():
 		return fmt.Sprintf("The daemon is mcpschedd %s, and this program %s: mcpschedd daemon --stop ends it, and its clients start the installed one.", running[i].Program, version())
-	case len(running) > 0:
-		return ""
-	}
-	if err := tryToWrite(dir); err != nil {
-		return fmt.Sprintf("Nothing can be recorded now: %v.", err)
 	}
 	return ""
 }
 
-// tryToWrite returns why nothing can be written to the state directory, such as that the disk is full.
-func tryToWrite(dir state.Dir) error {
+// diskTrouble tries to write to the state directory, and returns why running processes cannot, such as that the
+// disk is full; "" if they can. Without a status of any, each error counts; else it may be this program's alone.
+func diskTrouble(dir state.Dir, running []record.Status) string {
 	probe, err := os.CreateTemp(dir.Path(""), "probe.*.tmp")
 	if err == nil {
 		_, err = probe.Write([]byte{0})
 		probe.Close()
 		os.Remove(probe.Name())
 	}
-	return err
+	if err == nil || len(running) > 0 && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return ""
+	}
+	return fmt.Sprintf("Nothing can be recorded now, and what follows may be old: %v.", err)
 }
 
 // httpClient sends requests to a proxy that serves HTTP.

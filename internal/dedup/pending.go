@@ -44,8 +44,12 @@ func (p *PendingWrite) End() {
 	p.endLocked()
 }
 
-// Renew registers the write again after it has ended, without waiting for the other replicas.
-func (p *PendingWrite) Renew() *PendingWrite {
+// Unexpired returns the write, or if it has ended, as it took longer than WriteSettle, the same write
+// registered again, without waiting for the other replicas.
+func (p *PendingWrite) Unexpired() *PendingWrite {
+	if !p.Ended() {
+		return p
+	}
 	again := p.store.RegisterWrite(p.effect)
 	again.AnnounceAsync()
 	return again

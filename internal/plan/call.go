@@ -11,6 +11,7 @@ import (
 
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/schema"
 )
 
 // Call is one call of a step.
@@ -134,14 +135,21 @@ func (r *Runner) arguments(ctx context.Context, c Call, in inputs, value []byte)
 	if kind := kindOf(arguments); kind != "object" {
 		return nil, fmt.Errorf("not called: want an object as arguments, have %s%s", kind, missing)
 	}
-	// A mistyped short reference is null, which a tool that writes might write. Arguments that
-	// take too much effort to check are sent unchecked.
-	var wrong []string
-	for _, f := range s.Tool.Input.Faults(arguments, nil) {
-		wrong = append(wrong, f.Error())
-	}
-	if wrong != nil {
-		return nil, fmt.Errorf("not called: %s (input schema of %s)%s", strings.Join(wrong, "; "), s.Tool.Name, missing)
+	if err := misfit(s.Tool.Name, s.Tool.Input, arguments); err != nil {
+		return nil, fmt.Errorf("%w%s", err, missing) // a mistyped short reference is null, which a tool that writes might write
 	}
 	return arguments, nil
+}
+
+// misfit returns why a tool does not take arguments. Those that take too much effort to check are
+// sent unchecked.
+func misfit(tool string, input *schema.Schema, arguments []byte) error {
+	var wrong []string
+	for _, f := range input.Faults(arguments, nil) {
+		wrong = append(wrong, f.Error())
+	}
+	if wrong == nil {
+		return nil
+	}
+	return fmt.Errorf("not called: %s (input schema of %s)", strings.Join(wrong, "; "), tool)
 }

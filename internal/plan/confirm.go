@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/schema"
 )
 
 // risk is a reason why a step needs confirmation.
@@ -136,8 +137,11 @@ func bounded(question string) (string, error) {
 }
 
 // ConfirmCall returns the question to the user about one call outside a plan, with all of its
-// arguments.
-func ConfirmCall(tool string, arguments []byte) (question string, err error) {
+// arguments, or why the tool does not take these; a nil schema takes any.
+func ConfirmCall(tool string, input *schema.Schema, arguments []byte) (question string, err error) {
+	if err := misfit(tool, input, arguments); err != nil {
+		return "", err
+	}
 	return bounded(fmt.Sprintf("Call %s? It may change something.\nwith %s", escapeInvisible(tool), legible(arguments)))
 }
 

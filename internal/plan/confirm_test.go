@@ -110,7 +110,7 @@ func TestQuestionOfManyInputs(t *testing.T) {
 func TestConfirmCallDeep(t *testing.T) {
 	const deep = 9000
 	arguments := strings.Repeat("[", deep) + strings.Repeat("1,", 8<<20) + "1" + strings.Repeat("]", deep)
-	if text, err := plan.ConfirmCall("write", []byte(arguments)); err == nil {
+	if text, err := plan.ConfirmCall("write", nil, []byte(arguments)); err == nil {
 		t.Errorf("got a question of %d bytes", len(text))
 	}
 }

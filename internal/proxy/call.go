@@ -340,12 +340,8 @@ func (f *lookup) finish(o dedup.Outcome) {
 // over the write and the turn.
 func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn *upstream.Turn, req *upstream.Request, done func(outcome)) {
 	req.Late = func(m jsonrpc.Message) {
-		late := write
-		if late.Ended() { // it has expired, and may have changed something since
-			late = late.Renew()
-		}
 		answer := upstream.Answer{Message: m}
-		c.endWrite(late, &outcome{answer: answer, kind: kindOf(&answer)})
+		c.endWrite(write.Unexpired(), &outcome{answer: answer, kind: kindOf(&answer)})
 	}
 	var giveUp context.CancelCauseFunc // nil if no other replica has to see the write
 	if !write.Announced() {

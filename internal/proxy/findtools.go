@@ -269,14 +269,7 @@ func serveConfirmed(x *request, l *sessionLease, t target) outcome {
 	}
 	raw, _ := arguments(&x.msg.Index)
 	input, _ := s.srv.catalog.lookup(x.view.p, l, t.name).schema() // if it is not supported, arguments are not checked
-	var wrong []string
-	for _, f := range input.Faults(raw, nil) {
-		wrong = append(wrong, f.Error())
-	}
-	if wrong != nil {
-		return refused(fmt.Errorf("not called: %s (input schema of %s)", strings.Join(wrong, "; "), name))
-	}
-	message, err := plan.ConfirmCall(name, raw)
+	message, err := plan.ConfirmCall(name, input, raw)
 	if err != nil {
 		return refused(err)
 	}

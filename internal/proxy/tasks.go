@@ -126,9 +126,7 @@ func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 		t.mu.Unlock()
 		return
 	}
-	if task.write.Ended() {
-		task.write = task.write.Renew()
-	}
+	task.write = task.write.Unexpired()
 	task.ended = ended
 	t.all.Add(key, task)
 	t.mu.Unlock()

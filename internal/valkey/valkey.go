@@ -69,13 +69,13 @@ type Store struct {
 	writes   atomic.Uint64
 	inFlight atomic.Int32 // round trips in progress
 
-	conn    atomic.Pointer[rueidis.Client] // nil before the first connection
-	history atomic.Pointer[string]         // key prefix; "" if not known
-	down    atomic.Bool                    // the server did not reply or cannot be used, and stayConnected is retrying
-	useless atomic.Pointer[string]         // why stayConnected last failed, which is logged once; "" if it did not
-	ctx     context.Context                // of background work
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	conn     atomic.Pointer[rueidis.Client] // nil before the first connection
+	history  atomic.Pointer[string]         // key prefix; "" if not known
+	down     atomic.Bool                    // the server did not reply or cannot be used, and stayConnected is retrying
+	unusable atomic.Pointer[string]         // why stayConnected last failed, which is logged once; "" if it did not
+	ctx      context.Context                // of background work
+	stop     context.CancelFunc
+	running  sync.WaitGroup
 
 	onLimited atomic.Pointer[func(host string, retryAfter time.Duration)] // called with hosts that answered 429 to another replica; nil for none
 
@@ -105,7 +105,7 @@ func New(o Options) (*Store, error) {
 	s := &Store{options: o, client: client, id: rand.Text(), openWrites: make(map[*announcement]struct{}), fetchEnded: make(map[string]chan struct{})}
 	s.confirmation.servers = servers
 	s.history.Store(new(string))
-	s.useless.Store(new(string))
+	s.unusable.Store(new(string))
 	s.confirmation.failed.Store(new(string))
 	s.down.Store(true)
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -223,17 +223,17 @@ func (s *Store) stayConnected() {
 		switch {
 		case err == nil:
 			s.down.Store(false)
-			s.useless.Store(new(string))
+			s.unusable.Store(new(string))
 			s.options.Log.Info("the replicas share their store", "at", s.address())
-		case s.ctx.Err() == nil && err.Error() != *s.useless.Load():
-			s.useless.Store(new(err.Error()))
+		case s.ctx.Err() == nil && err.Error() != *s.unusable.Load():
+			s.unusable.Store(new(err.Error()))
 			s.options.Log.Warn("the replicas' store cannot be used: no answer is stored, and no write is sent", "at", s.address(), "err", err)
 		}
 	})
 }
 
 // Problem returns why the server cannot be used now, or "".
-func (s *Store) Problem() string { return cmp.Or(*s.useless.Load(), *s.confirmation.failed.Load()) }
+func (s *Store) Problem() string { return cmp.Or(*s.unusable.Load(), *s.confirmation.failed.Load()) }
 
 // address is the server's address for log messages.
 func (s *Store) address() string { return strings.Join(s.client.InitAddress, ", ") }
