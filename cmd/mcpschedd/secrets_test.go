@@ -94,7 +94,7 @@ func TestSecretsOfServersAreNotTold(t *testing.T) {
 	}
 	clean("log", log.String())
 	for line := range strings.Lines(log.String()) {
-		if missing := strings.Contains(line, "not found in PATH"); strings.Contains(line, "upstream cannot be started") && strings.Contains(line, "path=") != missing {
+		if missing := strings.Contains(line, "not found in PATH"); strings.Contains(line, "server cannot be started") && strings.Contains(line, "path=") != missing {
 			t.Errorf("want the PATH only if a command is not in it: %s", line)
 		}
 	}

@@ -90,7 +90,7 @@ func (f *findings) checkToolUpstream(key, tool string, upstreams []string) {
 // tools for those of another.
 func (f *findings) checkNamesUpstream(key, name string, upstreams []string) {
 	if len(upstreams) > 0 && !slices.Contains(upstreams, name) {
-		f.warn(key, "no upstream is named %q here%s", name, nearest.New(upstreams).Question(name))
+		f.warn(key, "no server is named %q here%s", name, nearest.New(upstreams).Question(name))
 	}
 }
 

@@ -103,5 +103,5 @@ func cutMark(text []byte) (mark, rest []byte) {
 }
 
 func missing(name string) error {
-	return fmt.Errorf("no upstream %q in the configuration, as a block [%s]", name, join("upstreams", name))
+	return fmt.Errorf("no server %q in the configuration, as a block [%s]", name, join("upstreams", name))
 }

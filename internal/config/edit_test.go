@@ -118,7 +118,7 @@ func TestPrefixNames(t *testing.T) {
 
 func TestEditRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"[upstreams.b]\n", `no upstream "a" in the configuration`},
+		{"[upstreams.b]\n", `no server "a" in the configuration`},
 		{"upstreams.a.command = \"a\"\n", "is not written as [upstreams.NAME] blocks"},
 		{"upstreams = {a = {command = \"a\"}}\n", "is not written as [upstreams.NAME] blocks"},
 		{"[upstreams]\na.command = \"a\"\n", `line 2: "upstreams" is not written as [upstreams.NAME] blocks`},

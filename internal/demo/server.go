@@ -80,7 +80,7 @@ func newUpstream(name string, speed float64) (*server.MCPServer, error) {
 		})
 	}
 	if len(s.ListTools()) == 0 {
-		return nil, fmt.Errorf("upstream %q: want %q or %q", name, tracker, files)
+		return nil, fmt.Errorf("server %q: want %q or %q", name, tracker, files)
 	}
 	return s, nil
 }

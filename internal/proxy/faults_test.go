@@ -142,7 +142,7 @@ func TestTimeout(t *testing.T) {
 			}
 			return false
 		}
-		const late, unknown = `upstream "foe": no answer within 1m`, "outcome unknown: the call may have run; "
+		const late, unknown = `server "foe": no answer within 1m`, "outcome unknown: the call may have run; "
 		for tool, want := range map[string]string{"get": late, "write": unknown + late} {
 			if got := brokenText(t, p.call(tool, `{"x":"hang"}`).Message); got != want {
 				t.Errorf("%s: got %q, want %q", tool, got, want)

@@ -169,7 +169,7 @@ func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 				}
 			}
 			if name == "" || seen[name] {
-				v.s.srv.log.Debug("item left out of the list: its name is taken, or its upstream has too many names", "upstream", l.Name(), "list", list.Method(), "name", item.Name)
+				v.s.srv.log.Debug("item left out of the list: its name is taken, or its server has too many names", "upstream", l.Name(), "list", list.Method(), "name", item.Name)
 				continue
 			}
 			seen[name] = true

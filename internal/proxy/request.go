@@ -362,11 +362,11 @@ func (x *request) explain(err error, mayHaveRun bool) error {
 	if x.ctx.Err() != nil {
 		level = slog.LevelDebug // the client cancelled
 	} else if !unavailable(err) {
-		err = fmt.Errorf("upstream %q: %w", l.Name(), err)
+		err = fmt.Errorf("server %q: %w", l.Name(), err)
 	}
 	if kind := x.call.class.kind; mayHaveRun && kind != "" && !kind.Reads() {
 		err = fmt.Errorf(plan.OutcomeUnknown+"%w", err)
 	}
-	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", l.Name(), "method", x.msg.Method, "err", err)
+	x.s.srv.log.Log(x.ctx, level, "call not answered by its server", "upstream", l.Name(), "method", x.msg.Method, "err", err)
 	return err
 }

@@ -155,7 +155,7 @@ func (x *request) routeOther() error {
 	case err != nil:
 		return err
 	case len(found) == 0:
-		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
+		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no server offers this"}
 	case len(found) == 1:
 		x.bind(newCall(x, found[0], target))
 	default:

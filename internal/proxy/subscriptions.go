@@ -186,7 +186,7 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 		answers[i] = l.Watch(wanted, uri)[uri]
 	}
 	collect := func() outcome {
-		refusal := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
+		refusal := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no server offers this"}
 		var refusing []*sessionLease
 		for i, answer := range answers {
 			if answer == nil { // nothing was sent

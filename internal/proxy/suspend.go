@@ -373,7 +373,7 @@ func resolveInput(x *request, req *upstream.Request, result []byte) outcome {
 		result = o.answer.Result
 	}
 	return outcome{err: &jsonrpc.Error{
-		Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("upstream %q asked for input %d times", x.call.lease.Name(), maxRounds),
+		Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("server %q asked for input %d times", x.call.lease.Name(), maxRounds),
 	}}
 }
 

@@ -74,7 +74,7 @@ func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
 	m, err := jsonrpc.Parse(raw)
 	if err != nil && !utf8.Valid(raw) {
 		if whole, wholeErr := jsonrpc.Parse(repaired(raw)); wholeErr == nil {
-			c.in.up.log.Debug("upstream sent invalid UTF-8: it is replaced by U+FFFD")
+			c.in.up.log.Debug("server sent invalid UTF-8: it is replaced by U+FFFD")
 			return whole, nil
 		}
 	}
@@ -106,7 +106,7 @@ func (c *conn) logInvalid(head []byte, err error) {
 	} else if n > invalidLogged {
 		level = slog.LevelDebug
 	}
-	c.in.up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "err", err, "head", shown)
+	c.in.up.log.Log(context.Background(), level, "server sent something that is not an MCP message", "err", err, "head", shown)
 }
 
 // message handles one message from the link.

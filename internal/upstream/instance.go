@@ -102,7 +102,7 @@ func (in *instance) run(ctx context.Context) {
 		denied := statusOf(err).denied || in.up.spec.SSE && statusOf(context.Cause(c.life)).denied
 		if lived == 0 && (denied || in.up.spec.Unusable != nil) {
 			in.up.noteEnd(err)
-			in.up.log.Error("upstream cannot be used", "err", err)
+			in.up.log.Error("server cannot be used", "err", err)
 			in.setState(nil, err, nil)
 			<-ctx.Done() // it cannot work until its configuration changes
 			return
@@ -123,14 +123,14 @@ func (in *instance) run(ctx context.Context) {
 		log := in.up.log.With("err", err, "dur", age.Text(wait))
 		switch reason := err.Error(); {
 		case lived > 0:
-			log.Warn("upstream ended; restarting")
+			log.Warn("server ended; restarting")
 		case in.up.startFailure.Swap(reason) == reason: // logged at an earlier attempt, perhaps of another session
-			log.Debug("upstream still cannot be started; retrying later")
+			log.Debug("server still cannot be started; retrying later")
 		default:
 			if missing, ok := errors.AsType[notInPathError](err); ok {
 				log = log.With("path", missing.path)
 			}
-			log.Error("upstream cannot be started; retrying later")
+			log.Error("server cannot be started; retrying later")
 		}
 		if wait > 0 {
 			in.setState(nil, err, stderr)

@@ -289,7 +289,7 @@ func (c *conn) sendSetting(method, member, value string) <-chan error {
 	c.startOwnRequest(ctx, &Request{Method: method, Params: append(params, '}')}, func(_ []byte, err error) {
 		cancel()
 		if err != nil {
-			c.in.up.log.Debug("upstream rejected a setting", "method", method, "err", err)
+			c.in.up.log.Debug("server rejected a setting", "method", method, "err", err)
 		}
 		answer <- err
 	})

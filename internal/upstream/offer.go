@@ -299,7 +299,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) ([]Item, erro
 	if err == nil && l == Tools && c.http && c.stateless() {
 		var bad []string
 		if read, bad = withoutInvalidHeaders(read); len(bad) > 0 {
-			in.up.log.Warn("upstream tools omitted: invalid x-mcp-header", "tools", strings.Join(bad, ", "))
+			in.up.log.Warn("server's tools omitted: invalid x-mcp-header", "tools", strings.Join(bad, ", "))
 		}
 	}
 	return read, err
