@@ -155,6 +155,10 @@ func (s *servedProxy) close(ctx context.Context) {
 	s.tracer.Close(ctx)
 }
 
+// unusedLearned is the age at which learned state that no session has changed is removed: each directory, and
+// each value of a server's variables, has files of its own.
+const unusedLearned = 180 * 24 * time.Hour
+
 // withMistakes is logged when [config.Error.Salvage] decides what is in force.
 const withMistakes = "configuration has mistakes; what they affect is off"
 
@@ -177,6 +181,7 @@ func (s *servedProxy) load(stderr io.Writer) (err error) {
 	if s.dir.Exposed("", 0o022) {
 		s.log.Warn("other users can replace files in the state directory, such as the token and the kept configuration: chmod 700 it", "path", s.dir.Path(""))
 	}
+	s.dir.RemoveUnused("learned", unusedLearned)
 	s.at.offers = offeredIn("")
 	if s.flags.http == "" {
 		s.at.offers = offeredIn(s.at.dir())

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 )
 
 // Dir is a state folder.
@@ -53,4 +54,14 @@ func (d Dir) Write(name string, data []byte) error {
 		return nil
 	}
 	return replace(d.Path(name), data, 0o600, func(*os.File) error { return nil })
+}
+
+// RemoveUnused removes the files of a subfolder that have not been written for an age.
+func (d Dir) RemoveUnused(folder string, age time.Duration) {
+	entries, _ := os.ReadDir(d.Path(folder)) // what cannot be read or removed stays
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > age {
+			_ = os.Remove(filepath.Join(d.Path(folder), e.Name()))
+		}
+	}
 }

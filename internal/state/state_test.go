@@ -1,12 +1,15 @@
 package state_test
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/state"
 )
@@ -39,6 +42,25 @@ func TestWrite(t *testing.T) {
 		if info.Mode() != want {
 			t.Errorf("%q: got mode %v, want %v", name, info.Mode(), want)
 		}
+	}
+}
+
+func TestRemoveUnused(t *testing.T) {
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir.RemoveUnused("learned", time.Hour) // which does not exist yet
+	for name, age := range map[string]time.Duration{"learned/old": 2 * time.Hour, "learned/new": 0, "offers/old": 2 * time.Hour} {
+		written := time.Now().Add(-age)
+		if err := cmp.Or(dir.Write(name, []byte("x")), os.Chtimes(dir.Path(name), written, written)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir.RemoveUnused("learned", time.Hour)
+	left, _ := filepath.Glob(dir.Path("*/*"))
+	if want := []string{dir.Path("learned/new"), dir.Path("offers/old")}; !slices.Equal(left, want) {
+		t.Errorf("got %v, want %v", left, want)
 	}
 }
 
