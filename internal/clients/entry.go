@@ -37,7 +37,7 @@ func newEntry(m Machine, t table, name string) *entry {
 		s.Block.Folders = []string{t.base}
 	}
 	label := cmp.Or(variableName(name), "MCP")
-	e := &entry{server: s, t: &translator{table: t, os: m.OS, server: s, label: label}}
+	e := &entry{server: s, t: &translator{table: t, Machine: m, server: s, label: label}}
 	if !isLiteral(t.base) {
 		e.problem("", "its folder has characters for private use")
 		e.t.base = "" // in a text they would stand for variables

@@ -215,6 +215,7 @@ func (r *Reader) server(t table, name string, value any) {
 		r.note(line+": "+pointer, "left out: want an object, have "+kindOf(value))
 		return
 	}
+	e.t.own, _ = fields["env"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if fields[key] != nil {
 			e.field(key, fields[key])

@@ -31,10 +31,11 @@ type variable struct {
 // moves what its block must not contain to its variables.
 type translator struct {
 	table
-	os     string     // as runtime.GOOS has it
-	server *Server    // gets variables, and notes on differences from the client's entry
-	label  string     // prefix of the names of variables for unnamed values
-	used   []variable // in texts, in the order of their characters
+	Machine
+	own    map[string]any // variables that the entry sets for the server
+	server *Server        // gets variables, and notes on differences from the client's entry
+	label  string         // prefix of the names of variables for unnamed values
+	used   []variable     // in texts, in the order of their characters
 }
 
 // use returns the character of a variable.
@@ -95,7 +96,7 @@ func (t *translator) variable(written string, relative bool) string {
 	case kind == "userHome" && !named:
 		return t.use(t.home(), "")
 	case inner == "/" || inner == "pathSeparator":
-		if t.os == "windows" {
+		if t.OS == "windows" {
 			return `\`
 		}
 		return "/"
@@ -111,10 +112,18 @@ func (t *translator) variable(written string, relative bool) string {
 	case named && slices.Contains([]string{"input", "file", "config", "command", "env"}, kind):
 		return t.ask(variableName(filepath.Base(rest)), t.client.Title+" fills in "+shown(inner))
 	}
-	if name, _, _ := strings.Cut(inner, ":-"); validVariable(name) {
-		return t.use(name, inner[len(name):]) // with its default
+	name, _, _ := strings.Cut(inner, ":-")
+	if !validVariable(name) || name == inner && t.fillsIn(name) {
+		return written
 	}
-	return written
+	return t.use(name, inner[len(name):]) // with its default
+}
+
+// fillsIn reports whether the server itself must replace a variable, as mcp-remote does in its arguments: the
+// client's environment does not have it, and the entry sets it to a value of its own.
+func (t *translator) fillsIn(name string) bool {
+	value, ok := t.own[name].(string)
+	return ok && t.env(name) == "" && !t.client.syntax().MatchString(value)
 }
 
 const workspace = "WORKSPACE_FOLDER"
@@ -154,7 +163,7 @@ func (t *translator) path(p, what string) string {
 
 // home returns the variable with the user's home folder.
 func (t *translator) home() string {
-	if t.os == "windows" {
+	if t.OS == "windows" {
 		return "USERPROFILE"
 	}
 	return "HOME"
