@@ -98,8 +98,10 @@ func (e *entry) field(key string, value any) {
 		block.Cwd = e.string(key, value, false)
 	case "envFile", "env_file":
 		block.EnvFile = e.string(key, value, false)
-	case "url", "serverUrl", "httpUrl":
-		block.URL = e.string(key, value, false)
+	case "httpUrl", "serverUrl", "url": // Gemini CLI uses the first of several
+		if block.URL == "" {
+			block.URL = e.string(key, value, false)
+		}
 	case "type", "transport":
 		if s, ok := value.(string); ok {
 			block.Transport = s

@@ -109,6 +109,7 @@ func wantServer(t *testing.T, s clients.Server, want, variables string) {
 func TestClients(t *testing.T) {
 	tests := []struct{ name, path, key, in, want, variables string }{
 		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m"`, `U_PART="a"`},
+		{"Gemini's two URLs", "/home/ann/.gemini/settings.json", "mcpServers", `{"url": "http://localhost/sse", "httpUrl": "http://localhost/mcp"}`, `url = "http://localhost/mcp"`, ""},
 		{"Claude Code's time-out", "/home/ann/.claude.json", "mcpServers", `{"command": "x", "timeout": 90500}`, `command = "x"|timeout = "1m30.5s"`, ""},
 		{"Cursor's variables", "/home/ann/.cursor/mcp.json", "mcpServers", `{"command": "x", "args": ["${userHome}${/}a${pathSeparator}b"]}`, `command = "x"|args = ["${HOME}/a/b"]`, ""},
 		{"VS Code", "/home/ann/.config/Code/User/mcp.json", "servers", `{"type": "stdio", "command": "x", "env": {"A": "${input:url}", "B": "${input:id}"}}`, `command = "x"|env.B = "${ID}"|env_file = "env/s.env"`, `A="http://localhost"|# ID=  (VS Code fills in input:id)`},
