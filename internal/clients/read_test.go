@@ -109,6 +109,8 @@ func wantServer(t *testing.T, s clients.Server, want, variables string) {
 func TestClients(t *testing.T) {
 	tests := []struct{ name, path, key, in, want, variables string }{
 		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m"`, `U_PART="a"`},
+		{"Claude Desktop has no variables", "/home/ann/.config/Claude/claude_desktop_config.json", "mcpServers", `{"command": "sh", "args": ["-c", "for i in a; do x ${i}; done"]}`, `command = "sh"|args = ["-c", "for i in a; do x $${i}; done"]`, ""},
+		{"Zed has none either", "/home/ann/.config/zed/settings.json", "context_servers", `{"command": "x", "args": ["${env:A}"], "env": {"A": "${B}"}}`, `command = "x"|args = ["$${env:A}"]|env_file = "env/s.env"`, `A="${B}"`},
 		{"Gemini's two URLs", "/home/ann/.gemini/settings.json", "mcpServers", `{"url": "http://localhost/sse", "httpUrl": "http://localhost/mcp"}`, `url = "http://localhost/mcp"`, ""},
 		{"Claude Code's time-out", "/home/ann/.claude.json", "mcpServers", `{"command": "x", "timeout": 90500}`, `command = "x"|timeout = "1m30.5s"`, ""},
 		{"Cursor's variables", "/home/ann/.cursor/mcp.json", "mcpServers", `{"command": "x", "args": ["${userHome}${/}a${pathSeparator}b"]}`, `command = "x"|args = ["${HOME}/a/b"]`, ""},
@@ -134,11 +136,11 @@ func TestCodex(t *testing.T) {
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	t.Setenv("B", "set") // and C is not
 	t.Setenv("D", "set")
-	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\nenv_vars = [\"A\", \"B\", \"C\", {name = \"D\", source = \"local\"}, {source = \"local\"}]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
+	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\", \"${A}\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\nenv_vars = [\"A\", \"B\", \"C\", {name = \"D\", source = \"local\"}, {source = \"local\"}]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantServer(t, r.Servers()[0], `command = "x"|args = ["a"]|env.B = "${B:-}"|env.D = "${D:-}"|env_file = "env/s.env"|timeout = "1m30s"|tools.deny = ["rm"]`, `A="b"`)
+	wantServer(t, r.Servers()[0], `command = "x"|args = ["a", "$${A}"]|env.B = "${B:-}"|env.D = "${D:-}"|env_file = "env/s.env"|timeout = "1m30s"|tools.deny = ["rm"]`, `A="b"`)
 	wantServer(t, r.Servers()[1], `url = "https://h.example/mcp"|headers.Authorization = "Bearer ${T}"`, "")
 	if err := r.Read("/home/ann/.cursor/mcp.json", []byte(`{"mcpServers": {"k": {"command": "k", "args": ["${env:K}"]}}}`)); err != nil {
 		t.Fatal(err)
