@@ -374,12 +374,13 @@ func (e *entry) takeEnvFile(o Options) {
 	case len(v.Values)+len(v.Unset) == 0:
 		s.Block.EnvFile = e.t.hide(path, "")
 	default:
-		data, err := o.ReadFile(path)
+		file := strings.ReplaceAll(e.t.written(path), "${"+e.t.home()+"}", o.Home)
+		data, err := o.ReadFile(file)
 		if err != nil {
 			s.Stays = "it has an env file that cannot be read, and other values as well"
 			return
 		}
-		e.t.note("the contents of %s were copied: change the copy from now on", shown(path))
+		e.t.note("the contents of %s were copied: change the copy from now on", shown(file))
 		v.Base = strings.TrimRight(string(data), "\n") + "\n"
 	}
 	for _, p := range v.Values {

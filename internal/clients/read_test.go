@@ -18,7 +18,12 @@ func entry(t *testing.T, path, key, text string) (clients.Server, []string) {
 	t.Helper()
 	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann", Env: func(name string) string {
 		return map[string]string{"OPENCODE_CONFIG": "/home/ann/dotfiles/opencode.json"}[name]
-	}}})
+	}}, ReadFile: func(path string) ([]byte, error) {
+		if path != "/home/ann/s.env" {
+			return nil, errors.New("none")
+		}
+		return []byte("A=b"), nil
+	}})
 	if err := r.Read(path, []byte(`{"inputs": [{"id": "url", "default": "http://localhost"}], "`+key+`": {"s": `+text+`}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +67,7 @@ func TestTOML(t *testing.T) {
 		{"the home folder", `{"command": "~/bin/x", "cwd": "~"}`, `command = "${HOME}/bin/x"|cwd = "${HOME}"`, ""},
 		{"the project's folder", `{"command": "x", "args": ["${workspaceFolder}"], "cwd": "${workspaceFolder}", "envFile": "${workspaceFolder}/.env"}`, `command = "x"|args = ["${WORKSPACE_FOLDER:-.}"]`, ""},
 		{"an env file", `{"command": "x", "envFile": "/p/.env"}`, `command = "x"|env_file = "/p/.env"`, ""},
+		{"one in the home folder, and more", `{"command": "x", "envFile": "${userHome}/s.env", "env": {"C": "d"}}`, `command = "x"|env_file = "env/s.env"`, `A=b|C="d"`},
 
 		{"an option", `{"command": "x", "args": ["--api-key", "k", "--verbose"]}`, `command = "x"|args = ["--api-key", "${API_KEY}", "--verbose"]|env_file = "env/s.env"`, `API_KEY="k"`},
 		{"an option that takes nothing", `{"command": "x", "args": ["--no-auth", "--port", "80"]}`, `command = "x"|args = ["--no-auth", "--port", "80"]`, ""},
