@@ -128,7 +128,7 @@ func TestClients(t *testing.T) {
 		{"OpenCode's of the home", "/home/ann/.opencode/opencode.json", "mcp", `{"command": ["x"]}`, `command = "x"`, ""},
 		{"OpenCode's of the machine", "/etc/opencode/opencode.json", "mcp", `{"command": ["x"]}`, `command = "x"`, ""},
 		{"OpenCode's in a variable", "/home/ann/dotfiles/opencode.json", "mcp", `{"command": ["x"]}`, `command = "x"`, ""},
-		{"a project's", "/p/.vscode/mcp.json", "servers", `{"command": "./x", "args": ["${workspaceFolder}/a"], "envFile": "${workspaceFolder}/.env"}`, `command = "/p/x"|args = ["/p/a"]|env_file = "/p/.env"|folders = ["/p"]`, ""},
+		{"a project's", "/p/.vscode/mcp.json", "servers", `{"command": "./x", "args": ["${workspaceFolder}/a", "${workspaceFolderBasename}"], "envFile": "${workspaceFolder}/.env"}`, `command = "/p/x"|args = ["/p/a", "p"]|env_file = "/p/.env"|folders = ["/p"]`, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

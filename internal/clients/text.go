@@ -102,6 +102,8 @@ func (t *translator) variable(written string, relative bool) string {
 		return "/"
 	case folder && t.base != "":
 		return t.base
+	case inner == "workspaceFolderBasename" && t.base != "":
+		return filepath.Base(t.base)
 	case folder && relative:
 		t.note("${WORKSPACE_FOLDER}, if it is not set, is the folder in which the client starts mcpschedd")
 		return t.use(workspace, ":-.")
