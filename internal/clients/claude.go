@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -132,6 +133,24 @@ func forbids(gemini *document, name string) bool {
 	isName := func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), name) }
 	return slices.ContainsFunc(stringsAt(gemini.tree, "mcp", "excluded"), isName) ||
 		at(gemini.tree, "mcp", "allowed") != nil && !slices.ContainsFunc(stringsAt(gemini.tree, "mcp", "allowed"), isName)
+}
+
+// named reports whether OpenCode's rules name tools of a server, as NAME_TOOL: they would not hold for mcpschedd's.
+func named(openCode *document, name string) bool {
+	name = regexp.MustCompile(`[^A-Za-z0-9_-]`).ReplaceAllString(name, "_")
+	holders := []any{openCode.tree}
+	for _, key := range []string{"agent", "mode"} {
+		agents, _ := at(openCode.tree, key).(map[string]any)
+		holders = slices.AppendSeq(holders, maps.Values(agents))
+	}
+	return slices.ContainsFunc(holders, func(holder any) bool {
+		tools, _ := at(holder, "tools").(map[string]any)
+		permission, _ := at(holder, "permission").(map[string]any)
+		return slices.ContainsFunc(slices.AppendSeq(slices.Collect(maps.Keys(tools)), maps.Keys(permission)), func(pattern string) bool {
+			rest, ok := strings.CutPrefix(pattern, name)
+			return ok && (strings.HasPrefix(rest, "_") || strings.HasPrefix(rest, "*"))
+		})
+	})
 }
 
 // Forbidden returns the reason why servers of a file cannot be replaced by mcpschedd, or "":

@@ -246,6 +246,9 @@ func (r *Reader) server(t table, name string, value any) {
 	if e.server.Block.Disabled {
 		e.t.note("it is switched off in %s, and so here", t.client.Title)
 	}
+	if t.client.Name == "opencode" && named(t.doc, name) {
+		e.server.Stays = cmp.Or(e.server.Stays, `rules under "tools" or "permission" name its tools, and would not hold for those of mcpschedd`)
+	}
 	if len(e.ignored) > 0 {
 		e.t.note("not imported: %s", strings.Join(e.ignored, ", "))
 	}

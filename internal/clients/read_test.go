@@ -176,6 +176,25 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// TestOpenCodesRules: a server stays if rules name its tools, which are other tools at mcpschedd.
+func TestOpenCodesRules(t *testing.T) {
+	for rules, stays := range map[string]bool{
+		`"tools": {"my_git_push": false}`:                           true,
+		`"permission": {"my_git*": "ask"}`:                          true,
+		`"agent": {"plan": {"tools": {"my_git_*": false}}}`:         true,
+		`"tools": {"*": false, "my_github_x": false, "bash": true}`: false,
+		`"permission": "ask", "agent": []`:                          false,
+	} {
+		r := clients.NewReader(clients.Options{})
+		if err := r.Read("/home/ann/.config/opencode/opencode.json", []byte(`{"mcp": {"my git": {"command": ["x"]}}, `+rules+`}`)); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.Servers()[0]; (s.Stays != "") != stays {
+			t.Errorf("%s: stays %q, want %v", rules, s.Stays, stays)
+		}
+	}
+}
+
 func TestLeftOut(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"no object", `1`, "/f.json:1: /mcpServers/s: left out: want an object, have a number"},
