@@ -286,11 +286,7 @@ func (p *importPlan) imports() string {
 		if s.Stays != "" {
 			continue
 		}
-		title := s.From.File
-		if named := clients.ByName(s.From.Client); named != nil {
-			title = named[0].Title
-		}
-		names, from = append(names, s.Name), append(from, clients.OneLine(title))
+		names, from = append(names, s.Name), append(from, clientOf(s))
 	}
 	slices.Sort(names)
 	slices.Sort(from)
@@ -304,6 +300,14 @@ func (p *importPlan) imports() string {
 	return fmt.Sprintf("%d servers of %s", len(names), strings.Join(from, ", "))
 }
 
+// clientOf returns the title of the server's client, or its file if that is of none.
+func clientOf(s clients.Server) string {
+	if named := clients.ByName(s.From.Client); named != nil {
+		return named[0].Title
+	}
+	return clients.OneLine(s.From.File)
+}
+
 // printNotes prints notes on the files, and on the servers that are not imported or unknown.
 func (p *importPlan) printNotes(stderr io.Writer) {
 	for _, n := range p.reader.Notes() {
@@ -315,7 +319,11 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 		taken = taken || s.Stays == ""
 		why := p.obstacle(s)
 		if why == "" && s.Name != s.Plain() {
-			say(stderr, "note: %s becomes upstreams.%s, as another server has the name", s.Called, s.Name)
+			offered := ""
+			if s.Block.Folders == nil && !s.Block.Disabled {
+				offered = "; every client is offered both: mcpschedd disable hides one"
+			}
+			say(stderr, "note: %s of %s becomes upstreams.%s, as another server has the name%s", s.Called, clientOf(s), s.Name, offered)
 		}
 		if why == "" && slices.Contains(s.Block.DenyTools, "*") {
 			say(stderr, "note: upstreams.%s denies all its tools, to every client, as Claude Code's rules do", s.Name)
