@@ -19,7 +19,7 @@ func connectCommand() *cobra.Command {
 		Long: `Connects one client on stdin and stdout to the daemon that serves all clients of this user
 and this configuration, and starts the daemon if it is not running. Servers get this
 command's working directory, its base variables (PATH, HOME, locale, temporary directory
-and the like) and the variables that the configuration names, and no others.
+and the like) and the variables that their own blocks name, and no others.
 
 If the daemon does not start in time, this command serves its client by itself.`,
 		Example: `  mcpschedd connect`,

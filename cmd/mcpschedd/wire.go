@@ -69,14 +69,17 @@ func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
 	return s
 }
 
-// wire resolves one upstream.
+// wire resolves one upstream. Of what the clients of a daemon pass for all upstreams, it gets the variables that it names.
 func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
-	missing := false
+	missing, named := false, []string{"PWD"}
 	r, err := u.Resolve(func(name string) (string, bool) {
 		value, set := at.lookup(name)
-		missing = missing || !set
+		missing, named = missing || !set, append(named, name)
 		return value, set
 	})
+	if at.shares {
+		at.env = daemon.Base(at.env, named...)
+	}
 	if err != nil && missing && at.shares {
 		err = fmt.Errorf("%w; set it and start the client, or mcpschedd call, again, or put it into env_file", err)
 	}

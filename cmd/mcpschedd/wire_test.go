@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,5 +62,20 @@ func TestVariableThatAClientLacks(t *testing.T) {
 	got := wire(workplace{shares: true}, c, c.Upstreams[0], state.Dir{}).Spec.Unusable
 	if got == nil || !strings.Contains(got.Error(), "mcpschedd call") || !strings.Contains(got.Error(), "env_file") {
 		t.Errorf("got %v, want what a client and call can do", got)
+	}
+}
+
+// A server gets the variables that its own block names, not those of others, which may be their secrets.
+func TestVariablesOfOthers(t *testing.T) {
+	c, err := config.Default().Parse("c.toml", []byte("[upstreams.one]\ncommand = \"x\"\nargs = [\"${ONE}\"]\nenv.SET = \"${UNSET:-}\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := []string{"HOME=/h", "ONE=1", "OTHER=2", "PWD=/p"}
+	if got, want := wire(workplace{shares: true, env: passed}, c, c.Upstreams[0], state.Dir{}).Spec.Command.Env, []string{"HOME=/h", "ONE=1", "PWD=/p", "SET="}; !slices.Equal(got, want) {
+		t.Errorf("got %q from a client of the daemon, want %q", got, want)
+	}
+	if got, want := wire(workplace{env: passed}, c, c.Upstreams[0], state.Dir{}).Spec.Command.Env, append(passed, "SET="); !slices.Equal(got, want) {
+		t.Errorf("got %q from serve, want %q", got, want)
 	}
 }

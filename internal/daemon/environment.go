@@ -16,9 +16,16 @@ var base = strings.Fields(`PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TM
 	SYSTEMROOT WINDIR SYSTEMDRIVE COMSPEC PATHEXT APPDATA LOCALAPPDATA USERPROFILE USERNAME USERDOMAIN HOMEDRIVE
 	HOMEPATH PROGRAMDATA PROGRAMFILES PROGRAMFILES(X86) COMMONPROGRAMFILES NUMBER_OF_PROCESSORS PROCESSOR_ARCHITECTURE OS`)
 
-// Base returns the variables of an environment that every server receives.
-func Base(environ []string) []string {
-	return filter(environ, func(name string) bool { return slices.Contains(base, name) || strings.HasPrefix(name, "LC_") })
+// Base returns the variables of an environment that every server receives, and those with other given names.
+func Base(environ []string, also ...string) []string {
+	return filter(environ, func(name string) bool {
+		return slices.Contains(base, name) || strings.HasPrefix(name, "LC_") || isIn(also, name)
+	})
+}
+
+// isIn reports whether some names of variables include one.
+func isIn(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return n == name || runtime.GOOS == "windows" && strings.EqualFold(n, name) })
 }
 
 // goVariables are the variables that the Go runtime reads.

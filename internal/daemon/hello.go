@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -90,10 +87,7 @@ func greet(conn conn, h Hello, within time.Duration) (w welcome, err error) {
 func greetSession(conn conn, h Hello, within time.Duration) (stream, error) {
 	w, err := greet(conn, h, within)
 	if err == nil {
-		isNamed := func(name string) bool {
-			return slices.ContainsFunc(w.Names, func(n string) bool { return n == name || runtime.GOOS == "windows" && strings.EqualFold(n, name) })
-		}
-		err = writeLine(conn, extraEnv{filter(os.Environ(), isNamed)})
+		err = writeLine(conn, extraEnv{filter(os.Environ(), func(name string) bool { return isIn(w.Names, name) })})
 	}
 	var s stream
 	if err == nil {
