@@ -258,6 +258,18 @@ func TestApplyLeavesAlone(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("read-only since", func(t *testing.T) {
+		home, path, dir := setup(t)
+		if _, err := clients.Apply(dir, []string{path}, changes(t, home, path), noon); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, 0o400); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := clients.Undo(dir, func(string) bool { return true }); err == nil || len(done) > 0 {
+			t.Errorf("got %q, %v, want only an error", done, err)
+		}
+	})
 	t.Run("a link", func(t *testing.T) {
 		home, path, dir := setup(t)
 		link := filepath.Join(home, "link.json")

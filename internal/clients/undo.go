@@ -186,8 +186,7 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 		what, err := c.restore(r.folder)
 		if err != nil {
 			failed, left = append(failed, err), append(left, c)
-		}
-		if what != "" {
+		} else if what != "" {
 			all = append(all, c.Path+": "+what)
 		}
 		if what == leftAlone && !isVariables && !c.isSettings() {
