@@ -135,8 +135,8 @@ func forbids(gemini *document, name string) bool {
 		at(gemini.tree, "mcp", "allowed") != nil && !slices.ContainsFunc(stringsAt(gemini.tree, "mcp", "allowed"), isName)
 }
 
-// named reports whether OpenCode's rules name tools of a server, as NAME_TOOL: they would not hold for mcpschedd's.
-func named(openCode *document, name string) bool {
+// namesTools reports whether OpenCode's rules name tools of a server, as NAME_TOOL: they would not hold for mcpschedd's.
+func namesTools(openCode *document, name string) bool {
 	name = regexp.MustCompile(`[^A-Za-z0-9_-]`).ReplaceAllString(name, "_")
 	holders := []any{openCode.tree}
 	for _, key := range []string{"agent", "mode"} {

@@ -246,7 +246,7 @@ func (r *Reader) server(t table, name string, value any) {
 	if e.server.Block.Disabled {
 		e.t.note("it is switched off in %s, and so here", t.client.Title)
 	}
-	if t.client.Name == "opencode" && named(t.doc, name) {
+	if t.client.Name == "opencode" && namesTools(t.doc, name) {
 		e.server.Stays = cmp.Or(e.server.Stays, `rules under "tools" or "permission" name its tools, and would not hold for those of mcpschedd`)
 	}
 	if len(e.ignored) > 0 {
