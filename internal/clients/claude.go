@@ -164,7 +164,7 @@ func (r *Reader) Forbidden(path string) string {
 	client, table := clientOf(own)
 	if !r.self[path] && len(r.taken(path)) > 0 &&
 		slices.Contains(own.names(table), ownName) && !has(r.taken(path), table, ownName) {
-		return own.where(append(slices.Clip(table), ownName)...) + ": mcpschedd is another server there, which stays: give it another name first"
+		return own.where(append(slices.Clip(table), ownName)...) + ": mcpschedd is another server there, or is switched off or for --only one, and stays: rename or remove it first"
 	}
 	if client.Name == "gemini" && forbids(own, ownName) {
 		return path + `: "mcp": {"allowed", "excluded"} does not let mcpschedd run: change it first`

@@ -243,6 +243,12 @@ func (e *entry) isSelf() bool {
 	return ownProgram.MatchString(command)
 }
 
+// servesAll reports whether mcpschedd, which the entry is, is switched on and serves all servers.
+func (e *entry) servesAll() bool {
+	words := strings.Fields(e.t.written(strings.Join(e.server.Block.Args, " ")))
+	return !e.server.Block.Disabled && !slices.ContainsFunc(words, func(word string) bool { return strings.HasPrefix(word, "--only") })
+}
+
 // ownName is mcpschedd's name among a client's servers.
 const ownName = "mcpschedd"
 

@@ -36,7 +36,7 @@ type Reader struct {
 	servers []Server
 	names   map[string]bool
 	notes   []string
-	self    map[string]bool // files with an entry of mcpschedd itself among the servers for all folders
+	self    map[string]bool // files with an entry of mcpschedd itself, for all servers, among those for all folders
 }
 
 // NewReader returns a Reader that has read nothing.
@@ -229,7 +229,7 @@ func (r *Reader) server(t table, name string, value any) {
 		}
 		return
 	case e.isSelf():
-		r.self[t.doc.path] = r.self[t.doc.path] || t.scope != "local"
+		r.self[t.doc.path] = r.self[t.doc.path] || t.scope != "local" && e.servesAll()
 		why = "this is mcpschedd itself"
 	default:
 		why = e.complete(r.options)

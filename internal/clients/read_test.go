@@ -160,6 +160,21 @@ func TestCodex(t *testing.T) {
 	}
 }
 
+// TestItselfForOne: an entry that runs mcpschedd for one server does not replace those that are taken out.
+func TestItselfForOne(t *testing.T) {
+	r := clients.NewReader(clients.Options{})
+	if err := r.Read("/f.json", []byte(`{"mcpServers": {"a": {"command": "mcpschedd", "args": ["serve", "--only", "a"]}, "b": {"command": "b"}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(pointed[0].Text); !strings.Contains(got, `"--only"`) || !strings.Contains(got, `"mcpschedd": {"command": "/bin/mcpschedd"`) {
+		t.Errorf("got %s, want both", got)
+	}
+}
+
 // TestStays: a server that would not work with mcpschedd stays with its client.
 func TestStays(t *testing.T) {
 	for _, in := range []string{

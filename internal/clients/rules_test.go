@@ -112,6 +112,8 @@ func TestForbiddenByName(t *testing.T) {
 		`{"mcpServers": {"mcpschedd": {"url": "https://h.example/mcp"}}}`:                                                               "", // nothing is replaced
 		`{"mcpServers": {"mcpschedd": {"command": "theirs"}, "s": {"command": "x"}}}`:                                                   "",
 		`{"mcpServers": {"mcpschedd": {"url": "https://h.example/mcp"}, "s": {"command": "x"}, "ours": {"command": "/bin/mcpschedd"}}}`: "",
+		`{"mcpServers": {"mcpschedd": {"command": "mcpschedd", "args": ["serve", "--only=a"]}, "s": {"command": "x"}}}`:                 "for --only one",
+		`{"mcpServers": {"mcpschedd": {"command": "mcpschedd", "args": ["connect"], "disabled": true}, "s": {"command": "x"}}}`:         "switched off",
 		`{"mcp": {"allowed": {"type": "local", "command": ["x"]}}}`:                                                                     "", // a server of OpenCode, not a setting of Gemini CLI
 	} {
 		r := clients.NewReader(clients.Options{})
