@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -79,6 +80,9 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 	})
 	if at.shares {
 		at.env = daemon.Base(at.env, named...)
+	}
+	if err != nil {
+		err = errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")) // one line for stats
 	}
 	if err != nil && missing && at.shares {
 		err = fmt.Errorf("%w; set it and start the client, or mcpschedd call, again, or put it into env_file", err)

@@ -55,13 +55,15 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 
 // A server whose variable is not set at a client of the daemon says what to do, also to call.
 func TestVariableThatAClientLacks(t *testing.T) {
-	c, err := config.Default().Parse("c.toml", []byte("[upstreams.one]\ncommand = \"${MCPSCHEDD_NO_SUCH_VARIABLE}\"\n"))
+	c, err := config.Default().Parse("c.toml", []byte("[upstreams.one]\ncommand = \"${MCPSCHEDD_NO_SUCH_VARIABLE}\"\nargs = [\"${NOR_THIS_ONE}\"]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := wire(workplace{shares: true}, c, c.Upstreams[0], state.Dir{}).Spec.Unusable
 	if got == nil || !strings.Contains(got.Error(), "mcpschedd call") || !strings.Contains(got.Error(), "env_file") {
 		t.Errorf("got %v, want what a client and call can do", got)
+	} else if strings.Contains(got.Error(), "\n") || !strings.Contains(got.Error(), "; upstreams.one.args[0]: ") {
+		t.Errorf("got %q, want one line with both variables", got)
 	}
 }
 
