@@ -131,7 +131,7 @@ func callServed(ctx context.Context, c *config.Config, name, tool string, words 
 		}, tool, words)
 		return result, explainHang(err)
 	}
-	o := proxyOptions(ownWorkplace(), c, state.Dir{}, log)
+	o := proxyOptions(connectedWorkplace(), c, state.Dir{}, log)
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })
 	o.Enrichment.Mode, o.Record.Off = "off", true
 	withProxy(o, func(srv *proxy.Server) {

@@ -36,10 +36,11 @@ func checkCommand() *cobra.Command {
 		Short: "Validate the configuration; --connect also starts every server",
 		Long: `Prints every mistake in the configuration as file:line: key: message.
 
-With --connect it also starts every server and prints which ones work, then a row for
-each: its tools, how many of them are cacheable and prefetchable, and the line that would
-change most. It warns of names and tool counts that some clients do not accept, and of
-[tools.*] blocks, filters, pins and plans that name tools that do not exist.`,
+With --connect it also starts every server, with the environment that servers of connect
+get, and prints which ones work, then a row for each: its tools, how many of them are
+cacheable and prefetchable, and the line that would change most. It warns of names and
+tool counts that some clients do not accept, and of [tools.*] blocks, filters, pins and
+plans that name tools that do not exist.`,
 		Example: `  mcpschedd check
   mcpschedd check --connect`,
 		Args: takes(0, 1, ""),
@@ -107,7 +108,7 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
+	o := proxyOptions(connectedWorkplace(), c, dir, slog.New(slog.DiscardHandler))
 	for i := range o.Upstreams { // the offers are saved, for explain
 		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
 	}

@@ -236,7 +236,7 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 	}
 	if !ok {
 		s = new(*d.base)
-		s.key, s.at = key, workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true, offers: offeredIn(c.Dir)}
+		s.key, s.at = key, workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), named: true, shares: true, offers: offeredIn(c.Dir)}
 		o, err := s.options()
 		if err != nil {
 			return nil, err

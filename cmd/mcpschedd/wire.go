@@ -70,7 +70,7 @@ func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
 	return s
 }
 
-// wire resolves one upstream. Of what the clients of a daemon pass for all upstreams, it gets the variables that it names.
+// wire resolves one upstream.
 func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
 	missing, named := false, []string{"PWD"}
 	r, err := u.Resolve(func(name string) (string, bool) {
@@ -78,7 +78,7 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 		missing, named = missing || !set, append(named, name)
 		return value, set
 	})
-	if at.shares {
+	if at.named {
 		at.env = daemon.Base(at.env, named...)
 	}
 	if err != nil {

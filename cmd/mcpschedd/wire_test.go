@@ -74,7 +74,7 @@ func TestVariablesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	passed := []string{"HOME=/h", "ONE=1", "OTHER=2", "PWD=/p"}
-	if got, want := wire(workplace{shares: true, env: passed}, c, c.Upstreams[0], state.Dir{}).Spec.Command.Env, []string{"HOME=/h", "ONE=1", "PWD=/p", "SET="}; !slices.Equal(got, want) {
+	if got, want := wire(workplace{named: true, env: passed}, c, c.Upstreams[0], state.Dir{}).Spec.Command.Env, []string{"HOME=/h", "ONE=1", "PWD=/p", "SET="}; !slices.Equal(got, want) {
 		t.Errorf("got %q from a client of the daemon, want %q", got, want)
 	}
 	if got, want := wire(workplace{env: passed}, c, c.Upstreams[0], state.Dir{}).Spec.Command.Env, append(passed, "SET="); !slices.Equal(got, want) {

@@ -18,6 +18,7 @@ import (
 type workplace struct {
 	folder string                     // "" means the working directory of this process
 	env    []string                   // NAME=value
+	named  bool                       // servers get base variables and those that their own blocks name
 	shares bool                       // several clients may share it
 	offers func(config.Upstream) bool // whether its sessions have the upstream; nil means all
 }
@@ -29,6 +30,10 @@ func offeredIn(folder string) func(config.Upstream) bool {
 
 // ownWorkplace returns the workplace of this process.
 func ownWorkplace() workplace { return workplace{env: os.Environ()} }
+
+// connectedWorkplace returns the workplace that a client of the daemon has if connect is started where this
+// process was.
+func connectedWorkplace() workplace { return workplace{env: os.Environ(), named: true} }
 
 // dir returns the directory; "" if that of this process is unknown.
 func (w workplace) dir() string {
