@@ -87,7 +87,7 @@ type Totals struct {
 	References   int64            `json:"references" jsonschema:"Results replaced by a note that the client already has them." prom:"counter"`
 	Inlined      int64            `json:"inlined" jsonschema:"Results appended to other results; whether they were read is not known." prom:"counter"`
 	Harm         HarmFigures      `json:"harm" jsonschema:"Harm done by prefetches."`
-	EventsLost   int64            `json:"events_lost" jsonschema:"Lines of the event log that could not be written; the figures include them." prom:"counter"`
+	EventsLost   int64            `json:"events_lost" jsonschema:"Lines of the event log that could not be written; the figures of the running process include them, those from the log do not." prom:"counter"`
 }
 
 // Turns is the requests to a model that were saved.
