@@ -123,7 +123,13 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	signalled := ctx
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	l, err := daemon.Listen(place, daemon.ListenOptions{EnvNames: d.envNames, Has: d.has, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear, OnStop: d.end})
+	l, err := daemon.Listen(place, daemon.ListenOptions{
+		EnvNames: d.envNames, Has: d.has, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear,
+		OnStop: func() {
+			base.log.Info("stopping", "cause", "mcpschedd daemon --stop")
+			d.end()
+		},
+	})
 	if errors.Is(err, daemon.ErrRunning) {
 		return hinted{err, "mcpschedd stats shows it, mcpschedd daemon --stop ends it"}
 	}

@@ -397,7 +397,13 @@ func TestDaemonKilled(t *testing.T) {
 		endsInACall(t, "outcome unknown", func(d *daemonTest) error { return syscall.Kill(d.daemonProcess(), syscall.SIGKILL) })
 	})
 	t.Run("stopped", func(t *testing.T) {
-		endsInACall(t, "the call may have run", func(d *daemonTest) error { return d.command("/", self, "daemon", "--stop").Run() })
+		endsInACall(t, "the call may have run", func(d *daemonTest) error {
+			err := d.command("/", self, "daemon", "--stop").Run()
+			if got := found(t, filepath.Join(d.state, "logs")); !strings.Contains(got, `msg=stopping cause="mcpschedd daemon --stop"`) {
+				t.Errorf("log: got %q, want what stopped the daemon", got)
+			}
+			return err
+		})
 	})
 }
 
