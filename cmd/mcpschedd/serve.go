@@ -197,7 +197,7 @@ func (s *servedProxy) options() (proxy.Options, error) {
 		transport = record.Daemon
 	}
 	if addr := s.flags.http; addr != "" {
-		transport = "http"
+		transport = record.HTTP
 		if host, _, err := net.SplitHostPort(addr); err == nil {
 			o.HTTP.Hosts = append(slices.Clone(o.HTTP.Hosts), cmp.Or(host, "::"))
 		}

@@ -377,11 +377,15 @@ func TestStatsWatchEndsByInterrupt(t *testing.T) {
 	}
 }
 
-// A daemon that was started before an upgrade is named, and no other process.
+// A daemon and a process that serves HTTP that were started before an upgrade are named, and no other process.
 func TestOtherDaemon(t *testing.T) {
 	running := []record.Status{
 		{Transport: "stdio", Config: "/c", Program: "0.9"}, {Transport: record.Daemon, Config: "/d", Program: "0.9"},
 		{Transport: record.Daemon, Config: "/c", Program: version()},
+		{Transport: record.HTTP, PID: 7, Program: version()}, {Transport: record.HTTP, PID: 8, Program: "0.7"},
+	}
+	if got := otherServices(running); len(got) != 1 || !strings.HasPrefix(got[0], "Process 8, which serves HTTP, is mcpschedd 0.7, and this program "+version()+":") {
+		t.Errorf("got %q, want the process 8", got)
 	}
 	trouble := func() string { return daemonTrouble(daemon.Place{}, "/c", running) }
 	if got := trouble(); got != "" {

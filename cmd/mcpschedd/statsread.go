@@ -51,6 +51,9 @@ func viewOfToday(configFile string, once bool) (func() (record.View, error), err
 		if trouble != "" {
 			note(trouble)
 		}
+		for _, text := range otherServices(v.Stats.Running) {
+			note(text)
+		}
 		if c.Telemetry.Events == "off" {
 			note(eventsOff)
 		}
@@ -91,6 +94,16 @@ func daemonTrouble(place daemon.Place, config string, running []record.Status) s
 		return fmt.Sprintf("The daemon is mcpschedd %s, and this program %s: mcpschedd daemon --stop ends it, and its clients start the installed one.", running[i].Program, version())
 	}
 	return ""
+}
+
+// otherServices names the processes that serve HTTP and are of another version.
+func otherServices(running []record.Status) (all []string) {
+	for _, p := range running {
+		if p.Transport == record.HTTP && p.Program != version() {
+			all = append(all, fmt.Sprintf("Process %d, which serves HTTP, is mcpschedd %s, and this program %s: a restart of its service starts the installed one.", p.PID, p.Program, version()))
+		}
+	}
+	return all
 }
 
 // diskTrouble tries to write to the state directory, and returns why running processes cannot, such as that the

@@ -31,9 +31,11 @@ type Status struct {
 	Lost        int64             `json:"events_lost,omitempty" jsonschema:"Lines of the event log that could not be written."`
 }
 
-// Daemon is the transport in the status of a daemon. Each workplace of a daemon has a status
-// of its own.
-const Daemon = "daemon"
+// Transports in the status of a process. Each workplace of a daemon has a status of its own.
+const (
+	Daemon = "daemon"
+	HTTP   = "http"
+)
 
 // UpstreamStatus is the status of an upstream.
 type UpstreamStatus struct {
