@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -219,5 +220,23 @@ func TestUnclassifiedCalls(t *testing.T) {
 	}
 	if got := p.Report().Totals; got.Calls != 3 || got.Reads != 0 || got.Unclassified != 1 {
 		t.Errorf("got %d unclassified of %d calls, %d reads; want 1 of 3", got.Unclassified, got.Calls, got.Reads)
+	}
+}
+
+// Calls of tools that the server does not list and refuses are not counted by name: names that clients make up
+// would be labels in Prometheus.
+func TestCallsOfNoTool(t *testing.T) {
+	results := map[string]string{"made-up": `error {"code":-32602,"message":"no such tool"}`, "failed": `{"content":[],"isError":true}`}
+	_, up := remote(t, mcptest.Options{Name: "one", Tools: tools("echo", "failed"), Results: results})
+	p := start(t, stored(t, nil, up))
+	c := connect(t, p, handshake)
+	c.tools()
+	for _, tool := range []string{"echo", "failed", "not-listed"} {
+		c.call(tool, `{}`)
+	}
+	c.refused("tools/call", toolCall("made-up", `{}`))
+	got := slices.Sorted(maps.Keys(p.Report().Tools))
+	if want := []string{"(unknown)", "one/echo", "one/failed", "one/not-listed"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/upstream"
 )
 
 // Two observers follow the path of a call. The recorder is notified of every call's result. The
@@ -280,6 +281,11 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.run.Took()), Sent: int(s.attempts.Load()),
 		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimateTokens(s.size), ResultSum: s.hash,
 		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.onHost.Failed,
+	}
+	if e.IsError && c.lease.Listed() {
+		if _, has := c.lease.Offer().Find(upstream.Tools, e.Tool); !has {
+			e.Upstream = "" // the client made the name up, which must not become a label in Prometheus
+		}
 	}
 	if p := c.step(); p != nil {
 		e.Plan, e.Step = p.run.number, p.id
