@@ -93,7 +93,7 @@ func TestQuestionsInEveryPairOfEras(t *testing.T) {
 					c.reply(tagged("me"))
 					for rounds := 1; rounds <= 3; rounds++ {
 						m := c.converse(c.complete(toolCall("ask", fmt.Sprintf(`{"asks":[%s],"rounds":%d}`, asks, rounds))), tagged("me"))
-						got := string(jsonrpc.Get(m.Result, "structuredContent"))
+						got := structured(m.Result)
 						if all := "[" + strings.Repeat(want+",", rounds-1) + want + "]"; got != all {
 							t.Errorf("%d rounds: got %s\nwant %s", rounds, got, all)
 						}
@@ -151,7 +151,7 @@ func (c *caller) ask(up, tag, who string, rounds int) {
 		}
 		return tagged(who)(method, params)
 	})
-	if got := string(jsonrpc.Get(m.Result, "structuredContent")); got != want {
+	if got := structured(m.Result); got != want {
 		c.t.Errorf("%s %s at %s: got %.500s, want %s", c.era, who, up, m.Raw, want)
 	}
 }

@@ -193,7 +193,17 @@ func (c *caller) call(tool, arguments string) string {
 // said makes a call and returns the structuredContent of its result.
 func (c *caller) said(tool, arguments string) string {
 	c.t.Helper()
-	return string(jsonrpc.Get([]byte(c.call(tool, arguments)), "structuredContent"))
+	return structured([]byte(c.call(tool, arguments)))
+}
+
+// structured returns the structured content of a result. What a stateless server sends to a client of the
+// handshake era is wrapped if it is no object.
+func structured(result []byte) string {
+	content := jsonrpc.Get(result, "structuredContent")
+	if wrapped := jsonrpc.Get(content, "result"); wrapped != nil {
+		return string(wrapped)
+	}
+	return string(content)
 }
 
 // broken makes a call and returns its text. The result must have isError.

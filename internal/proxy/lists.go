@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -174,7 +175,9 @@ func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 			}
 			seen[name] = true
 			if list == upstream.Tools {
-				raw = v.choose().entry(v.p, t, raw)
+				if raw = v.choose().entry(v.p, t, raw); v.s.client.load().Handshake() {
+					raw = revision.Tool(raw)
+				}
 			}
 			if raw != nil {
 				items = append(items, raw)

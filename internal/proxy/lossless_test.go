@@ -13,6 +13,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/revision"
 )
 
 // corpus holds the messages that must pass unchanged.
@@ -118,6 +119,11 @@ func (c corpus) compareLists(t *testing.T, client *caller) {
 		}
 		if kind == "tools" {
 			want = append([]string{`{"name":"echo","inputSchema":{}}`}, want...)
+			for i, tool := range want {
+				if client.era == handshake {
+					want[i] = string(revision.Tool([]byte(tool)))
+				}
+			}
 		}
 		var got []string
 		for item := range jsonrpc.Elements(jsonrpc.Get([]byte(client.request(method, "")), member)) {
@@ -149,7 +155,8 @@ func (c corpus) compareCalls(t *testing.T, client *caller, exact bool) {
 			got := client.call(name, "")
 			want := raw
 			if !exact {
-				got, want = compact(hopless([]byte(got))), compact(hopless([]byte(raw)))
+				want = string(revision.Result([]byte(raw), "tools/call", true, client.era != handshake))
+				got, want = compact(hopless([]byte(got))), compact(hopless([]byte(want)))
 			}
 			if got != want {
 				t.Errorf("%s:\n got %.2000s\nwant %.2000s", name, got, want)

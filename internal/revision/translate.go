@@ -156,18 +156,31 @@ func appendClient(out []byte, client *Client) []byte {
 }
 
 // Result translates a result from one hop to the next. Between two hops of the handshake
-// era it returns the result without reading it.
+// era it returns the result without reading it. Clients of that era reject structuredContent
+// that is not an object, so it is wrapped in one, as the reference servers do.
 func Result(result []byte, method string, fromStateless, toStateless bool) []byte {
 	if fromStateless {
 		result = withoutServer(result)
 		if !toStateless {
 			result = jsonrpc.Delete(result, func(name []byte) bool { return string(name) == "resultType" })
+			if v := jsonrpc.Get(result, "structuredContent"); method == "tools/call" && v != nil && v[0] != '{' {
+				result = jsonrpc.Set(result, "structuredContent", jsonrpc.Set(nil, "result", v))
+			}
 		}
 	}
 	if toStateless {
 		result = Complete(result, method)
 	}
 	return result
+}
+
+// Tool translates a tool for a client of the handshake era, which rejects a whole list if one
+// outputSchema in it is not that of an object.
+func Tool(raw []byte) []byte {
+	if schema := jsonrpc.Get(raw, "outputSchema"); schema == nil || jsonrpc.Text(schema, "type") == "object" {
+		return raw
+	}
+	return jsonrpc.Delete(raw, func(name []byte) bool { return string(name) == "outputSchema" })
 }
 
 // withoutServer removes serverInfo and other keys of the hop from a result's _meta: on the

@@ -60,6 +60,9 @@ func TestResult(t *testing.T) {
 		{"another key of the last hop cut", "tools/call", `{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":1}}`, true, true, `{"resultType":"complete"}`},
 		{"other keys kept as written", "tools/call", `{"resultType":"complete","_meta":{ "v" : "io.modelcontextprotocol/serverInfo" }}`, true, true, `{"resultType":"complete","_meta":{ "v" : "io.modelcontextprotocol/serverInfo" }}`},
 		{"stateless to handshake", "tools/call", `{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s"}},"content":[]}`, true, false, `{"content":[]}`},
+		{"structured content that is no object", "tools/call", `{"resultType":"complete","structuredContent":[1]}`, true, false, `{"structuredContent":{"result":[1]}}`},
+		{"structured content that is an object", "tools/call", `{"resultType":"complete","structuredContent":{"a":1}}`, true, false, `{"structuredContent":{"a":1}}`},
+		{"structured content for a stateless client", "tools/call", `{"resultType":"complete","structuredContent":[1]}`, true, true, `{"resultType":"complete","structuredContent":[1]}`},
 		{"no object", "tools/call", `5`, false, true, `5`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,6 +70,19 @@ func TestResult(t *testing.T) {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTool(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"name":"a"}`: `{"name":"a"}`,
+		`{"name":"a","outputSchema":{"type":"object"}}`:           `{"name":"a","outputSchema":{"type":"object"}}`,
+		`{"name":"a","outputSchema":{"type":"array"},"_meta":{}}`: `{"name":"a","_meta":{}}`,
+		`{"outputSchema":{"anyOf":[]},"name":"a"}`:                `{"name":"a"}`,
+	} {
+		if got := string(revision.Tool([]byte(in))); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
 	}
 }
 
