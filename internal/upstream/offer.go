@@ -308,6 +308,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) ([]Item, erro
 // readPages reads all pages of one list, which together may be as long as one message.
 func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 	var params []byte
+	var last []Item // of the page before
 	size := 0
 	for range maxPages {
 		result, err := c.ownRequest(ctx, &Request{Method: l.Method(), Params: params, Client: &c.in.client})
@@ -317,16 +318,18 @@ func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 		if size += len(result); size > c.in.up.spec.MaxMessage {
 			return nil, fmt.Errorf("%s: all pages together: %w", l.Method(), &jsonrpc.MessageTooLong{Limit: c.in.up.spec.MaxMessage})
 		}
-		all = append(all, items(l, jsonrpc.Get(result, l.Member()))...)
-		cursor := jsonrpc.Get(result, "nextCursor")
-		if cursor == nil || string(cursor) == "null" {
-			return all, nil
-		}
+		page, cursor := items(l, jsonrpc.Get(result, l.Member())), jsonrpc.Get(result, "nextCursor")
 		next := append(append([]byte(`{"cursor":`), cursor...), '}')
-		if string(next) == string(params) {
+		switch {
+		case cursor == nil || string(cursor) == "null":
+			return append(all, page...), nil
+		case string(next) != string(params):
+			all, last, params = append(all, page...), page, next
+		case sameItems(page, last): // some servers send an empty cursor with their last page, or ignore the cursor
+			return all, nil
+		default:
 			return nil, fmt.Errorf("%s: the server repeated cursor %s", l.Method(), cursor)
 		}
-		params = next
 	}
 	return nil, fmt.Errorf("%s: more than %d pages", l.Method(), maxPages)
 }

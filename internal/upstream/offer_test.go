@@ -163,6 +163,21 @@ func TestHealthOfAnotherStart(t *testing.T) {
 	})
 }
 
+// A page that is sent again, with the same cursor, ends the list: some servers end it with an empty cursor.
+func TestListsThatRepeatAPage(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var heard diary
+		u, _ := bubbledWith(t, &lister{site: &site{t: t}, tools: func(w http.ResponseWriter, _ *http.Request, id string, read int32) {
+			replyJSON(w, `{"jsonrpc":"2.0","id":`+id+`,"result":{"tools":[{"name":"one"},{"name":"two"}],"nextCursor":""}}`)
+		}}, Spec{StartTimeout: time.Minute}, Options{Store: storing(t, &heard)})
+		l := u.Attach(revision.Client{}, Listener{})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		synctest.Wait()
+		heard.want(t, "stored 2 tools")
+	})
+}
+
 // The pages of a list are bounded together: a server that ignores the cursor would fill the memory.
 func TestListTooLong(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
