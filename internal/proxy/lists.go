@@ -163,7 +163,7 @@ func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 	seen := make(map[string]bool)
 	for _, l := range v.s.leases.current() {
 		for _, item := range l.items(list) {
-			raw, name, t := item.Raw, item.Name, target{l.Name(), item.Name}
+			raw, name, t := readable(list, item.Raw), item.Name, target{l.Name(), item.Name}
 			if list == upstream.Tools || list == upstream.Prompts {
 				if name = v.nameOf(list, t); name != item.Name {
 					raw = jsonrpc.Set(raw, "name", jsonrpc.AppendString(nil, name))
@@ -190,6 +190,34 @@ func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 		}
 	}
 	return items
+}
+
+// readable returns an item as the reference clients can read it: they reject a whole list, with the items of all
+// other servers, for one member that is null instead of absent, or one tool without the inputSchema of an object.
+func readable(list upstream.List, raw []byte) []byte {
+	raw = withoutNulls(raw)
+	for _, part := range []string{"annotations", "inputSchema", "outputSchema"} {
+		value := jsonrpc.Get(raw, part)
+		if kept := withoutNulls(value); len(kept) < len(value) {
+			raw = jsonrpc.Set(raw, part, kept)
+		}
+	}
+	schema := jsonrpc.Get(raw, "inputSchema")
+	if list == upstream.Tools && jsonrpc.Text(schema, "type") != "object" {
+		raw = jsonrpc.Set(raw, "inputSchema", jsonrpc.Set(object(schema), "type", []byte(`"object"`)))
+	}
+	return raw
+}
+
+// withoutNulls returns an object without the members that are null.
+func withoutNulls(object []byte) []byte {
+	var nulls []string
+	for m := range jsonrpc.Members(object) {
+		if string(m.Value) == "null" {
+			nulls = append(nulls, string(m.Name))
+		}
+	}
+	return jsonrpc.Delete(object, func(name []byte) bool { return slices.Contains(nulls, string(name)) })
 }
 
 // throttle limits how often a function is called: the first trigger after a pause calls

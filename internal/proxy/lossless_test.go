@@ -51,7 +51,7 @@ func (c corpus) server(name, era string) mcptest.Options {
 	o := mcptest.Options{
 		Name: name, Era: era, Results: make(map[string]string), Page: 2,
 		Resources: c.items["resources"], Templates: c.items["templates"], Prompts: c.items["prompts"],
-		Tools: append([]string{`{"name":"echo","inputSchema":{}}`}, c.items["tools"]...),
+		Tools: append([]string{`{"name":"echo","inputSchema":{"type":"object"}}`}, c.items["tools"]...),
 	}
 	for _, call := range c.calls {
 		switch kind, _, _ := strings.Cut(call, "/"); kind {
@@ -118,7 +118,7 @@ func (c corpus) compareLists(t *testing.T, client *caller) {
 			member = "resourceTemplates"
 		}
 		if kind == "tools" {
-			want = append([]string{`{"name":"echo","inputSchema":{}}`}, want...)
+			want = append([]string{`{"name":"echo","inputSchema":{"type":"object"}}`}, want...)
 			for i, tool := range want {
 				if client.era == handshake {
 					want[i] = string(revision.Tool([]byte(tool)))
@@ -134,6 +134,30 @@ func (c corpus) compareLists(t *testing.T, client *caller) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", method, diff)
 		}
+	}
+}
+
+// What the reference clients cannot read in an item is repaired, as they would reject the whole list.
+func TestUnreadableItems(t *testing.T) {
+	up := child(t, mcptest.Options{
+		Name: "odd",
+		Tools: []string{
+			`{"name":"bare"}`, `{"name":"any","inputSchema":true}`, `{"name":"empty","inputSchema":{},"title":null,"_meta":null}`,
+			`{"name":"nulls","annotations":{"title":null,"readOnlyHint":true},"inputSchema":{"type":"object","properties":null,"required":null}}`,
+			`{"name":"kept", "inputSchema":{"type":"object","properties":{"a":{"default":null}}}}`,
+		},
+		Prompts: []string{`{"name":"p","description":null,"arguments":null}`},
+	})
+	client := connect(t, start(t, options(up)), handshake)
+	const schema = `"inputSchema":{"type":"object"}`
+	want := `{"tools":[{"name":"bare",` + schema + `},{"name":"any",` + schema + `},{"name":"empty",` + schema + `},` +
+		`{"name":"nulls","annotations":{"readOnlyHint":true},` + schema + `},` +
+		`{"name":"kept", "inputSchema":{"type":"object","properties":{"a":{"default":null}}}}]}`
+	if diff := cmp.Diff(want, client.request("tools/list", "")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := client.request("prompts/list", ""); got != `{"prompts":[{"name":"p"}]}` {
+		t.Errorf("got %s", got)
 	}
 }
 
