@@ -232,13 +232,14 @@ func TestRoutingBesideTools(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		for _, upEra := range []string{"handshake", "stateless"} {
 			t.Run(fmt.Sprintf("client %s servers %s", era, upEra), func(t *testing.T) {
-				_, a := remote(t, mcptest.Options{Name: "a", Era: upEra, Page: 1, Instructions: "A rules", Resources: []string{`{"uri":"a://1","name":"1"}`, `{"uri":"a://2","name":"2"}`, `{"uri":"b://listed by a","name":"x"}`}})
+				_, a := remote(t, mcptest.Options{Name: "a", Era: upEra, Page: 1, Instructions: "A rules", Resources: []string{`{"uri":"a://1","name":"1"}`, `{"uri":"a://2","name":"2"}`, `{"uri":"b://listed by a","name":"x"}`},
+					Templates: []string{`{"uriTemplate":"a://t/{id}","name":"t"}`, `{"uriTemplate":"b://t/{+path}","name":"wide"}`}})
 				_, b := remote(t, mcptest.Options{Name: "b", Era: upEra, Page: 1, Instructions: "B rules"})
 				c := connect(t, start(t, options(a, b)), era)
 				if got := c.names("resources/list", "resources"); got != "1 2 x a b mcpschedd stats mcpschedd stats summary" {
 					t.Errorf("got resources %q", got)
 				}
-				if got := c.names("resources/templates/list", "resourceTemplates"); got != "t t mcpschedd value model" {
+				if got := c.names("resources/templates/list", "resourceTemplates"); got != "t wide t mcpschedd value model" {
 					t.Errorf("got templates %q", got)
 				}
 				if got := c.names("prompts/list", "prompts"); got != "a__ask b__ask" {
@@ -246,7 +247,7 @@ func TestRoutingBesideTools(t *testing.T) {
 				}
 				tests := []struct{ method, params, want string }{
 					{"resources/read", `{"uri":"b://b"}`, `"text":"b"`},
-					{"resources/read", `{"uri":"b://t/7"}`, `"text":"b"`},      // found by template
+					{"resources/read", `{"uri":"b://t/7"}`, `"text":"b"`},      // found by template, as a, which has one for it too, lacks it
 					{"resources/read", `{"uri":"b://unlisted"}`, `"text":"b"`}, // found by trying each server
 					{"prompts/get", `{"name":"b__ask","arguments":{"x":"1"}}`, `"got":{"name":"ask","arguments":{"x":"1"}`},
 					{"completion/complete", `{"ref":{"type":"ref/prompt","name":"b__ask"},"argument":{"name":"x","value":""}}`, `"values":["b"]`},

@@ -214,7 +214,7 @@ func callUpstream(x *request, c *upstreamCall) outcome {
 }
 
 // holders returns the leases on upstreams that may hold a resource: the one that lists it,
-// else the one with a matching template, else all that may have resources.
+// else those with a matching template, else all that may have resources.
 func holders(leases []*sessionLease, uri string) []*sessionLease {
 	if len(leases) == 1 {
 		return leases
@@ -222,10 +222,10 @@ func holders(leases []*sessionLease, uri string) []*sessionLease {
 	if l := findLease(leases, func(l *sessionLease) bool { return l.lists(upstream.Resources, uri) }); l != nil {
 		return []*sessionLease{l}
 	}
-	if l := findLease(leases, func(l *sessionLease) bool {
+	if matching := filterLeases(leases, func(l *sessionLease) bool {
 		return slices.ContainsFunc(l.items(upstream.Templates), func(i upstream.Item) bool { return matchesTemplate(i.Name, uri) })
-	}); l != nil {
-		return []*sessionLease{l}
+	}); len(matching) > 0 {
+		return matching
 	}
 	return filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("resources") })
 }
