@@ -192,32 +192,55 @@ func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 	return items
 }
 
-// readable returns an item as the reference clients can read it: they reject a whole list, with the items of all
-// other servers, for one member that is null instead of absent, or one tool without the inputSchema of an object.
+// Values of members that the reference clients cannot read, and what is listed instead; nil: nothing.
+var (
+	absent  = map[string][]byte{"null": nil}
+	schemas = map[string][]byte{"true": []byte("{}"), "false": []byte(`{"not":{}}`)} // which mean the same
+)
+
+// readable returns an item as the reference clients can read it. They reject a whole list, with the items of all
+// other servers, for one member that is null instead of absent, one property with a schema of true or false, or
+// one tool without the inputSchema of an object.
 func readable(list upstream.List, raw []byte) []byte {
-	raw = withoutNulls(raw)
+	raw = replaced(raw, absent)
 	for _, part := range []string{"annotations", "inputSchema", "outputSchema"} {
-		value := jsonrpc.Get(raw, part)
-		if kept := withoutNulls(value); len(kept) < len(value) {
-			raw = jsonrpc.Set(raw, part, kept)
+		raw = within(raw, part, func(value []byte) []byte {
+			return within(replaced(value, absent), "properties", func(all []byte) []byte { return replaced(all, schemas) })
+		})
+	}
+	if list != upstream.Tools {
+		return raw
+	}
+	return within(raw, "inputSchema", func(schema []byte) []byte {
+		if jsonrpc.Text(schema, "type") == "object" {
+			return schema
 		}
-	}
-	schema := jsonrpc.Get(raw, "inputSchema")
-	if list == upstream.Tools && jsonrpc.Text(schema, "type") != "object" {
-		raw = jsonrpc.Set(raw, "inputSchema", jsonrpc.Set(object(schema), "type", []byte(`"object"`)))
-	}
-	return raw
+		return jsonrpc.Set(object(schema), "type", []byte(`"object"`))
+	})
 }
 
-// withoutNulls returns an object without the members that are null.
-func withoutNulls(object []byte) []byte {
-	var nulls []string
-	for m := range jsonrpc.Members(object) {
-		if string(m.Value) == "null" {
-			nulls = append(nulls, string(m.Name))
+// within returns an object with one member changed.
+func within(obj []byte, name string, change func(value []byte) []byte) []byte {
+	value := jsonrpc.Get(obj, name)
+	if changed := change(value); !bytes.Equal(changed, value) {
+		return jsonrpc.Set(obj, name, changed)
+	}
+	return obj
+}
+
+// replaced returns an object with the members replaced that have one of the values.
+func replaced(obj []byte, values map[string][]byte) []byte {
+	for m := range jsonrpc.Members(obj) {
+		if _, found := values[string(m.Value)]; found {
+			return jsonrpc.Rewrite(obj, func(m jsonrpc.Member) []byte {
+				if value, found := values[string(m.Value)]; found {
+					return value
+				}
+				return m.Value
+			})
 		}
 	}
-	return jsonrpc.Delete(object, func(name []byte) bool { return slices.Contains(nulls, string(name)) })
+	return obj
 }
 
 // throttle limits how often a function is called: the first trigger after a pause calls
