@@ -140,7 +140,7 @@ func (c corpus) compareLists(t *testing.T, client *caller) {
 // What the reference clients cannot read in an item is repaired, as they would reject the whole list.
 func TestUnreadableItems(t *testing.T) {
 	up := child(t, mcptest.Options{
-		Name: "odd",
+		Name: "odd", Capabilities: `{"tools":{},"prompts":{},"experimental":null}`,
 		Tools: []string{
 			`{"name":"bare"}`, `{"name":"any","inputSchema":true}`, `{"name":"empty","inputSchema":{},"title":null,"_meta":null}`,
 			`{"name":"nulls","annotations":{"title":null,"readOnlyHint":true},"inputSchema":{"type":"object","properties":null,"required":null}}`,
@@ -160,6 +160,9 @@ func TestUnreadableItems(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if got := client.request("prompts/list", ""); got != `{"prompts":[{"name":"p"}]}` {
+		t.Errorf("got %s", got)
+	}
+	if got := client.request("initialize", `{"protocolVersion":"`+handshake+`","capabilities":{}}`); strings.Contains(got, "null") {
 		t.Errorf("got %s", got)
 	}
 }
