@@ -204,28 +204,20 @@ var (
 func readable(list upstream.List, raw []byte) []byte {
 	raw = replaced(raw, absent)
 	for _, part := range []string{"annotations", "inputSchema", "outputSchema"} {
-		raw = within(raw, part, func(value []byte) []byte {
-			return within(replaced(value, absent), "properties", func(all []byte) []byte { return replaced(all, schemas) })
-		})
-	}
-	if list != upstream.Tools {
-		return raw
-	}
-	return within(raw, "inputSchema", func(schema []byte) []byte {
-		if jsonrpc.Text(schema, "type") == "object" {
-			return schema
+		value := jsonrpc.Get(raw, part)
+		fixed := replaced(value, absent)
+		properties := jsonrpc.Get(fixed, "properties")
+		if plain := replaced(properties, schemas); !bytes.Equal(plain, properties) {
+			fixed = jsonrpc.Set(fixed, "properties", plain)
 		}
-		return jsonrpc.Set(object(schema), "type", []byte(`"object"`))
-	})
-}
-
-// within returns an object with one member changed.
-func within(obj []byte, name string, change func(value []byte) []byte) []byte {
-	value := jsonrpc.Get(obj, name)
-	if changed := change(value); !bytes.Equal(changed, value) {
-		return jsonrpc.Set(obj, name, changed)
+		if list == upstream.Tools && part == "inputSchema" && jsonrpc.Text(fixed, "type") != "object" {
+			fixed = jsonrpc.Set(object(fixed), "type", []byte(`"object"`))
+		}
+		if !bytes.Equal(fixed, value) {
+			raw = jsonrpc.Set(raw, part, fixed)
+		}
 	}
-	return obj
+	return raw
 }
 
 // replaced returns an object with the members replaced that have one of the values.
