@@ -59,7 +59,7 @@ func joinCapabilities(own []byte, leases []*sessionLease) []byte {
 		if offer := l.Offer(); offer != nil {
 			capabilities = offer.Capabilities
 		}
-		for m := range jsonrpc.Members(replaced(capabilities, absent)) { // clients reject initialize for one that is null
+		for m := range jsonrpc.Members(capabilities) {
 			name := string(m.Name)
 			out = jsonrpc.Set(out, name, joinValues(jsonrpc.Get(out, name), m.Value))
 		}

@@ -163,7 +163,7 @@ func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 	seen := make(map[string]bool)
 	for _, l := range v.s.leases.current() {
 		for _, item := range l.items(list) {
-			raw, name, t := readable(list, item.Raw), item.Name, target{l.Name(), item.Name}
+			raw, name, t := item.Raw, item.Name, target{l.Name(), item.Name}
 			if list == upstream.Tools || list == upstream.Prompts {
 				if name = v.nameOf(list, t); name != item.Name {
 					raw = jsonrpc.Set(raw, "name", jsonrpc.AppendString(nil, name))
@@ -190,49 +190,6 @@ func (v view) upstreamItems(list upstream.List) (items [][]byte) {
 		}
 	}
 	return items
-}
-
-// Values of members that the reference clients cannot read, and what is listed instead; nil: nothing.
-var (
-	absent  = map[string][]byte{"null": nil}
-	schemas = map[string][]byte{"true": []byte("{}"), "false": []byte(`{"not":{}}`)} // which mean the same
-)
-
-// readable returns an item as the reference clients can read it. They reject a whole list, with the items of all
-// other servers, for one member that is null instead of absent, one property with a schema of true or false, or
-// one tool without the inputSchema of an object.
-func readable(list upstream.List, raw []byte) []byte {
-	raw = replaced(raw, absent)
-	for _, part := range []string{"annotations", "inputSchema", "outputSchema"} {
-		value := jsonrpc.Get(raw, part)
-		fixed := replaced(value, absent)
-		properties := jsonrpc.Get(fixed, "properties")
-		if plain := replaced(properties, schemas); !bytes.Equal(plain, properties) {
-			fixed = jsonrpc.Set(fixed, "properties", plain)
-		}
-		if list == upstream.Tools && part == "inputSchema" && jsonrpc.Text(fixed, "type") != "object" {
-			fixed = jsonrpc.Set(object(fixed), "type", []byte(`"object"`))
-		}
-		if !bytes.Equal(fixed, value) {
-			raw = jsonrpc.Set(raw, part, fixed)
-		}
-	}
-	return raw
-}
-
-// replaced returns an object with the members replaced that have one of the values.
-func replaced(obj []byte, values map[string][]byte) []byte {
-	for m := range jsonrpc.Members(obj) {
-		if _, found := values[string(m.Value)]; found {
-			return jsonrpc.Rewrite(obj, func(m jsonrpc.Member) []byte {
-				if value, found := values[string(m.Value)]; found {
-					return value
-				}
-				return m.Value
-			})
-		}
-	}
-	return obj
 }
 
 // throttle limits how often a function is called: the first trigger after a pause calls

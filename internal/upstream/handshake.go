@@ -95,7 +95,8 @@ func discover(ctx context.Context, c *conn) (offer *Offer, err error) {
 
 // readOffer parses a server's description, without its lists.
 func readOffer(result []byte, version string, server []byte) *Offer {
-	return &Offer{Version: version, Server: server, Capabilities: jsonrpc.Get(result, "capabilities"), Instructions: jsonrpc.Text(result, "instructions")}
+	capabilities := replaced(jsonrpc.Get(result, "capabilities"), absent)
+	return &Offer{Version: version, Server: server, Capabilities: capabilities, Instructions: jsonrpc.Text(result, "instructions")}
 }
 
 // initialize performs the handshake of the older era.

@@ -123,7 +123,7 @@ func items(l List, array []byte) []Item {
 	var out []Item
 	for raw := range jsonrpc.Elements(array) {
 		if name := jsonrpc.Text(raw, listNames[l].key); name != "" {
-			out = append(out, Item{Name: name, Raw: raw})
+			out = append(out, Item{Name: name, Raw: listable(l, raw)})
 		}
 	}
 	return out
@@ -308,7 +308,6 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) ([]Item, erro
 // readPages reads all pages of one list, which together may be as long as one message.
 func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 	var params []byte
-	var last []Item // of the page before
 	size := 0
 	for range maxPages {
 		result, err := c.ownRequest(ctx, &Request{Method: l.Method(), Params: params, Client: &c.in.client})
@@ -318,18 +317,17 @@ func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 		if size += len(result); size > c.in.up.spec.MaxMessage {
 			return nil, fmt.Errorf("%s: all pages together: %w", l.Method(), &jsonrpc.MessageTooLong{Limit: c.in.up.spec.MaxMessage})
 		}
-		page, cursor := items(l, jsonrpc.Get(result, l.Member())), jsonrpc.Get(result, "nextCursor")
-		next := append(append([]byte(`{"cursor":`), cursor...), '}')
-		switch {
-		case cursor == nil || string(cursor) == "null":
-			return append(all, page...), nil
-		case string(next) != string(params):
-			all, last, params = append(all, page...), page, next
-		case sameItems(page, last): // some servers send an empty cursor with their last page, or ignore the cursor
+		all = append(all, items(l, jsonrpc.Get(result, l.Member()))...)
+		cursor := jsonrpc.Get(result, "nextCursor")
+		switch string(cursor) {
+		case "", "null", `""`: // the reference clients take an empty cursor for the end too
 			return all, nil
-		default:
+		}
+		next := append(append([]byte(`{"cursor":`), cursor...), '}')
+		if string(next) == string(params) {
 			return nil, fmt.Errorf("%s: the server repeated cursor %s", l.Method(), cursor)
 		}
+		params = next
 	}
 	return nil, fmt.Errorf("%s: more than %d pages", l.Method(), maxPages)
 }

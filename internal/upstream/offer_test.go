@@ -163,8 +163,8 @@ func TestHealthOfAnotherStart(t *testing.T) {
 	})
 }
 
-// A page that is sent again, with the same cursor, ends the list: some servers end it with an empty cursor.
-func TestListsThatRepeatAPage(t *testing.T) {
+// An empty cursor ends a list, as the reference clients have it.
+func TestListEndsAtAnEmptyCursor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var heard diary
 		u, _ := bubbledWith(t, &lister{site: &site{t: t}, tools: func(w http.ResponseWriter, _ *http.Request, id string, read int32) {

@@ -1,0 +1,53 @@
+package upstream
+
+import (
+	"bytes"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Values of members that the reference clients cannot read, and what is listed instead; nil: nothing.
+var (
+	absent  = map[string][]byte{"null": nil}
+	schemas = map[string][]byte{"true": []byte("{}"), "false": []byte(`{"not":{}}`)} // which mean the same
+)
+
+// listable returns an item as the reference clients can read it. They reject a whole list, with the items of all
+// other servers, for one member that is null instead of absent, one property with a schema of true or false, or
+// one tool without the inputSchema of an object.
+func listable(l List, raw []byte) []byte {
+	raw = replaced(raw, absent)
+	for _, part := range []string{"annotations", "inputSchema", "outputSchema"} {
+		value := jsonrpc.Get(raw, part)
+		fixed := replaced(value, absent)
+		properties := jsonrpc.Get(fixed, "properties")
+		if plain := replaced(properties, schemas); !bytes.Equal(plain, properties) {
+			fixed = jsonrpc.Set(fixed, "properties", plain)
+		}
+		if l == Tools && part == "inputSchema" && jsonrpc.Text(fixed, "type") != "object" {
+			if !bytes.HasPrefix(fixed, []byte("{")) {
+				fixed = nil
+			}
+			fixed = jsonrpc.Set(fixed, "type", []byte(`"object"`))
+		}
+		if !bytes.Equal(fixed, value) {
+			raw = jsonrpc.Set(raw, part, fixed)
+		}
+	}
+	return raw
+}
+
+// replaced returns an object with the members replaced that have one of the values.
+func replaced(obj []byte, values map[string][]byte) []byte {
+	for m := range jsonrpc.Members(obj) {
+		if _, found := values[string(m.Value)]; found {
+			return jsonrpc.Rewrite(obj, func(m jsonrpc.Member) []byte {
+				if value, found := values[string(m.Value)]; found {
+					return value
+				}
+				return m.Value
+			})
+		}
+	}
+	return obj
+}
