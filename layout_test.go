@@ -74,9 +74,9 @@ var allowed = map[string][]string{
 		"internal/budget", "internal/dedup", "internal/front", "internal/limit", "internal/nearest", "internal/paths", "internal/plan",
 		"internal/speculate", "internal/tomlblock", "internal/valuemodel",
 	},
-	"internal/paths":         {},                                                     // where a user's configuration and state are; apart so that the small program links none of the rest
-	"internal/daemon":        {"internal/age", "internal/jsonrpc", "internal/paths"}, // how clients find the process that serves them all, and what they say to each other
-	"internal/hook":          {"internal/classify", "internal/daemon"},               // what clients report of themselves, and whether a folder is quiet by it
+	"internal/paths":         {},                                                         // where a user's configuration and state are; apart so that the small program links none of the rest
+	"internal/daemon":        {"internal/age", "internal/jsonrpc", "internal/paths"},     // how clients find the process that serves them all, and what they say to each other
+	"internal/hook":          {"internal/classify", "internal/daemon", "internal/paths"}, // what clients report of themselves, and whether a folder is quiet by it
 	"internal/state":         {},
 	"internal/tomlblock":     {},
 	"internal/toolsearch":    {"internal/jsonrpc", "internal/nearest"}, // which tools a request in plain words may mean

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"mcpschedd/internal/paths"
@@ -67,8 +65,7 @@ func (u Upstream) mapStrings(f func(key, s string) string) Upstream {
 // path. It resolves symbolic links, because a client may name a directory by a link.
 func (u Upstream) In(dir string) bool {
 	return len(u.Folders) == 0 || dir != "" && slices.ContainsFunc(u.Folders, func(folder string) bool {
-		below, err := filepath.Rel(paths.WithoutLinks(paths.Absolute(folder, u.Dir)), paths.WithoutLinks(dir))
-		return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
+		return paths.Within(paths.WithoutLinks(dir), paths.WithoutLinks(paths.Absolute(folder, u.Dir)))
 	})
 }
 

@@ -209,6 +209,28 @@ func TestLedgerOthers(t *testing.T) {
 	d.want(false, 0, "beside a detached command, which no client ends")
 }
 
+// A directory is not exclusive beside a client without a hook below it, nor beside what a client
+// below or above it has left running.
+func TestLedgerNested(t *testing.T) {
+	for at, want := range map[string]struct{ silent, left bool }{
+		folder:          {false, false},
+		folder + "/web": {false, false},
+		"/":             {true, false}, // where many clients start that work elsewhere
+		folder + "-2":   {true, true},
+	} {
+		d := newDesk(t)
+		d.hear(begins, prompt)
+		silent := &hook.Client{Folder: at, Session: "b"}
+		d.Enter(silent)
+		d.want(want.silent, 0, "a client without a hook in "+at)
+		d.Leave(silent)
+		leaves := shell(post("Bash", "1"), "make watch &", false)
+		leaves.Session, leaves.Folder = "b", at
+		d.hear(leaves)
+		d.want(want.left, 0, "a command left in "+at)
+	}
+}
+
 // The reports of a process belong to its client, even under another session id. The same session
 // id of another process belongs to another client.
 func TestLedgerProcess(t *testing.T) {

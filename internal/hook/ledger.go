@@ -3,8 +3,8 @@
 //
 // Each client with a hook that reports has an [activity], which its reports change. A reported
 // write is pending in the cache from its report on, as a call's is. A directory is exclusive, so
-// that reads of its files may be prefetched, while all clients in it report, at least one is in a
-// turn, and none may be changing anything unreported:
+// that reads of its files may be prefetched, while all clients in it or below report, at least one
+// in it is in a turn, and none in it, below or above may be changing anything unreported:
 //
 //	ledger := hook.New(effects)
 //	exclusive := ledger.Exclusive("/home/me/project") // may be called at any time
@@ -23,6 +23,7 @@ import (
 
 	"mcpschedd/internal/classify"
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/paths"
 )
 
 // Effects are the program's reactions to reports. They must not block or call the ledger.
@@ -285,20 +286,23 @@ func (l *Ledger) settleLocked() {
 	}
 }
 
-// isExclusiveLocked decides whether a directory is exclusive.
+// isExclusiveLocked decides whether a directory is exclusive. A client below it works in it too. One
+// above need not: many clients start in the home directory. But what it leaves running may write here.
 func (l *Ledger) isExclusiveLocked(folder string) bool {
 	active := false
 	for c := range l.clients {
-		if c.Folder != folder {
+		if !paths.Within(c.Folder, folder) {
 			continue
 		}
 		p := l.reporterOf(c)
 		if p == nil || !p.knowsBackground || c.ServedBefore || p.changing() { // a client that does not report may change anything
 			return false
 		}
-		active = active || p.active
+		active = active || p.active && c.Folder == folder
 	}
-	return active && !slices.ContainsFunc(l.reporters, func(p *reporter) bool { return p.folder == folder && p.changing() })
+	return active && !slices.ContainsFunc(l.reporters, func(p *reporter) bool {
+		return p.changing() && (paths.Within(p.folder, folder) || paths.Within(folder, p.folder))
+	})
 }
 
 // use is the effect that a client's own tool may have on local files.

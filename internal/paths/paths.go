@@ -146,3 +146,9 @@ func WithoutLinks(path string) string {
 	}
 	return path
 }
+
+// Within reports whether path is folder or below it. Both are absolute, or relative to one directory.
+func Within(path, folder string) bool {
+	below, err := filepath.Rel(folder, path)
+	return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
+}
