@@ -38,7 +38,8 @@ func (s *Stats) Warnings() []Warning {
 		case u.Error != "":
 			away = append(away, u.Name)
 		}
-		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && u.Why != "" && !strings.HasPrefix(u.Why, PrefetchOff) && !slices.Contains(uncached, u.Name) {
+		hasPrefetches := s.Upstreams[u.Name].Prefetch.Issued > 0 // in turns that a client's hooks report
+		if u.Tools > 0 && u.Cacheable == 0 && u.Prefetchable == 0 && !hasPrefetches && u.Why != "" && !strings.HasPrefix(u.Why, PrefetchOff) && !slices.Contains(uncached, u.Name) {
 			uncached = append(uncached, u.Name)
 		}
 	}

@@ -43,10 +43,11 @@ func TestStatusText(t *testing.T) {
 	down := record.UpstreamStatus{Name: "pg", State: "down", Error: "no \x1b[2Jsuch file", Why: "its tools are not known yet: no session has used it"}
 	wrong := record.UpstreamStatus{Name: "pg", State: "down", Error: "refused"}
 	since, left := start, int64(7)
-	s := record.Stats{Running: []record.Status{
+	reported := map[string]record.Figures{"f": {Prefetch: record.PrefetchFigures{Issued: 1}}} // while a client's hooks reported its changes
+	s := record.Stats{Upstreams: reported, Running: []record.Status{
 		{PID: 1, Since: since, Transport: "stdio", Dir: "/a", MemoryKB: 20 << 10, Clients: []record.ClientStatus{{Client: "claude 2", Sessions: 1}}, Upstreams: []record.UpstreamStatus{
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b]"}, {Name: "a", State: "idle", Tools: 1, Why: unknown + " (1 of its 1 tools)"}, {Name: "c", State: "ready", Tools: 4, Prefetchable: 3, Why: unknown + " (1 of its 4 tools)"},
-			{Name: "d", State: "ready", Error: "tools/list: more than 1000 pages"}, {Name: "e", State: "idle", Error: "not found in PATH"}}},
+			{Name: "d", State: "ready", Error: "tools/list: more than 1000 pages"}, {Name: "e", State: "idle", Error: "not found in PATH"}, {Name: "f", State: "idle", Tools: 1, Why: unknown}}},
 		{PID: 3, Since: since, Transport: "daemon", Dir: "/a", Clients: []record.ClientStatus{{Client: "x", Sessions: 1}}},
 		{PID: 2, Since: since, Transport: "http", Dir: "/", Config: "/c.toml", ConfigError: "line 3\nline 4", StoreError: "EOF", Clients: []record.ClientStatus{{Sessions: 2, Used: 3, Left: &left}}, Upstreams: []record.UpstreamStatus{github, wrong, {Name: "a", State: "idle", Tools: 1}, {Name: "b", State: "idle", Error: "exit status 1"}, {Name: "e", State: "idle", Tools: 1}},
 			Pinned: map[string]string{"github/get": "called often"}, Pool: &record.PoolBudget{Tokens: 10, Used: 4, LeftS: 90}},
@@ -65,10 +66,11 @@ b         ready  2 tools, 0 cacheable, 0 prefetchable
 c         ready  4 tools, 0 cacheable, 3 prefetchable
 d         ready  tools/list: more than 1000 pages
 e         idle   not found in PATH
+f         idle   1 tool, 0 cacheable, 0 prefetchable
 github    ready  41 tools, 38 cacheable, 35 prefetchable, 100 MB
 pg in /   down   refused
 pg in /a  down   no ?[2Jsuch file
-a, c: ` + unknown + `
+a, c, f: ` + unknown + `
 b: ` + unknown + `; to change that: trust = true in [upstreams.b]
 
 process 1 since ` + begin + `, stdio in /a, configuration built in, 20 MB
