@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -234,15 +235,22 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 // the client's directory with links resolved.
 func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder string) (*servedProxy, error) {
 	key := fingerprint(c.Dir, slices.Sorted(slices.Values(c.Env)))
+	at, _ := os.Stat(c.Dir) // nil if it was removed, which equals no other
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s, ok := d.proxies[key]
 	if d.closed {
 		return nil, context.Canceled
 	}
+	if ok && !os.SameFile(s.inode, at) { // its servers run in a directory that no longer has this path
+		delete(d.proxies, key)
+		s.key = fmt.Sprintf("%s %p", key, s)
+		d.proxies[s.key] = s
+		ok = false
+	}
 	if !ok {
 		s = new(*d.base)
-		s.key, s.at = key, workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), named: true, shares: true, offers: offeredIn(c.Dir)}
+		s.key, s.inode, s.at = key, at, workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), named: true, shares: true, offers: offeredIn(c.Dir)}
 		o, err := s.options()
 		if err != nil {
 			return nil, err

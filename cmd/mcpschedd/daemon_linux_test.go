@@ -169,9 +169,9 @@ func (d *daemonTest) log() string {
 	return string(log)
 }
 
-// Clients in other folders, or with other values of the configured variables, share no process. No
-// variable of one client is in a server of another, and no server has a variable that is not
-// configured.
+// Clients in other folders, also at the same path, or with other values of the configured variables
+// share no process. No variable of one client is in a server of another, and no server has a variable
+// that is not configured.
 func TestDaemonKeepsApart(t *testing.T) {
 	t.Parallel()
 	config := upstreamConfig(mcptest.Options{Name: "one"})
@@ -179,8 +179,13 @@ func TestDaemonKeepsApart(t *testing.T) {
 		"[tools.\"*/pid\"]\nside_effect_class = \"pure\"\n") // its answer is cached
 	a, b := t.TempDir(), t.TempDir()
 	seen := make(map[string]string) // process → client of its server
-	for _, client := range []struct{ dir, token string }{{a, "token-1"}, {a, "token-2"}, {b, "token-1"}} {
+	for i, client := range []struct{ dir, token string }{{a, "token-1"}, {a, "token-2"}, {b, "token-1"}, {a, "token-1"}} {
 		name := client.dir + " " + client.token
+		if i == 3 { // another directory takes the path, as when a work tree is removed and added again
+			if err := errors.Join(os.Rename(a, a+"-before"), os.Mkdir(a, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		p := d.connect(client.dir, "TOKEN="+client.token, "AWS_PROFILE=profile-of-"+client.token, "SECRET=secret")
 		p.ask(t, hello)
 		id := d.process(p, "pid")

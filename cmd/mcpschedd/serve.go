@@ -84,6 +84,7 @@ type servedProxy struct {
 	tracer   *record.OTLP
 
 	key     string      // of the workplace; like the fields below, used and guarded by the daemon
+	inode   os.FileInfo // the workplace's directory, which may be replaced by another one at the same path
 	clients int         // clients that it serves
 	ending  *time.Timer // closes the proxy when it has had no clients for a while; nil before the first has left
 }
