@@ -89,6 +89,9 @@ func (d *document) setHooks(hooks map[string]hookMatcher) error {
 	if !ok && value != nil {
 		return fmt.Errorf("/hooks: want an object, have %s", kindOf(value))
 	}
+	if len(hooks) > 0 && at(d.tree, "disableAllHooks") == true {
+		return errors.New("/disableAllHooks: want false, or Claude Code runs no hook")
+	}
 	for _, event := range slices.AppendSeq(slices.Collect(maps.Keys(have)), maps.Keys(hooks)) {
 		if name := d.repeated([]string{"hooks", event}); name != "" {
 			return fmt.Errorf("want one member %q on the way to the hooks, have several", shown(name))

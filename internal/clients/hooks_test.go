@@ -99,7 +99,7 @@ func TestHooksGoInAndOut(t *testing.T) {
 	if err != nil || strings.Contains(string(without), "'hook'") || strings.Count(string(without), "say done") != events {
 		t.Errorf("beside hooks of the user: got\n%s, %v", without, err)
 	}
-	for _, bad := range []string{`{"hooks": {"Stop": []}, "hooks": {}}`, `{"hooks": {"Stop": [], "Stop": []}}`, `{"hooks": 1}`, `{"hooks": {"Stop": {}}}`, `{`, `[]`} {
+	for _, bad := range []string{`{"hooks": {"Stop": []}, "hooks": {}}`, `{"hooks": {"Stop": [], "Stop": []}}`, `{"hooks": 1}`, `{"hooks": {"Stop": {}}}`, `{"disableAllHooks": true}`, `{`, `[]`} {
 		if text, err := clients.WithHooks("/s.json", []byte(bad), own); err == nil {
 			t.Errorf("%s: got %s", bad, text)
 		}
