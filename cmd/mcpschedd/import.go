@@ -51,7 +51,7 @@ or URL that looks like a secret, goes into a file of variables. None is printed.
 	c.Flags().BoolVar(&o.write, "write", false, "import instead of printing: add the servers to the\nconfiguration and their variables to env/NAME.env beside it\n(0600), and replace them with mcpschedd in the client's file.\nFiles that a project has checked in are never changed")
 	c.Flags().BoolVar(&o.undo, "undo", false, "undo imports: restore each file byte for byte; in a client's\nfile that has changed since, revert only the import's changes")
 	c.Flags().BoolVar(&o.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's rules,\nhook matchers, agents and commands that name tools of these\nservers (otherwise the new names are printed). mcpschedd\nenforces deny rules in any case")
-	c.Flags().BoolVar(&o.hooks, "hooks", false, "with --write, or later: also add hooks to Claude Code's\nsettings that report its own edits, so that files are\nprefetched and never served stale")
+	c.Flags().BoolVar(&o.hooks, "hooks", false, "with --write, or later: also add hooks to Claude Code's\nsettings that report its own edits, so that files are\nprefetched in its turns")
 	c.Flags().StringSliceVar(&o.trust, "trust", nil, "trust the tool annotations of the servers `NAME,...`\n(all: every server except those of projects)")
 	c.MarkFlagsMutuallyExclusive("write", "undo")
 	c.MarkFlagsMutuallyExclusive("hooks", "undo")
