@@ -255,7 +255,8 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 		if err != nil {
 			return nil, err
 		}
-		o.Common, o.LocalExclusive = d.common, d.hooks.Exclusive(folder)
+		exclusive := d.hooks.Exclusive(folder)
+		o.Common, o.LocalExclusive = d.common, func(arguments string) bool { return exclusive() && !mayLeave(arguments, c.Dir, folder) }
 		if err := s.open(ctx, o, d.guard); err != nil {
 			return nil, err
 		}

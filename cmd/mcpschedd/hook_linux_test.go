@@ -126,6 +126,16 @@ func TestHookReportsEdits(t *testing.T) {
 	d.report("PostToolUse", edit)
 	r.gets("two", false)
 
+	r.path = filepath.Join(t.TempDir(), "file") // in another folder, where nothing is known of changes
+	r.call("echo")
+	r.path = filepath.Join(dir, "third")
+	writeFile(t, r.path, "one")
+	r.readsAhead(3)
+	r.gets("one", true)
+	if n := r.prefetches(); n != 3 {
+		t.Errorf("got %d prefetches, want none in another folder", n)
+	}
+
 	d.report("Stop", `,"background_tasks":[]`)
 	r.path = filepath.Join(dir, "file")
 	r.call("echo")

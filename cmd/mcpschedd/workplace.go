@@ -41,6 +41,21 @@ func (w workplace) dir() string {
 	return cmp.Or(w.folder, own)
 }
 
+// mayLeave reports whether the arguments of a call, canonical JSON, may name a path outside a
+// directory, which may have two paths.
+func mayLeave(arguments, path, resolved string) bool {
+	if strings.Contains(arguments, "..") {
+		return true
+	}
+	for _, rest := range strings.Split(arguments, `"`)[1:] { // each begins where a text may
+		within := rest == path || rest == resolved || strings.HasPrefix(rest, path+"/") || strings.HasPrefix(rest, resolved+"/")
+		if strings.HasPrefix(rest, "~") || strings.HasPrefix(rest, "/") && !within {
+			return true
+		}
+	}
+	return false
+}
+
 // lookup is [os.LookupEnv] for the workplace. If a variable occurs several times, the last one
 // counts.
 func (w workplace) lookup(name string) (value string, set bool) {

@@ -31,3 +31,21 @@ func TestWorkplaceProxy(t *testing.T) {
 		}
 	}
 }
+
+func TestMayLeave(t *testing.T) {
+	for arguments, want := range map[string]bool{
+		`{}`:                               false,
+		`{"path":"/p"}`:                    false,
+		`{"paths":["/p/a","/real/p/b"]}`:   false,
+		`{"path":".","pattern":"a/b \"c"}`: false,
+		`{"path":"/p2/a"}`:                 true,
+		`{"paths":["/p/a","/q"]}`:          true,
+		`{"path":"/p/../q"}`:               true,
+		`{"path":"../q"}`:                  true,
+		`{"path":"~/q"}`:                   true,
+	} {
+		if got := mayLeave(arguments, "/p", "/real/p"); got != want {
+			t.Errorf("%s: got %v, want %v", arguments, got, want)
+		}
+	}
+}

@@ -62,18 +62,21 @@ type Options struct {
 
 // Fixed holds the settings that [Server.Apply] does not change: they need a restart.
 type Fixed struct {
-	Version        string        // of this program; default "dev"
-	NameStyle      string        // "auto" (the default), "always" or "never"
-	StartupWait    time.Duration // how long lists wait for an upstream without a saved offer
-	DrainTimeout   time.Duration // how long calls may continue after the end of input, or on a replaced upstream
-	MaxMessage     int           // bytes in a message; default 64 MiB
-	Selection      Selection
-	HTTP           front.HTTPOptions
-	Log            *slog.Logger      // default: discard
-	Trace          record.Trace      // starts a span for a call; nil disables tracing
-	Dial           upstream.DialFunc // connects to servers over HTTP; default: the network
-	Common         *Common           // shared with the other servers of the process; nil if there are none
-	LocalExclusive func() bool       // reports whether all changes on this machine go through the process or are reported to it; nil means never
+	Version      string        // of this program; default "dev"
+	NameStyle    string        // "auto" (the default), "always" or "never"
+	StartupWait  time.Duration // how long lists wait for an upstream without a saved offer
+	DrainTimeout time.Duration // how long calls may continue after the end of input, or on a replaced upstream
+	MaxMessage   int           // bytes in a message; default 64 MiB
+	Selection    Selection
+	HTTP         front.HTTPOptions
+	Log          *slog.Logger      // default: discard
+	Trace        record.Trace      // starts a span for a call; nil disables tracing
+	Dial         upstream.DialFunc // connects to servers over HTTP; default: the network
+	Common       *Common           // shared with the other servers of the process; nil if there are none
+
+	// LocalExclusive reports whether all changes of what a call with these arguments reads on this
+	// machine go through the process or are reported to it. nil means never.
+	LocalExclusive func(arguments string) bool
 }
 
 // Upstream is one configured server with its settings.
