@@ -44,7 +44,7 @@ func (w workplace) dir() string {
 // mayLeave reports whether the arguments of a call, canonical JSON, may name a path outside a
 // directory, which may have two paths.
 func mayLeave(arguments, path, resolved string) bool {
-	if strings.Contains(arguments, "..") {
+	if strings.Contains(arguments, "..") || strings.Contains(arguments, "://") {
 		return true
 	}
 	for _, rest := range strings.Split(arguments, `"`)[1:] { // each begins where a text may

@@ -42,6 +42,7 @@ func TestMayLeave(t *testing.T) {
 		`{"paths":["/p/a","/q"]}`:          true,
 		`{"path":"/p/../q"}`:               true,
 		`{"path":"../q"}`:                  true,
+		`{"uri":"file:///q"}`:              true,
 		`{"path":"~/q"}`:                   true,
 	} {
 		if got := mayLeave(arguments, "/p", "/real/p"); got != want {
