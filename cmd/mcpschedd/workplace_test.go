@@ -44,6 +44,10 @@ func TestMayLeave(t *testing.T) {
 		`{"path":"../q"}`:                  true,
 		`{"uri":"file:///q"}`:              true,
 		`{"path":"~/q"}`:                   true,
+		`{"command":"ls -a /p/b c/d"}`:     false,
+		`{"command":"ls /q"}`:              true,
+		`{"command":"ls --x=/q"}`:          true,
+		`{"command":"ls b~/c ~root/q"}`:    true,
 	} {
 		if got := mayLeave(arguments, "/p", "/real/p"); got != want {
 			t.Errorf("%s: got %v, want %v", arguments, got, want)
