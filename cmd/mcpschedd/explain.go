@@ -74,8 +74,8 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 	if !at.Allows(tool) {
 		hidden = leftOut(c, at.name(), tool)
 	}
-	if at.offer == nil {
-		say(stderr, "note: server %q: annotations unknown, as it was never connected; mcpschedd check --connect fetches them", at.name())
+	if why := at.unknown(); why != "" {
+		say(stderr, "note: %s", why)
 	}
 	learned, err := at.learnedState()
 	if err != nil {
@@ -155,6 +155,17 @@ func (k lastKnown) learnedState() (learned speculate.State, err error) {
 		return stored, nil
 	})
 	return learned, err
+}
+
+// unknown returns a sentence that says why its tools' annotations are not known; "" if they are.
+func (k lastKnown) unknown() string {
+	switch {
+	case k.offer != nil:
+		return ""
+	case k.Spec.Unusable != nil: // it may well have run for clients, which have other variables
+		return fmt.Sprintf("server %q: annotations and learned state unknown here: %v", k.name(), k.Spec.Unusable)
+	}
+	return fmt.Sprintf("server %q: annotations unknown, as it was never connected; mcpschedd check --connect fetches them", k.name())
 }
 
 func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }

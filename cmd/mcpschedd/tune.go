@@ -166,6 +166,9 @@ func (t *tuning) problem(p record.Problem) {
 // reported and skipped; it is an error if nothing is left.
 func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	for _, k := range t.upstreams {
+		if k.Spec.Unusable != nil {
+			t.note("%s", k.unknown())
+		}
 		learned, err := k.learnedState()
 		if err == nil && len(learned.Server) > 0 {
 			err = t.tuner.AddLearned(k.name(), learned)
@@ -270,8 +273,14 @@ func (t *tuning) missing(tool string) bool {
 }
 
 // classes returns commented lines that classify unclassified tools. Until a tool is classified, it
-// is never prefetched, and little else is worth proposing.
+// is never prefetched, and little else is worth proposing. Those of a server whose variables are not
+// set here are left out, as what it says of them is not known.
 func (t *tuning) classes(tools []string) string {
+	tools = slices.DeleteFunc(tools, func(tool string) bool {
+		owner, _, _ := strings.Cut(tool, "/")
+		k, _ := t.upstream(owner)
+		return k.Spec.Unusable != nil
+	})
 	if len(tools) == 0 {
 		return ""
 	}
