@@ -68,8 +68,8 @@ func (s *Stats) Warnings() []Warning {
 // minCallsToReport is the number of calls above which the absence of prefetches is reported.
 const minCallsToReport = 20
 
-// whyNoPrefetch returns why no call was served a prefetched result, or "" if prefetches were made for
-// that, if there were few calls, or if prefetching is off.
+// whyNoPrefetch returns why no call was served a prefetched result, or "" if one was or the fates of all
+// prefetches are open, if there were few calls, or if prefetching is off.
 func (s *Stats) whyNoPrefetch() string {
 	f := &s.Totals
 	const none = "Nothing was prefetched: "
@@ -77,17 +77,24 @@ func (s *Stats) whyNoPrefetch() string {
 	all, unlikely := sumOf(f.Declined), f.Declined[lowProbability] // most candidates of a list are unlikely, and that says little
 	declined := slices.DeleteFunc(largest(f.Declined), func(reason string) bool { return reason == lowProbability })
 	others := f.Calls - f.Reads - f.Unclassified - s.Tools[unknownTools].Calls // may write
+	unused := ""
+	if causes := largest(f.Prefetch.Wasted); len(causes) > 0 {
+		unused = fmt.Sprintf("Prefetches that no call used: %d, most because %s", sumOf(f.Prefetch.Wasted), meaningOf(causes[0]))
+	}
 	switch compared := f.Prefetch.Compared; {
-	case isOff || f.Prefetch.Issued > compared || max(f.Reads, f.Unclassified, others) <= minCallsToReport:
+	case isOff || f.Prefetch.Used > 0 || max(f.Reads, f.Unclassified, others) <= minCallsToReport:
 		return ""
 	case compared > 0:
-		return fmt.Sprintf("Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, %d so far", compared)
+		text := fmt.Sprintf("Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, %d so far", compared)
+		return strings.TrimSuffix(text+". "+unused, ". ")
+	case f.Prefetch.Issued > 0:
+		return unused
 	case f.Unclassified > f.Reads:
 		return fmt.Sprintf(none+"%d calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste", f.Unclassified)
 	case others > f.Reads:
 		return fmt.Sprintf(none+"%d calls may write, by their tools' classes or their arguments; mcpschedd explain NAME/TOOL says why", others)
 	case all == 0:
-		return none + `no call was predicted; no follow-up has been seen, or [enrichment] mode is "off"`
+		return none + `no call was predicted; no follow-up has been seen, or [enrichment] has mode = "off" or learn = false`
 	case all == unlikely:
 		return fmt.Sprintf(none+"none of %d candidates was likely enough (min_probability)", all)
 	}

@@ -116,6 +116,8 @@ func TestWhyNone(t *testing.T) {
 	declined := record.Event{Kind: record.Decision, Session: "a", Candidates: 9, Declined: map[string]int{"unsteady": 6, "gate": 2, "cap": 1}}
 	unlikely := record.Event{Kind: record.Decision, Session: "a", Candidates: 70, Declined: map[string]int{"low_probability": 70}}
 	compared := record.Event{Kind: record.Prefetch, Session: "a", Seq: 90, Fate: record.Compared, Sent: 1}
+	wasted := record.Event{Kind: record.Prefetch, Session: "a", Seq: 91, Fate: record.Wasted, Cause: "never_asked", Sent: 1}
+	used := record.Event{Kind: record.Prefetch, Session: "a", Seq: 92, Fate: record.Used, Sent: 1}
 	unknown := make([]record.Event, 48)
 	for i := range unknown {
 		unknown[i] = record.Event{Kind: record.Call, Session: "a", Seq: int64(100 + i), Tool: "removed__read", Disposition: record.Failed, Error: "refused"}
@@ -125,8 +127,11 @@ func TestWhyNone(t *testing.T) {
 		{"likely ones", calls("read_only", 21, declined, unlikely), "Nothing was prefetched: 9 of 79 candidates were likely enough, and most of those were left out because the data that they read may change"},
 		{"no likely ones", calls("read_only", 21, unlikely), "Nothing was prefetched: none of 70 candidates was likely enough (min_probability).\n"},
 		{"only compared", calls("read_only", 21, declined, compared), "Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, 1 so far.\n"},
+		{"compared and wasted", calls("read_only", 21, compared, wasted), "Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, 1 so far. Prefetches that no call used: 1, most because the session or the process ended first.\n"},
+		{"only wasted", calls("read_only", 21, declined, wasted), "Prefetches that no call used: 1, most because the session or the process ended first.\n"},
+		{"used", calls("read_only", 21, declined, wasted, used), ""},
 		{"an unknown reason", calls("read_only", 21, record.Event{Kind: record.Decision, Session: "a", Declined: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: 1 of 1 candidates were likely enough, and most of those were left out because mood?.\n"},
-		{"no candidates", calls("read_only", 21), "Nothing was prefetched: no call was predicted; no follow-up has been seen, or [enrichment] mode is \"off\".\n"},
+		{"no candidates", calls("read_only", 21), "Nothing was prefetched: no call was predicted; no follow-up has been seen, or [enrichment] has mode = \"off\" or learn = false.\n"},
 		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: 48 calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste.\n"},
 		{"an upstream whose calls may write", calls("may_write", 48), "Nothing was prefetched: 48 calls may write, by their tools' classes or their arguments; mcpschedd explain NAME/TOOL says why.\n"},
 		{"too few reads to say", calls("read_only", 20, declined), ""},
