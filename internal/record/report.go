@@ -134,7 +134,9 @@ func writeProcesses(b *strings.Builder, running []Status) {
 	for i, p := range running {
 		dir := cmp.Or(p.Dir, "an unknown folder")
 		if i > 0 && running[i-1].PID == p.PID && p.Transport == Daemon && running[i-1].Transport == Daemon {
-			line("  and in %s", dir)
+			if p.Dir != running[i-1].Dir { // else its clients have other variables
+				line("  and in %s", dir)
+			}
 		} else {
 			line("process %d since %s, %s in %s, configuration %s%s", p.PID, p.Since.Local().Format(time.DateTime),
 				cmp.Or(p.Transport, "stdio"), dir, cmp.Or(p.Config, "built in"), memory(p.MemoryKB))
