@@ -199,6 +199,9 @@ func (h *host) apply(r Rule) {
 	if h.hosts.partitioned {
 		r.Rate, r.Burst = r.Rate/float64(n), max(1, r.Burst/n)
 	}
+	if r.SpeculativePerHour != h.rule.SpeculativePerHour {
+		h.stats.OverQuota = 0
+	}
 	h.rule = r
 	g := &h.grants // their waits were computed for the earlier rule
 	g.nextCall, g.nextPrefetch, g.quotaUntil = time.Time{}, time.Time{}, time.Time{}

@@ -204,7 +204,7 @@ type HostStats struct {
 	Waiting           int       // waiting calls, including promoted prefetches and paused calls that go on
 	WaitingPrefetches int       // waiting prefetches
 	LastHour          int       // prefetches begun
-	OverQuota         int64     // times that MayPrefetch returned ErrQuota
+	OverQuota         int64     // times that MayPrefetch returned ErrQuota for the quota in force
 	Limited           int64     // 429s
 	HarmMS            int64     // total wait of calls that found no free slot while a prefetch held one
 	CoolingUntil      time.Time // zero without a cool-down; if past, the host is half open

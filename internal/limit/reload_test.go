@@ -77,6 +77,26 @@ func TestForgetsLast(t *testing.T) {
 	})
 }
 
+// TestReloadOfQuota: prefetches that were left out because of the hourly limit count until it is changed, so that the
+// stats do not ask for what has been done.
+func TestReloadOfQuota(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h := limit.New(map[string]limit.Rule{github: {SpeculativePerHour: 1}})
+		slot, err := h.EnterSpare(t.Context(), github, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot.Leave(good)
+		wantRefused(t, h, github, limit.ErrQuota)
+		for _, tt := range []struct{ quota, want int64 }{{1, 1}, {9, 0}} {
+			h.Configure(map[string]limit.Rule{github: {SpeculativePerHour: int(tt.quota), Rate: 10}})
+			if got := h.Stats()[0].OverQuota; got != tt.want {
+				t.Errorf("%d per hour: got %d left out, want %d", tt.quota, got, tt.want)
+			}
+		}
+	})
+}
+
 // TestReloadOfShared: a call that waits for a token of a slow rule asks for one of the new rule at once, or when
 // the reply that is under way has arrived.
 func TestReloadOfShared(t *testing.T) {
