@@ -160,12 +160,12 @@ func (k lastKnown) learnedState() (learned speculate.State, err error) {
 // unknown returns a sentence that says why its tools' annotations are not known; "" if they are.
 func (k lastKnown) unknown() string {
 	switch {
-	case k.offer != nil:
-		return ""
 	case k.Spec.Unusable != nil: // it may well have run for clients, which have other variables
 		return fmt.Sprintf("server %q: annotations and learned state unknown here: %v", k.name(), k.Spec.Unusable)
+	case k.offer == nil:
+		return fmt.Sprintf("server %q: annotations unknown, as it was never connected; mcpschedd check --connect fetches them", k.name())
 	}
-	return fmt.Sprintf("server %q: annotations unknown, as it was never connected; mcpschedd check --connect fetches them", k.name())
+	return ""
 }
 
 func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }
