@@ -39,11 +39,13 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, onWait fu
 	name := hex.EncodeToString(sha256Sum(key))
 	var done <-chan struct{} // nil before each wait
 	for began := time.Now(); time.Since(began) < maxLeadWait; {
-		got, err := s.roundTrip(ctx, func(c rueidis.Client, history string) rueidis.Completed {
+		// The reply is awaited even if the caller gives up: this replica may have become the one that fetches.
+		got, err := s.roundTrip(context.WithoutCancel(ctx), func(c rueidis.Client, history string) rueidis.Completed {
 			return c.B().Eval().Script(leadScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
 				Arg(string(sum), s.id, strconv.FormatInt(fetchLease.Milliseconds(), 10)).Build()
 		})
 		if err != nil {
+			go s.publishAnswer(name, sum, nil) // likewise
 			return nil, nil
 		}
 		parts, err := got.results[0].ToArray()

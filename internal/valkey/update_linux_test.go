@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -148,6 +149,25 @@ func TestAwaited(t *testing.T) {
 	if found == nil || waits != 1 {
 		t.Errorf("got %v after %d waits, want the answer after one", found, waits)
 	}
+}
+
+// TestLeadGivenUp: a client that gives its call up leaves no fetch for which the other replicas would wait.
+func TestLeadGivenUp(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	s := shared(t, "valkey://"+at.addr)
+	at.signal(syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	time.AfterFunc(100*time.Millisecond, func() { at.signal(syscall.SIGCONT) })
+	if _, keep := s.Lead(ctx, "key", []string{"token"}, func() {}); keep != nil {
+		keep(nil)
+	}
+	relied(t, s)
+	waitUntil(t, "nothing is fetched", func() bool { // what is left lasts for ever
+		reply, err := at.try("EVAL", "local all = redis.call('KEYS', '*:f:*') for _, key in ipairs(all) do redis.call('PERSIST', key) end return #all", "0")
+		return err == nil && strings.TrimSpace(reply) == ":0"
+	})
 }
 
 // deletesOldHistories checks that a new replica deletes the keys of earlier histories.
