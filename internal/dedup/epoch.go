@@ -132,3 +132,11 @@ func (s *Store) Reclassify() {
 	s.noteChangedLocked(allPlaces)
 	s.epochs.bump(&s.epochs.global)
 }
+
+// DoubtAll records that writes of which nothing is known may be running, such as those of a process
+// that has ended: no answer is valid until WriteSettle has passed.
+func (s *Store) DoubtAll() {
+	unknown := s.RegisterWrite(call.Effect{})
+	s.Reclassify() // makes it a write to everything
+	unknown.Doubt()
+}

@@ -153,6 +153,27 @@ func reformSettles(t *testing.T, reform func(s *dedup.Store)) {
 	})
 }
 
+// TestDoubtAll: nothing is valid while writes of an earlier process may land.
+func TestDoubtAll(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		src := &source{store: s}
+		src.ask(t, query(pure, edge))
+		s.DoubtAll()
+		if src.ask(t, query(pure, edge)).How == dedup.Hit || keeps(t, s, edge) {
+			t.Error("an answer is served")
+		}
+		time.Sleep(writeSettle - 1)
+		if keeps(t, s, edge) {
+			t.Error("an answer is served before the time of a write is over")
+		}
+		time.Sleep(settle + 1)
+		if !keeps(t, s, edge) {
+			t.Error("no answer is served later")
+		}
+	})
+}
+
 // TestCloseWithDoubt: a timer that fires after Close changes nothing.
 func TestCloseWithDoubt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

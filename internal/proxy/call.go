@@ -161,7 +161,7 @@ func (x *request) bind(c *upstreamCall) {
 		c.observeArrival(x.msg.Stateless() && x.msg.Index.Get("requestState") != nil)
 	}
 	if x.step == nil && x.msg.Replayed && !c.repeatable() {
-		c.pendingWrite.Swap(nil).Doubt() // it may be running
+		c.pendingWrite.Swap(nil).Doubt()
 		x.handler = func(*request) outcome { return outcome{err: errOutcomeUnknown} }
 	}
 }

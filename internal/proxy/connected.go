@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"mcpschedd/internal/front"
-	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -15,7 +14,7 @@ import (
 type Connected struct {
 	Only         string   // only server that the client sees; "" means all
 	Replayed     []string // raw ids of first requests that an earlier process may have received already
-	ServedBefore bool     // an earlier process may have shown the client other lists
+	ServedBefore bool     // by an earlier process, which may have shown other lists, and sent writes of unknown outcome
 
 	// Begun, if not nil, is called with the new session before its first request. The
 	// connecting process calls prompted with each prompt of the client's user.
@@ -31,6 +30,7 @@ func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer
 		n := s.newSession(client)
 		if c.ServedBefore {
 			n.lists.outdate()
+			s.common.store.DoubtAll()
 		}
 		if c.Begun != nil {
 			c.Begun(n.prompted)
@@ -51,29 +51,6 @@ func (s *session) prompted(words string) {
 }
 
 var errOutcomeUnknown = errors.New("outcome unknown: the mcpschedd process that received the call has ended; the call was not repeated, since it may have run")
-
-// unknownOutcome refuses a replayed call that is a plan, or of no known tool. The earlier
-// process may have sent a call of any tool, so the writes of all are pending.
-func unknownOutcome(x *request) error {
-	for _, l := range x.s.leases.current() {
-		doubt := func(tool string) {
-			c := newCall(x, l, nil)
-			c.method, c.tool = "", tool // a write with unknown arguments, even if the tool may only read
-			c.doubt()
-		}
-		doubt("")
-		for _, item := range l.items(upstream.Tools) {
-			doubt(item.Name)
-		}
-	}
-	return errOutcomeUnknown
-}
-
-// doubt registers the call's write as one that its server may be running.
-func (c *upstreamCall) doubt() {
-	c.registerWrite()
-	c.pendingWrite.Swap(nil).Doubt()
-}
 
 // repeatable reports whether the call may run a second time: it only reads, costs nothing and
 // discloses nothing to third parties.

@@ -206,8 +206,7 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) error {
 		chosen.session.Called(t.key())
 		c.gate = c.stillReads(c.gate)
 		x.bind(c)
-	case x.msg.Replayed:
-		c.doubt() // the user may have confirmed it
+	case x.msg.Replayed: // the user may have confirmed it
 		return errOutcomeUnknown
 	case c.lease.lacks(c.tool):
 		return x.view.unknownTool(x.msg.Index.Text("name"))

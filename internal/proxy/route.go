@@ -61,7 +61,7 @@ func (x *request) routeName(l upstream.List) error {
 			}
 			wrapper, name = name, x.msg.Index.Text("name")
 		case x.msg.Replayed && own.name != findTool && own.name != readTool: // a plan
-			return unknownOutcome(x)
+			return errOutcomeUnknown
 		default:
 			x.handler = func(x *request) outcome { return serveOwnTool(x, own) }
 			return nil
@@ -70,7 +70,7 @@ func (x *request) routeName(l upstream.List) error {
 	t, lease := x.view.resolve(l, name)
 	switch {
 	case lease == nil && x.msg.Replayed && l == upstream.Tools:
-		return unknownOutcome(x)
+		return errOutcomeUnknown
 	case lease == nil && wrapper != "":
 		return x.view.unknownTool(name)
 	case lease == nil:
