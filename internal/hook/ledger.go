@@ -16,6 +16,7 @@
 package hook
 
 import (
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -308,13 +309,18 @@ func (l *Ledger) isExclusiveLocked(folder string) bool {
 // use is the effect that a client's own tool may have on local files.
 type use struct{ writes, background, detaches bool }
 
+// changesDir is how a model often begins a command: it changes the directory of the client's own shell.
+var changesDir = regexp.MustCompile(`^cd (?:"[^"$\x60\\!]*"|'[^']*'|[\w./~-]+) && `)
+
 // useOf classifies a reported tool use. An unknown tool may write while it runs.
 func useOf(r *daemon.Report) use {
 	switch r.Tool {
 	case "Edit", "Write", "MultiEdit", "NotebookEdit":
 		return use{writes: true}
 	case "Bash":
-		if classify.ShellLine(r.Command).Level == classify.Reads {
+		// git in another directory obeys the configuration there.
+		command := changesDir.ReplaceAllString(r.Command, "")
+		if e := classify.ShellLine(command); e.Level == classify.Reads && (command == r.Command || len(e.Folders) == 0) {
 			return use{}
 		}
 		return use{writes: true, background: r.Background, detaches: r.Command == "" || classify.Detaches(r.Command)} // a long command is reported as ""
