@@ -144,9 +144,9 @@ func TestUnreadableItems(t *testing.T) {
 		Tools: []string{
 			`{"name":"bare"}`, `{"name":"any","inputSchema":true}`, `{"name":"empty","inputSchema":{},"title":null,"_meta":null}`,
 			`{"name":"nulls","annotations":{"title":null,"readOnlyHint":true},"inputSchema":{"type":"object","properties":null,"required":null}}`,
-			`{"name":"booleans","inputSchema":{"type":"object","properties":{"a":true,"b":false,"c":{"default":true}}},"outputSchema":{"type":"object","properties":{"a":true}}}`,
-			`{"name":"booleans","inputSchema":{"type":"object","properties":{"a":{},"b":{"not":{}},"c":{"default":true}}},"outputSchema":{"type":"object","properties":{"a":{}}}},` +
-				`{"name":"kept", "inputSchema":{"type":"object","properties":{"a":{"default":null}}}}`,
+			`{"name":"booleans","inputSchema":{"type":"object","properties":{"a":true,"b":false,"c":{"default":true},"d":null}},"outputSchema":{"type":"object","properties":{"a":true}}}`,
+			`{"name":"php","annotations":[],"inputSchema":{"type":"object","properties":[],"required":[]},"outputSchema":[]}`, // empty maps
+			`{"name":"kept", "inputSchema":{"type":"object","properties":{"a":{"default":null}}}}`,
 		},
 		Prompts: []string{`{"name":"p","description":null,"arguments":null}`},
 	})
@@ -154,7 +154,8 @@ func TestUnreadableItems(t *testing.T) {
 	const schema = `"inputSchema":{"type":"object"}`
 	want := `{"tools":[{"name":"bare",` + schema + `},{"name":"any",` + schema + `},{"name":"empty",` + schema + `},` +
 		`{"name":"nulls","annotations":{"readOnlyHint":true},` + schema + `},` +
-		`{"name":"booleans","inputSchema":{"type":"object","properties":{"a":{},"b":{"not":{}},"c":{"default":true}}},"outputSchema":{"type":"object","properties":{"a":{}}}},` +
+		`{"name":"booleans","inputSchema":{"type":"object","properties":{"a":{},"b":{"not":{}},"c":{"default":true},"d":{}}},"outputSchema":{"type":"object","properties":{"a":{}}}},` +
+		`{"name":"php","annotations":{},"inputSchema":{"type":"object","properties":{},"required":[]}},` +
 		`{"name":"kept", "inputSchema":{"type":"object","properties":{"a":{"default":null}}}}]}`
 	if diff := cmp.Diff(want, client.request("tools/list", "")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -9,12 +9,12 @@ import (
 // Values of members that the reference clients cannot read, and what is listed instead; nil: nothing.
 var (
 	absent  = map[string][]byte{"null": nil}
-	schemas = map[string][]byte{"true": []byte("{}"), "false": []byte(`{"not":{}}`)} // which mean the same
+	schemas = map[string][]byte{"null": []byte("{}"), "true": []byte("{}"), "false": []byte(`{"not":{}}`)}
 )
 
 // listable returns an item as the reference clients can read it. They reject a whole list, with the items of all
-// other servers, for one member that is null instead of absent, one property with a schema of true or false, or
-// one tool without the inputSchema of an object.
+// other servers, for one member that is null instead of absent, one property whose schema is no object, one map of
+// properties that PHP has made an array, as it was empty, or one tool without the inputSchema of an object.
 func listable(l List, raw []byte) []byte {
 	raw = replaced(raw, absent)
 	for _, part := range []string{"annotations", "inputSchema", "outputSchema"} {
@@ -25,9 +25,6 @@ func listable(l List, raw []byte) []byte {
 			fixed = jsonrpc.Set(fixed, "properties", plain)
 		}
 		if l == Tools && part == "inputSchema" && jsonrpc.Text(fixed, "type") != "object" {
-			if !bytes.HasPrefix(fixed, []byte("{")) {
-				fixed = nil
-			}
 			fixed = jsonrpc.Set(fixed, "type", []byte(`"object"`))
 		}
 		if !bytes.Equal(fixed, value) {
@@ -37,8 +34,12 @@ func listable(l List, raw []byte) []byte {
 	return raw
 }
 
-// replaced returns an object with the members replaced that have one of the values.
+// replaced returns an object with the members replaced that have one of the values. Another value counts as an
+// empty object; nil, for an absent one, stays.
 func replaced(obj []byte, values map[string][]byte) []byte {
+	if obj != nil && obj[0] != '{' {
+		return []byte("{}")
+	}
 	for m := range jsonrpc.Members(obj) {
 		if _, found := values[string(m.Value)]; found {
 			return jsonrpc.Rewrite(obj, func(m jsonrpc.Member) []byte {

@@ -54,7 +54,7 @@ func (l List) ChangedMethod() string {
 // Item is one entry of a list.
 type Item struct {
 	Name string `json:"name"` // its name, URI or URI template
-	Raw  []byte `json:"raw"`  // the unmodified bytes: any change would invalidate a model's prompt cache
+	Raw  []byte `json:"raw"`  // as sent, but for repairs by listable: any change would invalidate a model's prompt cache
 }
 
 // Offer is a server's description of itself and its lists. It is immutable. The last one is kept
