@@ -239,4 +239,7 @@ func TestCallsOfNoTool(t *testing.T) {
 	if want := []string{"(unknown)", "one/echo", "one/failed", "one/not-listed"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	if got := p.Report().Totals.Unclassified; got != 3 {
+		t.Errorf("got %d calls of tools without a class, want those of the other tools", got)
+	}
 }

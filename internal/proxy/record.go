@@ -284,7 +284,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 	}
 	if e.IsError && c.lease.Listed() {
 		if _, has := c.lease.Offer().Find(upstream.Tools, e.Tool); !has {
-			e.Upstream = "" // the client made the name up, which must not become a label in Prometheus
+			e.Upstream, e.Class = "", "" // the client made the name up, which must not become a label in Prometheus
 		}
 	}
 	if p := c.step(); p != nil {
