@@ -53,7 +53,7 @@ func (s *Stats) Warnings() []Warning {
 	list("Nothing is cached or prefetched of", uncached)
 	for _, host := range slices.Sorted(maps.Keys(s.Hosts)) {
 		if ms := s.Hosts[host].CoolingMS; ms > 0 {
-			warn("", "Nothing is prefetched from %s for %s, as it answered with status 429.", host, duration(ms))
+			warn("", "Nothing is prefetched from %s for %s, as it reported a rate limit.", host, duration(ms))
 		}
 		if s.Hosts[host].OverQuota > 0 && s.Totals.Declined[quota] > 0 { // not only on earlier days
 			warn("", "Prefetches were left out because their host has an hourly limit of them: speculative_per_hour in [limits.%q] sets it.", host)

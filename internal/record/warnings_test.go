@@ -159,11 +159,11 @@ func TestWarnsOfQuota(t *testing.T) {
 	}
 }
 
-// While a host cools down after a 429, a warning says for how long nothing is prefetched from it.
+// While a host cools down after a rate limit response, a warning says for how long nothing is prefetched from it.
 func TestWarnsOfCoolDown(t *testing.T) {
 	var s record.Stats
 	s.SetRunning([]record.Status{{Hosts: map[string]record.Host{"api.github.com": {CoolingMS: 90_000}, "x.example": {Limited: 1}}}})
-	want := []record.Warning{{Message: "Nothing is prefetched from api.github.com for 1 min 30 s, as it answered with status 429."}}
+	want := []record.Warning{{Message: "Nothing is prefetched from api.github.com for 1 min 30 s, as it reported a rate limit."}}
 	if diff := gocmp.Diff(want, s.Warnings()); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
