@@ -143,7 +143,8 @@ func (s *Stats) pool() (sum PoolBudget) {
 const statusSuffix = ".status.json"
 
 // readStatuses returns the statuses of the running processes, ordered by start. It skips files
-// that it cannot read: the process is ending, or is of another version.
+// that it cannot read: the process is ending, or is of another version. A process without events
+// writes no status, so the time that has passed since is subtracted from the cool-downs.
 func readStatuses(dir string) (all []Status) {
 	files, _ := allFiles(dir) // an unreadable folder counts as empty
 	for _, f := range files {
@@ -153,6 +154,11 @@ func readStatuses(dir string) (all []Status) {
 		text, err := os.ReadFile(f.Path)
 		var s Status
 		if err == nil && json.Unmarshal(text, &s) == nil && s.Process == f.Process {
+			passed := max(0, time.Since(f.Modified)) // negative if the clock was set back
+			for name, h := range s.Hosts {
+				h.CoolingMS = max(0, h.CoolingMS-float64(passed.Milliseconds()))
+				s.Hosts[name] = h
+			}
 			all = append(all, s)
 		}
 	}

@@ -77,10 +77,16 @@ func TestStatusOfAKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	process := must(record.Files(dir))[0].Process
-	file := write(t, filepath.Join(dir, process+".status.json"), `{"process":"`+process+`","pid":1}`)
+	file := write(t, filepath.Join(dir, process+".status.json"), `{"process":"`+process+`","pid":1,"hosts":{"h":{"cooling_ms":90000}}}`)
 	bare := write(t, filepath.Join(dir, "20260101T000000-1-0000abcd.status.json"), `{"process":"20260101T000000-1-0000abcd"}`) // has no lock
-	if all := record.ReadStatuses(dir); len(all) != 1 || all[0].PID != 1 {
-		t.Errorf("while it runs: got %+v", all)
+	for _, tt := range []struct {
+		written time.Time
+		cooling float64
+	}{{time.Now().Add(time.Hour), 90000}, {time.Now().Add(-time.Hour), 0}} { // its cool-down ends without a new status
+		_ = os.Chtimes(file, tt.written, tt.written)
+		if all := record.ReadStatuses(dir); len(all) != 1 || all[0].PID != 1 || all[0].Hosts["h"].CoolingMS != tt.cooling {
+			t.Errorf("while it runs: got %+v", all)
+		}
 	}
 	_ = child.Process.Kill()
 	_ = child.Wait()
