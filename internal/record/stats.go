@@ -114,7 +114,7 @@ type Host struct {
 	Tokens      float64 `json:"tokens,omitempty" jsonschema:"Tokens in the bucket: calls that may be made at once now."`
 	Limited     int64   `json:"limited,omitempty" jsonschema:"Rate limit responses of the host." prom:"counter"`
 	CoolingMS   float64 `json:"cooling_ms,omitempty" jsonschema:"Time for which nothing is prefetched there." unit:"ms" prom:"gauge"`
-	OverQuota   int64   `json:"over_hourly_limit,omitempty" jsonschema:"Times that nothing was prefetched there because of its speculative_per_hour." prom:"counter"`
+	OverQuota   int64   `json:"over_hourly_limit,omitempty" jsonschema:"Times that nothing was prefetched there because of its speculative_per_hour, since that was last changed." prom:"counter"`
 	Prefetches  int     `json:"prefetches_last_hour,omitempty" jsonschema:"Prefetches within the last hour." prom:"gauge"`
 	HarmMS      float64 `json:"harm_ms,omitempty" jsonschema:"Time that calls waited for prefetches at the host." unit:"ms" prom:"counter"`
 }
