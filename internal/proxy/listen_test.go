@@ -357,10 +357,16 @@ func TestTaskListIsWhole(t *testing.T) {
 		}
 	}})
 	_, b := remote(t, mcptest.Options{Name: "b"})
-	c := connect(t, start(t, options(a, b)), handshake)
+	_, end := remote(t, mcptest.Options{Name: "end", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+		if m.Method != "tasks/list" {
+			return nil
+		}
+		return []byte(`{"tasks":[{"taskId":"3"}],"nextCursor":""}`) // which is the end
+	}})
+	c := connect(t, start(t, options(a, b, end)), handshake)
 	c.tools()
 	c.request("tools/call", `{"name":"b__echo","arguments":{},"task":{"ttl":1000}}`)
-	if got, want := c.request("tasks/list", ""), `{"tasks":[{"taskId":"1"},{"taskId":"second"},{"taskId":"b-0"}]}`; got != want {
+	if got, want := c.request("tasks/list", ""), `{"tasks":[{"taskId":"1"},{"taskId":"second"},{"taskId":"b-0"},{"taskId":"3"}]}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if code, _ := c.refused("tasks/list", `{"cursor":"second"}`); code != jsonrpc.CodeInvalidParams {

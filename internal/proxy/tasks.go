@@ -194,9 +194,9 @@ func serveTaskList(x *request) outcome {
 			}
 			listed = true
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
-			next := jsonrpc.Get(o.answer.Result, "nextCursor")
+			next := upstream.NextCursor(o.answer.Result)
 			size += len(o.answer.Result)
-			if next == nil || string(next) == "null" || bytes.Equal(next, cursor) || size > maxTaskBytes {
+			if next == nil || bytes.Equal(next, cursor) || size > maxTaskBytes {
 				break
 			}
 			c, cursor = newCall(x, l, nil), next

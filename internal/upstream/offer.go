@@ -318,9 +318,8 @@ func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 			return nil, fmt.Errorf("%s: all pages together: %w", l.Method(), &jsonrpc.MessageTooLong{Limit: c.in.up.spec.MaxMessage})
 		}
 		all = append(all, items(l, jsonrpc.Get(result, l.Member()))...)
-		cursor := jsonrpc.Get(result, "nextCursor")
-		switch string(cursor) {
-		case "", "null", `""`: // the reference clients take an empty cursor for the end too
+		cursor := NextCursor(result)
+		if cursor == nil {
 			return all, nil
 		}
 		next := append(append([]byte(`{"cursor":`), cursor...), '}')
@@ -330,6 +329,16 @@ func readPages(ctx context.Context, c *conn, l List) (all []Item, err error) {
 		params = next
 	}
 	return nil, fmt.Errorf("%s: more than %d pages", l.Method(), maxPages)
+}
+
+// NextCursor returns the cursor of the page after a result, or nil if there is none. An empty cursor ends a list, as
+// the reference clients have it.
+func NextCursor(result []byte) []byte {
+	cursor := jsonrpc.Get(result, "nextCursor")
+	if text := string(cursor); text == "null" || text == `""` {
+		return nil
+	}
+	return cursor
 }
 
 // setOffer replaces the offer and notifies the sessions if a list is not byte for byte the same.
