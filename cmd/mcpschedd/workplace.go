@@ -45,7 +45,7 @@ func (w workplace) dir() string {
 // mayLeave reports whether the arguments of a call, canonical JSON, may name a path outside a
 // directory, which may have two paths. A shell command has paths in the middle of a text.
 func mayLeave(arguments, path, resolved string) bool {
-	if strings.Contains(arguments, "..") || strings.Contains(arguments, "://") {
+	if strings.Contains(arguments, "..") || strings.Contains(arguments, "://") || strings.Contains(arguments, "$") {
 		return true
 	}
 	for i, c := range arguments {

@@ -46,6 +46,7 @@ func TestMayLeave(t *testing.T) {
 		`{"path":"~/q"}`:                   true,
 		`{"command":"ls -a /p/b c/d"}`:     false,
 		`{"command":"ls /q"}`:              true,
+		`{"path":"$HOME/q"}`:               true,
 		`{"command":"ls --x=/q"}`:          true,
 		`{"command":"ls b~/c ~root/q"}`:    true,
 	} {
