@@ -49,6 +49,23 @@ func TestStoredUntilTheSessionEnds(t *testing.T) {
 	}
 }
 
+// The end of a session's server invalidates the answers of other sessions only if that server was sent a
+// call that may write.
+func TestStoredAfterAnotherSessionEnds(t *testing.T) {
+	s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"})))
+	c := connect(t, s, handshake)
+	for tool, want := range map[string]string{"echo": "hit", "pid": "fetched"} { // nothing classifies pid
+		other := connect(t, s, handshake)
+		other.call(tool, `{}`)
+		arguments := `{"before":"` + tool + `"}`
+		c.call("echo", arguments)
+		other.hangUp()
+		if how := disposition(t, c.call("echo", arguments)); how != want {
+			t.Errorf("after the end of a session that called %s: got %s, want %s", tool, how, want)
+		}
+	}
+}
+
 // An answer that depends on the client's reply to a question is not cached.
 func TestAskedNotStored(t *testing.T) {
 	_, web := remote(t, mcptest.Options{Name: "one"})

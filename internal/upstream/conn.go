@@ -114,7 +114,9 @@ func (c *conn) noteGap() {
 
 // closed ends the connection and fails all pending requests. The link calls it once, last.
 func (c *conn) closed(err error) {
-	c.in.noteInvalidated("exit")
+	if err != errStopped || c.in.wrote.Load() { // else its session has ended, and has changed nothing
+		c.in.noteInvalidated("exit")
+	}
 	waiting := c.requests.close()
 	c.mu.Lock()
 	c.end(err) // before the requests fail, because they read stderr

@@ -46,6 +46,7 @@ type instance struct {
 	wake  chan struct{}         // capacity 1; signals that a list is stale
 	state atomic.Pointer[state]
 	used  atomic.Bool // a lease has sent a request, so there may be answers to invalidate
+	wrote atomic.Bool // a lease has sent one that may change something, or a notification
 
 	mu     sync.Mutex // also held while state is replaced, and guards the settings in the leases
 	leases []*Lease   // copy on write

@@ -115,6 +115,51 @@ func TestNotificationsInvalidate(t *testing.T) {
 	}
 }
 
+// The end of a session invalidates nothing if its server was only sent requests that read. Any other end of the
+// connection does, as what the server kept in memory is lost.
+func TestEndOfASession(t *testing.T) {
+	for _, test := range []struct {
+		crash, write, notify bool
+		want                 []string
+	}{
+		{},
+		{crash: true},
+		{write: true, want: []string{"exit"}},
+		{notify: true, want: []string{"exit"}},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			var heard diary
+			server := mcptest.New(mcptest.Options{Name: "web"})
+			u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
+			l := u.Attach(revision.Client{}, Listener{})
+			l.AwaitOffer(t.Context())
+			read := &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`), ReadOnly: true}
+			if _, err := l.Call(t.Context(), l.Turn(), read); err != nil {
+				t.Fatal(err)
+			}
+			if test.write {
+				if _, err := callEcho(t.Context(), l); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.notify {
+				l.Notify("notifications/roots/list_changed", []byte("{}"))
+			}
+			if test.crash {
+				server.Forget()
+				if _, err := l.Call(t.Context(), l.Turn(), read); err != nil {
+					t.Fatal(err)
+				}
+				heard.want(t, "session", "exit", "handshake")
+			}
+			time.Sleep(time.Minute) // its streams are open
+			l.Close()
+			synctest.Wait()
+			heard.want(t, test.want...)
+		})
+	}
+}
+
 // A restarted server does not know the session. Answers are invalidated before the call that
 // noticed it continues, and before a session can observe the new server.
 func TestLostSessionInvalidates(t *testing.T) {

@@ -88,6 +88,7 @@ func (l *Lease) Turn() *Turn { return l.queue.take() }
 // Notify sends a notification to the server if there is a live connection of the handshake era.
 func (l *Lease) Notify(method string, params []byte) {
 	if c := l.in.live(); c != nil && !c.stateless() {
+		l.in.wrote.Store(true) // it may change anything
 		c.notify(method, params)
 	}
 }

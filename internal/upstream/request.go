@@ -27,6 +27,8 @@ type Request struct {
 	Token  bool                 // request progress notifications
 	Notify func(string, []byte) // receives progress and the notifications on this request's stream; may be nil
 	Ask    askFunc              // answers server requests on this request's stream; nil means Listener.Ask
+	// ReadOnly means that the request changes nothing that any answer depends on.
+	ReadOnly bool
 	// Admit is called when the request has its turn and a live server, and returns nil if it may be
 	// sent. Without wait it must not block; if it then returns any error, it is called again with
 	// wait, and blocks until the request may be sent or fails. Nil admits every request.
@@ -246,6 +248,9 @@ func (p *pending) send(c *conn) {
 	p.attempts++
 	if p.lease != nil {
 		c.in.used.Store(true)
+		if !p.req.ReadOnly {
+			c.in.wrote.Store(true)
+		}
 	}
 	if err := p.trySend(c); err != nil {
 		go p.retryOrFail(Answer{}, err)

@@ -202,8 +202,8 @@ type Options struct {
 	// the connection is handled and before a session can observe the change. The cause is "handshake", "exit",
 	// "session" (an HTTP session was lost), "gap" (a stream was interrupted), "list_changed" or
 	// "resources/updated". A handshake, an exit and changed tools or prompts are not reported
-	// before the first request to the server. Invalidated is called from any goroutine and must
-	// not block.
+	// before the first request to the server, nor is an exit at the end of a session if all requests were
+	// [Request.ReadOnly]. Invalidated is called from any goroutine and must not block.
 	Invalidated func(cause string)
 	// WriteSettle returns how long the server may still send messages about a request after the
 	// request was given up or its session ended. Zero means one minute.
