@@ -313,6 +313,8 @@ func TestFoundIsShort(t *testing.T) {
 			"path":{"type":"string"},"limit":{"type":"integer"},"of":{"enum":["a,b",2]},"tags":{"type":"array","items":{"type":"string"}},"odd":true,"any":{"type":["string","null"]}}}}`,
 			i, strings.Repeat("Get a thing. ", 500), strings.Repeat("x", 10_000)))
 	}
+	all = append(all, fmt.Sprintf(`{"name":"huge","description":"Huge.","inputSchema":{"type":"object","properties":{"path":{"type":"string","description":%q}}}}`,
+		strings.Repeat("x", 40_000)))
 	_, up := remote(t, mcptest.Options{Name: "shop", Tools: all})
 	o := stored(t, nil, up)
 	o.Selection.Tools = "search"
@@ -331,5 +333,8 @@ func TestFoundIsShort(t *testing.T) {
 	}
 	if whole := c.found(`{"query":"get_7","limit":1}`).Tools[0]; whole.Name != "get_7" || len(whole.InputSchema) < 10_000 || len(whole.Description) > 1100 {
 		t.Errorf("got %+v, want its complete schema and a short description", whole)
+	}
+	if huge := c.found(`{"query":"huge","limit":1}`).Tools[0]; huge.Name != "huge" || len(huge.InputSchema) > 0 || huge.Parameters != "path?: string" {
+		t.Errorf("got a schema of %d bytes and the parameters %q, want only the parameters", len(huge.InputSchema), huge.Parameters)
 	}
 }
