@@ -62,6 +62,8 @@ func TestNamesOfRealTools(t *testing.T) {
 		{"access_token", all, ""}, {"sessionToken", all, ""}, {"start_session_token", all, ""}, {"X-CSRF-Token", all, ""},
 		{"bot_token", all, ""}, {"mytoken", all, ""}, {"jwt", all, ""}, {"ssh_key", all, ""}, {"openai_key", all, ""},
 		{"kennwort", all, ""}, {"Datenbank-Kennwort", all, ""}, {"contrasena", all, ""}, {"contraseña", all, ""}, {"stichwort", none, ""},
+		{"ssn", all, ""}, {"socialSecurityNumber", all, ""}, {"iban", all, ""}, {"credit_card_number", all, ""},
+		{"cardNumber", all, "of a board: lost, for the sake of payment cards"}, {"card_id", none, ""}, {"card", none, ""}, {"discard", none, ""},
 		{"storage_key", all, ""}, {"client_secret", all, ""}, {"secureJsonData", all, ""}, {"verification_code", all, ""},
 	}
 	for _, tt := range tests {
