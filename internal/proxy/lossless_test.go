@@ -140,7 +140,7 @@ func (c corpus) compareLists(t *testing.T, client *caller) {
 // What the reference clients cannot read in an item is repaired, as they would reject the whole list.
 func TestUnreadableItems(t *testing.T) {
 	up := child(t, mcptest.Options{
-		Name: "odd", Capabilities: `{"tools":{},"prompts":{},"experimental":null}`,
+		Name: "odd", Capabilities: `{"tools":{},"prompts":{},"resources":{},"experimental":null}`,
 		Tools: []string{
 			`{"name":"bare"}`, `{"name":"any","inputSchema":true}`, `{"name":"empty","inputSchema":{},"title":null,"_meta":null}`,
 			`{"name":"nulls","annotations":{"title":null,"readOnlyHint":true},"inputSchema":{"type":"object","properties":null,"required":null}}`,
@@ -148,7 +148,9 @@ func TestUnreadableItems(t *testing.T) {
 			`{"name":"php","annotations":[],"inputSchema":{"type":"object","properties":[],"required":[]},"outputSchema":[]}`, // empty maps
 			`{"name":"kept", "inputSchema":{"type":"object","properties":{"a":{"default":null}}}}`,
 		},
-		Prompts: []string{`{"name":"p","description":null,"arguments":null}`},
+		Prompts:   []string{`{"name":"p","description":null,"arguments":null}`},
+		Resources: []string{`{"uri":"odd://a"}`, `{"uri":"odd://b","name":null}`, `{"name":"","uri":"odd://c"}`},
+		Templates: []string{`{"uriTemplate":"odd://{x}"}`},
 	})
 	client := connect(t, start(t, options(up)), handshake)
 	const schema = `"inputSchema":{"type":"object"}`
@@ -162,6 +164,12 @@ func TestUnreadableItems(t *testing.T) {
 	}
 	if got := client.request("prompts/list", ""); got != `{"prompts":[{"name":"p"}]}` {
 		t.Errorf("got %s", got)
+	}
+	if got, want := client.request("resources/list", ""), `{"uri":"odd://a","name":"odd://a"},{"uri":"odd://b","name":"odd://b"},{"name":"","uri":"odd://c"}`; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s in it", got, want)
+	}
+	if got, want := client.request("resources/templates/list", ""), `{"uriTemplate":"odd://{x}","name":"odd://{x}"}`; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s in it", got, want)
 	}
 	if got := client.request("initialize", `{"protocolVersion":"`+handshake+`","capabilities":{}}`); strings.Contains(got, "null") {
 		t.Errorf("got %s", got)
