@@ -304,8 +304,8 @@ func TestApplyLeavesAlone(t *testing.T) {
 	})
 }
 
-// TestUndoOfOneClient: of two imports one is undone, with what only it has added to the
-// configuration.
+// TestUndoOfOneClient: of two imports the first is undone, and what it has added to the configuration with the
+// second, also if that is undone by name.
 func TestUndoOfOneClient(t *testing.T) {
 	home := t.TempDir()
 	write := func(name, text string) string {
@@ -344,12 +344,14 @@ func TestUndoOfOneClient(t *testing.T) {
 	if got := content(t, ours); got != "a = 0\nb = 'env/first.json.env'\nc = 2\n" || content(t, filepath.Join(home, "env", "first.json.env")) != "A=b\n" {
 		t.Errorf("got %q, want the changes and variables of the other import kept", got)
 	}
-	undo(t, dir)
-	if got := content(t, ours); got != "a = 0\nb = 'env/first.json.env'\n" {
+	if _, err := clients.Undo(dir, func(path string) bool { return path == second }); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, ours); got != "a = 0\n" {
 		t.Errorf("got %q", got)
 	}
-	if _, err := os.Stat(filepath.Join(home, "env", "second.json.env")); err == nil {
-		t.Error("the variables of the second import were not removed")
+	if all, err := os.ReadDir(filepath.Join(home, "env")); err != nil || len(all) > 0 {
+		t.Errorf("got %v, %v, want the variables of both removed", all, err)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 // receipt is one import, stored as run.json in a folder with the copies of its files.
 type receipt struct {
-	Sources []string  `json:"sources"` // clients' files that were read
+	Sources []string  `json:"sources"` // clients' files that were read; nil once only files of mcpschedd are left to undo
 	Files   []*Change `json:"files"`
 
 	folder string // of the copies
@@ -53,7 +53,7 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 	for i, f := range files {
 		if err := f.Write(changes[i].Text); err != nil { // such as when another program has changed this file
 			r.Files = r.Files[:i]
-			_, back := r.undo(func(string) bool { return true })
+			_, back := r.undo(func(string) bool { return true }, false)
 			return "", errors.Join(err, back)
 		}
 	}
@@ -116,13 +116,15 @@ func (r *receipt) save() error {
 // Undo reverts imports, the last one first, in the files for which only returns true. A
 // file that has not changed since is restored byte for byte. In a client's file that has
 // changed, the servers are restored and mcpschedd is removed. Files of mcpschedd are restored with the
-// last client's file, those with rules or hooks already with Claude Code's. It returns a line for each file.
+// last client's file and after those of later imports, those with rules or hooks already with Claude Code's.
+// It returns a line for each file.
 func Undo(dir state.Dir, only func(path string) bool) (all []string, err error) {
 	imports, err := load(dir)
-	failed := []error{err}
+	failed, later := []error{err}, false
 	for _, r := range slices.Backward(imports) {
-		done, err := r.undo(only)
+		done, err := r.undo(only, later)
 		all, failed = append(all, done...), append(failed, err)
+		later = later || slices.ContainsFunc(r.Files, func(c *Change) bool { return !c.isSettings() })
 	}
 	return all, errors.Join(failed...)
 }
@@ -164,20 +166,23 @@ func load(dir state.Dir) (all []*receipt, err error) {
 }
 
 // undo reverts one import, the last file first, and deletes its receipt if nothing is left. Files of mcpschedd
-// are restored with the last client's file. Those of rules are with Claude Code's, as what they deny would
-// be allowed at the servers that are back.
-func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
+// are restored with the last client's file, unless a later import remains, which may have changed or may use
+// them. Those of rules are with Claude Code's, as what they deny would be allowed at the servers that are back.
+func (r *receipt) undo(only func(path string) bool, later bool) (all []string, err error) {
 	var failed []error
 	var left []*Change
 	remains := func(c *Change) bool { return c.Client && !only(c.Path) }
-	last := slices.ContainsFunc(r.Sources, only) && !slices.ContainsFunc(r.Files, remains)
-	rules := last || slices.ContainsFunc(r.Sources, func(path string) bool { return isClaudes(path) && only(path) })
+	undone := (r.Sources == nil || slices.ContainsFunc(r.Sources, only)) && !slices.ContainsFunc(r.Files, remains)
+	last := undone && !later
+	rules := undone || slices.ContainsFunc(r.Sources, func(path string) bool { return isClaudes(path) && only(path) })
 	var changed []byte // the configuration, if it has changed since: the files of variables that it names stay with it
 	for _, c := range slices.Backward(r.Files) {
 		isVariables := filepath.Ext(c.Path) == ".env"
 		switch {
 		case remains(c), !c.Client && (!last && !(rules && c.isSettings()) || len(failed) > 0):
-			left = append(left, c)
+			if left = append(left, c); undone && later && !isVariables {
+				all = append(all, c.Path+": left until the later imports are undone")
+			}
 			continue
 		case isVariables && bytes.Contains(changed, []byte(filepath.Base(c.Path))):
 			all = append(all, c.Path+": left with the configuration, which names it")
@@ -194,6 +199,9 @@ func (r *receipt) undo(only func(path string) bool) (all []string, err error) {
 		}
 	}
 	slices.Reverse(left)
+	if undone && len(failed) == 0 {
+		r.Sources = nil
+	}
 	if r.Files = left; len(left) == 0 {
 		failed = append(failed, os.RemoveAll(r.folder))
 	} else {
