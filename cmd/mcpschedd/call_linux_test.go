@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,39 @@ func TestCallOfADaemonThatHangs(t *testing.T) {
 		if got := daemonTrouble(place, file, running); got != hangs+want {
 			t.Errorf("stats: got %q, want %q", got, hangs+want)
 		}
+	}
+}
+
+// A daemon of another version may not know how to stop. The hint says how else it is ended.
+func TestStopOfADaemonThatDoesNotKnowHow(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "c.toml")
+	writeFile(t, file, "server.state_dir = \"state\"\n")
+	place, err := daemon.NewPlace(filepath.Join(folder, "state"), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", place.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
+				_, _ = c.Write([]byte(`{"mcpschedd":1,"refused":"unknown kind of connection \"stop\""}` + "\n"))
+			}
+			c.Close()
+		}
+	}()
+	err = stopDaemon(file, io.Discard)
+	if h, ok := errors.AsType[hinted](err); !ok || !strings.Contains(err.Error(), "unknown kind") || !strings.Contains(h.hint, "mcpschedd stats") {
+		t.Errorf("got %v, want that it does not know the request, and a hint", err)
 	}
 }
 

@@ -73,8 +73,10 @@ func stopDaemon(file string, stderr io.Writer) error {
 		say(stderr, "the daemon is not running")
 		return nil
 	}
-	if err := place.Stop(); err != nil {
+	if err := place.Stop(); hangs(err) {
 		return explainHang(err)
+	} else if err != nil { // such as of an older daemon, which does not know the request
+		return hinted{err, "mcpschedd stats shows the number of the daemon's process, which kill ends"}
 	}
 	say(stderr, "the daemon is stopping; clients that are connected start another one")
 	return nil
