@@ -226,7 +226,7 @@ func (m *Model) whyNotPrefetched(settings PrefetchSettings) string {
 	case !m.changesNoticed(settings):
 		why := "any program on this machine may change what it reads"
 		if m.In(LocalDomain) {
-			why = "except in turns that Claude Code's hooks report (mcpschedd import --hooks), as " + why
+			why = "except in turns that Claude Code's hooks report (set up by mcpschedd import --hooks), as " + why
 		}
 		return why
 	case m.tooOld(settings):

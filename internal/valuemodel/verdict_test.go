@@ -42,7 +42,7 @@ func TestVerdict(t *testing.T) {
 		{"its own word, trusted and tried", valuemodel.Upstream{Name: "up", Inferred: tickets, Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, []valuemodel.Rule{rule("up/x", "c:6", valuemodel.Layer{Cost: valuemodel.Cost{Freshness: time.Minute}})}, proven,
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
 		{"reads on this machine", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
-			`cached: 60 s · prefetched: no, except in turns that Claude Code's hooks report (mcpschedd import --hooks), as any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if it reads from a remote service`},
+			`cached: 60 s · prefetched: no, except in turns that Claude Code's hooks report (set up by mcpschedd import --hooks), as any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if it reads from a remote service`},
 		{"reads in another domain", valuemodel.Upstream{Name: "up", Domain: "h.test", Remote: new(false)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
 			`cached: 60 s · prefetched: no, any program on this machine may change what it reads · to change that: exclusive = true in [upstreams.up], if only this agent changes what it reads, and no person or other program does`},
 		{"reads elsewhere", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
@@ -92,7 +92,7 @@ func TestVerdict(t *testing.T) {
 		{"a file that it does not take", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{Arguments: []string{"id"}}, []valuemodel.Rule{kept, rule("up/*", "c:8", valuemodel.Layer{Validate: valuemodel.Validate{File: "path"}})}, on,
 			`cached: no, it has no argument "path", which validate names · prefetched: no, it has no argument "path", which validate names`},
 		{"a shell", valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Bash", valuemodel.Hints{}, nil, on,
-			`cached: only for identical calls in flight, as no freshness is set, for calls whose command is read-only · prefetched: no, except in turns that Claude Code's hooks report (mcpschedd import --hooks), as any program on this machine may change what it reads · to change that: exclusive = true in [upstreams.up], if only this agent changes what it reads, and no person or other program does`},
+			`cached: only for identical calls in flight, as no freshness is set, for calls whose command is read-only · prefetched: no, except in turns that Claude Code's hooks report (set up by mcpschedd import --hooks), as any program on this machine may change what it reads · to change that: exclusive = true in [upstreams.up], if only this agent changes what it reads, and no person or other program does`},
 	}
 	for _, tt := range tests {
 		models, problems := valuemodel.Compile(tt.rules)
