@@ -44,8 +44,18 @@ func OnlyRead(path string) Dir { return Dir{path: path, onlyRead: true} }
 // Path returns the path of a file.
 func (d Dir) Path(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
-// Read returns the content of a file; the error wraps fs.ErrNotExist if it does not exist.
-func (d Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
+// maxFile is the size in bytes of a file that is read. None that mcpschedd writes comes near it.
+const maxFile = 256 << 20
+
+// Read returns the content of a file; the error wraps fs.ErrNotExist if it does not exist. A pipe, which could block
+// for ever, and a huge file were put there by something else.
+func (d Dir) Read(name string) ([]byte, error) {
+	path := d.Path(name)
+	if info, err := os.Stat(path); err == nil && (!info.Mode().IsRegular() || info.Size() > maxFile) {
+		return nil, fmt.Errorf("%s: want a regular file of up to 256 MiB; remove it", path)
+	}
+	return os.ReadFile(path)
+}
 
 // Write replaces a file (0600). After a crash of the process it has the old content or the new one;
 // it is not synced to the disk. If two processes write at once, the later one wins.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"mcpschedd/internal/state"
 )
 
 // A file with a group that its user is not in, such as one that was moved from a folder of another group,
@@ -77,5 +79,29 @@ func TestFileWriteKeepsTheOwner(t *testing.T) {
 	}
 	if err := f.Writable(); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
 		t.Errorf("another user's file: got %v", err)
+	}
+}
+
+// What is no file of ours is neither waited for nor read whole.
+func TestReadOfForeignFiles(t *testing.T) {
+	dir, err := state.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(dir.Path("pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(put(t, dir.Path("huge"), "", 0o600), 3<<30); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pipe", "huge"} {
+		for what, err := range map[string]error{
+			"Read":   func() error { _, err := dir.Read(name); return err }(),
+			"Update": dir.Update(name, func([]byte) ([]byte, error) { return []byte("x"), nil }),
+		} {
+			if err == nil || !strings.Contains(err.Error(), name+": want a regular file") {
+				t.Errorf("%s of %s: got %v", what, name, err)
+			}
+		}
 	}
 }
