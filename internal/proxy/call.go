@@ -339,8 +339,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 // send sends the request to its upstream, in its turn and within the limits of its host. It takes
 // over the write and the turn.
 func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn *upstream.Turn, req *upstream.Request, done func(outcome)) {
-	// By the rules that its write was registered by. New rules invalidate every answer, and do so again when the
-	// calls in flight have ended. What an earlier call could still change at the end of its session is not covered.
+	// The class is the one under which its write was registered: a reload that changes it invalidates all answers.
 	req.ReadOnly = !c.class.effect.Changes()
 	req.Late = func(m jsonrpc.Message) {
 		answer := upstream.Answer{Message: m}
