@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -66,12 +67,19 @@ func (d Dir) Write(name string, data []byte) error {
 	return replace(d.Path(name), data, 0o600, func(*os.File) error { return nil })
 }
 
-// RemoveUnused removes the files of a subfolder that have not been written for an age.
+// RemoveUnused removes the files of a subfolder that have not been written for an age. A lock of
+// [Dir.Update], which is never written, goes with its file.
 func (d Dir) RemoveUnused(folder string, age time.Duration) {
-	entries, _ := os.ReadDir(d.Path(folder)) // what cannot be read or removed stays
+	entries, _ := os.ReadDir(d.Path(folder)) // what cannot be read or removed stays; a file is before its lock
 	for _, e := range entries {
+		path := filepath.Join(d.Path(folder), e.Name())
+		if file, isLock := strings.CutSuffix(path, ".lock"); isLock {
+			if _, err := os.Lstat(file); err == nil {
+				continue // without it, processes that wait for it and later ones would not exclude each other
+			}
+		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > age {
-			_ = os.Remove(filepath.Join(d.Path(folder), e.Name()))
+			_ = os.Remove(path)
 		}
 	}
 }

@@ -51,7 +51,9 @@ func TestRemoveUnused(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir.RemoveUnused("learned", time.Hour) // which does not exist yet
-	for name, age := range map[string]time.Duration{"learned/old": 2 * time.Hour, "learned/new": 0, "offers/old": 2 * time.Hour} {
+	for name, age := range map[string]time.Duration{
+		"learned/old": 2 * time.Hour, "learned/old.lock": 2 * time.Hour, "learned/new": 0, "learned/new.lock": 2 * time.Hour, "offers/old": 2 * time.Hour,
+	} {
 		written := time.Now().Add(-age)
 		if err := cmp.Or(dir.Write(name, []byte("x")), os.Chtimes(dir.Path(name), written, written)); err != nil {
 			t.Fatal(err)
@@ -59,7 +61,7 @@ func TestRemoveUnused(t *testing.T) {
 	}
 	dir.RemoveUnused("learned", time.Hour)
 	left, _ := filepath.Glob(dir.Path("*/*"))
-	if want := []string{dir.Path("learned/new"), dir.Path("offers/old")}; !slices.Equal(left, want) {
+	if want := []string{dir.Path("learned/new"), dir.Path("learned/new.lock"), dir.Path("offers/old")}; !slices.Equal(left, want) {
 		t.Errorf("got %v, want %v", left, want)
 	}
 }
