@@ -137,7 +137,7 @@ func forbids(gemini *document, name string) bool {
 
 // namesTools reports whether OpenCode's rules name tools of a server, as NAME_TOOL: they would not hold for mcpschedd's.
 func namesTools(openCode *document, name string) bool {
-	name = regexp.MustCompile(`[^A-Za-z0-9_-]`).ReplaceAllString(name, "_")
+	prefix := regexp.MustCompile(`[^A-Za-z0-9_-]`).ReplaceAllString(name, "_") + "_"
 	holders := []any{openCode.tree}
 	for _, key := range []string{"agent", "mode"} {
 		agents, _ := at(openCode.tree, key).(map[string]any)
@@ -147,8 +147,8 @@ func namesTools(openCode *document, name string) bool {
 		tools, _ := at(holder, "tools").(map[string]any)
 		permission, _ := at(holder, "permission").(map[string]any)
 		return slices.ContainsFunc(slices.AppendSeq(slices.Collect(maps.Keys(tools)), maps.Keys(permission)), func(pattern string) bool {
-			rest, ok := strings.CutPrefix(pattern, name)
-			return ok && (strings.HasPrefix(rest, "_") || strings.HasPrefix(rest, "*"))
+			wild := strings.IndexAny(pattern, "*?")
+			return strings.HasPrefix(pattern, prefix) || wild > 0 && strings.HasPrefix(prefix, pattern[:wild])
 		})
 	})
 }

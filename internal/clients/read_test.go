@@ -196,6 +196,8 @@ func TestOpenCodesRules(t *testing.T) {
 	for rules, stays := range map[string]bool{
 		`"tools": {"my_git_push": false}`:                           true,
 		`"permission": {"my_git*": "ask"}`:                          true,
+		`"permission": {"my*": "deny"}`:                             true,
+		`"tools": {"my_gi?_push": false}`:                           true,
 		`"agent": {"plan": {"tools": {"my_git_*": false}}}`:         true,
 		`"tools": {"*": false, "my_github_x": false, "bash": true}`: false,
 		`"permission": "ask", "agent": []`:                          false,
