@@ -258,7 +258,10 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 			return nil, err
 		}
 		exclusive := d.hooks.Exclusive(folder)
-		o.Common, o.LocalExclusive = d.common, func(arguments string) bool { return exclusive() && !mayLeave(arguments, c.Dir, folder) }
+		o.Common = d.common
+		o.LocalExclusive = func(dir, arguments string) bool {
+			return exclusive() && (dir == "" || paths.Within(paths.WithoutLinks(dir), folder)) && !mayLeave(arguments, c.Dir, folder)
+		}
 		if err := s.open(ctx, o, d.guard); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -140,6 +141,32 @@ func TestHookReportsEdits(t *testing.T) {
 	r.path = filepath.Join(dir, "file")
 	r.call("echo")
 	r.gets("one", false) // outside a turn
+	r.p.in.Close()
+	_, _ = io.Copy(io.Discard, r.p.out)
+}
+
+// A server that is configured to run in another directory reads relative paths there, where nothing is
+// known of changes.
+func TestHookOfAnotherFolder(t *testing.T) {
+	t.Parallel()
+	away := t.TempDir()
+	d := newDaemonTest(t, strings.Replace(readsFiles(), "[enrichment]", "cwd = "+strconv.Quote(away)+"\n[enrichment]", 1)+`
+[[tools."files/echo".follow_up]]
+tool = "echo"
+probability = 0.99
+args = {}
+[tools."files/echo"]
+side_effect_class = "pure"
+`)
+	r := &fileClient{daemonTest: d, path: "file"}
+	r.p = d.connect(t.TempDir(), "CLAUDE_CODE_SESSION_ID=a")
+	r.p.ask(t, hello)
+	r.p.ask(t, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
+	writeFile(t, filepath.Join(away, "file"), "one")
+	d.report("SessionStart", `,"source":"startup"`)
+	d.report("UserPromptSubmit", `,"prompt":"mend it"`)
+	r.readsAhead(1) // what depends on no file
+	r.gets("one", false)
 	r.p.in.Close()
 	_, _ = io.Copy(io.Discard, r.p.out)
 }

@@ -159,7 +159,7 @@ func (o *prefetchSource) refusal(p *policy, c *predict.Candidate, class *callCla
 // staleness. Any program may change a file on this machine at any time.
 func (p *policy) steady(l *sessionLease, m *valuemodel.Model, class *callClass) bool {
 	return l.member.Exclusive || class.query.Reuse.File != "" || class.query.Reuse.Pure || m.Remote ||
-		p.LocalExclusive != nil && m.In(valuemodel.LocalDomain) && p.LocalExclusive(class.query.Key.Arguments)
+		p.LocalExclusive != nil && m.In(valuemodel.LocalDomain) && p.LocalExclusive(l.member.Spec.Command.Dir, class.query.Key.Arguments)
 }
 
 // purposePrefetch is the _meta of a request that no client made.

@@ -393,7 +393,7 @@ func reported(t *testing.T, exclusive *atomic.Bool) proxy.Options {
 	o := prefetching(t, mcptest.Options{Name: "one"})
 	o.Upstreams[0].Exclusive = false
 	o.Dedup.Settle = time.Hour
-	o.LocalExclusive, o.Common = func(string) bool { return exclusive.Load() }, proxy.NewCommon(o)
+	o.LocalExclusive, o.Common = func(string, string) bool { return exclusive.Load() }, proxy.NewCommon(o)
 	return o
 }
 

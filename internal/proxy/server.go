@@ -74,9 +74,10 @@ type Fixed struct {
 	Dial         upstream.DialFunc // connects to servers over HTTP; default: the network
 	Common       *Common           // shared with the other servers of the process; nil if there are none
 
-	// LocalExclusive reports whether all changes of what a call with these arguments reads on this
-	// machine go through the process or are reported to it. nil means never.
-	LocalExclusive func(arguments string) bool
+	// LocalExclusive reports whether all changes of what a call reads on this machine go through the
+	// process or are reported to it. It gets the directory in which the server runs, "" if that is not
+	// known, and the arguments, canonical JSON. nil means never.
+	LocalExclusive func(dir, arguments string) bool
 }
 
 // Upstream is one configured server with its settings.
