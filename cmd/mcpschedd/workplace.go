@@ -49,7 +49,7 @@ func mayLeave(arguments, path, resolved string) bool {
 		return true
 	}
 	for i, c := range arguments {
-		if c != '/' && c != '~' || i > 0 && isOfName(arguments[i-1]) {
+		if c != '/' && c != '~' || i > 0 && isOfName(arguments[i-1]) && !strings.HasSuffix(arguments[:i-1], `\`) { // as in \n
 			continue
 		}
 		in := func(dir string) bool {
@@ -65,7 +65,7 @@ func mayLeave(arguments, path, resolved string) bool {
 
 // isOfName reports whether a slash after the byte is inside a path, and does not begin one.
 func isOfName(b byte) bool {
-	return b == '_' || b == '-' || b == '.' || b == '/' || b >= utf8.RuneSelf ||
+	return b == '_' || b == '-' || b == '.' || b == '*' || b == '/' || b >= utf8.RuneSelf ||
 		'0' <= b && b <= '9' || 'A' <= b && b <= 'Z' || 'a' <= b && b <= 'z'
 }
 

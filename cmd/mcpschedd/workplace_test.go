@@ -49,6 +49,9 @@ func TestMayLeave(t *testing.T) {
 		`{"path":"$HOME/q"}`:               true,
 		`{"command":"ls --x=/q"}`:          true,
 		`{"command":"ls b~/c ~root/q"}`:    true,
+		`{"paths":"a\n/q"}`:                true,
+		`{"command":"ls\t/q"}`:             true,
+		`{"pattern":"**/*.go"}`:            false,
 	} {
 		if got := mayLeave(arguments, "/p", "/real/p"); got != want {
 			t.Errorf("%s: got %v, want %v", arguments, got, want)
