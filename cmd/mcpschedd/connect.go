@@ -21,7 +21,8 @@ and this configuration, and starts the daemon if it is not running. Servers get 
 command's working directory, its base variables (PATH, HOME, locale, temporary directory
 and the like) and the variables that their own blocks name, and no others.
 
-If the daemon does not start in time, this command serves its client by itself.`,
+If the daemon does not start in time, this command serves its client by itself, like
+mcpschedd serve, and servers get all its variables.`,
 		Example: `  mcpschedd connect`,
 		Args:    takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
