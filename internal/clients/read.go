@@ -215,7 +215,9 @@ func (r *Reader) server(t table, name string, value any) {
 		r.note(line+": "+pointer, "left out: want an object, have "+kindOf(value))
 		return
 	}
-	e.t.own, _ = fields["env"].(map[string]any)
+	if fields["command"] != nil { // else there is no process that could fill them in
+		e.t.own, _ = fields["env"].(map[string]any)
+	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if fields[key] != nil {
 			e.field(key, fields[key])

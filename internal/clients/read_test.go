@@ -53,6 +53,7 @@ func TestTOML(t *testing.T) {
 		{"one that the client fills in", `{"command": "x", "args": ["${T}", "${OPENCODE_CONFIG}"], "env": {"T": "${T}", "OPENCODE_CONFIG": "c"}}`, `command = "x"|args = ["${T}", "${OPENCODE_CONFIG}"]|env.OPENCODE_CONFIG = "${OPENCODE_CONFIG_2}"|env.T = "${T}"|env_file = "env/s.env"`, `OPENCODE_CONFIG_2="c"`},
 		{"a header", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer abc", "X-Team": "blue"}}`, `url = "http://localhost/"|headers.Authorization = "${AUTHORIZATION}"|headers.X-Team = "${X_TEAM}"|env_file = "env/s.env"`, `AUTHORIZATION="Bearer abc"|X_TEAM="blue"`},
 		{"a header with a variable", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer ${A}"}}`, `url = "http://localhost/"|headers.Authorization = "Bearer ${A}"`, ""},
+		{"a header with one of no process", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer ${T}"}, "env": {"T": "c"}}`, `url = "http://localhost/"|headers.Authorization = "Bearer ${T}"`, ""},
 		{"a header with a variable and more", `{"url": "http://localhost/", "headers": {"Authorization": "Bearer ${A}hunter"}}`, `url = "http://localhost/"|headers.Authorization = "Bearer ${A}${AUTHORIZATION}"|env_file = "env/s.env"`, `AUTHORIZATION="hunter"`},
 
 		{"a variable", `{"command": "x", "env": {"A": "${B}"}}`, `command = "x"|env.A = "${B}"`, ""},
