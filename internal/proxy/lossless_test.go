@@ -148,7 +148,7 @@ func TestUnreadableItems(t *testing.T) {
 			`{"name":"php","annotations":[],"inputSchema":{"type":"object","properties":[],"required":[]},"outputSchema":[]}`, // empty maps
 			`{"name":"kept", "inputSchema":{"type":"object","properties":{"a":{"default":null}}}}`,
 		},
-		Prompts:   []string{`{"name":"p","description":null,"arguments":null}`},
+		Prompts:   []string{`{"name":"p","description":null,"arguments":null}`, `{"name":"q","arguments":[{"name":"a", "required":true},{"name":"b","description":null,"required":null}]}`},
 		Resources: []string{`{"uri":"odd://a"}`, `{"uri":"odd://b","name":null}`, `{"name":"","uri":"odd://c"}`},
 		Templates: []string{`{"uriTemplate":"odd://{x}"}`},
 	})
@@ -162,7 +162,7 @@ func TestUnreadableItems(t *testing.T) {
 	if diff := cmp.Diff(want, client.request("tools/list", "")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got := client.request("prompts/list", ""); got != `{"prompts":[{"name":"p"}]}` {
+	if got := client.request("prompts/list", ""); got != `{"prompts":[{"name":"p"},{"name":"q","arguments":[{"name":"a", "required":true},{"name":"b"}]}]}` {
 		t.Errorf("got %s", got)
 	}
 	if got, want := client.request("resources/list", ""), `{"uri":"odd://a","name":"odd://a"},{"uri":"odd://b","name":"odd://b"},{"name":"","uri":"odd://c"}`; !strings.Contains(got, want) {

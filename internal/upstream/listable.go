@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"slices"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -13,13 +14,20 @@ var (
 )
 
 // listable returns an item as the reference clients can read it. They reject a whole list, with the items of all
-// other servers, for one member that is null instead of absent, one property whose schema is no object, one map of
-// properties that PHP has made an array, as it was empty, one tool without the inputSchema of an object, or one
-// resource without a name.
+// other servers, for one member of an item or of a prompt's argument that is null instead of absent, one property
+// whose schema is no object, one map of properties that PHP has made an array, as it was empty, one tool without the
+// inputSchema of an object, or one resource without a name.
 func listable(l List, raw []byte) []byte {
 	raw = replaced(raw, absent)
 	if _, named := jsonrpc.String(jsonrpc.Get(raw, "name")); !named {
 		raw = jsonrpc.Set(raw, "name", jsonrpc.Get(raw, listNames[l].key))
+	}
+	if list := jsonrpc.Get(raw, "arguments"); l == Prompts && bytes.Contains(list, []byte("null")) {
+		var fixed [][]byte
+		for argument := range jsonrpc.Elements(list) {
+			fixed = append(fixed, replaced(argument, absent))
+		}
+		raw = jsonrpc.Set(raw, "arguments", slices.Concat([]byte{'['}, bytes.Join(fixed, []byte{','}), []byte{']'}))
 	}
 	for _, part := range []string{"annotations", "inputSchema", "outputSchema"} {
 		value := jsonrpc.Get(raw, part)
