@@ -344,6 +344,9 @@ func TestUndoOfOneClient(t *testing.T) {
 	if got := content(t, ours); got != "a = 0\nb = 'env/first.json.env'\nc = 2\n" || content(t, filepath.Join(home, "env", "first.json.env")) != "A=b\n" {
 		t.Errorf("got %q, want the changes and variables of the other import kept", got)
 	}
+	if done, err := clients.Undo(dir, func(path string) bool { return path == "third.json" }); len(done) > 0 || err != nil {
+		t.Errorf("got %q, %v of a client without an import, want nothing", done, err)
+	}
 	if _, err := clients.Undo(dir, func(path string) bool { return path == second }); err != nil {
 		t.Fatal(err)
 	}

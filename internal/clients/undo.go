@@ -180,7 +180,7 @@ func (r *receipt) undo(only func(path string) bool, later bool) (all []string, e
 		isVariables := filepath.Ext(c.Path) == ".env"
 		switch {
 		case remains(c), !c.Client && (!last && !(rules && c.isSettings()) || len(failed) > 0):
-			if left = append(left, c); undone && later && !isVariables {
+			if left = append(left, c); undone && later && r.Sources != nil && !isVariables { // said once
 				all = append(all, c.Path+": left until the later imports are undone")
 			}
 			continue
