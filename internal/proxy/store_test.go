@@ -197,7 +197,7 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	srv, one := remote(t, mcptest.Options{Name: "one", Answer: answer("one")})
 	_, two := remote(t, mcptest.Options{Name: "two", Answer: answer("two")})
 	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour), reading("two/echo", time.Hour)}, one, two)
-	o.Upstreams[0].Model.Domain, o.Upstreams[1].Model.Domain = "x", "y"
+	o.Upstreams[0].Model.Domain, o.Upstreams[1].Model.Domain = "x.example", "y.example"
 	s := start(t, o)
 	c := connect(t, s, handshake)
 	c.request("tools/call", `{"name":"one__w","arguments":{},"task":{}}`)

@@ -91,9 +91,10 @@ func (m *Model) setDomains(u Upstream, o origin, web string, hostKnown bool) {
 		m.slowToShow = m.slowToShow || remote
 		m.Sources["domain"] = source
 	}
+	here := u.URL == "" && !hostKnown || loopback(web)
 	if u.Domain != "" {
 		in(u.Domain, u.URL != "" || o.Host != "" || m.Remote || hostName(u.Domain), u.source("domain"))
-		if u.URL == "" && !hostKnown && !hostName(u.Domain) {
+		if here && !hostName(u.Domain) {
 			in(LocalDomain, false, m.Sources["domain"])
 		}
 		return
@@ -104,7 +105,7 @@ func (m *Model) setDomains(u Upstream, o origin, web string, hostKnown bool) {
 	if o.Host != "" && o.Host != web {
 		in(o.Host, true, o.source)
 	}
-	if u.URL == "" && !hostKnown || loopback(web) {
+	if here {
 		in(LocalDomain, false, cmp.Or(m.Sources["domain"], sourceDefault))
 	}
 	if u.Inferred.Host != "" && !m.In(u.Inferred.Host) {

@@ -111,6 +111,8 @@ func TestDomains(t *testing.T) {
 		{"an inferred host, not trusted", valuemodel.Upstream{Inferred: tickets}, []string{local, "tickets.example"}},
 		{"an inferred host of a service", valuemodel.Upstream{Inferred: tickets, Trust: true, Provider: "github"}, []string{"api.github.com", "tickets.example"}},
 		{"the operator's domain, by url", valuemodel.Upstream{Domain: "world", URL: "https://a.example"}, []string{"world"}},
+		{"the operator's domain, by url of this machine", valuemodel.Upstream{Domain: "world", URL: "http://127.0.0.1:9"}, []string{"world", local}},
+		{"the operator's domain, a host, by url of this machine", valuemodel.Upstream{Domain: "a.example", URL: "http://127.0.0.1:9"}, []string{"a.example"}},
 		{"the operator's domain, of a service", valuemodel.Upstream{Domain: "world", Provider: "github"}, []string{"world"}},
 	}
 	for _, tt := range tests {
@@ -119,7 +121,7 @@ func TestDomains(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 		domains := strings.Join(tt.want, " ")
-		if slow := domains != local && domains != "world "+local || tt.u.Remote != nil; m.Writes(nil).Remote != slow {
+		if slow := domains != local && domains != "world "+local || tt.u.URL != "" || tt.u.Remote != nil; m.Writes(nil).Remote != slow {
 			t.Errorf("%s: its writes settle late: %v, want %v", tt.name, !slow, slow)
 		}
 		if m.Sources["domain"] == "" {
