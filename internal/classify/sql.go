@@ -67,11 +67,11 @@ var sqlWords = sync.OnceValue(func() (w struct {
 	return w
 })
 
-// callForm matches the functions with effects that PostgreSQL has built in and calls by the
+// callForm matches the functions with effects that PostgreSQL and its extensions call by the
 // name of a column, quoted or not: (7).pg_terminate_backend, ('s'::regclass)."nextval", or
 // x.lo_import for FROM lower('a') x.
 var callForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:PG_|LO_(?:IMPORT|UNLINK|CREATE?)$|DBLINK|GIN_CLEAN|BRIN_|(?:TS_STAT|NEXTVAL|SETSEED)$)`)
+	return regexp.MustCompile(`^(?:PG_|LO_(?:IMPORT|UNLINK|CREATE?)$|DBLINK|CROSSTAB|POSTGRES_FDW_|GIN_CLEAN|BRIN_|(?:TS_STAT|NEXTVAL|SETSEED)$)`)
 })
 
 type tokenKind int
