@@ -57,13 +57,16 @@ var (
 		Shell: {"command", "cmd", "script", "commands", "code", "commandLine", "command_line"},
 		SQL:   {"sql", "query", "statement", "statements", "queries"},
 	}
-	// harmlessNames are arguments, in lower case, that only limit a call or say where it runs,
-	// of any kind or of one. An unlisted one may name a command to run before or after, an
-	// output file or a user.
+	// harmlessNames are arguments, in lower case, that only limit a call, say where it runs, or are
+	// the values of placeholders, of any kind or of one. An unlisted one may name a command to run
+	// before or after, an output file or a user.
 	harmlessNames = map[Kind][]string{
 		"":    {"timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s"},
 		Shell: {"max_output", "max_output_length", "max_output_bytes"},
-		SQL:   {"limit", "max_rows", "maxrows", "row_limit", "database", "db", "schema", "format", "project_id"},
+		SQL: {
+			"limit", "max_rows", "maxrows", "row_limit", "offset", "page", "page_size", "pagesize", "database", "db", "schema", "format", "project_id",
+			"params", "parameters",
+		},
 	}
 	remarkNames = []string{"description", "explanation"}
 	switchNames = []string{"run_in_background", "background", "analyze"} // no effect if false
@@ -72,9 +75,10 @@ var (
 
 // plainValue matches a value that cannot contain code, as a server may insert a limit or the
 // name of a database into the code: a number, or a word that is no option, and has neither a comment
-// nor two slashes, which may name another host.
+// nor two slashes, which may name another host; or a list of such values.
 var plainValue = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:null|true|false|-?[0-9.]+|"-?[0-9.]+"|"(?:(?:/-?)?[A-Za-z0-9_.:]-?)*/?")$`)
+	const one = `(?:null|true|false|-?[0-9.]+|"-?[0-9.]+"|"(?:(?:/-?)?[A-Za-z0-9_.:]-?)*/?")`
+	return regexp.MustCompile(`^(?:` + one + `|\[\s*(?:` + one + `\s*,\s*)*` + one + `?\s*\])$`)
 })
 
 // IsCode reports whether an argument of that name contains the code.

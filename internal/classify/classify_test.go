@@ -63,13 +63,20 @@ func TestOfInAFolder(t *testing.T) {
 	}
 }
 
-// With a statement, only known arguments may be given: limits, and where it runs.
+// With a statement, only known arguments may be given: limits, values, and where it runs.
 func TestOfAStatement(t *testing.T) {
 	tests := map[string]classify.Level{
 		`{"sql":"SELECT 1"}`:                                classify.Reads,
 		`{"query":"SELECT 1","project_id":"abc"}`:           classify.Reads,
 		`{"query":"SELECT 1","limit":5,"database":"d"}`:     classify.Reads,
 		`{"query":"SELECT 1","schema":"my-db.a_b"}`:         classify.Reads,
+		`{"query":"SELECT 1","offset":5,"page_size":10}`:    classify.Reads,
+		`{"query":"SELECT $1","params":[1, "a_b",null]}`:    classify.Reads,
+		`{"query":"SELECT ?","parameters":[ ]}`:             classify.Reads,
+		`{"query":"SELECT ?","params":["a","; DROP x"]}`:    classify.Unknown,
+		`{"query":"SELECT ?","params":["a","b'"]}`:          classify.Unknown,
+		`{"query":"SELECT ?","params":[["--"]]}`:            classify.Unknown,
+		`{"query":"SELECT ?","params":{"a":1}}`:             classify.Unknown,
 		`{"query":"SELECT 1","limit":"5; DROP TABLE t"}`:    classify.Unknown,
 		`{"query":"SELECT 1","schema":"a;DROP/**/TABLE"}`:   classify.Unknown,
 		`{"query":"SELECT 1","db":"\\o /x"}`:                classify.Unknown,
