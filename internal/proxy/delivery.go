@@ -107,13 +107,14 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Re
 func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	how, body := string(o.How), o.Body
 	c.observed.source = o
-	// A note may replace an answer that the client has if the operator turned references on, the tool declares
+	// A note may replace a longer answer that the client has, if the operator turned references on, the tool declares
 	// no output schema, and the session serves one conversation: over stdio a client may have several.
-	asReference := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step() == nil && !c.lease.structured(c.tool)
-	if asReference {
-		c.s.identity.delivered.Referenced(c.class.query.Key)
-		how, body = "reference", reference(o.Age)
-		c.observed.saved = max(0, len(o.Body)-len(body))
+	if o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step() == nil && !c.lease.structured(c.tool) {
+		if note := reference(o.Age); len(note) < len(o.Body) {
+			c.s.identity.delivered.Referenced(c.class.query.Key)
+			how, body = "reference", note
+			c.observed.saved = len(o.Body) - len(note)
+		}
 	}
 	return ownAnswer(withMeta(body, servedMeta(how, &o)), o.Stateless)
 }

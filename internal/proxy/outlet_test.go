@@ -251,7 +251,7 @@ func TestNoReferenceToALostAnswer(t *testing.T) {
 	defer n.End(front.ErrEnded)
 	var got []string
 	for _, by := range []front.Outlet{lossy{to}, to, to} {
-		n.Accept(context.Background(), message(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+toolCall("echo", "")+`}`), by)()
+		n.Accept(context.Background(), message(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+toolCall("echo", longArguments())+`}`), by)()
 		got = append(got, disposition(t, string(to.next().Result)))
 	}
 	if diff := cmp.Diff([]string{"fetched", "hit", "reference"}, got); diff != "" {

@@ -225,7 +225,7 @@ func TestPrefetchedLearned(t *testing.T) {
 }
 
 // An answer is replaced by a note only if the operator allows it, the session has one
-// conversation, and the tool has no output schema; and never twice in a row.
+// conversation, the tool has no output schema, and the answer is longer; and never twice in a row.
 func TestReference(t *testing.T) {
 	rules := []valuemodel.Rule{reading("one/*", time.Hour)}
 	tools := []string{
@@ -234,13 +234,15 @@ func TestReference(t *testing.T) {
 	}
 	_, up := remote(t, mcptest.Options{Name: "one", Tools: tools})
 	up.Spec.Shared = true
+	long := longArguments()
 	for _, test := range []struct {
-		name, repeat, tool string
-		want               []string
+		name, repeat, tool, arguments string
+		want                          []string
 	}{
-		{"as it is", "", "echo", []string{"fetched", "hit", "hit", "hit"}},
-		{"with references", "reference", "echo", []string{"fetched", "reference", "hit", "reference"}},
-		{"with an output schema", "reference", "big", []string{"fetched", "hit", "hit", "hit"}},
+		{"as it is", "", "echo", long, []string{"fetched", "hit", "hit", "hit"}},
+		{"with references", "reference", "echo", long, []string{"fetched", "reference", "hit", "reference"}},
+		{"a short answer", "reference", "echo", `{"n":5}`, []string{"fetched", "hit", "hit", "hit"}},
+		{"with an output schema", "reference", "big", long, []string{"fetched", "hit", "hit", "hit"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := stored(t, rules, up)
@@ -251,7 +253,7 @@ func TestReference(t *testing.T) {
 			f.Post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, header...)
 			var body string
 			for i, want := range test.want {
-				_, answer := f.Post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, i+2, toolCall(test.tool, `{"n":5}`)), header...)
+				_, answer := f.Post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, i+2, toolCall(test.tool, test.arguments)), header...)
 				result := string(jsonrpc.Get([]byte(answer), "result"))
 				how := disposition(t, result)
 				if how != want {
@@ -273,14 +275,17 @@ func TestReference(t *testing.T) {
 		o.Repeat = "reference"
 		c := connect(t, start(t, o), handshake)
 		c.tools()
-		c.call("echo", `{}`)
+		c.call("echo", long)
 		for range 3 {
-			if how := disposition(t, c.call("echo", `{}`)); how != "hit" {
+			if how := disposition(t, c.call("echo", long)); how != "hit" {
 				t.Errorf("got %s, want hit", how)
 			}
 		}
 	})
 }
+
+// longArguments returns arguments whose echo is longer than the note of a reference.
+func longArguments() string { return `{"text":"` + strings.Repeat("a", 200) + `"}` }
 
 // reading returns a rule for a read-only tool with a freshness.
 func reading(pattern string, fresh time.Duration) valuemodel.Rule {
