@@ -185,6 +185,8 @@ func (m *Model) Verdict(settings PrefetchSettings) Verdict {
 		v.Cached, age = "until a write", "until a write"
 	case m.Cost.Freshness > 0:
 		v.Cached = seconds(m.Cost.Freshness)
+	case m.BackOff:
+		v.Cached = fmt.Sprintf("for a while after %d identical results in a row", m.FailFastAfter)
 	}
 	if m.Validate.File != "" && v.Cacheable {
 		v.Cached += ", while the file that " + m.Validate.File + " names is unchanged"

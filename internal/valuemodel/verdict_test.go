@@ -87,6 +87,8 @@ func TestVerdict(t *testing.T) {
 			`cached: only for identical calls in flight, as no freshness is set · prefetched: no, it is barred: two equal calls gave different answers · to change that: side_effect_class = "read_only" in [tools."up/x"], if it is read-only`},
 		{"barred, and the operator says what it does", valuemodel.Upstream{Name: "up", Remote: new(true), Trust: true}, "x", valuemodel.Hints{ReadOnly: yes}, []valuemodel.Rule{kept}, differed,
 			`cached: 60 s · prefetched: yes, served for up to 60 s`},
+		{"called again and again", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{reads, rule("up/x", "c:6", valuemodel.Layer{FailFastAfter: 2, Volatile: new(true)})}, on,
+			`cached: for a while after 2 identical results in a row · prefetched: no, it is marked volatile by c:6`},
 		{"a statement that it does not take", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{Arguments: []string{"id"}}, []valuemodel.Rule{rule("up/x", "c:7", valuemodel.Layer{Classify: valuemodel.SQL})}, on,
 			`cached: no, it has no argument for the statement that classify needs · prefetched: no, it has no argument for the statement that classify needs`},
 		{"a file that it does not take", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{Arguments: []string{"id"}}, []valuemodel.Rule{kept, rule("up/*", "c:8", valuemodel.Layer{Validate: valuemodel.Validate{File: "path"}})}, on,
