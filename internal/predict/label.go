@@ -45,6 +45,7 @@ type prediction struct {
 
 	first    float64 // probability when it was first predicted
 	reported bool    // to Options.Labelled, or not to be
+	shown    bool    // the client was given the answer, so that it is no miss if the client does not call
 }
 
 // pending are the predicted calls of a session without a label.
@@ -136,10 +137,17 @@ func (s *Session) Invalidate(stale func(tool, arguments string) bool) {
 	s.dropLabelled()
 }
 
+// Shown records that the client was given the answer to a predicted call as part of another answer.
+func (s *Session) Shown(tool, arguments string) {
+	if p := s.pending.byCall[callHash(tool, arguments)]; p != nil {
+		p.shown = true
+	}
+}
+
 // expire labels the samples that are too old as misses, and learns from those presumed to be.
 func (s *Session) expire(now time.Time) {
 	for _, p := range s.pending.order {
-		for ; p.missed < len(p.samples) && s.presumed(&p.samples[p.missed]); p.missed++ {
+		for ; !p.shown && p.missed < len(p.samples) && s.presumed(&p.samples[p.missed]); p.missed++ {
 			s.learnLabel(p.samples[p.missed], false)
 		}
 		s.labelSamples(p, func(k *sample) (settled, hit bool) { return s.tooOld(p.tool, k, now), false })
@@ -170,6 +178,9 @@ func (s *Session) labelSamples(p *prediction, is func(*sample) (settled, hit boo
 		settled, hit := is(k)
 		if !settled {
 			break
+		}
+		if p.shown && !hit {
+			continue
 		}
 		if !p.reported {
 			p.reported = true

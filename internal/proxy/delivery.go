@@ -77,7 +77,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Re
 	wait, cancel := context.WithTimeout(ctx, e.Wait) // one deadline for all of them
 	defer cancel()
 	var additions []deliver.Addition
-	var queries []dedup.Query
+	var from []*speculate.Fetch
 	for _, b := range a.Begun {
 		tool := c.shownName(b.Key.Tool)
 		if u := &b.Query.Reuse; b.P < e.InlineFrom || tool == "" || u.CompareOnly || u.File != "" || c.lease.structured(b.Key.Tool) {
@@ -89,7 +89,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Re
 		}
 		if body, ok := c.s.srv.common.store.Peek(ctx, b.Query); ok {
 			additions = append(additions, deliver.Addition{Tool: tool, Arguments: b.Key.Arguments, Result: body, Model: b.Model})
-			queries = append(queries, b.Query)
+			from = append(from, b)
 		}
 	}
 	if len(additions) == 0 {
@@ -97,7 +97,8 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Re
 	}
 	out, taken := deliver.Inline(result, additions, tokens, a.Intent)
 	for _, i := range taken {
-		c.s.srv.common.store.MarkShown(queries[i])
+		c.s.srv.common.store.MarkShown(from[i].Query)
+		c.s.srv.prefetch.Shown(from[i])
 	}
 	c.observed.inlined = len(taken)
 	return out

@@ -175,6 +175,31 @@ func TestPrefetchedDelivery(t *testing.T) {
 	})
 }
 
+// Likely answers are inlined for as long as a client does not call what it has been given: that is no miss.
+func TestInlinedGoesOn(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		o := defaults(t, reading("foe/list", 0), valuemodel.Rule{
+			Pattern: "foe/get", Source: "test", Layer: valuemodel.Layer{
+				Class:     valuemodel.ReadOnly,
+				FollowUps: []valuemodel.FollowUp{{Tool: "list", Probability: 0.95, Args: map[string]valuemodel.Binding{"page": bound(t, "$args.n")}}},
+			},
+		})
+		o.Enrichment.Delivery, o.Enrichment.Wait = "inline", 200*time.Millisecond
+		d := beset(t, newFoe(taking(100*time.Millisecond)), o)
+		for range 4 {
+			g := d.enter()
+			for i := range 30 {
+				if got := string(g.call("get", thing(i+1, 0)).Result); !strings.Contains(got, "answer to list") {
+					t.Fatalf("call %d: got %s, want the answer to the next call in it", i, got)
+				}
+				time.Sleep(time.Second)
+			}
+			g.leave()
+			d.guests = nil
+		}
+	})
+}
+
 // What is likely after a write to a remote service is prefetched once the write shows there, if the
 // client has not called it by then.
 func TestPrefetchedAfterWrite(t *testing.T) {

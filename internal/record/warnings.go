@@ -71,7 +71,7 @@ func (s *Stats) Warnings() []Warning {
 // minCallsToReport is the number of calls above which the absence of prefetches is reported.
 const minCallsToReport = 20
 
-// whyNoPrefetch returns why no call was served a prefetched result, or "" if one was or the fates of all
+// whyNoPrefetch returns why no client was given a prefetched result, or "" if one was or the fates of all
 // prefetches are open, if there were few calls, or if prefetching is off.
 func (s *Stats) whyNoPrefetch() string {
 	f := &s.Totals
@@ -85,7 +85,7 @@ func (s *Stats) whyNoPrefetch() string {
 		unused = fmt.Sprintf("Prefetches that no call used: %d, most because %s", sumOf(f.Prefetch.Wasted), meaningOf(causes[0]))
 	}
 	switch compared := f.Prefetch.Compared; {
-	case isOff || f.Prefetch.Used > 0 || max(f.Reads, f.Unclassified, others) <= minCallsToReport:
+	case isOff || f.Prefetch.Used+f.Inlined > 0 || max(f.Reads, f.Unclassified, others) <= minCallsToReport:
 		return ""
 	case compared > 0:
 		text := fmt.Sprintf("Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, %d so far", compared)

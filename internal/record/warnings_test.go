@@ -130,6 +130,7 @@ func TestWhyNone(t *testing.T) {
 		{"compared and wasted", calls("read_only", 21, compared, wasted), "Nothing that was prefetched has been served yet: results of tools that only their server declares read-only are compared with those of calls first, 1 so far. Prefetches that no call used: 1, most because the session or the process ended first.\n"},
 		{"only wasted", calls("read_only", 21, declined, wasted), "Prefetches that no call used: 1, most because the session or the process ended first.\n"},
 		{"used", calls("read_only", 21, declined, wasted, used), ""},
+		{"inlined", calls("read_only", 21, wasted, record.Event{Kind: record.Call, Session: "a", Seq: 93, Inlined: 1}), ""},
 		{"an unknown reason", calls("read_only", 21, record.Event{Kind: record.Decision, Session: "a", Declined: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: 1 of 1 candidates were likely enough, and most of those were left out because mood?.\n"},
 		{"no candidates", calls("read_only", 21), "Nothing was prefetched: no call was predicted; no follow-up has been seen, or [enrichment] has mode = \"off\" or learn = false.\n"},
 		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: 48 calls were to tools that are not known to be read-only; mcpschedd check --connect -v prints the lines to paste.\n"},

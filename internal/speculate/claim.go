@@ -182,6 +182,16 @@ func (c *Claim) Done() {
 	c.session.sweepLocked()
 }
 
+// shown records that the client was given the answer as part of another one. Whether it calls says
+// nothing then, so the fate moves no level.
+func (c *Claim) shown() {
+	c.session.scheduler.mu.Lock()
+	defer c.session.scheduler.mu.Unlock()
+	c.counted = true
+	c.cancel(nil) // releases the context
+	c.session.sweepLocked()
+}
+
 // overdue frees the slot of a call that has not returned, and cancels it.
 func (c *Claim) overdue() {
 	c.session.scheduler.mu.Lock()

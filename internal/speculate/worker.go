@@ -114,6 +114,21 @@ func (w *Worker) Answered(c *Call, r Result, reply chan<- Reply) bool {
 	})
 }
 
+// Shown reports that the client was given the answer of a prefetch as part of another answer.
+func (w *Worker) Shown(f *Fetch) {
+	f.Call.Claim.shown()
+	w.queue.add(task{required: true, do: func() {
+		s := w.sessions[f.Call.Session]
+		if s == nil {
+			return
+		}
+		w.current = f.Call.Session
+		if p := s.pairs[f.Call.Lease.Key]; p != nil {
+			p.predictor.Shown(f.Key.Tool, f.Key.Arguments)
+		}
+	}})
+}
+
 // keep returns a copy of a body, or nil if it is too long or there is no room for it.
 func (w *Worker) keep(body []byte) []byte {
 	if len(body) > predict.MaxRead || !w.queue.reserve(len(body)) {
