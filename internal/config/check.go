@@ -74,8 +74,13 @@ func (f *findings) checkTool(key string, t valuemodel.Rule, upstreams []string) 
 	for i, inv := range t.Invalidates {
 		f.checkToolUpstream(element(join(key, "invalidates"), i), inv.Tool, upstreams)
 	}
+	own, _, ofOne := strings.Cut(t.Pattern, "/")
 	for i, next := range t.FollowUps {
-		f.checkToolUpstream(join(element(join(key, "follow_up"), i), "tool"), next.Tool, upstreams)
+		key := join(element(join(key, "follow_up"), i), "tool")
+		f.checkToolUpstream(key, next.Tool, upstreams)
+		if of, _, ok := strings.Cut(next.Tool, "/"); ok && ofOne && of != own && !strings.ContainsAny(own, `*?[\`) {
+			f.warn(key, "is never prefetched: want a tool of %q, as one server's data is not sent to another", own)
+		}
 	}
 }
 
