@@ -159,6 +159,8 @@ func TestWritesReachTheReadersOfOtherServers(t *testing.T) {
 		{"devboy", "update_issue", "clickup_get_task"},
 		{"devboy", "create_merge_request", "list_pull_requests"},
 		{"github", "issue_write", "get_issues"},
+		{"github", "update_issue_title", "get_issues"},
+		{"github", "resolve_review_thread", "get_merge_requests"},
 		{"gitlab", "update_issue", "get_issue_comments"},
 		{"clickup", "clickup_update_task", "get_issue_relations"},
 		{"atlassian", "jira_update_issue", "getJiraIssue"},
