@@ -76,6 +76,11 @@ func TestRecognise(t *testing.T) {
 		{"npx -y @supabase/mcp-server-supabase@latest --read-only --project-ref=abc", "supabase npm:@supabase/mcp-server-supabase"},
 		{"npx -y @benborla29/mcp-server-mysql", "mysql npm:@benborla29/mcp-server-mysql"},
 		{"npx -y @stripe/mcp --api-key=k", "stripe npm:@stripe/mcp"},
+		{"npx -y kubernetes-mcp-server@latest", "kubernetes npm:kubernetes-mcp-server"},
+		{"npx -y slack-mcp-server@latest --transport stdio", "slack npm:slack-mcp-server"},
+		{"uvx --from redis-mcp-server@latest redis-mcp-server --url redis://localhost:6379/0", "redis pypi:redis-mcp-server"},
+		{"uvx awslabs.aws-documentation-mcp-server@latest", "aws-documentation pypi:awslabs-aws-documentation-mcp-server"},
+		{"docker run -i --rm -e DATABASE_URI crystaldba/postgres-mcp --access-mode=restricted", "postgres docker:crystaldba/postgres-mcp"},
 		{"npx -y mcp-remote https://mcp.linear.app/sse", "linear host:mcp.linear.app"},
 
 		{"https://mcp.linear.app/mcp", "linear host:mcp.linear.app"},
