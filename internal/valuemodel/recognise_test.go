@@ -83,6 +83,7 @@ func TestRecognise(t *testing.T) {
 		{"docker run -i --rm -e DATABASE_URI crystaldba/postgres-mcp --access-mode=restricted", "postgres docker:crystaldba/postgres-mcp"},
 		{"npx -y mcp-remote https://mcp.linear.app/sse", "linear host:mcp.linear.app"},
 
+		{"https://mcp.notion.com/mcp", "notion host:mcp.notion.com"},
 		{"https://mcp.linear.app/mcp", "linear host:mcp.linear.app"},
 		{"https://mcp.stripe.com", "stripe host:mcp.stripe.com"},
 		{"https://api.githubcopilot.com/mcp/", "github host:api.githubcopilot.com"},
