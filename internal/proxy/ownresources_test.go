@@ -192,7 +192,7 @@ func TestStatusWhyOfChange(t *testing.T) {
 		{five, "", []valuemodel.Rule{read("one/a", nil), read("one/b", new(false)), read("one/c", nil)}, on, "may change what it reads (2 of its 5 tools)", "remote = true"},
 		{five, "", []valuemodel.Rule{read("one/a", new(false))}, on, "unclassified tool counts as a write (4 of its 5 tools)", "check --connect"},
 		{hinted, "", nil, on, "nothing declares it read-only (1 of its 2 tools)", "trust = true"},
-		{tools("git_blame", "git_commit"), "git", nil, on, "may change what it reads (1 of its 2 tools)", ""},
+		{tools("git_show", "git_commit"), "git", nil, on, "may change what it reads (1 of its 2 tools)", ""},
 		{files, "filesystem", nil, on, "", ""},
 	} {
 		o := stored(t, tt.rules, child(t, mcptest.Options{Name: "one", Tools: tt.tools}))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -148,6 +149,8 @@ func (o *prefetchSource) refusal(p *policy, c *predict.Candidate, class *callCla
 		return enrich.NotSpeculatable
 	case m.Cost.Dollars > p.Enrichment.Dollars:
 		return enrich.Dollars
+	case l.member.Spec.Command.Path != "" && strings.Contains(c.Key.Arguments, `"-`):
+		return enrich.NotSpeculatable // a program may pass it on as an option, such as git show --output=FILE
 	case m.Disclosure != valuemodel.SameService && !c.Why.Independent:
 		return enrich.Disclosure
 	}

@@ -107,6 +107,22 @@ func TestPrefetched(t *testing.T) {
 	until(t, s, "declined, as the client has both", func(st proxy.Stats) bool { return st.Prefetch.Declined["delivered"] > 0 })
 }
 
+// A value that a program may take for an option is not prefetched: of git, one names a file to write.
+func TestOptionIsNotPrefetched(t *testing.T) {
+	follow := valuemodel.FollowUp{Tool: "echo", Probability: 0.9, Args: map[string]valuemodel.Binding{"revision": bound(t, "$result.items[*].name")}}
+	s := start(t, prefetching(t, mcptest.Options{Name: "one", Results: map[string]string{
+		"list": `{"content":[{"type":"text","text":"{\"items\":[{\"name\":\"--output=x\"},{\"name\":\"main\"}]}"}]}`,
+	}}, valuemodel.Rule{Pattern: "one/list", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, FollowUps: []valuemodel.FollowUp{follow}}}))
+	c := connect(t, s, handshake)
+	c.call("list", `{}`)
+	until(t, s, "a prefetch", settled(1))
+	for arguments, want := range map[string]string{`{"revision":"main"}`: "hit", `{"revision":"--output=x"}`: "fetched"} {
+		if how := disposition(t, c.call("echo", arguments)); how != want {
+			t.Errorf("%s: got %s, want %s", arguments, how, want)
+		}
+	}
+}
+
 // A report counts each prefetch once, also one that ends meanwhile: a counter that falls would be a reset
 // for Prometheus.
 func TestCountersNeverFall(t *testing.T) {
