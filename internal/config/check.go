@@ -128,7 +128,7 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 		f.problem(join(key, "shared_identity"), `has no meaning without instances = "shared"`)
 	}
 	if strings.Contains(u.Domain, "://") {
-		f.problem(join(key, "domain"), `want a host, such as "db.example", or a name of your own, have a URL`)
+		f.warn(join(key, "domain"), `want a host, such as "db.example", or a name of your own, have a URL`)
 	}
 	if u.Provider != "" && u.Provider != valuemodel.NoProvider {
 		if known := valuemodel.ProviderNames(); !slices.Contains(known, u.Provider) {
