@@ -260,7 +260,7 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 		exclusive := d.hooks.Exclusive(folder)
 		o.Common = d.common
 		o.LocalExclusive = func(dir, arguments string) bool {
-			return exclusive() && (dir == "" || paths.Within(paths.WithoutLinks(dir), folder)) && !mayLeave(arguments, c.Dir, folder)
+			return exclusive() && hook.Within(dir, arguments, c.Dir, folder)
 		}
 		if err := s.open(ctx, o, d.guard); err != nil {
 			return nil, err

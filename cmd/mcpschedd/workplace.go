@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/net/http/httpproxy"
 
@@ -40,33 +39,6 @@ func connectedWorkplace() workplace { return workplace{env: os.Environ(), named:
 func (w workplace) dir() string {
 	own, _ := os.Getwd()
 	return cmp.Or(w.folder, own)
-}
-
-// mayLeave reports whether the arguments of a call, canonical JSON, may name a path outside a
-// directory, which may have two paths. A shell command has paths in the middle of a text.
-func mayLeave(arguments, path, resolved string) bool {
-	if strings.Contains(arguments, "..") || strings.Contains(arguments, "://") || strings.Contains(arguments, "$") {
-		return true
-	}
-	for i, c := range arguments {
-		if c != '/' && c != '~' || i > 0 && isOfName(arguments[i-1]) && !strings.HasSuffix(arguments[:i-1], `\`) { // as in \n
-			continue
-		}
-		in := func(dir string) bool {
-			rest, ok := strings.CutPrefix(arguments[i:], dir)
-			return ok && (strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, `"`))
-		}
-		if !in(path) && !in(resolved) {
-			return true
-		}
-	}
-	return false
-}
-
-// isOfName reports whether a slash after the byte is inside a path, and does not begin one.
-func isOfName(b byte) bool {
-	return b == '_' || b == '-' || b == '.' || b == '*' || b == '/' || b >= utf8.RuneSelf ||
-		'0' <= b && b <= '9' || 'A' <= b && b <= 'Z' || 'a' <= b && b <= 'z'
 }
 
 // lookup is [os.LookupEnv] for the workplace. If a variable occurs several times, the last one

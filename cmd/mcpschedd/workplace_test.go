@@ -31,30 +31,3 @@ func TestWorkplaceProxy(t *testing.T) {
 		}
 	}
 }
-
-func TestMayLeave(t *testing.T) {
-	for arguments, want := range map[string]bool{
-		`{}`:                               false,
-		`{"path":"/p"}`:                    false,
-		`{"paths":["/p/a","/real/p/b"]}`:   false,
-		`{"path":".","pattern":"a/b \"c"}`: false,
-		`{"path":"/p2/a"}`:                 true,
-		`{"paths":["/p/a","/q"]}`:          true,
-		`{"path":"/p/../q"}`:               true,
-		`{"path":"../q"}`:                  true,
-		`{"uri":"file:///q"}`:              true,
-		`{"path":"~/q"}`:                   true,
-		`{"command":"ls -a /p/b c/d"}`:     false,
-		`{"command":"ls /q"}`:              true,
-		`{"path":"$HOME/q"}`:               true,
-		`{"command":"ls --x=/q"}`:          true,
-		`{"command":"ls b~/c ~root/q"}`:    true,
-		`{"paths":"a\n/q"}`:                true,
-		`{"command":"ls\t/q"}`:             true,
-		`{"pattern":"**/*.go"}`:            false,
-	} {
-		if got := mayLeave(arguments, "/p", "/real/p"); got != want {
-			t.Errorf("%s: got %v, want %v", arguments, got, want)
-		}
-	}
-}
