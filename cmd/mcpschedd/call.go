@@ -22,6 +22,7 @@ import (
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/state"
+	"mcpschedd/internal/valuemodel"
 )
 
 // callFlags are the flags of call.
@@ -113,7 +114,7 @@ func toolToCall(c *config.Config, word string) (u config.Upstream, _ string, err
 	switch {
 	case err != nil:
 	case !u.Tools.Allows(tool):
-		names := slices.DeleteFunc(slices.Clone(u.Tools.Allow), isGlob)
+		names := slices.DeleteFunc(slices.Clone(u.Tools.Allow), valuemodel.IsGlob)
 		err = suggest(errors.New(leftOut(c, name, tool)), "", tool, names, "change that key to call it")
 	case !u.In(ownWorkplace().dir()): // the daemon would refuse it
 		err = hinted{misused{fmt.Errorf("server %q is only for sessions in %s", name, strings.Join(u.Folders, ", "))}, "call it from there, or change its folders"}

@@ -226,7 +226,7 @@ func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Survey
 	everyone := !slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool { return !asked[u.Name] })
 	var b strings.Builder
 	for _, p := range models.Unmatched(names) {
-		if owner, _, full := strings.Cut(p.Pattern, "/"); p.Rule < len(c.Tools) && (full && asked[owner] || everyone && (!full || isGlob(owner))) { // tune rewrites the other rules
+		if owner, _, full := strings.Cut(p.Pattern, "/"); p.Rule < len(c.Tools) && (full && asked[owner] || everyone && (!full || valuemodel.IsGlob(owner))) { // tune rewrites the other rules
 			problem := c.RuleProblem(p)
 			problem.Message = "warning: " + problem.Message
 			fmt.Fprintln(&b, problem)
@@ -238,7 +238,7 @@ func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Survey
 		}
 	}
 	for i, name := range c.Server.Pinned {
-		if owner, _, _ := strings.Cut(name, "/"); !isGlob(name) && asked[owner] && !slices.Contains(names, name) {
+		if owner, _, _ := strings.Cut(name, "/"); !valuemodel.IsGlob(name) && asked[owner] && !slices.Contains(names, name) {
 			warnOfTool(&b, c, fmt.Sprintf("server.pinned[%d]", i), name, names)
 		}
 	}
@@ -264,7 +264,7 @@ func warnOfFilter(w io.Writer, c *config.Config, f proxy.Surveyed) {
 	}
 	warn := func(list string, patterns []string) {
 		for n, name := range patterns {
-			if !isGlob(name) && !slices.Contains(tools, name) {
+			if !valuemodel.IsGlob(name) && !slices.Contains(tools, name) {
 				warnOfTool(w, c, fmt.Sprintf("%s.tools.%s[%d]", config.Key("upstreams", f.Upstream), list, n), name, tools)
 			}
 		}
@@ -272,8 +272,6 @@ func warnOfFilter(w io.Writer, c *config.Config, f proxy.Surveyed) {
 	warn("allow", c.Upstreams[i].Tools.Allow)
 	warn("deny", c.Upstreams[i].Tools.Deny)
 }
-
-func isGlob(name string) bool { return strings.ContainsAny(name, `*?[\`) }
 
 // warnOfTool prints a warning that no tool has the name in a key, with the most similar known one.
 func warnOfTool(w io.Writer, c *config.Config, key, name string, known []string) {
@@ -295,7 +293,7 @@ func linesToPaste(c *config.Config, f proxy.Surveyed) string {
 // comments if its name does not tell what it does, or a block for it exists. There are none for a
 // name that is unprintable or a glob, as pasting it could affect other tools.
 func suggestion(c *config.Config, name string, t proxy.SurveyedTool) string {
-	if isGlob(t.Model.Tool) || strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if valuemodel.IsGlob(t.Model.Tool) || strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ""
 	}
 	mark, class, why := "", valuemodel.Suggest(t.Model.Tool), "suggested by its name"

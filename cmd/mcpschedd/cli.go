@@ -173,7 +173,7 @@ func flagError(c *cobra.Command, err error) error {
 	if !ok {
 		return err
 	}
-	if !c.HasParent() && c.Flags().NArg() > 0 { // the flag is of a command whose name has a slip
+	if !c.HasParent() && c.Flags().NArg() > 0 { // the flag is of a command with a slip in its name
 		return c.Args(c, c.Flags().Args())
 	}
 	var names []string

@@ -16,6 +16,7 @@ import (
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // explainFlags are the flags of explain.
@@ -171,7 +172,7 @@ func (k lastKnown) unknown() string {
 func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }
 
 // mayHave reports whether its tools are not known and the name is not a pattern.
-func (k lastKnown) mayHave(tool string) bool { return k.offer == nil && !isGlob(tool) }
+func (k lastKnown) mayHave(tool string) bool { return k.offer == nil && !valuemodel.IsGlob(tool) }
 
 // lastKnowns reads the last known offers. An unreadable one is ignored.
 func lastKnowns(upstreams []proxy.Upstream) []lastKnown {

@@ -273,8 +273,8 @@ func (t *tuning) missing(tool string) bool {
 }
 
 // classes returns commented lines that classify unclassified tools. Until a tool is classified, it
-// is never prefetched, and little else is worth proposing. Those of a server whose variables are not
-// set here are left out, as what it says of them is not known.
+// is never prefetched, and little else is worth proposing. Those of a server with variables that are
+// not set here are left out, as what it says of them is not known.
 func (t *tuning) classes(tools []string) string {
 	tools = slices.DeleteFunc(tools, func(tool string) bool {
 		owner, _, _ := strings.Cut(tool, "/")

@@ -78,7 +78,7 @@ func (f *findings) checkTool(key string, t valuemodel.Rule, upstreams []string) 
 	for i, next := range t.FollowUps {
 		key := join(element(join(key, "follow_up"), i), "tool")
 		f.checkToolUpstream(key, next.Tool, upstreams)
-		if of, _, ok := strings.Cut(next.Tool, "/"); ok && ofOne && of != own && !strings.ContainsAny(own, `*?[\`) {
+		if of, _, ok := strings.Cut(next.Tool, "/"); ok && ofOne && of != own && !valuemodel.IsGlob(own) {
 			f.warn(key, "is never prefetched: want a tool of %q, as one server's data is not sent to another", own)
 		}
 	}
@@ -86,7 +86,7 @@ func (f *findings) checkTool(key string, t valuemodel.Rule, upstreams []string) 
 
 // checkToolUpstream warns of a tool of an upstream that is not one of upstreams, those of the file.
 func (f *findings) checkToolUpstream(key, tool string, upstreams []string) {
-	if upstream, _, ok := strings.Cut(tool, "/"); ok && upstream != "" && !strings.ContainsAny(upstream, `*?[\`) {
+	if upstream, _, ok := strings.Cut(tool, "/"); ok && upstream != "" && !valuemodel.IsGlob(upstream) {
 		f.checkNamesUpstream(key, upstream, upstreams)
 	}
 }

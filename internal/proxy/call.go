@@ -265,7 +265,7 @@ func (f *lookup) begin() {
 
 // run asks the store. A call that needs no upstream request gives up its turn at once. One
 // that joined a prefetch keeps its turn until the prefetch has been sent. One that joined a call does
-// not, even if that waits: two sessions whose calls joined each other's could wait for each other for ever.
+// not, even if that waits: two sessions with calls that joined each other's could wait for each other.
 func (f *lookup) run() {
 	c := f.c
 	turn := c.turn // resolveInput may replace c.turn before Do returns
@@ -336,8 +336,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 	}
 }
 
-// send sends the request to its upstream, in its turn and within the limits of its host. It takes
-// over the write and the turn.
+// send sends the request in its turn and within the limits of its host. It takes over the write and the turn.
 func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn *upstream.Turn, req *upstream.Request, done func(outcome)) {
 	// The class is the one under which its write was registered: a reload that changes it invalidates all answers.
 	req.ReadOnly = !c.class.effect.Changes()

@@ -256,7 +256,7 @@ func duration(ms float64) string {
 	return two(minutes/60, "d", "h", 24)
 }
 
-// Counted returns a number of things whose plural ends with s.
+// Counted returns a number of things, with a plural that ends with s.
 func Counted(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

@@ -124,8 +124,8 @@ func (s *Schema) Check(arguments []byte) error {
 // arguments cannot be read or checking them takes too much effort.
 //
 // Open places, given as paths of names and indexes, have a value that is not known yet.
-// Violations that may depend on them are omitted, which are all if the schema has a keyword whose effect
-// depends on the whole value, such as "then".
+// Violations that may depend on them are omitted, which are all if the effect of one of the schema's keywords
+// depends on the whole value, such as that of "then".
 //
 //	s.Faults([]byte(`{"owner": null, "issue_number": "7"}`), [][]string{{"owner"}})
 //	// issue_number: want integer, have string

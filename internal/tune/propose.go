@@ -53,7 +53,7 @@ func (t *Tuner) Propose() Proposal {
 	slices.Sort(names)
 	var p Proposal
 	for _, name := range slices.Compact(names) {
-		if strings.ContainsAny(name, `*?[\`) {
+		if valuemodel.IsGlob(name) {
 			continue // its block would be a pattern, which other tools may match
 		}
 		if t.o.Missing(name) {

@@ -15,8 +15,8 @@ var (
 
 // listable returns an item as the reference clients can read it. They reject a whole list, with the items of all
 // other servers, for one member of an item or of a prompt's argument that is null instead of absent, one property
-// whose schema is no object, one map of properties that PHP has made an array, as it was empty, one tool without the
-// inputSchema of an object, or one resource without a name.
+// with a schema that is no object, one map of properties that PHP has made an array, as it was empty, one tool
+// without the inputSchema of an object, or one resource without a name.
 func listable(l List, raw []byte) []byte {
 	raw = replaced(raw, absent)
 	if _, named := jsonrpc.String(jsonrpc.Get(raw, "name")); !named {

@@ -150,7 +150,7 @@ func (m *Models) Unmatched(tools []string) (problems []Problem) {
 		}
 		for n, f := range r.Layer.FollowUps {
 			name := f.Tool
-			if p := parsePattern(r.Pattern); !strings.Contains(name, "/") && !strings.ContainsAny(p.upstream, `*?[\`) {
+			if p := parsePattern(r.Pattern); !strings.Contains(name, "/") && !IsGlob(p.upstream) {
 				name = p.upstream + "/" + name // a bare name means the same upstream
 			}
 			report(fmt.Sprintf("follow_up[%d].tool", n), name)

@@ -24,6 +24,9 @@ const (
 	fullName
 )
 
+// IsGlob reports whether a name is a glob, in the syntax of [path.Match], and not the name of one thing.
+func IsGlob(name string) bool { return strings.ContainsAny(name, `*?[\`) }
+
 func parsePattern(text string) pattern {
 	p := pattern{form: fullName, literals: len(text) - strings.Count(text, "*") - strings.Count(text, "?")}
 	upstream, tool, split := strings.Cut(text, "/")
@@ -31,7 +34,7 @@ func parsePattern(text string) pattern {
 		upstream, tool, p.form = "*", text, bareName
 	}
 	p.upstream, p.tool = upstream, tool
-	if strings.ContainsAny(text, `*?[\`) {
+	if IsGlob(text) {
 		p.form = globPattern
 	}
 	if text == "*" {
