@@ -2,9 +2,7 @@ package toolsearch
 
 import (
 	"cmp"
-	"math"
 	"slices"
-	"strings"
 
 	"mcpschedd/internal/nearest"
 )
@@ -17,48 +15,17 @@ type Hit struct {
 
 const (
 	maxTerms      = 48  // terms of a query
-	maxParts      = 8   // parts of a query that are scored separately
 	synonymWeight = 0.5 // relative to the word itself
-	partWeight    = 0.4 // of the best part of a query; the whole query has the rest
 	serverWeight  = 0.4 // of the mean score of a server's three best tools
 )
 
 // Search returns the tools that match the query, best first, at most limit. It uses what was
 // learned and what the session did, unless s is nil. A query without words has no hits.
 func (x *Index) Search(query string, limit int, s *Session) []Hit {
-	query = withoutPaths(query)
-	words := uniqueTerms(query)
+	words := queryTerms(query)
 	if len(words) == 0 { // what the session has called is not what the query asks for
 		return nil
 	}
-	learned := s.evidence(x, words)
-	score := x.score(words, learned)
-	if parts := partsOf(query); len(parts) > 1 {
-		normalize(score)
-		best := make([]float32, len(x.tools))
-		for _, part := range parts {
-			partScore := x.score(uniqueTerms(part), learned)
-			normalize(partScore)
-			for i, v := range partScore {
-				best[i] = max(best[i], v)
-			}
-		}
-		for i := range score {
-			score[i] = (1-partWeight)*score[i] + partWeight*best[i]
-		}
-	}
-	var hits []Hit
-	for i, v := range score {
-		if v > 0 {
-			hits = append(hits, Hit{x.tools[i].Key, float64(v)})
-		}
-	}
-	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
-	return hits[:min(len(hits), limit)]
-}
-
-// score returns the score of each tool for the words.
-func (x *Index) score(words []string, learned *evidence) []float32 {
 	score, best := make([]float32, len(x.tools)), make([]float32, len(x.tools))
 	for _, word := range words {
 		clear(best)
@@ -73,8 +40,15 @@ func (x *Index) score(words []string, learned *evidence) []float32 {
 		}
 	}
 	x.addServers(score)
-	learned.add(score, words)
-	return score
+	s.addLearned(x, score, words)
+	var hits []Hit
+	for i, v := range score {
+		if v > 0 {
+			hits = append(hits, Hit{x.tools[i].Key, float64(v)})
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
+	return hits[:min(len(hits), limit)]
 }
 
 // expansions returns the terms that a word of a query may stand for, with their weights: the word
@@ -129,42 +103,11 @@ func (x *Index) addServers(score []float32) {
 	}
 }
 
-// normalize divides scores by the square root of the highest, so that queries of different
-// lengths have comparable scores.
-func normalize(score []float32) {
-	if len(score) == 0 {
-		return
-	}
-	top := slices.Max(score)
-	if top <= 0 {
-		return
-	}
-	factor := float32(1 / math.Sqrt(float64(top)))
-	for i := range score {
-		score[i] *= factor
-	}
-}
-
-// uniqueTerms returns the distinct terms of a query.
-func uniqueTerms(query string) (out []string) {
-	for _, word := range terms(query) {
+// queryTerms returns the distinct terms of a query.
+func queryTerms(query string) (out []string) {
+	for _, word := range terms(withoutPaths(query)) {
 		if len(out) < maxTerms && !slices.Contains(out, word) {
 			out = append(out, word)
-		}
-	}
-	return out
-}
-
-// partsOf splits a query with several requests at the ends of sentences and clauses.
-func partsOf(query string) (out []string) {
-	for sentence := range strings.FieldsFuncSeq(query, func(r rune) bool { return strings.ContainsRune(";:!?\n，。；：！？", r) }) {
-		for _, by := range []string{". ", ", ", " and ", " then "} {
-			sentence = strings.ReplaceAll(sentence, by, "\x00")
-		}
-		for part := range strings.SplitSeq(sentence, "\x00") {
-			if len(out) < maxParts && len(terms(part)) >= 2 {
-				out = append(out, part)
-			}
 		}
 	}
 	return out

@@ -36,7 +36,7 @@ func (s *Session) Searched(text string, found []string) {
 		return
 	}
 	q := query{found: found}
-	for _, word := range uniqueTerms(withoutPaths(text)) {
+	for _, word := range queryTerms(text) {
 		if hash := hashOf(word); hash != "" {
 			q.words = append(q.words, hash)
 		}
@@ -108,102 +108,70 @@ const (
 	alreadyCalled = -8 // for a tool that the session has called: the model has its schema
 )
 
-// evidence is the learned evidence for one search.
-type evidence struct {
-	index  *Index
-	byWord map[string][]learnedTool
-	uses   map[int]float32 // tool → score for its uses, if any word is evidence for it
-	with   map[int]float32 // tool → score for the tools called before it
-	server map[int]bool    // servers that the session has used
-	called map[int]bool    // tools that the session has called
-}
-
-type learnedTool struct {
-	tool  int
-	score float32
-}
-
-// evidence returns the evidence for a search for words. It is nil for a nil Session.
-func (s *Session) evidence(x *Index, words []string) *evidence {
+// addLearned adds to the scores of a search for words what was learned, and what the session has called.
+func (s *Session) addLearned(x *Index, score []float32, words []string) {
 	if s == nil {
-		return nil
-	}
-	e := &evidence{
-		index: x, byWord: make(map[string][]learnedTool), uses: make(map[int]float32), with: make(map[int]float32),
-		server: make(map[int]bool), called: make(map[int]bool),
+		return
 	}
 	l := s.learned
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, word := range words {
-		e.addWord(word, l.all)
-	}
+	l.addWordsLocked(x, score, words)
+	called, servers := make(map[int]bool), make(map[int]bool)
+	with := make(map[int]float32) // tool → score for the tools called before it
 	for _, key := range s.called {
-		i, known := x.byKey[key]
-		if known {
-			e.called[i], e.server[x.server[i]] = true, true
+		if i, known := x.byKey[key]; known {
+			called[i], servers[x.server[i]] = true, true
 		}
 		of := l.all[toolRow+key][""] + priorSessions
 		for other, n := range l.all[withRow+key] {
 			if i, known := x.byKey[other]; known {
-				e.with[i] = max(e.with[i], float32(withWeight*n/of))
+				with[i] = max(with[i], float32(withWeight*n/of))
 			}
 		}
+	}
+	for i := range score {
+		if score[i] > 0 && servers[x.server[i]] {
+			score[i] += sameServer
+		}
+	}
+	for i, v := range with {
+		score[i] += v
 	}
 	of := l.all[toolRow+s.last][""] + priorSessions
 	for key, n := range l.all[nextRow+s.last] {
 		if i, known := x.byKey[key]; known {
-			e.with[i] += float32(nextWeight * n / of)
+			score[i] += float32(nextWeight * n / of)
 		}
 	}
-	return e
+	for i := range called {
+		score[i] = max(0, score[i]+alreadyCalled)
+	}
 }
 
-// addWord adds the tools that queries with a word have led to: the factor by which a query with
-// the word is more likely to lead to the tool than any query.
-func (e *evidence) addWord(word string, all counts) {
-	led := all[wordRow+hashOf(word)]
-	share := led[""] / all[total][""]
-	if !(share > 0) {
-		return
-	}
-	for key, n := range led {
-		i, known := e.index.byKey[key]
-		if !known {
+// addWordsLocked adds to the scores that earlier queries with the words have led to the tools.
+func (l *Learned) addWordsLocked(x *Index, score []float32, words []string) {
+	uses := make(map[int]float32) // tool → score for its uses, if any word is evidence for it
+	for _, word := range words {
+		led := l.all[wordRow+hashOf(word)]
+		share := led[""] / l.all[total][""]
+		if !(share > 0) {
 			continue
 		}
-		of := all[toolRow+key][queries]
-		if ratio := (n + priorWeight*share) / (of + priorWeight) / share; ratio > 1 {
-			e.byWord[word] = append(e.byWord[word], learnedTool{i, float32(wordWeight * math.Log(ratio))})
-			e.uses[i] = float32(usesWeight * math.Log(1+of))
+		for key, n := range led {
+			i, known := x.byKey[key]
+			if !known {
+				continue
+			}
+			of := l.all[toolRow+key][queries]
+			// The factor by which a query with the word is more likely to lead to the tool than any query.
+			if ratio := (n + priorWeight*share) / (of + priorWeight) / share; ratio > 1 {
+				score[i] += float32(wordWeight * math.Log(ratio))
+				uses[i] = float32(usesWeight * math.Log(1+of))
+			}
 		}
 	}
-}
-
-// add adds the evidence to the scores of a query, or of a part of one.
-func (e *evidence) add(score []float32, words []string) {
-	if e == nil {
-		return
-	}
-	supported := make(map[int]bool)
-	for _, word := range words {
-		for _, t := range e.byWord[word] {
-			score[t.tool] += t.score
-			supported[t.tool] = true
-		}
-	}
-	for i := range supported {
-		score[i] += e.uses[i]
-	}
-	for i := range score {
-		if score[i] > 0 && e.server[e.index.server[i]] {
-			score[i] += sameServer
-		}
-	}
-	for i, v := range e.with {
+	for i, v := range uses {
 		score[i] += v
-	}
-	for i := range e.called {
-		score[i] = max(0, score[i]+alreadyCalled)
 	}
 }
