@@ -16,16 +16,15 @@
 // agents use. This is weighted max-min fairness over time (Bertsekas and Gallager, Data Networks,
 // 6.5.2).
 //
-// Shares depend only on counted deliveries and on weights. An agent can only lower its own
-// weight, as the operator's weight for its client is the maximum, or 1 without one; so an agent
-// gains nothing by declaring a false weight. The client's name is its own claim, though: weights
-// over 1 divide a budget among one user's programs, and do not protect against a program that
-// takes another's name or opens many sessions.
+// Shares depend only on counted deliveries and on weights, which the operator assigns by the
+// client's name. That name is the client's own claim: weights divide a budget among one user's
+// programs, and do not protect against a program that takes another's name or opens many sessions.
 //
 // The package does not count tokens.
 package budget
 
 import (
+	"cmp"
 	"math"
 	"sync"
 	"time"
@@ -48,29 +47,19 @@ type Rules struct {
 	Reserve float64            `toml:"reserve" default:"0.25" min:"0" max:"1"` // part of each bound that extras must leave
 	Pool    int                `toml:"pool_tokens" min:"0"`                    // tokens of all sessions per window
 	Window  time.Duration      `toml:"window" default:"5h"`                    // of the pool; 0 for one that never ends
-	Weights map[string]float64 `toml:"weights" min:"0.001" max:"1000"`         // client → its weight, and the highest it may declare; default 1
+	Weights map[string]float64 `toml:"weights" min:"0.001" max:"1000"`         // client → its weight; default 1
 }
 
 // Enabled reports whether any budget is set.
 func (r *Rules) Enabled() bool { return r.Context > 0 || r.PerTurn > 0 || r.Pool > 0 }
 
-// weight returns the weight of an agent.
-func (r *Rules) weight(s Session) float64 {
-	most, ok := r.Weights[s.Client]
-	if !ok {
-		most = 1
-	}
-	if s.Weight > 0 && s.Weight < most {
-		return s.Weight
-	}
-	return most
-}
+// weight returns the weight of a client's agents.
+func (r *Rules) weight(client string) float64 { return cmp.Or(r.Weights[client], 1) }
 
 // Session describes an agent when it joins.
 type Session struct {
-	Client      string  // the name it reports
-	Weight      float64 // that it declares; 0 for none
-	Multiplexed bool    // several conversations share it, so Context and PerTurn do not apply
+	Client      string // the name it reports
+	Multiplexed bool   // several conversations share it, so Context and PerTurn do not apply
 }
 
 // Room is what is left in a turn for tokens that were not asked for.
@@ -105,16 +94,11 @@ func NewPool(r Rules) *Pool {
 func (p *Pool) Configure(r Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.rules
+	old, perWeight := p.rules, p.sharePerWeight
 	p.rules = r
-	shares := make(map[*Agent]float64)
-	for a := range p.agents {
-		shares[a] = p.sharePerWeight * a.weight
-		a.weight = r.weight(a.session)
-	}
 	p.divideLocked()
-	for a, share := range shares { // a reservation grows with its share; advanceLocked reduces it
-		a.reserved += max(0, p.sharePerWeight*a.weight-share)
+	for a := range p.agents { // a reservation grows with its share; advanceLocked reduces it
+		a.reserved += max(0, a.shareLocked()-perWeight*old.weight(a.session.Client))
 	}
 	if old.Pool == 0 || old.Window != r.Window {
 		p.beginLocked(age.Now())
@@ -133,7 +117,6 @@ func (p *Pool) Used() (tokens int, left time.Duration) {
 type Agent struct {
 	pool    *Pool
 	session Session
-	weight  float64
 
 	used, turn, turnUsed int // tokens in total, the current turn, and tokens in that turn
 
@@ -146,12 +129,12 @@ type Agent struct {
 func (p *Pool) Join(s Session) *Agent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := &Agent{pool: p, session: s, weight: p.rules.weight(s)}
+	a := &Agent{pool: p, session: s}
 	p.agents[a] = struct{}{}
 	p.divideLocked()
 	p.advanceLocked() // reduces what the other agents have reserved, or begins a window and reserves for all
 	a.reserved = 0    // it is not among what is free
-	a.reserved = max(0, min(p.remainingLocked()*p.sharePerWeight*a.weight, p.freeLocked()))
+	a.reserved = max(0, min(p.remainingLocked()*a.shareLocked(), p.freeLocked()))
 	return a
 }
 
@@ -169,13 +152,13 @@ func (a *Agent) Leave() {
 	p.departedUsed += a.windowUsed
 	heirWeight := 0.0 // weights of the agents with a rest of their share
 	for b := range p.agents {
-		if p.excessLocked(b) < 0 {
-			heirWeight += b.weight
+		if b.excessLocked() < 0 {
+			heirWeight += b.weightLocked()
 		}
 	}
 	for b := range p.agents {
-		if p.excessLocked(b) < 0 {
-			b.reserved += a.reserved * b.weight / heirWeight
+		if b.excessLocked() < 0 {
+			b.reserved += a.reserved * b.weightLocked() / heirWeight
 		}
 	}
 }
@@ -230,7 +213,7 @@ func (a *Agent) Room(turn int) Room {
 		bound(left, float64(r.PerTurn))
 	}
 	if a.pooledLocked() {
-		bound(a.leftLocked(), p.sharePerWeight*a.weight)
+		bound(a.leftLocked(), a.shareLocked())
 	}
 	out.Left, out.Extras = max(0, out.Left), max(0, out.Extras)
 	out.Excerpts, out.Optional = max(minExcerpt, out.Left), out.Left >= minExcerpt
@@ -241,7 +224,7 @@ func (a *Agent) Room(turn int) Room {
 func (p *Pool) beginLocked(at age.Moment) {
 	p.began, p.departedUsed, p.overdrawn = at, 0, 0
 	for a := range p.agents {
-		a.windowUsed, a.reserved = 0, p.sharePerWeight*a.weight
+		a.windowUsed, a.reserved = 0, a.shareLocked()
 	}
 }
 
@@ -254,7 +237,7 @@ func (p *Pool) advanceLocked() {
 	}
 	rest := p.remainingLocked()
 	for a := range p.agents {
-		a.reserved = min(a.reserved, rest*p.sharePerWeight*a.weight)
+		a.reserved = min(a.reserved, rest*a.shareLocked())
 	}
 }
 
@@ -270,15 +253,19 @@ func (p *Pool) remainingLocked() float64 {
 func (p *Pool) divideLocked() {
 	weights := 0.0
 	for a := range p.agents {
-		weights += a.weight
+		weights += a.weightLocked()
 	}
 	p.sharePerWeight = float64(p.rules.Pool) / weights
 }
 
+// weightLocked is the agent's weight.
+func (a *Agent) weightLocked() float64 { return a.pool.rules.weight(a.session.Client) }
+
+// shareLocked is the agent's share of the pool.
+func (a *Agent) shareLocked() float64 { return a.pool.sharePerWeight * a.weightLocked() }
+
 // excessLocked is what an agent has used beyond its share; negative if some of it is left.
-func (p *Pool) excessLocked(a *Agent) float64 {
-	return float64(a.windowUsed) - p.sharePerWeight*a.weight
-}
+func (a *Agent) excessLocked() float64 { return float64(a.windowUsed) - a.shareLocked() }
 
 func (p *Pool) usedLocked() int {
 	used := p.departedUsed
@@ -312,17 +299,17 @@ const activeFraction = 0.05
 // delivered on request beyond a share reduce what is lent, but no agent's share.
 func (a *Agent) leftLocked() int {
 	p, now := a.pool, age.Now()
-	free, excess := p.freeLocked(), p.excessLocked(a)
+	free, excess := p.freeLocked(), a.excessLocked()
 	if excess <= -1 { // half a token is not a rest, as tokens are whole
 		return int(min(-excess, free+float64(p.overdrawn)+a.reserved))
 	}
 	borrowed, borrowers := 0.0, 0.0
 	recent := time.Duration(activeFraction * float64(p.rules.Window))
 	for b := range p.agents {
-		if o := p.excessLocked(b); o > -1 && (b == a || now.Since(b.lastDelivery) < recent) {
+		if o := b.excessLocked(); o > -1 && (b == a || now.Since(b.lastDelivery) < recent) {
 			borrowed += o
-			borrowers += b.weight
+			borrowers += b.weightLocked()
 		}
 	}
-	return int(min(free, (free+borrowed)*a.weight/borrowers-excess))
+	return int(min(free, (free+borrowed)*a.weightLocked()/borrowers-excess))
 }

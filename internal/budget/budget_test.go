@@ -14,11 +14,10 @@ import (
 
 // agent wants tokens at a steady rate during a part of the window.
 type agent struct {
-	client  string
-	declare float64
-	wants   float64 // in pools per window
-	from    float64 // start, as a part of the window
-	until   float64 // end, likewise; 0 for the end of the window
+	client string
+	wants  float64 // in pools per window
+	from   float64 // start, as a part of the window
+	until  float64 // end, likewise; 0 for the end of the window
 }
 
 const (
@@ -39,7 +38,7 @@ func playWindow(t *testing.T, r budget.Rules, agents []agent) []float64 {
 	p := budget.NewPool(r)
 	joined, given := make([]*budget.Agent, len(agents)), make([]int, len(agents))
 	for i, a := range agents {
-		joined[i] = p.Join(budget.Session{Client: a.client, Weight: a.declare})
+		joined[i] = p.Join(budget.Session{Client: a.client})
 	}
 	for step := range steps {
 		over := float64(step) / steps
@@ -80,9 +79,6 @@ func TestFair(t *testing.T) {
 		{"by weight", []agent{{client: "main", wants: greedy}, {wants: greedy}, {wants: greedy}}, []float64{.5, .25, .25}},
 		{"what one leaves is lent", []agent{{wants: .1}, {wants: greedy}, {wants: greedy}}, []float64{.1, .45, .45}},
 		{"lent by weight", []agent{{wants: .1}, {client: "main", wants: greedy}, {wants: greedy}}, []float64{.1, .6, .3}},
-		{"a liar", []agent{{declare: 1000, wants: greedy}, {wants: greedy}}, []float64{.5, .5}},
-		{"a modest weight", []agent{{client: "main", declare: 1, wants: greedy}, {wants: greedy}}, []float64{.5, .5}},
-		{"weights that are none", []agent{{declare: math.Inf(1), wants: greedy}, {declare: -3, wants: greedy}, {declare: math.NaN(), wants: greedy}}, []float64{1. / 3, 1. / 3, 1. / 3}},
 		{"one that has enough", []agent{{wants: greedy, until: .5}, {wants: greedy}, {}}, []float64{5. / 12, 7. / 12, 0}},
 		{"all want little", []agent{{wants: .2}, {wants: .3}}, []float64{.2, .3}},
 	} {
@@ -100,29 +96,23 @@ func TestFair(t *testing.T) {
 // TestRandom: the agents together never use more than the pool, and each gets its share of the
 // rest of the window if it wants it.
 func TestRandom(t *testing.T) {
-	rules := budget.Rules{Weights: map[string]float64{"0": 5, "1": .5}}
 	for range 50 {
 		var agents []agent
+		weights, all := make(map[string]float64), 0.0
 		for i := range 2 + rand.IntN(6) {
-			agents = append(agents, agent{client: fmt.Sprint(i), declare: 3 * rand.Float64(), wants: 2 * rand.Float64(), from: rand.Float64()})
+			agents = append(agents, agent{client: fmt.Sprint(i), wants: 2 * rand.Float64(), from: rand.Float64()})
+			weight := .01 + 3*rand.Float64()
+			weights[agents[i].client] = weight
+			all += weight
 		}
-		weight, all := make([]float64, len(agents)), 0.0
-		for i, a := range agents {
-			weight[i] = 1
-			if bound, ok := rules.Weights[a.client]; ok {
-				weight[i] = bound
-			}
-			weight[i] = min(weight[i], a.declare)
-			all += weight[i]
-		}
-		for i, got := range play(t, rules, agents) {
+		for i, got := range play(t, budget.Rules{Weights: weights}, agents) {
 			a := agents[i]
-			if floor := min(a.wants, (1-a.from)*weight[i]/all); got < .98*floor-.003 {
+			if floor := min(a.wants, (1-a.from)*weights[a.client]/all); got < .98*floor-.003 {
 				t.Errorf("agent %d: got %.3f of the pool, want at least %.3f", i, got, floor)
 			}
 		}
 		if t.Failed() {
-			t.Fatalf("with %+v", agents)
+			t.Fatalf("with %+v and weights %v", agents, weights)
 		}
 	}
 }
@@ -264,12 +254,12 @@ func TestConcurrent(t *testing.T) {
 	for i := range 8 {
 		running.Go(func() {
 			for turn := range 200 {
-				a := p.Join(budget.Session{Weight: float64(i)})
+				a := p.Join(budget.Session{Client: fmt.Sprint(i)})
 				a.Delivered(turn, 10)
 				if room := a.Room(turn); room.Left < 0 || room.Left > 1000 {
 					t.Errorf("got %+v of a pool of 1000", room)
 				}
-				p.Configure(budget.Rules{Context: 1000, Pool: 1000, Window: time.Duration(1 + turn%3)})
+				p.Configure(budget.Rules{Context: 1000, Pool: 1000, Window: time.Duration(1 + turn%3), Weights: map[string]float64{"1": float64(1 + turn%2)}})
 				p.Used()
 				a.Leave()
 			}

@@ -161,13 +161,13 @@ func TestBudgetInStatus(t *testing.T) {
 	})
 }
 
-// A client may lower its weight in the pool.
+// The pool is divided by the weights of clients' names.
 func TestBudgetWeight(t *testing.T) {
 	o := options(child(t, mcptest.Options{Name: "one"}))
-	o.Budgets = budget.Rules{Pool: 10_000, Window: time.Hour}
+	o.Budgets = budget.Rules{Pool: 10_000, Window: time.Hour, Weights: map[string]float64{"modest": .25}}
 	s := start(t, o)
 	modest, other := attach(t, s, handshake), connect(t, s, handshake)
-	modest.opens("modest", `{"experimental":{"mcpschedd/budget":{"weight":0.25}}}`)
+	modest.opens("modest", "{}")
 	modest.call("echo", "{}") // both share the pool from the first result on
 	whole, fifth := left(t, []byte(other.call("echo", "{}"))), left(t, []byte(modest.call("echo", "{}")))
 	if whole < 7000 || fifth > 2000 || fifth < 1000 {

@@ -160,11 +160,8 @@ func reference(age time.Duration) []byte {
 // joinPool adds the session to the budget pool. It is called with the session's first result or plan, so
 // that sessions without calls take no share.
 func (s *session) joinPool() *budget.Agent {
-	client := s.client.load()
-	name := jsonrpc.Text(client.Info, "name")
-	bid := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(client.Capabilities, "experimental"), "mcpschedd/budget"), "weight")
-	weight, _ := strconv.ParseFloat(string(bid), 64) // an invalid weight counts as none
-	agent := s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Multiplexed: s.identity.Multiplexed})
+	name := jsonrpc.Text(s.client.load().Info, "name")
+	agent := s.srv.common.budgets.Join(budget.Session{Client: name, Multiplexed: s.identity.Multiplexed})
 	s.observed.agent.Store(agent)
 	return agent
 }
