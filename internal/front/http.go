@@ -131,7 +131,7 @@ func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint st
 		err = s.stream.pump(w, s.stream.open(), r.Context().Done())
 	}
 	if err != nil {
-		s.log.Debug("client stream broken", "session", s.key.name, "err", err)
+		s.all.Log.Debug("client stream broken", "session", s.key.name, "err", err)
 	}
 }
 

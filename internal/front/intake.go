@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"sync/atomic"
 
 	"mcpschedd/internal/jsonrpc"
@@ -15,7 +14,6 @@ import (
 // intake parses the messages of one client and passes them to its session.
 type intake struct {
 	Session
-	log     *slog.Logger
 	batches atomic.Bool // the client's revision has batches
 
 	replayed map[string]bool // raw ids not yet seen of Options.Replayed; used by the reader goroutine only
@@ -34,7 +32,7 @@ func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
 		in.takeOne(raw, out, run)
 	}
 	if empty {
-		in.reject(&Message{}, refusal("empty batch"), out)
+		in.Refuse(&Message{}, refusal("empty batch"), out)
 	}
 }
 
@@ -42,7 +40,7 @@ func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
 func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 	m, rpcErr := parse(raw)
 	if rpcErr != nil {
-		in.reject(m, rpcErr, out)
+		in.Refuse(m, rpcErr, out)
 		return
 	}
 	if m.IsRequest() && in.replayed[string(m.ID)] {
@@ -70,12 +68,6 @@ func (in *intake) pass(ctx context.Context, m *Message, out Outlet) func() {
 		}
 	}
 	return in.Accept(ctx, m, out)
-}
-
-// reject logs and answers a malformed message.
-func (in *intake) reject(m *Message, rpcErr *jsonrpc.Error, out Outlet) {
-	in.log.Debug("client message refused", "err", rpcErr.Message)
-	in.Refuse(m, rpcErr, out)
 }
 
 // parse parses one message. On error the message has the parts that could be

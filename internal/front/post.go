@@ -93,7 +93,7 @@ func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, o
 // serve serves one request on the caller's goroutine. It returns false if the request was refused.
 func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) (accepted bool) {
 	named := m.Method == "tools/call" || m.Method == "prompts/get"
-	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless(), named: named}
+	out := &response{w: w, log: s.all.Log, id: m.ID, stateless: m.Stateless(), named: named}
 	defer out.finish()
 	serve := s.pass(ctx, m, out)
 	if serve != nil {
@@ -115,7 +115,7 @@ func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only s
 		refuse(w, http.StatusBadRequest, nil, refusal("want one message, an object; only "+revision.Batches+" has batches"))
 		return
 	}
-	out := &response{w: w, log: s.log}
+	out := &response{w: w, log: h.Log}
 	defer out.finish()
 	var serving sync.WaitGroup
 	s.take(data, out, serving.Go)

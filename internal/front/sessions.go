@@ -109,7 +109,7 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 		n.End(ErrEnded)
 		return nil, shuttingDown
 	}
-	s.intake, s.all, s.open = intake{log: all.Log, Session: n}, all, 1
+	s.intake, s.all, s.open = intake{Session: n}, all, 1
 	s.timer = time.AfterFunc(all.HTTP.SessionIdle, s.expire)
 	s.timer.Stop() // until the session is idle
 	all.byKey[s.key] = s

@@ -54,7 +54,7 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 // serveLines serves the client that writes the lines of in and reads what w writes.
 func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only string, o Options) error {
 	l := &lines{to: lineOutlet{w}}
-	l.intake = intake{log: o.Log, Session: o.NewSession(Client{Only: only, NonBlocking: true, Out: l.to}), replayed: make(map[string]bool)}
+	l.intake = intake{Session: o.NewSession(Client{Only: only, NonBlocking: true, Out: l.to}), replayed: make(map[string]bool)}
 	for _, id := range o.Replayed {
 		l.replayed[id] = true
 	}
@@ -103,12 +103,12 @@ func (l *lines) read(r *jsonrpc.Reader) error {
 		line, err := r.Next()
 		switch long, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err); {
 		case tooLong:
-			l.reject(&Message{Message: long.Message()}, refusal(err.Error()), l.to)
+			l.Refuse(&Message{Message: long.Message()}, refusal(err.Error()), l.to)
 			continue
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			l.reject(new(Message), &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "input ended inside a message"}, l.to)
+			l.Refuse(new(Message), &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "input ended inside a message"}, l.to)
 			return nil
 		case err != nil:
 			return err

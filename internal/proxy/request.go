@@ -103,8 +103,8 @@ func (c *upstreamCall) release() {
 // Refuse answers a message that cannot be accepted. If the message is, or may be, the
 // response to a server's question, Refuse fails the question and sends the client nothing.
 func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
+	s.srv.log.Debug("client message refused", "err", why.Message)
 	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.find(m.ID) != nil) {
-		s.srv.log.Debug("response from the client not understood", "err", why.Message)
 		s.questions.handleResponse(jsonrpc.Message{ID: m.ID, Error: why.Append(nil)})
 		return
 	}
