@@ -140,7 +140,7 @@ func newCall(x *request, l *sessionLease, target []byte) *upstreamCall {
 		s: x.s, request: x, policy: x.view.p, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index,
 	}
 	if x.step != nil {
-		c.gate = x.step.gate
+		c.gate = x.step.Refused
 	}
 	return c
 }

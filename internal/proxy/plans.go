@@ -97,11 +97,8 @@ func (r *planRun) progress(done float64, of int, what string) {
 
 // planStep describes the step of a plan that a request belongs to.
 type planStep struct {
-	run  *planRun
-	id   string // id of the step
-	gate gate   // asked before the call is sent
-
-	progress func() // called when the server reports progress
+	run *planRun
+	plan.Call
 }
 
 // samePlan reports whether two requests are steps of one plan.
@@ -120,7 +117,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		s:      r.request.s,
 		msg:    &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params), Client: r.request.msg.Client},
 		stream: responseStream{out: r.request.stream.out}, client: r.request.client,
-		work: r.request.work, step: &planStep{run: r, id: c.Step.ID, gate: c.Refused, progress: c.Progress},
+		work: r.request.work, step: &planStep{r, c},
 	}
 	if err := x.admit(ctx); err != nil {
 		recordRefusal(x.s, x.msg)

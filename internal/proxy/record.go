@@ -288,7 +288,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		}
 	}
 	if p := c.step(); p != nil {
-		e.Plan, e.Step = p.run.number, p.id
+		e.Plan, e.Step = p.run.number, p.Step.ID
 	}
 	if from.How != "" {
 		e.Disposition = record.Disposition(from.How)

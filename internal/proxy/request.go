@@ -181,7 +181,7 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 	switch method {
 	case "notifications/progress":
 		if x.step != nil { // the plan reports its own progress
-			x.step.progress()
+			x.step.Progress()
 			return
 		}
 		token := to.msg.Index.Token()
