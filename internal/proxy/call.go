@@ -458,7 +458,7 @@ func (x *request) respond() outcome {
 // answer writes the outcome to the client.
 func (x *request) answer(o outcome) {
 	if x.call != nil {
-		x.call.observeResult(x.ctx, o)
+		x.call.observeResult(o)
 	} else if x.callsOwnTool() && o.kind != suspended {
 		x.s.observed.turns.end(time.Now())
 	}

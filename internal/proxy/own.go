@@ -195,8 +195,7 @@ func (v view) ownItems(l upstream.List) (items [][]byte) {
 }
 
 // serveOwnResource returns one of the proxy's own resources.
-func serveOwnResource(x *request, uri string) outcome {
-	own, _ := x.view.ownResource(uri)
+func serveOwnResource(x *request, own ownResource, uri string) outcome {
 	text, err := own.read(x.s, uri)
 	if err != nil {
 		return outcome{err: invalidParams(uri + ": " + err.Error())}

@@ -126,7 +126,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	defer x.leave()
 	o := x.respond()
 	if x.call != nil {
-		x.call.observeResult(x.ctx, o)
+		x.call.observeResult(o)
 	}
 	defer o.answer.Buffer.Release()
 	switch {

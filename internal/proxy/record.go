@@ -202,9 +202,9 @@ func (c *upstreamCall) noteResult(o outcome) {
 	}
 }
 
-// observeResult notifies the observers of the end of a call, once. A call that was suspended counts
-// as one call from its arrival. ctx is the context of its request.
-func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
+// observeResult notifies the observers of the end of a request's call, once. A call that was suspended
+// counts as one call from its arrival.
+func (c *upstreamCall) observeResult(o outcome) {
 	if c.observed == nil {
 		return
 	}
@@ -212,7 +212,7 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 	if !c.observed.recorded {
 		c.observed.recorded = true
 		c.s.observed.turns.end(now)
-		c.s.srv.recorder.recordCall(c, now, o, ctx.Err() != nil)
+		c.s.srv.recorder.recordCall(c, now, o)
 	}
 	if c.observed.wantsResult() {
 		c.notifyWorker(now, o, nil)
@@ -272,8 +272,8 @@ func (r *recorder) openLog(s *Server, o Options) {
 	r.log = record.Open(recording)
 }
 
-// recordCall records the end of a call. cancelled reports whether its request was cancelled.
-func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancelled bool) {
+// recordCall records the end of a request's call.
+func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome) {
 	s, arrival, from := c.observed, c.observed.call, &c.observed.source
 	e := record.Event{
 		Kind: record.Call, At: arrival.At, Session: s.number.Session, Seq: s.number.Seq,
@@ -299,7 +299,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 			e.UseOf, e.UseOfSession = first.Number().Seq, otherSession(first.Number(), s.number)
 		}
 	}
-	if cancelled || o.err != nil {
+	if cancelled := c.request.ctx.Err() != nil; cancelled || o.err != nil {
 		e.Disposition, e.Error, e.IsError = record.Failed, failureReason(o.err, cancelled), false
 		e.HiddenMS, e.NotResent = 0, 0
 	}

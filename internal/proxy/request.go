@@ -87,7 +87,7 @@ func (x *request) leave() {
 func (x *request) endCall() {
 	if c := x.call; c != nil {
 		c.release()
-		c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
+		c.observeResult(outcome{err: errUnanswered}) // no effect if the call was answered
 		x.s.requests.removeCall(c)
 	}
 }

@@ -134,8 +134,8 @@ func (x *request) routeOther() error {
 		if x.msg.Method != "resources/read" {
 			return x.routeSubscription(uri, x.msg.Method == "resources/subscribe")
 		}
-		if _, own := x.view.ownResource(uri); own {
-			x.handler = func(x *request) outcome { return serveOwnResource(x, uri) }
+		if own, ok := x.view.ownResource(uri); ok {
+			x.handler = func(x *request) outcome { return serveOwnResource(x, own, uri) }
 			return nil
 		}
 		found = holders(leases, uri)

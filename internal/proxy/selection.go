@@ -89,13 +89,13 @@ func (v view) decide(listing bool) *choice {
 		return &allTools
 	}
 	search := s.srv.search
-	search.loading.Do(func() { search.merge(&p.Selection) })
+	search.loading.Do(search.merge)
 	for _, pin := range search.learned.Pins(maxPins) {
 		if !p.Selection.OnlyRead || v.vouchedRead(pin.Key) { // else its calls were learned without OnlyRead
 			c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
 		}
 	}
-	if p.Selection.Keep != nil && !s.identity.Multiplexed { // its calls belong to many tasks
+	if search.keep != nil && !s.identity.Multiplexed { // its calls belong to many tasks
 		c.session = search.learned.Begin()
 	}
 	s.lists.choice.Store(c)
@@ -140,6 +140,7 @@ func (c *choice) entry(p *policy, t target, raw []byte) []byte {
 // and what was learned from searches.
 type toolSearch struct {
 	log     *slog.Logger
+	keep    func(merge func(stored []byte) ([]byte, error)) error // as in Selection
 	learned *toolsearch.Learned
 	loading sync.Once
 
@@ -198,17 +199,17 @@ func searchDocument(l *sessionLease, item upstream.Item) toolsearch.Tool {
 }
 
 // save persists what was learned since the last call.
-func (t *toolSearch) save(o *Selection) {
+func (t *toolSearch) save() {
 	if t.learned.Dirty() {
-		t.merge(o)
+		t.merge()
 	}
 }
 
-func (t *toolSearch) merge(o *Selection) {
-	if o.Keep == nil {
+func (t *toolSearch) merge() {
+	if t.keep == nil {
 		return
 	}
-	if err := o.Keep(t.learned.Merge); err != nil {
+	if err := t.keep(t.learned.Merge); err != nil {
 		t.log.Warn("state learned from tool searches not saved", "err", err)
 	}
 }

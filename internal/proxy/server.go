@@ -151,7 +151,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	})
 	s.prefetch.Scheduler.Configure(o.Enrichment.Slots())
 	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*serverClaims)}
-	s.search = &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}
+	s.search = &toolSearch{log: o.Log, keep: o.Selection.Keep, learned: toolsearch.NewLearned()}
 	common.servers.add(s) // needs the recorder
 	return s
 }
@@ -194,7 +194,7 @@ func (s *Server) PrepareStop() {
 // Idle writes learned state and the event log to disk. It is to be called when the last client has left.
 func (s *Server) Idle() {
 	s.prefetch.Save()
-	s.search.save(&s.policy.Load().Selection)
+	s.search.save()
 	s.recorder.record()
 	s.recorder.log.Flush()
 }
@@ -206,7 +206,7 @@ func (s *Server) SaveAll() {
 		session.endObservation()
 	}
 	s.prefetch.Close()
-	s.search.save(&s.policy.Load().Selection)
+	s.search.save()
 	s.recorder.close()
 }
 
@@ -230,7 +230,7 @@ func (s *Server) Close() {
 		s.common.Close()
 	}
 	s.prefetch.Close() // no more prefetches can begin
-	s.search.save(&s.policy.Load().Selection)
+	s.search.save()
 	s.running.Wait()
 	s.common.servers.remove(s)
 	if others := s.common.servers.list(); len(others) > 0 {

@@ -144,7 +144,7 @@ func (s *session) End(why error) {
 		s.running.Wait()
 		s.srv.common.store.DropScope(s.identity.scope)
 		s.srv.kept.Drop(s)
-		s.srv.search.save(&s.srv.policy.Load().Selection)
+		s.srv.search.save()
 		if agent := s.observed.agent.Load(); agent != nil {
 			agent.Leave()
 		}

@@ -111,7 +111,7 @@ func (w *work) run() {
 	x := w.request
 	o := x.respond()
 	if x.call != nil {
-		x.call.observeResult(x.ctx, o)
+		x.call.observeResult(o)
 	}
 	if o.err != nil {
 		o = outcome{answer: x.failure(o)}
