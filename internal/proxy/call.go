@@ -83,10 +83,8 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	}
 	if !s.identity.NonBlocking || x.handler != nil {
 		return func() {
-			if ctx.Done() != nil { // else the request outlives its connection
-				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })
-				defer stop()
-			}
+			// If the request may outlive its connection, ctx has no end.
+			defer context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })()
 			defer x.leave()
 			x.answer(x.respond())
 		}
@@ -240,7 +238,12 @@ func (c *upstreamCall) lookUp(ctx context.Context, req *upstream.Request, done f
 		c.send(ctx, c.pendingWrite.Swap(nil), c.turn, req, done)
 		return
 	}
-	(&lookup{c: c, ctx: ctx, req: req, done: done}).begin()
+	f := &lookup{c: c, ctx: ctx, req: req, done: done}
+	if c.class.query.Reuse.File != "" || c.s.srv.common.store.HasPeers() {
+		c.s.running.Go(f.run) // reading the file's state, or asking other replicas, may block
+		return
+	}
+	f.run()
 }
 
 // lookup is a call that the store may answer.
@@ -252,15 +255,6 @@ type lookup struct {
 
 	leads   bool    // the call fetches for the flight
 	fetched outcome // outcome of that flight
-}
-
-// begin asks the store without blocking.
-func (f *lookup) begin() {
-	if c := f.c; c.class.query.Reuse.File != "" || c.s.srv.common.store.HasPeers() {
-		c.s.running.Go(f.run) // reading the file's state, or asking other replicas, may block
-		return
-	}
-	f.run()
 }
 
 // run asks the store. A call that needs no upstream request gives up its turn at once. One

@@ -253,22 +253,20 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
-	c.gate = func() (err error) {
-		ok := srv.prefetch.Protect(func() {
+	c.gate = func() error {
+		refused := errForbidden // also after a panic
+		srv.prefetch.Protect(func() {
 			if isClosed(flight.Promoted()) { // a client has made the call meanwhile, so it is no longer marked as a prefetch
 				req.Index = c.observed.withTrace(c.params)
 			}
 			p := srv.policy.Load()
 			now := o.newCall(p, f.Candidate, c.observed).class
 			// Only with the key it began with. Else calls that have joined fetch by themselves, through their own gates.
-			if now.query.Key != c.class.query.Key || p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &now) != "" {
-				err = errForbidden
+			if now.query.Key == c.class.query.Key && p.Enrichment.Mode == "on" && o.refusal(p, f.Candidate, &now) == "" {
+				refused = nil
 			}
 		})
-		if !ok {
-			return errForbidden
-		}
-		return err
+		return refused
 	}
 	end := waitFor(func(done func(outcome)) { c.send(ctx, c.pendingWrite.Swap(nil), c.turn, req, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {

@@ -258,12 +258,9 @@ func (c *questions) pauseLocked(q *question) {
 		if call.observed != nil {
 			call.observed.asked.Store(true)
 		}
-	}
-	for _, call := range calls {
-		if slot := call.slot.Load(); slot != nil && (q.call != nil || !slot.Paused()) {
+		if slot := call.slot.Load(); q.slot == nil && slot != nil && (q.call != nil || !slot.Paused()) {
 			q.slot = slot
 			slot.Pause()
-			return
 		}
 	}
 }
