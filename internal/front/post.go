@@ -23,24 +23,18 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 	}
 	defer b.release()
 	data, version := bytes.TrimSpace(b.data), r.Header.Get(mcp.HeaderProtocolVersion)
-	unknown := version != "" && !revision.Supported(version)
-	if bytes.HasPrefix(data, []byte("[")) && jsonrpc.Valid(data) {
-		if unknown {
-			refuse(w, http.StatusBadRequest, nil, unsupported(version))
-			return
-		}
-		h.batch(w, r, data, only)
-		return
-	}
+	batch := bytes.HasPrefix(data, []byte("[")) && jsonrpc.Valid(data)
 	m, rpcErr := parse(data)
-	if rpcErr != nil {
+	if rpcErr != nil && !batch {
 		refuse(w, http.StatusBadRequest, m.ID, rpcErr)
 		return
 	}
 	jsonrpc.Flatten(data)
 	switch {
-	case unknown:
-		refuse(w, http.StatusBadRequest, m.ID, unsupported(version))
+	case version != "" && !revision.Supported(version):
+		refuse(w, http.StatusBadRequest, m.ID, unsupported(version)) // a batch has no id
+	case batch:
+		h.batch(w, r, data, only)
 	case m.Stateless() || revision.Stateless(version):
 		h.stateless(w, r, m, only)
 	default:
@@ -105,7 +99,6 @@ func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Messa
 // batch serves an array of messages. The responses are sent on one stream, each as
 // soon as it is ready.
 func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only string) {
-	jsonrpc.Flatten(data)
 	s := h.enterSession(w, r, nil, only)
 	if s == nil {
 		return
