@@ -150,19 +150,8 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 
 // postSSE serves POST /message. The response is sent on the session's stream.
 func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
-	s := h.sessions.find(legacySSE, r.URL.Query().Get("sessionId"), "")
-	if s == nil {
-		refuse(w, http.StatusNotFound, nil, noSession)
-		return
-	}
-	defer s.leave()
 	b, ok := h.bodies.read(w, r)
 	if !ok {
-		return
-	}
-	if s.Context().Err() != nil {
-		b.release()
-		refuse(w, http.StatusNotFound, nil, noSession)
 		return
 	}
 	var serving sync.WaitGroup // requests in the body
@@ -172,6 +161,12 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 			b.release()
 		}()
 	}()
+	s := h.sessions.find(legacySSE, r.URL.Query().Get("sessionId"), "")
+	if s == nil {
+		refuse(w, http.StatusNotFound, nil, noSession)
+		return
+	}
+	defer s.leave()
 	data := bytes.TrimSpace(b.data)
 	if fault := jsonrpc.Fault(data); fault != "" {
 		refuse(w, http.StatusBadRequest, nil, refusal(fault))
