@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -272,13 +273,11 @@ func renew(w http.ResponseWriter) {
 // writeAll writes b in chunks, so that a client which reads slowly but steadily receives
 // all of a large message.
 func writeAll(w http.ResponseWriter, b []byte) error {
-	for len(b) > 0 {
-		n := min(len(b), chunk)
+	for part := range slices.Chunk(b, chunk) {
 		renew(w)
-		if _, err := w.Write(b[:n]); err != nil {
+		if _, err := w.Write(part); err != nil {
 			return err
 		}
-		b = b[n:]
 	}
 	return nil
 }
