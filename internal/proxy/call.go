@@ -453,7 +453,7 @@ func (x *request) respond() outcome {
 func (x *request) answer(o outcome) {
 	if x.call != nil {
 		x.call.observeResult(o)
-	} else if x.callsOwnTool() && o.kind != suspended {
+	} else if x.msg.Method == "tools/call" && o.kind != suspended { // of one of the proxy's own tools
 		x.s.observed.turns.end(time.Now())
 	}
 	answer := o.answer

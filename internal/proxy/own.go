@@ -99,10 +99,6 @@ func (v view) ownTool(name string) *ownTool {
 	return nil
 }
 
-// callsOwnTool reports whether the request calls one of the proxy's own tools, so that the
-// request itself is not forwarded to a server.
-func (x *request) callsOwnTool() bool { return x.msg.Method == "tools/call" && x.call == nil }
-
 // serveOwnTool serves a call of one of the proxy's own tools.
 func serveOwnTool(x *request, own *ownTool) outcome {
 	x.s.observed.turns.begin(time.Now())

@@ -103,10 +103,14 @@ func (s *Server) status() record.Status {
 // process: memory, hosts and budgets.
 func (s *Server) currentStatus(whole bool) record.Status {
 	out := record.Status{Upstreams: []record.UpstreamStatus{}, Clients: s.clients()}
-	if whole {
-		out.MemoryKB = residentKB(os.Getpid())
-	}
 	p := s.policy.Load()
+	if whole {
+		out.MemoryKB, out.Hosts = residentKB(os.Getpid()), s.hosts()
+		if p.Budgets.Pool > 0 {
+			used, left := s.common.budgets.Used()
+			out.Pool = &record.PoolBudget{Tokens: int64(p.Budgets.Pool), Used: int64(used), LeftS: int64(left.Seconds())}
+		}
+	}
 	out.Pinned = s.pinnedNow()
 	out.Config, out.ConfigError = p.ConfigPath, s.rejection()
 	if problem := s.common.replicas.Problem; problem != nil {
@@ -121,13 +125,6 @@ func (s *Server) currentStatus(whole bool) record.Status {
 			u.MemoryKB += residentKB(id)
 		}
 		out.Upstreams = append(out.Upstreams, u)
-	}
-	if whole {
-		out.Hosts = s.hosts()
-	}
-	if whole && p.Budgets.Pool > 0 {
-		used, left := s.common.budgets.Used()
-		out.Pool = &record.PoolBudget{Tokens: int64(p.Budgets.Pool), Used: int64(used), LeftS: int64(left.Seconds())}
 	}
 	return out
 }
