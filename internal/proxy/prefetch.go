@@ -256,8 +256,10 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 	c.gate = func() error {
 		refused := errForbidden // also after a panic
 		srv.prefetch.Protect(func() {
-			if isClosed(flight.Promoted()) { // a client has made the call meanwhile, so it is no longer marked as a prefetch
+			select {
+			case <-flight.Promoted(): // a client has made the call meanwhile, so it is no longer marked as a prefetch
 				req.Index = c.observed.withTrace(c.params)
+			default:
 			}
 			p := srv.policy.Load()
 			now := o.newCall(p, f.Candidate, c.observed).class

@@ -42,23 +42,13 @@ type reply struct {
 // questions holds the questions to a session's client, and the works that ask them.
 type questions struct {
 	s        *session
-	ready    chan struct{} // closed when the client accepts requests and notifications
-	setReady func()        // closes ready; may be called more than once
+	ready    context.Context // done when the client accepts requests and notifications
+	setReady func()          // ends ready; may be called more than once
 
 	mu    sync.Mutex
 	asked int                // number of questions so far
 	open  []*question        // without a reply
 	works map[*work]struct{} // that have not ended
-}
-
-// isClosed reports whether a channel that is only closed has been closed.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // askClient asks the request's client a question of the server of call, or of the proxy if call is nil.
@@ -171,7 +161,7 @@ func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Erro
 	bySending := !q.byResult() // a work may take an open question over
 	if bySending {
 		select {
-		case <-c.ready:
+		case <-c.ready.Done():
 		case <-ctx.Done():
 			return nil, errWithdrawn
 		}

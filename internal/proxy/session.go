@@ -72,9 +72,8 @@ func (s *Server) newSession(c front.Client) *session {
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.observed.join = sync.OnceValue(n.joinPool)
 	n.lists = newShownLists(n)
-	n.questions.s, n.questions.ready = n, make(chan struct{})
-	n.questions.setReady = sync.OnceFunc(func() { close(n.questions.ready) })
-	n.questions.works = make(map[*work]struct{})
+	n.questions.s, n.questions.works = n, make(map[*work]struct{})
+	n.questions.ready, n.questions.setReady = context.WithCancel(context.Background())
 	n.subscriptions.client = &listener{send: func(method string, params []byte) { n.notify(method, params) }}
 	n.subscriptions.open = []*listener{n.subscriptions.client}
 	n.requests.open, n.requests.inFlight = make(map[string]*request), &s.inFlight

@@ -279,7 +279,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 // notify sends a notification that belongs to no request to a client of the handshake
 // era, if the client has initialized. The error means that the client does not read.
 func (s *session) notify(method string, params []byte) error {
-	if s.identity.Out == nil || !s.client.load().Handshake() || !isClosed(s.questions.ready) {
+	if s.identity.Out == nil || !s.client.load().Handshake() || s.questions.ready.Err() == nil {
 		return nil
 	}
 	return sendNotification(s.srv.log, s.identity.Out, method, params)
