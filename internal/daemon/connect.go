@@ -372,14 +372,5 @@ func (r *relay) watch(l *link) {
 	}
 }
 
-// Ping waits for the daemon to answer on a new connection. It returns an error if the daemon hangs, and
-// nil if it does not accept connections, as it has ended then.
-func (p Place) Ping() error {
-	conn, err := dial(p)
-	if err != nil {
-		return nil
-	}
-	defer conn.Close()
-	_, err = greet(conn, Hello{Kind: kindPing}, pingTimeout)
-	return err
-}
+// Ping waits for the daemon to answer on a new connection. It returns an error if the daemon hangs.
+func (p Place) Ping() error { return p.tell(Hello{Kind: kindPing}, pingTimeout) }

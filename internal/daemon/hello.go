@@ -82,6 +82,18 @@ func greet(conn conn, h Hello, within time.Duration) (w welcome, err error) {
 	return w, nil
 }
 
+// tell sends the daemon a hello that ends with the welcome, and waits for that. It returns nil if the daemon
+// does not accept connections, as it has ended then.
+func (p Place) tell(h Hello, within time.Duration) error {
+	conn, err := dial(p)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	_, err = greet(conn, h, within)
+	return err
+}
+
 // greetSession completes the handshake for a session and returns the stream for its messages. It
 // closes the connection on error.
 func greetSession(conn conn, h Hello, within time.Duration) (stream, error) {

@@ -41,15 +41,7 @@ func Find(stateDir, config string) (p Place, runs bool) {
 }
 
 // Stop ends the daemon that listens there, as SIGTERM would. It returns before the daemon has ended.
-func (p Place) Stop() error {
-	conn, err := dial(p)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = greet(conn, Hello{Kind: kindStop}, DefaultWait)
-	return err
-}
+func (p Place) Stop() error { return p.tell(Hello{Kind: kindStop}, DefaultWait) }
 
 func placeOf(stateDir, config string) Place {
 	name := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d", hashOf(config), Protocol))

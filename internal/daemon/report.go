@@ -54,23 +54,12 @@ func Hook(in io.Reader, where func() (stateDir, config string, err error)) {
 	defer late.Stop()
 	r := readReport(in)
 	if stateDir, config, err := where(); err == nil {
-		if err := sendReport(placeOf(stateDir, config), r); err != nil {
+		if err := placeOf(stateDir, config).tell(Hello{Kind: kindHook, Report: r}, HookTimeout); err != nil {
 			log := slog.New(slog.NewTextHandler(OpenLog(stateDir, ProgramLog), nil))
 			log.Warn("the client's report was not delivered", "hook", os.Getpid(), "event", r.Event, "err", err)
 		}
 	}
 	_, _ = io.Copy(io.Discard, in) // the client may fail if its output is not read
-}
-
-// sendReport sends a report to the daemon. It returns nil if there is no daemon.
-func sendReport(p Place, r *Report) error {
-	conn, err := dial(p)
-	if err != nil {
-		return nil
-	}
-	defer conn.Close()
-	_, err = greet(conn, Hello{Kind: kindHook, Report: r}, HookTimeout)
-	return err
 }
 
 // Bounds of a hook's input, in bytes.
