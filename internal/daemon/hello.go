@@ -67,8 +67,7 @@ func greet(conn conn, h Hello, within time.Duration) (w welcome, err error) {
 	if err := writeLine(conn, h); err != nil {
 		return w, err
 	}
-	lines := handshakeReader(conn)
-	if err := readLine(lines, &w); err != nil {
+	if err := readLine(handshakeReader(conn), &w); err != nil {
 		return w, fmt.Errorf("daemon: %w", err)
 	}
 	switch {
@@ -76,8 +75,6 @@ func greet(conn conn, h Hello, within time.Duration) (w welcome, err error) {
 		return w, fmt.Errorf("daemon: %s", w.Refused)
 	case w.Protocol != Protocol:
 		return w, fmt.Errorf("daemon: want version %d of the protocol, have %d", Protocol, w.Protocol)
-	case lines.Buffered() > 0:
-		return w, errors.New("the daemon sent data before the end of the handshake")
 	}
 	return w, nil
 }

@@ -240,9 +240,6 @@ func (l *Listener) handshake(conn conn) (c *Client, err error) {
 		return nil, err
 	}
 	h.Env = append(h.Env, more.Env...)
-	if lines.Buffered() > 0 {
-		return nil, errors.New("the client sent data before the end of the handshake")
-	}
 	_ = conn.SetDeadline(time.Time{}) // fails if the connection is closed
 	c.stream, err = sendStream(conn)
 	return c, err
