@@ -67,11 +67,9 @@ func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(err
 			a.unmark()
 			return nil, fmt.Errorf("not sent: the write could not be announced to the other replicas: %w", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !sleep(ctx, retryDelay) {
 			a.unmark()
 			return nil, context.Cause(ctx)
-		case <-time.After(retryDelay):
 		}
 	}
 }
@@ -244,17 +242,10 @@ func (a *announcement) unmark() {
 	s.running.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.options.Lease)
 		defer cancel()
-		for {
+		for ctx.Err() == nil {
 			_, err := s.roundTrip(ctx, s.script(endScript, a, a.write, rand.Text()))
-			if err == nil || errors.Is(err, errYoung) {
+			if err == nil || errors.Is(err, errYoung) || !sleep(s.ctx, retryDelay) {
 				return
-			}
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-ctx.Done():
-				return
-			case <-time.After(retryDelay):
 			}
 		}
 	})

@@ -114,10 +114,7 @@ func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
 			}
 			s.forget(m.Message)
 		})
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryDelay):
-		}
+		sleep(ctx, retryDelay)
 	}
 }
 

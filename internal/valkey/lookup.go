@@ -173,19 +173,12 @@ func (s *Store) openHistory(ctx context.Context, c rueidis.Client, history strin
 // were there before the round trip read the history, and a history that has ended never comes
 // back, so keys of any other history are of no use to any replica.
 func (s *Store) deleteOldHistories() {
-	retries := 0
 	for cursor := uint64(0); ; {
 		var old []string
 		got, err := s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
 			return c.B().Scan().Cursor(cursor).Match(prefix + "*").Count(1000).Build()
 		})
-		if errors.Is(err, errUnconfirmed) && retries < 100 { // as each new history is at first
-			retries++
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-time.After(retryDelay):
-			}
+		if errors.Is(err, errUnconfirmed) && sleep(s.ctx, retryDelay) { // as each new history is at first
 			continue
 		}
 		if err != nil && !errors.Is(err, errYoung) {

@@ -133,6 +133,16 @@ func (s *Store) every(interval time.Duration, do func()) {
 	})
 }
 
+// sleep waits for d. It returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // Close stops the background work and closes the connections. Ends of writes are still sent.
 func (s *Store) Close() {
 	s.mu.Lock()
