@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
+	"fmt"
 	"hash/crc32"
 	"strconv"
 	"time"
@@ -36,7 +36,7 @@ return {0}`
 // replica the one that fetches it.
 func (s *Store) Lead(ctx context.Context, key string, tokens []string, onWait func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
 	sum := tokensDigest(tokens)
-	name := hex.EncodeToString(sha256Sum(key))
+	name := digest(key)
 	var done <-chan struct{} // nil before each wait
 	for began := time.Now(); time.Since(began) < maxLeadWait; {
 		// The reply is awaited even if the caller gives up: this replica may have become the one that fetches.
@@ -179,7 +179,5 @@ func tokensDigest(tokens []string) []byte {
 	return h.Sum(nil)
 }
 
-func sha256Sum(text string) []byte {
-	sum := sha256.Sum256([]byte(text))
-	return sum[:]
-}
+// digest returns the digest of a text in hexadecimal.
+func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }

@@ -2,7 +2,6 @@ package valkey
 
 import (
 	"context"
-	"encoding/hex"
 	"strconv"
 	"time"
 
@@ -124,7 +123,7 @@ return {given, string.format('%.9f', left), 0}`
 
 // Take is a [limit.SharedLimits].
 func (s *Store) Take(a limit.TokenRequest) (g limit.Grant, err error) {
-	host := hex.EncodeToString(sha256Sum(a.Host))
+	host := digest(a.Host)
 	number := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 	got, err := s.roundTrip(s.ctx, func(c rueidis.Client, history string) rueidis.Completed {
 		return c.B().Eval().Script(takeScript).Numkeys(5).Key(replicasKey, returnedKey, history+"open", history+"l:"+host, history+"h:"+host).
