@@ -325,7 +325,7 @@ func (l *httpLink) readJSON(p *post, resp *http.Response) error {
 // handleMessages handles the messages of a body or an event from the response to p. It returns the first
 // error.
 func (l *httpLink) handleMessages(p *post, data []byte) (err error) {
-	for raw := range jsonrpc.Split(batch(bytes.TrimSpace(data))) {
+	for raw := range jsonrpc.Split(bytes.TrimSpace(data)) {
 		err = cmp.Or(err, l.handleMessage(p, raw))
 	}
 	return err

@@ -44,7 +44,7 @@ func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer) {
 	if bytes.HasPrefix(data, []byte("[")) {
 		buffer = nil // the messages of a batch share its memory
 	}
-	for raw := range jsonrpc.Split(batch(data)) {
+	for raw := range jsonrpc.Split(data) { // only revision 2025-03-26 has batches
 		m, err := c.parse(raw)
 		if err != nil {
 			c.unreadable(m, err)
@@ -55,25 +55,13 @@ func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer) {
 	}
 }
 
-// batch returns a line, an event or a body from the server for [jsonrpc.Split]: only revision
-// 2025-03-26 has batches. In a batch, invalid UTF-8 is replaced by U+FFFD.
-func batch(data []byte) []byte {
-	if bytes.HasPrefix(data, []byte("[")) && !utf8.Valid(data) {
-		return repaired(data)
-	}
-	return data
-}
-
-// repaired replaces invalid UTF-8 by U+FFFD. The structure of JSON stays the same: an invalid
-// sequence never contains a byte that is significant in JSON.
-func repaired(data []byte) []byte { return bytes.ToValidUTF8(data, []byte("\uFFFD")) }
-
 // parse parses a message from the server. Invalid UTF-8 is replaced, as most clients do, rather
-// than losing the whole answer.
+// than losing the whole answer. The structure of JSON stays the same: an invalid sequence never
+// contains a byte that is significant in JSON.
 func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
 	m, err := jsonrpc.Parse(raw)
 	if err != nil && !utf8.Valid(raw) {
-		if whole, wholeErr := jsonrpc.Parse(repaired(raw)); wholeErr == nil {
+		if whole, wholeErr := jsonrpc.Parse(bytes.ToValidUTF8(raw, []byte("\uFFFD"))); wholeErr == nil {
 			c.in.up.log.Debug("server sent invalid UTF-8: it is replaced by U+FFFD")
 			return whole, nil
 		}
