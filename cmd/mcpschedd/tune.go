@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
@@ -308,7 +309,7 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 		t.note("nothing to change in %s", path)
 		return nil
 	}
-	if _, err := stdout.Write(state.Diff(path, file.Text, text)); err != nil || !write {
+	if _, err := stdout.Write(diff.Diff(path, file.Text, path+" (proposed)", text)); err != nil || !write {
 		return err
 	}
 	backup, err := state.OpenFile(path + backupEnding)

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/rogpeppe/go-internal/diff"
 )
 
 // File is a file that users or other programs write too, to be edited.
@@ -113,11 +111,6 @@ func (f *File) unchanged() error {
 		err = fmt.Errorf("%s: was changed meanwhile; nothing was written", f.Path)
 	}
 	return err
-}
-
-// Diff returns the changes of a file in the unified format; nil if there are none.
-func Diff(name string, before, after []byte) []byte {
-	return diff.Diff(name, before, name+" (proposed)", after)
 }
 
 // Remove removes the file. It returns an error and changes nothing if the file is not [File.Writable], or
