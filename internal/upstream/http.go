@@ -285,7 +285,7 @@ func (l *httpLink) exchange(ctx context.Context, p *post) error {
 		}
 		return nil
 	case kind == "text/event-stream":
-		return l.readStream(ctx, p, resp.Body, p.header == nil && !revision.Stateless(version))
+		return l.readStream(ctx, p, resp, p.header == nil && !revision.Stateless(version))
 	case strings.HasPrefix(kind, "application/json"): // also application/json-rpc, as for the reference clients
 		return l.readJSON(p, resp)
 	default:

@@ -79,33 +79,33 @@ func (l *httpLink) get(ctx context.Context, lastID string) (*http.Response, erro
 }
 
 // read reads a stream until it ends, and returns the reason, io.EOF if the server ended it. It
-// updates at with each event. handle receives the data of each event that has some; the reading
-// stops if it returns an error.
-func (l *httpLink) read(body io.ReadCloser, at *cursor, handle func(kind string, data []byte) error) error {
-	defer body.Close()
-	for stream := newEventStream(body, l.spec.MaxMessage); ; {
+// updates at with each event. handle receives the data of each message. A wrong endpoint ends the link.
+func (l *httpLink) read(resp *http.Response, at *cursor, handle func(data []byte)) error {
+	defer resp.Body.Close()
+	for stream := newEventStream(resp.Body, l.spec.MaxMessage); ; {
 		kind, data, err := stream.next(at)
-		if err == nil && len(data) > 0 {
-			jsonrpc.Flatten(data)
-			err = handle(kind, data)
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case len(data) == 0:
+		case kind == "message":
+			jsonrpc.Flatten(data)
+			handle(data)
+		case kind == "endpoint" && l.sse:
+			if err := l.setEndpoint(resp.Request.URL, string(data)); err != nil {
+				l.end(err, 0)
+				return err
+			}
 		}
 	}
 }
 
 // readStream reads the stream that answers a request. A broken stream that is resumable is resumed
 // as often as the server closes it: some servers close streams on purpose and expect polling.
-func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, resumable bool) error {
+func (l *httpLink) readStream(ctx context.Context, p *post, resp *http.Response, resumable bool) error {
 	at := cursor{retry: firstRetry}
 	for {
-		err := l.read(body, &at, func(kind string, data []byte) error {
-			if kind == "message" {
-				_ = l.handleMessages(p, data) // which has logged the error
-			}
-			return nil
-		})
+		err := l.read(resp, &at, func(data []byte) { _ = l.handleMessages(p, data) }) // which has logged the error
 		_, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err)
 		if err == io.EOF {
 			err = errors.New("stream ended before its answer")
@@ -119,7 +119,7 @@ func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, 
 			l.c.noteGap()
 			return err
 		}
-		if body, err = l.resume(ctx, &at, p.isolated); err != nil {
+		if resp, err = l.resume(ctx, &at, p.isolated); err != nil {
 			if ctx.Err() == nil {
 				l.c.noteGap()
 			}
@@ -129,14 +129,14 @@ func (l *httpLink) readStream(ctx context.Context, p *post, body io.ReadCloser, 
 }
 
 // resume reopens a request's stream after its last event. isolated is that of the request.
-func (l *httpLink) resume(ctx context.Context, at *cursor, isolated bool) (io.ReadCloser, error) {
+func (l *httpLink) resume(ctx context.Context, at *cursor, isolated bool) (*http.Response, error) {
 	for at.failures = 0; ; {
 		if err := at.wait(ctx); err != nil {
 			return nil, err
 		}
 		resp, err := l.get(ctx, at.id)
 		if err == nil {
-			return resp.Body, nil
+			return resp, nil
 		}
 		if errors.Is(err, errSessionLost) {
 			if !isolated {
@@ -173,7 +173,7 @@ func (l *httpLink) listen() {
 			switch at.failures++; {
 			case err == nil:
 				opened = true
-				l.readOwn(resp.Body, &at)
+				l.readOwn(resp, &at)
 				gap()
 			case opened && endsConnection(err):
 				l.end(err, answerGrace)
@@ -191,14 +191,9 @@ func (l *httpLink) listen() {
 }
 
 // readOwn reads the server's own stream until it ends.
-func (l *httpLink) readOwn(body io.ReadCloser, at *cursor) {
+func (l *httpLink) readOwn(resp *http.Response, at *cursor) {
 	began := time.Now()
-	err := l.read(body, at, func(kind string, data []byte) error {
-		if kind == "message" {
-			l.c.receive(data, nil)
-		}
-		return nil
-	})
+	err := l.read(resp, at, func(data []byte) { l.c.receive(data, nil) })
 	if _, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err); tooLong {
 		l.c.logInvalid(nil, err)
 		at.id = "" // resumed after its last event, the stream would begin with this one again
@@ -214,20 +209,8 @@ func (l *httpLink) readSSE(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var misplaced error // the endpoint event was rejected
-	err = l.read(resp.Body, new(cursor), func(kind string, data []byte) error {
-		switch kind {
-		case "message":
-			l.c.receive(data, nil)
-		case "endpoint":
-			misplaced = l.setEndpoint(resp.Request.URL, string(data))
-		}
-		return misplaced
-	})
-	switch {
-	case misplaced != nil:
-		return misplaced
-	case err == io.EOF:
+	err = l.read(resp, new(cursor), func(data []byte) { l.c.receive(data, nil) })
+	if err == io.EOF {
 		return errors.New("the server ended the stream")
 	}
 	return fmt.Errorf("stream broke: %w", err)
