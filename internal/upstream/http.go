@@ -334,20 +334,15 @@ func (l *httpLink) handleMessages(p *post, data []byte) (err error) {
 // handleMessage handles one message from the response to p.
 func (l *httpLink) handleMessage(p *post, raw []byte) error {
 	m, err := l.c.parse(raw)
-	own := m.Method == "" && p.isAnswer(m.ID)
-	if own {
+	if m.Method == "" && p.isAnswer(m.ID) {
 		p.markAnswered()
 	}
-	switch {
-	case err == nil:
-		l.c.message(m, p.id)
-	case own:
-		l.c.logInvalid(raw, err)
-		l.c.failRequest(p.id, fmt.Errorf("its answer cannot be read: %w", err))
-	default:
+	if err != nil {
 		l.c.unreadable(m, err)
+		return err
 	}
-	return err
+	l.c.message(m, p.id)
+	return nil
 }
 
 // handleErrorStatus handles an error status, the body of which may be an error response.
