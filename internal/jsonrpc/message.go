@@ -79,23 +79,12 @@ func (m *Message) IsResponse() bool {
 // never answered.
 func Parse(raw []byte) (Message, error) {
 	p := parser{raw: raw}
-	i := space(raw, 0)
-	isObject := i < len(raw) && raw[i] == '{'
-	if isObject {
-		i = scanObject(raw, i, 1, p.member, p.addInner)
-	} else {
-		i = scanValue(raw, i, 1)
-	}
-	if i >= 0 {
-		if i = space(raw, i); i < len(raw) {
-			i = ^i
-		}
-	}
+	end := scanText(raw, p.member, p.addInner)
 	m := p.message()
 	switch {
-	case i < 0:
-		return m, &Error{Code: CodeParse, Message: "parse error: " + faultAt(^i)}
-	case !isObject:
+	case end < 0:
+		return m, &Error{Code: CodeParse, Message: "parse error: " + faultAt(^end)}
+	case raw[space(raw, 0)] != '{':
 		return m, invalid("a message is an object")
 	}
 	if err := p.check(&m); err != nil {

@@ -14,11 +14,11 @@ const maxDepth = 10000
 
 // Valid reports whether b is exactly one JSON text (RFC 8259) in valid UTF-8, like
 // json.Valid(b) && utf8.Valid(b).
-func Valid(b []byte) bool { return scanText(b) >= 0 }
+func Valid(b []byte) bool { return scanText(b, nil, nil) >= 0 }
 
 // Fault returns why b is not valid, such as "not JSON at byte 7". It returns "" if b is valid.
 func Fault(b []byte) string {
-	if i := scanText(b); i < 0 {
+	if i := scanText(b, nil, nil); i < 0 {
 		return faultAt(^i)
 	}
 	return ""
@@ -26,9 +26,15 @@ func Fault(b []byte) string {
 
 func faultAt(offset int) string { return fmt.Sprintf("not JSON at byte %d", offset) }
 
-// scanText scans a text that is one value and nothing else.
-func scanText(b []byte) int {
-	i := scanValue(b, space(b, 0), 1)
+// scanText scans a text that is one value and nothing else. If it is an object, found and inner are
+// called as by scanObject.
+func scanText(b []byte, found, inner func(span)) int {
+	i := space(b, 0)
+	if i < len(b) && b[i] == '{' {
+		i = scanObject(b, i, 1, found, inner)
+	} else {
+		i = scanValue(b, i, 1)
+	}
 	if i >= 0 {
 		if i = space(b, i); i < len(b) {
 			return ^i
