@@ -47,12 +47,10 @@ func canonicalValue(dst, value []byte, depth int) ([]byte, bool) {
 
 func canonicalArray(dst, array []byte, depth int) (_ []byte, ok bool) {
 	dst = append(dst, '[')
-	first := true
 	for element := range Elements(array) {
-		if !first {
+		if dst[len(dst)-1] != '[' {
 			dst = append(dst, ',')
 		}
-		first = false
 		if dst, ok = canonicalValue(dst, element, depth+1); !ok {
 			return dst, false
 		}
