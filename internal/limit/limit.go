@@ -112,10 +112,7 @@ func (hs *Hosts) TryEnter(name string) (*Slot, bool) {
 
 // Enter blocks until a call may start. The error is ctx's cause.
 func (hs *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return hs.wait(ctx, hs.newWaiter(name, false), nil)
+	return hs.enter(ctx, name, false, nil)
 }
 
 // EnterSpare blocks until enough is spare for a prefetch and no call is waiting. Until then it may
@@ -123,10 +120,7 @@ func (hs *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 // becomes a call: it joins the end of the calls' queue, and neither the quota nor a cool-down
 // applies. Any other error is ctx's cause.
 func (hs *Hosts) EnterSpare(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	slot, err := hs.wait(ctx, hs.newWaiter(name, true), promoted)
+	slot, err := hs.enter(ctx, name, true, promoted)
 	if slot == nil {
 		select {
 		case <-promoted: // refused as a prefetch, but promoted since

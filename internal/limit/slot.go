@@ -150,10 +150,13 @@ func (w *waiter) end(slot *Slot, err error) {
 	close(w.done)
 }
 
-// wait returns the result of a wait. If a slot was granted as ctx ended, it returns the slot,
-// as its token is taken.
-func (hs *Hosts) wait(ctx context.Context, w *waiter, promoted <-chan struct{}) (*Slot, error) {
-	for {
+// enter blocks until a call or a prefetch may start. If a slot was granted as ctx ended, it returns
+// the slot, as its token is taken.
+func (hs *Hosts) enter(ctx context.Context, name string, prefetch bool, promoted <-chan struct{}) (*Slot, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for w := hs.newWaiter(name, prefetch); ; {
 		select {
 		case <-w.done:
 			return w.slot, w.err
