@@ -2,9 +2,7 @@ package daemon
 
 import (
 	"bytes"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -51,15 +49,10 @@ func (l *LogFile) Open() (*os.File, error) {
 	if info, err := os.Stat(l.Path); err == nil && l.Max > 0 && info.Size() > l.Max {
 		_ = os.Rename(l.Path, l.Path+".1") // on failure the file just keeps growing
 	}
-	open := func() (*os.File, error) { return os.OpenFile(l.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) }
-	file, err := open()
-	if !errors.Is(err, fs.ErrNotExist) {
-		return file, err
-	}
 	if err := os.MkdirAll(filepath.Dir(l.Path), 0o700); err != nil {
 		return nil, err
 	}
-	return open()
+	return os.OpenFile(l.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
 // stderrWait is how long a line to stderr may take.
