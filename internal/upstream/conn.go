@@ -127,8 +127,8 @@ func (c *conn) closed(err error) {
 	}
 }
 
-// finish waits for the answers to the requests of sessions if the upstream has retired.
-func (c *conn) finish() {
+// awaitAnswers waits for the answers to the requests of sessions if the upstream has retired.
+func (c *conn) awaitAnswers() {
 	grace := time.Duration(c.in.up.retired.Load())
 	if grace == 0 {
 		return

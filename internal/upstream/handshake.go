@@ -64,11 +64,10 @@ func negotiate(ctx context.Context, c *conn, initializeFirst bool) (*Offer, erro
 		}
 		return offer, nil
 	}
-	if errorResponse(err) == nil || errorResponse(probe) != nil {
-		return nil, errors.Join(err, probe)
-	}
-	if offer, retryErr := discover(ctx, c); retryErr == nil {
-		return offer, nil // it has no handshake, and the probe timed out
+	if errorResponse(err) != nil && errorResponse(probe) == nil { // it has no handshake; there was no probe, or it timed out
+		if offer, retryErr := discover(ctx, c); retryErr == nil {
+			return offer, nil
+		}
 	}
 	return nil, errors.Join(err, probe)
 }

@@ -168,7 +168,7 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 	in.sendSettings(c) // settings that changed meanwhile
 	in.listen(c)       // before the lists are read, so that over stdio no change is missed
 	in.serveLists(ctx, c)
-	c.finish()
+	c.awaitAnswers()
 	in.disconnected(c)
 	return time.Since(began), nil, context.Cause(ctx)
 }
