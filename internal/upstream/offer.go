@@ -67,15 +67,15 @@ type Offer struct {
 	Instructions string          `json:"instructions"`
 	Lists        [Lists][]Item   `json:"lists"`
 
-	byName [Lists]map[string]int // item's name → its index in the list, which every call looks up
+	byName [Lists]map[string]Item // item's name → the last one of that name, which every call looks up
 }
 
 // index makes the items of the lists known to Find. It must be called before the offer is shared.
 func (o *Offer) index() {
 	for l, items := range o.Lists {
-		o.byName[l] = make(map[string]int, len(items))
-		for i, item := range items {
-			o.byName[l][item.Name] = i
+		o.byName[l] = make(map[string]Item, len(items))
+		for _, item := range items {
+			o.byName[l][item.Name] = item
 		}
 	}
 }
@@ -101,11 +101,8 @@ func (o *Offer) Find(l List, name string) (Item, bool) {
 	if o == nil {
 		return Item{}, false
 	}
-	i, ok := o.byName[l][name]
-	if !ok {
-		return Item{}, false
-	}
-	return o.Lists[l][i], true
+	item, ok := o.byName[l][name]
+	return item, ok
 }
 
 // SameTools reports whether two offers have the same tools and describe their servers alike.
