@@ -149,29 +149,22 @@ func (p *span) shift(by int) {
 	p.key, p.keyEnd, p.value, p.valueEnd = p.key+by, p.keyEnd+by, p.value+by, p.valueEnd+by
 }
 
-func firstMember(obj []byte) (span, bool) {
-	i := space(obj, 0)
-	if i >= len(obj) || obj[i] != '{' {
-		return span{}, false
-	}
-	return memberAt(obj, space(obj, i+1))
-}
+func firstMember(obj []byte) (span, bool) { return memberAfter(obj, 0, '{') }
 
-func nextMember(obj []byte, p span) (span, bool) {
-	i := space(obj, p.valueEnd)
-	if i >= len(obj) || obj[i] != ',' {
-		return span{}, false
-	}
-	return memberAt(obj, space(obj, i+1))
-}
+func nextMember(obj []byte, p span) (span, bool) { return memberAfter(obj, p.valueEnd, ',') }
 
-// memberAt returns the member with a key at obj[i]; false if there is none.
-func memberAt(obj []byte, i int) (span, bool) {
-	p := span{key: i}
-	if i >= len(obj) || obj[i] != '"' {
+// memberAfter returns the member after the brace or comma at obj[i], or after white space there; false
+// if there is none.
+func memberAfter(obj []byte, i int, mark byte) (p span, ok bool) {
+	i = space(obj, i)
+	if i >= len(obj) || obj[i] != mark {
 		return p, false
 	}
-	p.keyEnd = skipString(obj, i)
+	p.key = space(obj, i+1)
+	if p.key >= len(obj) || obj[p.key] != '"' {
+		return p, false
+	}
+	p.keyEnd = skipString(obj, p.key)
 	colon := space(obj, p.keyEnd)
 	if colon >= len(obj) {
 		return p, false
