@@ -49,8 +49,13 @@ func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error 
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoDaemon, err)
 	}
-	in, inErr := openFile(in)
-	out, outErr := openFile(out)
+	var inErr, outErr error // files must not block a thread
+	if file, ok := in.(*os.File); ok {
+		in, inErr = jsonrpc.OpenStream(file)
+	}
+	if file, ok := out.(*os.File); ok {
+		out, outErr = jsonrpc.OpenStream(file)
+	}
 	if err := errors.Join(inErr, outErr); err != nil {
 		l.close()
 		return err
@@ -67,20 +72,6 @@ func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error 
 	defer end()
 	_ = r.client.Drain(last, 0) // a client that does not read loses the rest
 	return nil
-}
-
-// openFile opens a file for reading or writing without blocking a thread. Other streams are
-// returned as they are.
-func openFile[T any](stream T) (T, error) {
-	file, ok := any(stream).(*os.File)
-	if !ok {
-		return stream, nil
-	}
-	own, err := jsonrpc.OpenStream(file)
-	if err != nil {
-		return stream, err
-	}
-	return any(own).(T), nil
 }
 
 // relay forwards the messages of a client. One goroutine reads from the client, another one reads
