@@ -95,9 +95,6 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 		Body: e.body, Stateless: e.stateless, How: Hit, Took: e.took,
 		Prefetched: e.prefetch != nil, BackedOff: backedOff, Age: now.Since(e.began),
 	}
-	if backedOff {
-		s.counts.BackedOff++
-	}
 	if !e.asked {
 		s.answers.unasked.Remove(e)
 		s.usedLocked(&o, e.prefetch, q.Number, call.Ready)

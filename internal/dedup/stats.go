@@ -27,14 +27,11 @@ type PrefetchStats struct {
 
 // Stats is the content of the store, and what has happened since it was made.
 type Stats struct {
-	Prefetch    PrefetchStats
-	BackedOff   int64 // calls served an answer that was too old, in a back-off
-	Evicted     int64 // answers removed for space
-	Invalidated int64 // answers removed after a change
-	Entries     int   // stored answers
-	Bytes       int64 // their size, with overhead
-	Flights     int   // flights not yet finished
-	UnderWay    int   // registered calls that have not ended
+	Prefetch PrefetchStats
+	Entries  int   // stored answers
+	Bytes    int64 // their size, with overhead
+	Flights  int   // flights not yet finished
+	UnderWay int   // registered calls that have not ended
 }
 
 // Stats returns a snapshot.

@@ -163,12 +163,6 @@ func (s *Store) shrinkLocked(by *entry) {
 // removeLocked removes an answer. A prefetch that no call has asked for is then wasted.
 func (s *Store) removeLocked(e *entry, why cause) {
 	s.answers.remove(e)
-	switch why {
-	case invalidated:
-		s.counts.Invalidated++
-	case evicted:
-		s.counts.Evicted++
-	}
 	s.wastedLocked(e.prefetch, why)
 }
 

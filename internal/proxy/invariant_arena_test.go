@@ -134,9 +134,9 @@ func (a *arena) settle() {
 		a.t.Errorf("%d prefetches: the store counts %d issued, %d used and %d wasted", a.of("prefetch"), s.Prefetch.Issued, s.Prefetch.Used, wasted)
 	}
 	a.more("hit by a prefetch, or joined", int(s.Prefetch.Used))
-	a.more("backed off", int(s.BackedOff))
-	a.more("evicted", int(s.Evicted))
-	a.more("found stale", int(s.Invalidated))
+	a.more("backed off", int(a.proxy.Report().Totals.BackOffs))
+	a.more("evicted", int(s.Prefetch.Wasted["evicted"]))
+	a.more("found stale", int(s.Prefetch.Wasted["invalidated"]))
 }
 
 // upstream returns one of the three upstreams, on pipes. Each client session has connections of
