@@ -56,15 +56,7 @@ func PointerTokens(pointer string) iter.Seq[string] {
 
 // ValidPointer reports whether text is a JSON pointer.
 func ValidPointer(text string) bool {
-	if text != "" && text[0] != '/' {
-		return false
-	}
-	for i := range len(text) {
-		if text[i] == '~' && (i+1 == len(text) || text[i+1] != '0' && text[i+1] != '1') {
-			return false
-		}
-	}
-	return true
+	return (text == "" || text[0] == '/') && !strings.Contains(escapes.Replace(text), "~")
 }
 
 // PointerToken escapes a member's name or an index for use in a pointer.
@@ -73,4 +65,5 @@ func PointerToken(name string) string { return escaper.Replace(name) }
 var (
 	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
 	unescaper = strings.NewReplacer("~1", "/", "~0", "~") // in one pass: "~01" is "~1"
+	escapes   = strings.NewReplacer("~1", "", "~0", "")
 )
