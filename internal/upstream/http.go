@@ -313,7 +313,7 @@ func (l *httpLink) readJSON(p *post, resp *http.Response) error {
 		return l.badResponse(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
 	}
 	jsonrpc.Flatten(body)
-	if err := l.handleMessages(p, body); err != nil {
+	if err := l.receive(p, body); err != nil {
 		return l.badResponse(resp, err.Error(), body)
 	}
 	if !p.answered {
@@ -322,27 +322,13 @@ func (l *httpLink) readJSON(p *post, resp *http.Response) error {
 	return nil
 }
 
-// handleMessages handles the messages of a body or an event from the response to p. It returns the first
-// error.
-func (l *httpLink) handleMessages(p *post, data []byte) (err error) {
-	for raw := range jsonrpc.Split(bytes.TrimSpace(data)) {
-		err = cmp.Or(err, l.handleMessage(p, raw))
-	}
-	return err
-}
-
-// handleMessage handles one message from the response to p.
-func (l *httpLink) handleMessage(p *post, raw []byte) error {
-	m, err := l.c.parse(raw)
-	if m.Method == "" && p.isAnswer(m.ID) {
-		p.markAnswered()
-	}
-	if err != nil {
-		l.c.unreadable(m, err)
-		return err
-	}
-	l.c.message(m, p.id)
-	return nil
+// receive handles a body or an event from the response to p, and returns the first error.
+func (l *httpLink) receive(p *post, data []byte) error {
+	return l.c.receive(bytes.TrimSpace(data), nil, p.id, func(m jsonrpc.Message) {
+		if m.Method == "" && p.isAnswer(m.ID) {
+			p.markAnswered()
+		}
+	})
 }
 
 // handleErrorStatus handles an error status, the body of which may be an error response.

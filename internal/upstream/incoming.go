@@ -38,21 +38,28 @@ const invalidLogged = 5 // warnings per connection about invalid messages; furth
 // askFunc sends a server's request to a client and waits for the answer.
 type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
 
-// receive handles the messages of a line from a process, or of an event on a stream that is not
-// the response to a request. data must not contain line ends. buffer holds it, or is nil.
-func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer) {
+// receive handles the messages of a line from a process, of an event, or of a body, and returns the first
+// error. data must not contain line ends. buffer holds it, or is nil. stream is the id of the request of
+// which data is in the response, or 0. seen, unless it is nil, is first called with each message; one that
+// cannot be parsed has the members that were read.
+func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer, stream int64, seen func(jsonrpc.Message)) (err error) {
 	if bytes.HasPrefix(data, []byte("[")) {
 		buffer = nil // the messages of a batch share its memory
 	}
 	for raw := range jsonrpc.Split(data) { // only revision 2025-03-26 has batches
-		m, err := c.parse(raw)
-		if err != nil {
-			c.unreadable(m, err)
+		m, parseErr := c.parse(raw)
+		if seen != nil {
+			seen(m)
+		}
+		if parseErr != nil {
+			c.unreadable(m, parseErr)
+			err = cmp.Or(err, parseErr)
 			continue
 		}
 		m.Buffer = buffer
-		c.message(m, 0)
+		c.message(m, stream)
 	}
+	return err
 }
 
 // parse parses a message from the server. Invalid UTF-8 is replaced, as most clients do, rather

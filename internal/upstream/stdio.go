@@ -187,7 +187,7 @@ func (p *process) read() {
 		if err != nil {
 			return
 		}
-		p.c.receive(bytes.TrimSpace(line.Line), line)
+		_ = p.c.receive(bytes.TrimSpace(line.Line), line, 0, nil) // which has logged the error
 	}
 }
 

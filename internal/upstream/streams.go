@@ -105,7 +105,7 @@ func (l *httpLink) read(resp *http.Response, at *cursor, handle func(data []byte
 func (l *httpLink) readStream(ctx context.Context, p *post, resp *http.Response, resumable bool) error {
 	at := cursor{retry: firstRetry}
 	for {
-		err := l.read(resp, &at, func(data []byte) { _ = l.handleMessages(p, data) }) // which has logged the error
+		err := l.read(resp, &at, func(data []byte) { _ = l.receive(p, data) }) // which has logged the error
 		_, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err)
 		if err == io.EOF {
 			err = errors.New("stream ended before its answer")
@@ -193,7 +193,7 @@ func (l *httpLink) listen() {
 // readOwn reads the server's own stream until it ends.
 func (l *httpLink) readOwn(resp *http.Response, at *cursor) {
 	began := time.Now()
-	err := l.read(resp, at, func(data []byte) { l.c.receive(data, nil) })
+	err := l.read(resp, at, func(data []byte) { _ = l.c.receive(data, nil, 0, nil) })
 	if _, tooLong := errors.AsType[*jsonrpc.MessageTooLong](err); tooLong {
 		l.c.logInvalid(nil, err)
 		at.id = "" // resumed after its last event, the stream would begin with this one again
@@ -209,7 +209,7 @@ func (l *httpLink) readSSE(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = l.read(resp, new(cursor), func(data []byte) { l.c.receive(data, nil) })
+	err = l.read(resp, new(cursor), func(data []byte) { _ = l.c.receive(data, nil, 0, nil) })
 	if err == io.EOF {
 		return errors.New("the server ended the stream")
 	}
