@@ -86,7 +86,7 @@ return 1`
 
 // announce sets the marks of a write in the current history, which it returns.
 func (s *Store) announce(ctx context.Context, a *announcement) (history string, err error) {
-	got, err := s.roundTrip(ctx, s.script(announceScript, a, rand.Text(), a.write, s.markTTL()))
+	got, err := s.roundTrip(ctx, onPlaces(a.places, announceScript, rand.Text(), a.write, s.markTTL()))
 	if err != nil && !errors.Is(err, errYoung) {
 		return "", err
 	}
@@ -98,11 +98,11 @@ func (s *Store) markTTL() string {
 	return strconv.FormatInt((s.options.Lease + s.options.WriteSettle).Milliseconds(), 10)
 }
 
-// script runs a script on the places of a write.
-func (s *Store) script(script string, a *announcement, args ...string) command {
+// onPlaces runs a script on places.
+func onPlaces(places []call.Place, script string, args ...string) command {
 	return func(c rueidis.Client, history string) rueidis.Completed {
-		keys := make([]string, len(a.places))
-		for i, p := range a.places {
+		keys := make([]string, len(places))
+		for i, p := range places {
 			keys[i] = placeKey(history, p)
 		}
 		return c.B().Eval().Script(script).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
@@ -134,7 +134,7 @@ func (s *Store) renewAll() {
 func (s *Store) renew(ctx context.Context, open []*announcement) {
 	commands := make([]command, len(open))
 	for i, a := range open {
-		commands[i] = s.script(renewScript, a, a.write, s.markTTL())
+		commands[i] = onPlaces(a.places, renewScript, a.write, s.markTTL())
 	}
 	asked := age.Now()
 	got, err := s.roundTrip(ctx, commands...)
@@ -243,7 +243,7 @@ func (a *announcement) unmark() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.options.Lease)
 		defer cancel()
 		for ctx.Err() == nil {
-			_, err := s.roundTrip(ctx, s.script(endScript, a, a.write, rand.Text()))
+			_, err := s.roundTrip(ctx, onPlaces(a.places, endScript, a.write, rand.Text()))
 			if err == nil || errors.Is(err, errYoung) || !sleep(s.ctx, retryDelay) {
 				return
 			}

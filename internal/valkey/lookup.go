@@ -263,7 +263,5 @@ return 1`
 
 // repair repairs a place. The next lookup sees its effect.
 func (s *Store) repair(ctx context.Context, p call.Place) {
-	_, _ = s.roundTrip(ctx, func(c rueidis.Client, history string) rueidis.Completed {
-		return c.B().Eval().Script(repairScript).Numkeys(1).Key(placeKey(history, p)).Arg(rand.Text()).Build()
-	})
+	_, _ = s.roundTrip(ctx, onPlaces([]call.Place{p}, repairScript, rand.Text()))
 }
