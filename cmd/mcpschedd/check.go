@@ -275,7 +275,7 @@ func warnOfFilter(w io.Writer, c *config.Config, f proxy.Surveyed) {
 
 // warnOfTool prints a warning that no tool has the name in a key, with the most similar known one.
 func warnOfTool(w io.Writer, c *config.Config, key, name string, known []string) {
-	fmt.Fprintln(w, c.Problem(key, "warning: no tool matches %q%s", name, nearest.New(known).Question(name)))
+	fmt.Fprintln(w, c.Problem(key, "warning: no tool matches %q%s", name, nearest.Question(name, known)))
 }
 
 // linesToPaste returns configuration lines for the unclassified tools of an upstream.

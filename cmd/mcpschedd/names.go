@@ -15,7 +15,7 @@ import (
 // suggest adds a hint to the error of an unknown name: the most similar name of all behind a prefix, or
 // else otherwise.
 func suggest(err error, prefix, name string, all []string, otherwise string) error {
-	if near := nearest.New(all).To(name); near != "" {
+	if near := nearest.To(name, all); near != "" {
 		return hinted{misused{err}, "did you mean " + prefix + near + "?"}
 	}
 	return hinted{misused{err}, otherwise}

@@ -75,7 +75,7 @@ func (f *findings) bindTable(key string, tree map[string]any, dst reflect.Value)
 		}
 		hint := "; it belongs in " + strings.Join(tables, " or ")
 		if tables == nil {
-			hint = cmp.Or(nearest.New(names).Question(name), "; known here: "+strings.Join(names, ", "))
+			hint = cmp.Or(nearest.Question(name, names), "; known here: "+strings.Join(names, ", "))
 		}
 		f.problem(join(key, name), "unknown key%s", hint)
 	}

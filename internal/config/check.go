@@ -95,7 +95,7 @@ func (f *findings) checkToolUpstream(key, tool string, upstreams []string) {
 // tools for those of another.
 func (f *findings) checkNamesUpstream(key, name string, upstreams []string) {
 	if len(upstreams) > 0 && !slices.Contains(upstreams, name) {
-		f.warn(key, "no server is named %q here%s", name, nearest.New(upstreams).Question(name))
+		f.warn(key, "no server is named %q here%s", name, nearest.Question(name, upstreams))
 	}
 }
 
@@ -132,7 +132,7 @@ func (f *findings) checkUpstream(key string, u Upstream) {
 	}
 	if u.Provider != "" && u.Provider != valuemodel.NoProvider {
 		if known := valuemodel.ProviderNames(); !slices.Contains(known, u.Provider) {
-			f.problem(join(key, "provider"), "no provider model is named %q%s", u.Provider, nearest.New(known).Question(u.Provider))
+			f.problem(join(key, "provider"), "no provider model is named %q%s", u.Provider, nearest.Question(u.Provider, known))
 		}
 	}
 	checkSyntax := func(name, s string) string {

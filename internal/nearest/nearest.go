@@ -3,9 +3,9 @@
 // A wrong suggestion is worse than none, so one is made only if few letters differ, or only the
 // name of the server.
 //
-//	names := nearest.New([]string{"get_issue", "list_issues"})
-//	names.To("get_isue")       // get_issue
-//	names.Question("get_isue") // ; did you mean "get_issue"?
+//	known := []string{"get_issue", "list_issues"}
+//	nearest.To("get_isue", known)       // get_issue
+//	nearest.Question("get_isue", known) // ; did you mean "get_issue"?
 package nearest
 
 import (
@@ -15,29 +15,22 @@ import (
 	"strings"
 )
 
-// Names is a set of known names. A nil Names is empty.
-type Names struct{ sorted []string }
-
 // longestName is the length in bytes up to which the edits of names are counted.
 const longestName = 128
-
-// New returns the Names of all, in any order.
-func New(all []string) *Names {
-	return &Names{slices.Compact(slices.Sorted(slices.Values(all)))}
-}
 
 // To returns the known name that name most likely stands for, or "" if there is none. In order of
 // preference, that is the longest known name with which name ends behind a "__", since clients prefix
 // their own name of the server; the one that differs least, ignoring case, by at most one edit for
 // each three bytes of name, at least one and at most three; the only one that differs only in what
 // precedes the last "__"; or the only one that name is a prefix of, if that has at least three bytes.
-func (n *Names) To(name string) string {
-	if n == nil || name == "" {
+func To(name string, known []string) string {
+	if name == "" {
 		return ""
 	}
+	known = slices.Compact(slices.Sorted(slices.Values(known)))
 	var suffix string
 	var same, longer []string
-	for _, other := range n.sorted {
+	for _, other := range known {
 		if strings.HasSuffix(name, "__"+other) && len(other) > len(suffix) {
 			suffix = other
 		}
@@ -48,13 +41,13 @@ func (n *Names) To(name string) string {
 			longer = append(longer, other)
 		}
 	}
-	return cmp.Or(suffix, n.near(name), only(same), only(longer))
+	return cmp.Or(suffix, near(name, known), only(same), only(longer))
 }
 
-// Question asks whether [Names.To] was meant, as the end of a message. It is "" if there is none.
-func (n *Names) Question(name string) string {
-	if near := n.To(name); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
+// Question asks whether the name that [To] returns was meant, as the end of a message. It is "" if there is none.
+func Question(name string, known []string) string {
+	if meant := To(name, known); meant != "" {
+		return fmt.Sprintf("; did you mean %q?", meant)
 	}
 	return ""
 }
@@ -68,9 +61,9 @@ func only(names []string) string {
 }
 
 // near returns the name that differs in the fewest edits, or "" if all differ too much.
-func (n *Names) near(name string) (best string) {
+func near(name string, known []string) (best string) {
 	distance := 1 + max(1, min(len(name)/3, 3))
-	for _, other := range n.sorted {
+	for _, other := range known {
 		if max(len(name), len(other)) > longestName {
 			continue
 		}

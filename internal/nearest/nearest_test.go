@@ -40,16 +40,15 @@ func TestNearest(t *testing.T) {
 		{"a", nil, ""},
 		{"größe", []string{"grösse", "Größen"}, "Größen"},
 	} {
-		if got := nearest.New(c.all).To(c.name); got != c.want {
+		if got := nearest.To(c.name, c.all); got != c.want {
 			t.Errorf("%.40q of %q: got %q, want %q", c.name, c.all, got, c.want)
 		}
 	}
 }
 
 func TestQuestion(t *testing.T) {
-	names := nearest.New([]string{"get_issue"})
 	for name, want := range map[string]string{"get_isue": `; did you mean "get_issue"?`, "teleport": ""} {
-		if got := names.Question(name); got != want {
+		if got := nearest.Question(name, []string{"get_issue"}); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}

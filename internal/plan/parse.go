@@ -76,7 +76,7 @@ type parser struct {
 	loops   bool             // a step has for_each
 	refs    int              // references so far
 	tools   map[string]*Tool // by name; nil if there is none
-	names   *nearest.Names   // of tools; nil until a tool is not found
+	names   []string         // of tools; nil until a tool is not found
 	outputs map[string]*schema.Schema
 	defects Defects
 	faults  int // defects found, with those that are too many to be reported
@@ -263,7 +263,7 @@ func (p *parser) readTool(at node) {
 		return
 	}
 	if p.names == nil && p.options.Names != nil {
-		p.names = nearest.New(p.options.Names())
+		p.names = p.options.Names()
 	}
 	v.errorf("unknown tool %s%s", quoted(name), p.suggest(name, p.names))
 }
@@ -369,7 +369,7 @@ func (v node) members(known []string) map[string]json.RawMessage {
 	for m := range jsonrpc.Members(v.raw) {
 		switch name := string(m.Name); {
 		case !slices.Contains(known, name):
-			hint := v.p.suggest(name, nearest.New(known))
+			hint := v.p.suggest(name, known)
 			if hint == "" && len(v.p.defects) < maxDefects {
 				hint = "; want one of " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
 			}
@@ -428,7 +428,7 @@ func (v node) duration() (took time.Duration) {
 // unknownStep reports an id that no step has.
 func (v node) unknownStep(id string) {
 	if len(v.p.defects) <= maxDefects {
-		hint := v.p.suggest(id, nearest.New(slices.Collect(maps.Keys(v.p.byID))))
+		hint := v.p.suggest(id, slices.Collect(maps.Keys(v.p.byID)))
 		if alone := idAlike.FindString(id); v.p.byID[alone] != nil {
 			hint = "; want only the id, " + quoted(alone)
 		}
@@ -438,11 +438,11 @@ func (v node) unknownStep(id string) {
 
 // suggest returns the end of a message about an unknown name. It is empty once there are more
 // defects than are reported, to save the search.
-func (p *parser) suggest(name string, among *nearest.Names) string {
+func (p *parser) suggest(name string, among []string) string {
 	if len(p.defects) >= maxDefects {
 		return ""
 	}
-	return among.Question(name)
+	return nearest.Question(name, among)
 }
 
 var kinds = map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}

@@ -230,7 +230,7 @@ func (v view) unknownTool(name string) error {
 	if v.ownTool(name) != nil {
 		return fmt.Errorf("%q is a tool of the list: call it by itself", name)
 	}
-	question := nearest.New(v.toolNames()).Question(name)
+	question := nearest.Question(name, v.toolNames())
 	return fmt.Errorf("unknown tool %q%s", name, cmp.Or(question, "; use "+findTool+" to search for tools"))
 }
 

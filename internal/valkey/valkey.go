@@ -187,7 +187,7 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 		case strings.Contains(u.RawQuery, "@"): // the key may be the end of a password
 			return o, 0, errNoURL
 		default:
-			return o, 0, fmt.Errorf("unknown parameter %q%s", key, nearest.New(parameters).Question(key))
+			return o, 0, fmt.Errorf("unknown parameter %q%s", key, nearest.Question(key, parameters))
 		}
 	}
 	switch u.Scheme {

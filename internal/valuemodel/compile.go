@@ -140,7 +140,7 @@ func (m *Models) Unmatched(tools []string) (problems []Problem) {
 			}
 			text := fmt.Sprintf("no tool matches %q", written)
 			if p.form != globPattern {
-				text += nearest.New(names).Question(written)
+				text += nearest.Question(written, names)
 			}
 			problems = append(problems, Problem{Rule: i, Key: key, Pattern: written, Text: text})
 		}
