@@ -2,7 +2,6 @@ package classify
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // detachForms match simple commands, as their words with blanks between them.
-var detachForms = sync.OnceValue(func() (f struct{ background, wrapper, shell *regexp.Regexp }) {
+var detachForms = sync.OnceValue(func() (f struct{ background, wrapper, shell, ampersand *regexp.Regexp }) {
 	const shells = `(?:\S*/)?(?:sh|bash|zsh|dash|ash|ksh|fish)`
 	const wrappers = `(?:(?:\S*/)?(?:busybox|eval|su|sudo|doas|env|xargs|nice|ionice|stdbuf|flock|timeout|time|command|exec)|` +
 		`(?:find .*-(?:exec|ok)(?:dir)? )?` + shells + `)`
@@ -23,23 +22,20 @@ var detachForms = sync.OnceValue(func() (f struct{ background, wrapper, shell *r
 	// A shell that runs its standard input.
 	f.shell = regexp.MustCompile(`^(?:(?:` + wrappers + `|docker|podman) (?:.* )?)?` + shells +
 		`(?: [-+]\S*(?:o \w+)?)*(?: -\w*s .*)?$`)
+	// An & that is no part of &&, |& or a redirection.
+	f.ampersand = regexp.MustCompile(`(?:^|[^&|<>])&(?:[^&>]|$)`)
 	return f
 })
 
-var quotes = strings.NewReplacer("'", "", `"`, "", `\`, "")
+// plainText removes the quotes of a command line's arguments, and separates its commands by blanks.
+var plainText = strings.NewReplacer("'", "", `"`, "", `\`, "", "\n", " ; ", ";", " ; ")
 
 // Detaches reports whether a command line may leave a process running after it ends, as
 // `make watch &` does. It does not detect commands that daemonize without an option for
-// it. For a line that does not parse it returns true.
+// it. For a line that does not parse it returns true, and so it does for a here-document that a
+// shell may run.
 func Detaches(command string) bool {
-	budget := 8 * maxCommand
-	return detaches(command, &budget)
-}
-
-// detaches is Detaches within a budget of bytes to read. In a line with nested commands, the
-// inner ones are read again with each outer one.
-func detaches(command string, budget *int) bool {
-	if *budget -= len(command); len(command) > maxCommand {
+	if len(command) > maxCommand {
 		return true
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
@@ -47,8 +43,9 @@ func detaches(command string, budget *int) bool {
 		return true
 	}
 	found, forms := false, detachForms()
-	var documents []string // here-documents
-	runsInput := false     // some shell does, which may get them through a pipe or a block
+	budget := 8 * maxCommand // bytes to search: a nested command is part of the outer ones too
+	hasDocument := false     // a here-document
+	runsInput := false       // some shell does, which may get it through a pipe or a block
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Stmt:
@@ -56,22 +53,18 @@ func detaches(command string, budget *int) bool {
 		case *syntax.CoprocClause:
 			found = true
 		case *syntax.Redirect:
-			if n.Hdoc != nil {
-				documents = append(documents, command[n.Hdoc.Pos().Offset():n.Hdoc.End().Offset()])
-			}
+			hasDocument = hasDocument || n.Hdoc != nil
 		case *syntax.CallExpr:
 			if len(n.Args) == 0 {
 				break
 			}
-			call := quotes.Replace(command[n.Args[0].Pos().Offset():n.End().Offset()])
-			*budget -= len(call)
-			wrapped := strings.TrimPrefix(call, forms.wrapper.FindString(call))
-			nested := wrapped != call && strings.ContainsAny(wrapped, "&;|")
-			found = found || *budget < 0 || forms.background.MatchString(call) || nested && detaches(wrapped, budget)
+			call := plainText.Replace(command[n.Args[0].Pos().Offset():n.End().Offset()])
+			budget -= len(call)
+			wraps := forms.wrapper.MatchString(call) && forms.ampersand.MatchString(call)
+			found = found || budget < 0 || wraps || forms.background.MatchString(call)
 			runsInput = runsInput || forms.shell.MatchString(call)
 		}
 		return !found
 	})
-	isDetaching := func(document string) bool { return detaches(document, budget) }
-	return found || runsInput && slices.ContainsFunc(documents, isDetaching)
+	return found || runsInput && hasDocument
 }

