@@ -37,7 +37,7 @@ func newPlayback(p *Player, s *Session, arms []*arm) *playback {
 		s.spread()
 	}
 	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.Source == Forecast }) {
-		t.learner = p.learner().Begin(s.learnerID, false)
+		t.learner = p.o.Learner(p.sessions).Begin(s.learnerID, false)
 	}
 	for _, a := range arms {
 		t.arms = append(t.arms, a.begin(t))

@@ -98,6 +98,7 @@ func New(o Options, arms ...Arm) *Player {
 	p.o = o
 	if o.Learner == nil {
 		p.shared = p.NewLearner()
+		p.o.Learner = func(int) *predict.Model { return p.shared }
 	}
 	for _, a := range arms {
 		p.arms = append(p.arms, newArm(p, a))
@@ -139,14 +140,6 @@ func (p *Player) play(s *Session, arms []*arm) {
 	}
 	t.end()
 	p.sessions++
-}
-
-// learner returns the learner for the next session.
-func (p *Player) learner() *predict.Model {
-	if p.o.Learner != nil {
-		return p.o.Learner(p.sessions)
-	}
-	return p.shared
 }
 
 // latency returns the assumed duration of a call without a recorded one.
