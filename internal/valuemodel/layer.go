@@ -1,6 +1,9 @@
 package valuemodel
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // merge overrides the model's fields with those that the rule's layer sets. Edges are added;
 // follow-ups and field groups are merged one by one. The class and invalidates_only are
@@ -54,12 +57,8 @@ func mergeGroups(m *Model, r Rule) {
 		if g.Fields != nil {
 			have.Fields = g.Fields
 		}
-		if g.EstimatedValue != nil {
-			have.EstimatedValue = g.EstimatedValue
-		}
-		if g.DefaultInclude != nil {
-			have.DefaultInclude = g.DefaultInclude
-		}
+		have.EstimatedValue = cmp.Or(g.EstimatedValue, have.EstimatedValue)
+		have.DefaultInclude = cmp.Or(g.DefaultInclude, have.DefaultInclude)
 		m.FieldGroups[name] = have
 		m.Sources["field_groups."+name] = r.source("field_groups." + name)
 	}
@@ -74,11 +73,7 @@ func mergeFollowUps(m *Model, r Rule) {
 			m.FollowUps = append(m.FollowUps, f)
 			continue
 		}
-		if f.Probability != 0 {
-			m.FollowUps[i].Probability = f.Probability
-		}
-		if f.Max != 0 {
-			m.FollowUps[i].Max = f.Max
-		}
+		have := &m.FollowUps[i]
+		have.Probability, have.Max = cmp.Or(f.Probability, have.Probability), cmp.Or(f.Max, have.Max)
 	}
 }
