@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Provider describes the tools of one kind of server, as a file under models. Servers,
-// References, Shareable and Requires are only read by the test that writes summary.json.
+// Provider describes the tools of one kind of server, as a file under models. Servers, Packages,
+// Hosts, Programs, Shareable and Requires are only read by the test that writes summary.json.
 type Provider struct {
 	Name     string           `toml:"-"`
 	Servers  []string         // names that the server reports for itself, in lower case
@@ -18,11 +18,13 @@ type Provider struct {
 	Stateful bool             // results depend on earlier calls: never cached, joined or prefetched
 	Tools    map[string]Layer `toml:"-"` // by exact tool name; "*" for all others
 
-	References []string            `toml:"-"` // packages, hosts and programs that identify it: see [Recognise]
-	Shareable  Sharing             // which of its packages keep no session state
-	Requires   []string            // flags of which one must be given for the table to apply
-	Modes      []Mode              `toml:"mode"` // effects of flags
-	Arguments  map[string][]string // read-only tool → names of its arguments in all versions
+	Packages  []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
+	Hosts     []string            // of the service's own MCP endpoints
+	Programs  []string            // that the packages install
+	Shareable Sharing             // which of its packages keep no session state
+	Requires  []string            // flags of which one must be given for the table to apply
+	Modes     []Mode              `toml:"mode"` // effects of flags
+	Arguments map[string][]string // read-only tool → names of its arguments in all versions
 }
 
 // Mode is a change of a server's tools by a flag.

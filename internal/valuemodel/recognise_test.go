@@ -2,6 +2,7 @@ package valuemodel_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,12 +215,24 @@ func TestReadOnlyDatabase(t *testing.T) {
 	}
 }
 
+// referencesOf returns all references to a provider's servers, in the form of Recognise.
+func referencesOf(p valuemodel.Provider) []string {
+	all := slices.Clone(p.Packages)
+	for _, name := range p.Hosts {
+		all = append(all, "host:"+name)
+	}
+	for _, name := range p.Programs {
+		all = append(all, "program:"+name, "bin:"+name)
+	}
+	return all
+}
+
 // Each reference in a table is recognised from a command line or URL with it, and a table has
 // arguments only for its own tools.
 func TestReferencesAreReachable(t *testing.T) {
 	lines := map[string]string{"npm": "npx %s", "pypi": "uvx %s", "docker": "docker run %s", "go": "go run %s@latest", "program": "%s", "bin": "/x/node_modules/.bin/%s"}
 	for _, p := range allProviders() {
-		for _, ref := range p.References {
+		for _, ref := range referencesOf(p) {
 			kind, name, _ := strings.Cut(ref, ":")
 			words := strings.Fields(fmt.Sprintf(lines[kind], name) + " " + strings.Join(p.Requires, " "))
 			s := valuemodel.Settings{Command: words[0], Args: words[1:]}

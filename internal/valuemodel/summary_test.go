@@ -25,11 +25,11 @@ func TestSummary(t *testing.T) {
 		for _, name := range p.Servers {
 			servers[name] = p.Name
 		}
-		for _, ref := range p.References {
+		for _, ref := range referencesOf(p) {
 			references[ref] = p.Name
 		}
 		for _, ref := range p.Shareable.Packages {
-			if p.Stateful || !slices.Contains(p.References, ref) {
+			if p.Stateful || !slices.Contains(referencesOf(p), ref) {
 				t.Errorf("provider %s: shareable: %s", p.Name, ref)
 			}
 			shareable[ref] = p.Shareable

@@ -29,12 +29,9 @@ var tableFiles embed.FS
 // than 15 fields because it embeds the provider.
 type table struct {
 	Provider
-	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
-	Hosts    []string            // of the service's own MCP endpoints
-	Programs []string            // that the packages install
-	Include  []string            // providers or sets of which it also has the tools
-	ShownIn  []string            `toml:"shown_in"` // tools of other servers; its writes invalidate their results
-	Sets     map[string][]string // name → tools
+	Include []string            // providers or sets of which it also has the tools
+	ShownIn []string            `toml:"shown_in"` // tools of other servers; its writes invalidate their results
+	Sets    map[string][]string // name → tools
 
 	Rows map[Class][]toolRow `toml:"tools"`
 
@@ -144,8 +141,7 @@ func (all tableSet) provider(name string) Provider {
 		return *t.resolved
 	}
 	p := t.Provider
-	p.Name, p.References = name, t.references()
-	p.Tools, p.Arguments = make(map[string]Layer), make(map[string][]string)
+	p.Name, p.Tools, p.Arguments = name, make(map[string]Layer), make(map[string][]string)
 	all.include(p, t.Include)
 	maps.Copy(p.Arguments, t.Arguments)
 	for class, rows := range t.Rows {
@@ -188,18 +184,6 @@ func (all tableSet) include(p Provider, others []string) {
 			}
 		}
 	}
-}
-
-// references returns all references to the table's servers, in the form of [Recognise].
-func (t *table) references() []string {
-	out := slices.Clone(t.Packages)
-	for _, name := range t.Hosts {
-		out = append(out, kindHost+":"+name)
-	}
-	for _, name := range t.Programs {
-		out = append(out, kindProgram+":"+name, kindBin+":"+name)
-	}
-	return out
 }
 
 // tools expands a provider's references to a sorted list of distinct tools.
