@@ -26,7 +26,7 @@ const (
 func (s *servedProxy) completeRecord(o *record.Options, transport string) {
 	o.Dir, o.Scrub = s.dir.Path(eventsFolder), secret.JSON
 	o.Begin = record.Event{
-		Program: version(), Config: s.config.Path, Mode: s.config.Enrichment.Mode, Transport: transport, Dir: s.at.dir(), Upstreams: enabledNames(s.config),
+		Program: version(), Config: s.config.Path, Mode: s.config.Enrichment.Mode, Transport: transport, Dir: s.at.dir(),
 	}
 	var err error
 	if o.Key, err = hashKey(s.dir); err != nil { // without it, hashes are comparable only within this process

@@ -119,15 +119,14 @@ type Event struct {
 	Count int64  `json:"n,omitempty"` // of harm: number of times
 
 	// Of begin and session.
-	V         int      `json:"v,omitempty"` // of begin: the Version of the file
-	PID       int      `json:"pid,omitempty"`
-	Program   string   `json:"program,omitempty"`   // its version
-	Config    string   `json:"config,omitempty"`    // path of the configuration
-	Mode      string   `json:"mode,omitempty"`      // of enrichment
-	Transport string   `json:"transport,omitempty"` // of begin: stdio, http or daemon
-	Dir       string   `json:"dir,omitempty"`       // of begin: the working directory
-	Upstreams []string `json:"upstreams,omitempty"`
-	Client    string   `json:"client,omitempty"` // of session: name and version that the client reports
+	V         int    `json:"v,omitempty"` // of begin: the Version of the file
+	PID       int    `json:"pid,omitempty"`
+	Program   string `json:"program,omitempty"`   // its version
+	Config    string `json:"config,omitempty"`    // path of the configuration
+	Mode      string `json:"mode,omitempty"`      // of enrichment
+	Transport string `json:"transport,omitempty"` // of begin: stdio, http or daemon
+	Dir       string `json:"dir,omitempty"`       // of begin: the working directory
+	Client    string `json:"client,omitempty"`    // of session: name and version that the client reports
 
 	// Input of [Log.Add] for ArgsHash, Arguments and ResultHash. The log keeps a reference to
 	// RawArguments and does not modify it.

@@ -245,9 +245,6 @@ func (e *Event) clamp() {
 	for i := range e.Top {
 		clampFields(&e.Top[i])
 	}
-	for i, name := range e.Upstreams {
-		e.Upstreams[i] = excerpt.Shorten(name, maxName)
-	}
 	if e.Declined == nil {
 		return
 	}
