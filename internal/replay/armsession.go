@@ -30,7 +30,6 @@ type armSession struct {
 	prefetches []*prefetch       // in the order in which they were sent
 	count      *Report
 	dollars    float64 // spent
-	resuming   bool    // an event will choose again when a write has settled
 }
 
 // advance sets the clocks of the session and of the store.

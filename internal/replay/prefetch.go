@@ -68,17 +68,9 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Eligibility {
 		v.Reason = enrich.NotSpeculatable
 		return v
 	}
-	switch why := s.arm.store.PrefetchRefusal(v.Query); {
-	case s.t.p.o.KeepTurns > 0 && s.begun[c] > 0:
+	v.Reason = enrich.Reason(s.arm.store.PrefetchRefusal(v.Query))
+	if s.t.p.o.KeepTurns > 0 && s.begun[c] > 0 {
 		v.Reason = enrich.Delivered
-	case why != "":
-		if v.Reason = enrich.Reason(why); v.Reason == enrich.Settling && !s.resuming {
-			s.resuming = true
-			s.clock.after(s.arm.store.SettlesIn(v.Query.Places), func() {
-				s.resuming = false
-				s.choose()
-			})
-		}
 	}
 	return v
 }
