@@ -96,9 +96,6 @@ func (s *armSession) beginCall(m *playedCall) {
 
 // write registers a call that may change something. The caller calls settle when it is answered.
 func (s *armSession) write(e call.Effect) (settle func()) {
-	if !e.Changes() {
-		return func() {}
-	}
 	s.ledger.begin(e)
 	pending := s.arm.store.RegisterWrite(e)
 	s.slots.Invalidate(func(_ call.Key, read []call.Place) bool { return touches(e, read) })

@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"iter"
-
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
@@ -29,12 +27,7 @@ func (o *Options) classify(c callKey) callClass {
 	out := callClass{model: m, read: m.Class.Reads() && m.Speculate != nil && *m.Speculate}
 	raw := []byte(c.arguments)
 	index := jsonrpc.NewIndex(raw)
-	args, names := valuemodel.Arguments(nil), iter.Seq[string](nil)
-	plain := index.Unambiguous() // otherwise servers may read the arguments differently
-	if plain {
-		args = index.Get
-		names = jsonrpc.Names(raw)
-	}
+	args, names := index.Get, jsonrpc.Names(raw)
 	out.host = m.HostOf(args)
 	class := m.ClassOf(args, names)
 	if !class.Reads() {
@@ -42,9 +35,6 @@ func (o *Options) classify(c callKey) callClass {
 		if _, quiet := m.Quiet(args, names); !quiet {
 			out.effect = m.Writes(args)
 		}
-		return out
-	}
-	if !plain {
 		return out
 	}
 	out.query = dedup.Query{
