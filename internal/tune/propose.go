@@ -79,30 +79,28 @@ func (t *Tuner) Propose() Proposal {
 }
 
 // costs proposes cost_model settings that differ much from the known ones and that the operator
-// has not set.
+// has not set. The two sizes are proposed together, as one alone might contradict the other.
 func (s *toolStats) costs() (lines []Line) {
 	m := s.model
-	propose := func(key string, q *record.Histogram, share, old, factor float64, what string) {
-		key = "cost_model." + key
-		got := digits(q.Quantile(share))
-		near := old > 0 && max(got, old) < factor*min(got, old)
-		if q.N >= minEvidence && got > 0 && !near && !isOperator(m.Sources[key]) {
-			lines = append(lines, Line{key, number(got), fmt.Sprintf("%s of %d answers%s", what, q.N, s.period())})
-		}
+	propose := func(key string, q *record.Histogram, value float64, what string) {
+		lines = append(lines, Line{"cost_model." + key, number(value), fmt.Sprintf("%s of %d answers%s", what, q.N, s.period())})
 	}
-	typical, most := digits(s.size.Quantile(0.5)), digits(s.size.Quantile(0.99))
-	forTypical, forMax := 1.5, 2.0
-	if typical > m.Cost.MaxKB || most < m.Cost.TypicalKB { // one alone might contradict the other's old value
-		forTypical, forMax = 1, 1
+	operator := func(key string) bool { return isOperator(m.Sources["cost_model."+key]) }
+	typical, most, took := digits(s.size.Quantile(0.5)), digits(s.size.Quantile(0.99)), digits(s.latency.Quantile(0.5))
+	differ := isFar(typical, m.Cost.TypicalKB, 1.5) || isFar(most, m.Cost.MaxKB, 2)
+	if differ && s.size.N >= minEvidence && !operator("typical_kb") && !operator("max_kb") {
+		propose("typical_kb", &s.size, typical, "median")
+		propose("max_kb", &s.size, most, "99th percentile")
 	}
-	if !isOperator(m.Sources["cost_model.max_kb"]) || typical <= m.Cost.MaxKB { // likewise the operator's
-		propose("typical_kb", &s.size, 0.5, m.Cost.TypicalKB, forTypical, "median")
+	if isFar(took, ms(m.Cost.Latency), 1.5) && s.latency.N >= minEvidence && !operator("latency_ms_p50") {
+		propose("latency_ms_p50", &s.latency, took, "median")
 	}
-	if !isOperator(m.Sources["cost_model.typical_kb"]) {
-		propose("max_kb", &s.size, 0.99, m.Cost.MaxKB, forMax, "99th percentile")
-	}
-	propose("latency_ms_p50", &s.latency, 0.5, ms(m.Cost.Latency), 1.5, "median")
 	return lines
+}
+
+// isFar reports whether a measured value differs from the known one by a factor or more.
+func isFar(got, known, factor float64) bool {
+	return got > 0 && (known <= 0 || max(got, known) >= factor*min(got, known))
 }
 
 // speculate proposes speculate = false for a tool if, with 95 % confidence, its prefetches are
