@@ -9,16 +9,8 @@ import (
 	"mcpschedd/internal/classify"
 )
 
-// Arguments returns the raw JSON value of a top-level argument, or nil if it is absent. A
-// nil Arguments has no arguments.
+// Arguments returns the raw JSON value of a top-level argument, or nil if it is absent.
 type Arguments func(name string) []byte
-
-func (a Arguments) raw(name string) []byte {
-	if a == nil {
-		return nil
-	}
-	return a(name)
-}
 
 // UsesArguments reports whether the arguments of a call matter: for its class, its cache
 // key, the places that it changes or its host.
@@ -32,7 +24,7 @@ func (m *Model) ClassOf(args Arguments, names iter.Seq[string]) Class {
 	if m.Classify == "" {
 		return m.Class
 	}
-	if names != nil && m.Classify.Of(names, args.raw).Level == classify.Reads {
+	if names != nil && m.Classify.Of(names, args).Level == classify.Reads {
 		return ReadOnly
 	}
 	return Indeterminate
@@ -46,7 +38,7 @@ func (m *Model) Quiet(args Arguments, names iter.Seq[string]) (folders []string,
 	if m.Classify == "" || names == nil {
 		return nil, false
 	}
-	e := m.Classify.Of(names, args.raw)
+	e := m.Classify.Of(names, args)
 	return e.Folders, e.Level == classify.Quiet
 }
 
@@ -55,7 +47,7 @@ func (m *Model) HostOf(args Arguments) string {
 	if m.URLArgument == "" {
 		return m.Host
 	}
-	if s, ok := classify.Text(args.raw(m.URLArgument)); ok {
+	if s, ok := classify.Text(args(m.URLArgument)); ok {
 		if host, ok := urlHost(s); ok {
 			return host
 		}
@@ -70,7 +62,7 @@ func (m *Model) File(args Arguments) (path string, ok bool) {
 	if m.Validate.File == "" {
 		return "", true
 	}
-	path, ok = classify.Text(args.raw(m.Validate.File))
+	path, ok = classify.Text(args(m.Validate.File))
 	if !ok || !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsFunc(path, unicode.IsControl) {
 		return "", false
 	}

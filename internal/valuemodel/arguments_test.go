@@ -130,7 +130,7 @@ func TestFile(t *testing.T) {
 		}
 	}
 	grep := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code"}, "Grep", valuemodel.Hints{})
-	if path, ok := grep.File(nil); path != "" || !ok {
+	if path, ok := grep.File(unknown); path != "" || !ok {
 		t.Errorf("without validate: got %q, %v", path, ok)
 	}
 	far := resolve(t, valuemodel.Upstream{Name: "up", Provider: "claude-code", URL: "https://a.example"}, "Read", valuemodel.Hints{},

@@ -35,7 +35,7 @@ func TestPatterns(t *testing.T) {
 		}
 		edged := resolve(t, valuemodel.Upstream{Name: tt.upstream}, tt.tool, valuemodel.Hints{},
 			rule("writer", "c:1", valuemodel.Layer{Invalidates: []valuemodel.Edge{{Tool: tt.pattern}}}))
-		if got := len(edged.Reads(nil)) == 2; got != tt.want {
+		if got := len(edged.Reads(unknown)) == 2; got != tt.want {
 			t.Errorf("an edge to %s and %s/%s: got %v", tt.pattern, tt.upstream, tt.tool, got)
 		}
 	}

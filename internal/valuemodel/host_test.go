@@ -40,7 +40,7 @@ func TestHostOfACall(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", tt.url, got, tt.want)
 		}
 	}
-	if got := m.HostOf(nil); got != "upstream:up" {
+	if got := m.HostOf(unknown); got != "upstream:up" {
 		t.Errorf("no url: got %q", got)
 	}
 }
@@ -121,7 +121,7 @@ func TestDomains(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 		domains := strings.Join(tt.want, " ")
-		if slow := domains != local && domains != "world "+local || tt.u.URL != "" || tt.u.Remote != nil; m.Writes(nil).Remote != slow {
+		if slow := domains != local && domains != "world "+local || tt.u.URL != "" || tt.u.Remote != nil; m.Writes(unknown).Remote != slow {
 			t.Errorf("%s: its writes settle late: %v, want %v", tt.name, !slow, slow)
 		}
 		if m.Sources["domain"] == "" {
@@ -163,7 +163,7 @@ func TestRemote(t *testing.T) {
 		if m.Remote != tt.want || m.Sources["remote"] != tt.source {
 			t.Errorf("%s: got %v by %q, want %v by %q", tt.name, m.Remote, m.Sources["remote"], tt.want, tt.source)
 		}
-		if m.Remote && !m.Writes(nil).Remote {
+		if m.Remote && !m.Writes(unknown).Remote {
 			t.Errorf("%s: a write is not remote", tt.name)
 		}
 	}

@@ -23,6 +23,9 @@ func rule(pattern, source string, l valuemodel.Layer) valuemodel.Rule {
 	return valuemodel.Rule{Pattern: pattern, Source: source, Layer: l}
 }
 
+// unknown are the arguments of a call with none, or with unknown ones.
+func unknown(string) []byte { return nil }
+
 // arguments returns the arguments in an object; none for "".
 func arguments(t testing.TB, object string) valuemodel.Arguments {
 	t.Helper()

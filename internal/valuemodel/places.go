@@ -100,7 +100,7 @@ func newEdgeSlots(e Edge) edgeSlots {
 func (s edgeSlots) value(args Arguments) (uint64, bool) {
 	h := s.values
 	for _, name := range s.match {
-		text, ok := scalar(args.raw(name))
+		text, ok := scalar(args(name))
 		if !ok {
 			return 0, false
 		}

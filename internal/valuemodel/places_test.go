@@ -194,19 +194,19 @@ func TestWritesChangeTheirDomainsUnlessNarrowed(t *testing.T) {
 	remote := valuemodel.Upstream{Name: "up", URL: "https://a.example"}
 	edge := valuemodel.Layer{Class: valuemodel.MutatesExternal, Invalidates: []valuemodel.Edge{{Tool: "x"}}}
 	m := resolve(t, remote, "write", valuemodel.Hints{}, rule("*", "c:1", edge))
-	e := m.Writes(nil)
+	e := m.Writes(unknown)
 	if !slices.Contains(e.Places, call.Place{Domain: "a.example"}) || len(e.Places) != 2 || !e.Remote {
 		t.Errorf("got %+v", e)
 	}
 	edge.InvalidatesOnly = yes
 	narrowed := rule("*", "c:1", edge)
-	if e := resolve(t, remote, "write", valuemodel.Hints{}, narrowed).Writes(nil); len(e.Places) != 1 || e.Places[0].Slot == 0 {
+	if e := resolve(t, remote, "write", valuemodel.Hints{}, narrowed).Writes(unknown); len(e.Places) != 1 || e.Places[0].Slot == 0 {
 		t.Errorf("narrowed: got %+v", e)
 	}
-	if e := resolve(t, remote, "", valuemodel.Hints{}, narrowed).Writes(nil); !slices.Contains(e.Places, call.Place{Domain: "a.example"}) {
+	if e := resolve(t, remote, "", valuemodel.Hints{}, narrowed).Writes(unknown); !slices.Contains(e.Places, call.Place{Domain: "a.example"}) {
 		t.Errorf("other requests of the upstream: got %+v", e)
 	}
-	if e := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}).Writes(nil); e.Remote || len(e.Places) != 1 {
+	if e := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}).Writes(unknown); e.Remote || len(e.Places) != 1 {
 		t.Errorf("a process: got %+v", e)
 	}
 }
@@ -217,7 +217,7 @@ func TestEdgesOfEveryProviderAreCarried(t *testing.T) {
 	models, _ := valuemodel.Compile(nil)
 	write := models.Resolve(valuemodel.Upstream{Name: "a", Provider: "filesystem", Domain: "here"}, "move_file", valuemodel.Hints{})
 	read := models.Resolve(valuemodel.Upstream{Name: "b", Domain: "there.example"}, "read_file", valuemodel.Hints{})
-	if !hits(write.Writes(nil), read.Reads(nil)) {
+	if !hits(write.Writes(unknown), read.Reads(unknown)) {
 		t.Error("not seen")
 	}
 }
