@@ -25,10 +25,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schema is a compiled input schema. The zero Schema and a nil one accept any object of up to 256 KiB
-// without extreme numbers, and nothing else. A Schema is safe for concurrent use.
+// Schema is a compiled input schema. A nil one accepts any object of up to 256 KiB without extreme
+// numbers, and nothing else. A Schema is safe for concurrent use.
 type Schema struct {
-	root        *jsonschema.Schema // nil accepts any object
+	root        *jsonschema.Schema
 	raw         []byte
 	weight      int  // see weigher
 	conditional bool // see weigher
@@ -44,7 +44,7 @@ const base = "schema://tool/input"
 func Compile(raw []byte) (*Schema, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
-		return &Schema{}, nil
+		raw = []byte("{}")
 	}
 	s := &Schema{raw: raw}
 	if err := s.compile(); err != nil {
@@ -130,7 +130,7 @@ func (s *Schema) Check(arguments []byte) error {
 //	s.Faults([]byte(`{"owner": null, "issue_number": "7"}`), [][]string{{"owner"}})
 //	// issue_number: want integer, have string
 func (s *Schema) Faults(arguments []byte, open [][]string) []Fault {
-	if s == nil || s.root == nil || len(open) > 0 && s.conditional {
+	if s == nil || len(open) > 0 && s.conditional {
 		return nil
 	}
 	value, effort, err := s.read(arguments)
@@ -157,7 +157,7 @@ func (s *Schema) read(arguments []byte) (value any, effort int, err error) {
 
 // faults returns the violations in a decoded value.
 func (s *Schema) faults(value any, open [][]string) (all []Fault) {
-	if s == nil || s.root == nil {
+	if s == nil {
 		return nil
 	}
 	var err error

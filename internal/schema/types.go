@@ -33,7 +33,7 @@ func setOf(names ...string) (set typeSet) {
 //
 // All alternatives of anyOf and oneOf are included, whatever other members have.
 func (s *Schema) TypesAt(path []string) []string {
-	if s == nil || s.root == nil {
+	if s == nil {
 		return nil
 	}
 	set := typesAt(s.root, path)
