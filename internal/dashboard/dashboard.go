@@ -73,7 +73,7 @@ func Handler(view func() record.View, token string) *Page {
 	p.routes.HandleFunc("GET "+viewPath, func(w http.ResponseWriter, r *http.Request) {
 		if permits(w, p.guard.admits(r)) {
 			v := p.view()
-			writeJSON(w, shown{v.Saved(), v.Warnings(), v.Servers(), v})
+			writeJSON(w, shown{v.Saved(), v.Warnings(), v.Stats.Servers(), v})
 		}
 	})
 	p.routes.HandleFunc("POST "+CodePath, func(w http.ResponseWriter, r *http.Request) {

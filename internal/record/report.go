@@ -73,7 +73,7 @@ func (v *View) Text(figures bool) string {
 		fmt.Fprintln(&b, w.Message)
 	}
 	if len(v.Stats.Running) > 0 {
-		writeServers(&b, v.Servers())
+		writeServers(&b, v.Stats.Servers())
 		writeProcesses(&b, v.Stats.Running)
 	}
 	if figures {

@@ -96,10 +96,10 @@ func (s *Stats) SetRunning(running []Status) {
 // idle is the state of an upstream that no session needs. Its error is that of its last use.
 const idle = "idle"
 
-// upstreams returns the upstreams of all processes by name, with the sums of their memory and
+// Servers returns the upstreams of all running processes by name, with the sums of their memory and
 // restarts. An upstream has one entry, that of a process with sessions that need it. If their errors
 // differ, each error has an entry, and the name says in which folder.
-func (s *Stats) upstreams() []UpstreamStatus {
+func (s *Stats) Servers() []UpstreamStatus {
 	all, dirs := []UpstreamStatus{}, []string{}
 	for _, p := range s.Running {
 		for _, u := range p.Upstreams {

@@ -38,9 +38,6 @@ func (v *View) Warnings() []Warning {
 	return all
 }
 
-// Servers returns the status of the servers of all running processes, by name.
-func (v *View) Servers() []UpstreamStatus { return v.Stats.upstreams() }
-
 // ReadView returns the view of recorded events; for names see [Read]. It is an error if there
 // are no events; the view then has the reasons as Problems.
 func ReadView(ctx context.Context, names []string) (View, error) {

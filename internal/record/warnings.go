@@ -31,7 +31,7 @@ func (s *Stats) Warnings() []Warning {
 		}
 	}
 	var away, failed, uncached []string
-	for _, u := range s.upstreams() {
+	for _, u := range s.Servers() {
 		switch {
 		case u.Error != "" && u.State == idle:
 			failed = append(failed, u.Name)
@@ -76,7 +76,7 @@ const minCallsToReport = 20
 func (s *Stats) whyNoPrefetch() string {
 	f := &s.Totals
 	const none = "Nothing was prefetched: "
-	isOff := slices.ContainsFunc(s.upstreams(), func(u UpstreamStatus) bool { return strings.HasPrefix(u.Why, PrefetchOff) })
+	isOff := slices.ContainsFunc(s.Servers(), func(u UpstreamStatus) bool { return strings.HasPrefix(u.Why, PrefetchOff) })
 	all, unlikely := sumOf(f.Declined), f.Declined[lowProbability] // most candidates of a list are unlikely, and that says little
 	declined := slices.DeleteFunc(largest(f.Declined), func(reason string) bool { return reason == lowProbability })
 	others := f.Calls - f.Reads - f.Unclassified - s.Tools[unknownTools].Calls // may write
