@@ -113,7 +113,7 @@ func (o origin) mayLoosen(tool string, h Hints) bool {
 // freshness and validation of results, and the argument that names the host.
 func (o origin) layer(tool string, h Hints) Layer {
 	l := o.Provider.layer(tool, o.started)
-	if o.trust != none && o.Stateful {
+	if o.Stateful {
 		l.Speculate, l.Classify = new(false), ""
 	}
 	if !o.mayLoosen(tool, h) {
@@ -170,7 +170,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 // classOf returns the class of a tool and its source, before the operator's rules.
 func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
 	says := o.Provider.layer(tool, o.started).Class
-	if o.trust != none && o.Stateful && tool != "" {
+	if o.Stateful && tool != "" {
 		says = stricter(says, Indeterminate)
 	}
 	if o.trust == stated && says != "" {
