@@ -101,7 +101,7 @@ func TestQuestionOfManyInputs(t *testing.T) {
 		return nil
 	}
 	settings := func() *plan.Settings { return &plan.Settings{Enabled: true, Mutations: "confirm"} }
-	if _, err := executor(settings, ask).Serve(t.Context(), p); err == nil || !strings.Contains(err.Error(), "send it in parts") {
+	if _, err := serving(settings, ask).Serve(t.Context(), p); err == nil || !strings.Contains(err.Error(), "send it in parts") {
 		t.Errorf("got %v, want what to do", err)
 	}
 }
@@ -124,10 +124,10 @@ func TestQuestionWithoutEscapes(t *testing.T) {
 	}
 }
 
-// executor returns an executor whose calls succeed with the result "delete".
-func executor(settings func() *plan.Settings, ask func(question string) error) *plan.Executor {
-	return &plan.Executor{
-		Runner:   plan.Runner{Call: func(context.Context, plan.Call) plan.Result { return resultOf(`"delete"`) }},
+// serving returns a runner whose calls succeed with the result "delete".
+func serving(settings func() *plan.Settings, ask func(question string) error) *plan.Runner {
+	return &plan.Runner{
+		Call:     func(context.Context, plan.Call) plan.Result { return resultOf(`"delete"`) },
 		Settings: settings, Ask: ask, Room: func() int { return 1000 }, Keep: func(string, []byte) string { return "" },
 	}
 }
@@ -138,17 +138,17 @@ func asks(t *testing.T, p *plan.Plan, mutations string) (question string, refuse
 	t.Helper()
 	settings := func() *plan.Settings { return &plan.Settings{Enabled: true, Mutations: mutations} }
 	ask := func(text string) error { question = text; return nil }
-	if _, err := executor(settings, ask).Serve(t.Context(), p); err != nil {
+	if _, err := serving(settings, ask).Serve(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	_, refused = executor(settings, nil).Serve(t.Context(), p)
+	_, refused = serving(settings, nil).Serve(t.Context(), p)
 	return question, refused
 }
 
 // A budget that the reserve takes whole still limits the answer.
 func TestBudgetWithinReserve(t *testing.T) {
 	settings := func() *plan.Settings { return &plan.Settings{Enabled: true, Limits: plan.Limits{Reserve: 0.25}} }
-	e := executor(settings, nil)
+	e := serving(settings, nil)
 	e.Call = func(context.Context, plan.Call) plan.Result {
 		return resultOf(`"` + strings.Repeat("found ", 1000) + `"`)
 	}
@@ -163,7 +163,7 @@ func TestBudgetWithinReserve(t *testing.T) {
 func TestCountsWhileItRuns(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		counts := make(chan bool, 100)
-		e := executor(func() *plan.Settings { return &plan.Settings{Enabled: true, Mutations: "confirm"} }, nil)
+		e := serving(func() *plan.Settings { return &plan.Settings{Enabled: true, Mutations: "confirm"} }, nil)
 		e.Tokens = func(text []byte) int { counts <- true; return len(text) }
 		if _, err := e.Serve(t.Context(), parsed(t, `{"steps":[{"id":"s","tool":"write"}]}`, plan.Options{Find: shop})); err == nil || len(counts) > 0 {
 			t.Errorf("a plan that was not confirmed: got %v and %d counts", err, len(counts))
@@ -215,7 +215,7 @@ func TestRulesChange(t *testing.T) {
 				}
 				return &plan.Settings{Enabled: c.after != "", Mutations: c.after}
 			}
-			report, err := executor(settings, func(string) error { return nil }).Serve(t.Context(), p)
+			report, err := serving(settings, func(string) error { return nil }).Serve(t.Context(), p)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,14 +10,14 @@
 //	], "output_steps": ["first"]}
 //
 //	p, err := plan.Read(arguments, nil, plan.Options{Limits: limits, Find: tools})
-//	report, err := executor.Serve(ctx, p)
+//	report, err := runner.Serve(ctx, p)
 //
 // The way of a plan, with the files in parentheses:
 //
 //	Read            fills in the parameters of a configured plan (named), and parses the plan:
 //	  Parse         reads the steps (parse, template, condition), orders them (graph) and checks
 //	                them against their tools (check)
-//	Executor.Serve  asks the user to confirm the plan (confirm), runs it and answers (serve):
+//	Runner.Serve    asks the user to confirm the plan (confirm), runs it and answers (serve):
 //	  Runner.Run    selects the optional steps (forecast), schedules the steps (run, step), fills
 //	                in the references (fill), makes the calls (call, result) and stores the results
 //	                that a step or the client needs

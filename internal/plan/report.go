@@ -43,7 +43,7 @@ type Report struct {
 	Makespan time.Duration
 	Ended    string // why the plan ended early; empty if it completed
 
-	// Set by Executor.Serve.
+	// Set by Runner.Serve.
 	Structured []byte   // the answer
 	Blocks     [][]byte // see Answer
 	Cancelled  bool     // by the client

@@ -15,22 +15,29 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// Runner runs a plan. Run's goroutine makes all scheduling decisions; calls run on other
-// goroutines.
+// Runner forecasts a plan, or confirms, runs and answers it. With embedded ones it has more than 15
+// fields, as the limits of a plan are among them.
 type Runner struct {
 	Limits
 	NoOptional bool // run no optional steps, because the client's budget is used up
 
+	// For Run.
 	Call     func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx ends
 	Progress func(done float64, of int, what string)  // receives the number of ended steps, with fractions for items; called on Run's goroutine; may be nil
 	Tokens   func(text []byte) int                    // counts tokens; nil means bytes/4
+
+	// For Serve.
+	Settings func() *Settings                       // in force now; a reload may change them while the plan runs
+	Ask      func(question string) error            // asks the user to confirm, and returns why not; nil if the client cannot be asked
+	Keep     func(what string, value []byte) string // stores a result of the plan and returns its handle; "" if it does not
+	Room     func() int                             // tokens that the client's budget leaves for the answer
 
 	refused func(c Call) error // see Call.Refused; nil allows all calls
 }
 
 // Run runs a plan returned by [Parse], and returns after its last call has. A step starts when
 // all its dependencies have ended. Of several ready steps the one with the longest remaining path
-// starts first.
+// starts first. Run's goroutine makes all scheduling decisions; calls run on other goroutines.
 //
 // Failures are in the report. When ctx ends or the plan times out, calls in flight are cancelled
 // and no other starts.

@@ -39,52 +39,43 @@ func Read(arguments []byte, n *Named, o Options) (p *Plan, err error) {
 	return p, nil
 }
 
-// Executor confirms, runs and answers one plan. With embedded ones it has more than 15 fields, as the
-// limits of a plan are among them.
-type Executor struct {
-	Runner
-	Settings func() *Settings                       // in force now; a reload may change them while the plan runs
-	Ask      func(question string) error            // asks the user to confirm, and returns why not; nil if the client cannot be asked
-	Keep     func(what string, value []byte) string // stores a result of the plan and returns its handle; "" if it does not
-	Room     func() int                             // tokens that the client's budget leaves for the answer
-}
-
-// ErrUnread is returned by Executor.Ask if the client closed the question unanswered.
+// ErrUnread is returned by Runner.Ask if the client closed the question unanswered.
 var ErrUnread = errors.New("the client closed the question without an answer")
 
 // Serve confirms and runs a plan, and returns its report with the answer. It also stores the answer of a
 // plan that wrote or was cancelled: the client may not receive it, and can then find out what was written.
-func (e *Executor) Serve(ctx context.Context, p *Plan) (*Report, error) {
-	confirmed, err := e.confirm(p)
+func (r *Runner) Serve(ctx context.Context, p *Plan) (*Report, error) {
+	confirmed, err := r.confirm(p)
 	if err != nil {
 		return nil, err
 	}
-	e.refused = func(c Call) error { return confirmed.check(c, p.discloses(c.Step), e.Settings()) }
+	r.refused = func(c Call) error { return confirmed.check(c, p.discloses(c.Step), r.Settings()) }
 	var loading sync.WaitGroup
 	defer loading.Wait()
-	loading.Go(func() { e.countTokens([]byte(" ")) }) // the first count of a process takes 0.1 s, which then pass during the calls
-	r := e.Run(ctx, p)
-	limit := limitOf(min(e.Settings().ResultTokens(p.Budget), e.Room()), e.Tokens)
-	r.Structured, r.Blocks = r.Answer(p, limit, func(all []byte) string { return e.Keep("all results", all) })
-	if r.Cancelled = ctx.Err() != nil; r.Cancelled || slices.ContainsFunc(r.Steps, func(st *Status) bool { return st.Step.Writes && st.Calls > 0 }) {
-		e.Keep("result", r.Structured)
+	loading.Go(func() { r.countTokens([]byte(" ")) }) // the first count of a process takes 0.1 s, which then pass during the calls
+	report := r.Run(ctx, p)
+	limit := limitOf(min(r.Settings().ResultTokens(p.Budget), r.Room()), r.Tokens)
+	report.Structured, report.Blocks = report.Answer(p, limit, func(all []byte) string { return r.Keep("all results", all) })
+	wrote := slices.ContainsFunc(report.Steps, func(st *Status) bool { return st.Step.Writes && st.Calls > 0 })
+	if report.Cancelled = ctx.Err() != nil; report.Cancelled || wrote {
+		r.Keep("result", report.Structured)
 	}
-	return r, nil
+	return report, nil
 }
 
 // confirm asks the user to confirm the plan's writes and disclosures to third parties, if there
 // are any, and returns them. The error says why the plan must not run.
-func (e *Executor) confirm(p *Plan) (risks, error) {
-	needed := p.risks(e.Settings().Mutations == "confirm") // with "deny", Parse has refused writes
+func (r *Runner) confirm(p *Plan) (risks, error) {
+	needed := p.risks(r.Settings().Mutations == "confirm") // with "deny", Parse has refused writes
 	if len(needed) == 0 {
 		return nil, nil
 	}
-	if e.Ask == nil {
+	if r.Ask == nil {
 		return nil, unconfirmed(needed, "this client cannot be asked (it declares no elicitation by form)")
 	}
 	question, err := p.question(needed)
 	if err == nil {
-		if err = e.Ask(question); errors.Is(err, ErrUnread) {
+		if err = r.Ask(question); errors.Is(err, ErrUnread) {
 			return nil, unconfirmed(needed, err.Error())
 		} else if err != nil {
 			err = fmt.Errorf("the plan was not run: %w", err)

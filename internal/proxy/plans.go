@@ -58,19 +58,17 @@ func newPlanRun(x *request) *planRun {
 func (r *planRun) run(p *plan.Plan) outcome {
 	s := r.request.s
 	current := s.srv.policy.Load
-	e := plan.Executor{
-		Runner:   *s.planRunner(),
-		Settings: func() *plan.Settings { return &current().Plans },
-		Room:     func() int { return s.room(current()).Excerpts },
-		Keep: func(what string, value []byte) string {
-			return s.srv.kept.Add(s, fmt.Sprintf("plan %d, %s", r.number, what), value, current().Plans.KeepFor)
-		},
+	runner := s.planRunner()
+	runner.Call, runner.Progress, runner.Tokens = r.call, r.progress, deliver.Tokens
+	runner.Settings = func() *plan.Settings { return &current().Plans }
+	runner.Room = func() int { return s.room(current()).Excerpts }
+	runner.Keep = func(what string, value []byte) string {
+		return s.srv.kept.Add(s, fmt.Sprintf("plan %d, %s", r.number, what), value, current().Plans.KeepFor)
 	}
-	e.Call, e.Progress, e.Tokens = r.call, r.progress, deliver.Tokens
 	if r.request.client.ElicitsByForm() {
-		e.Ask = func(message string) error { return confirm(r.request, message) }
+		runner.Ask = func(message string) error { return confirm(r.request, message) }
 	}
-	report, err := e.Serve(r.request.ctx, p)
+	report, err := runner.Serve(r.request.ctx, p)
 	if err != nil {
 		return outcome{err: err}
 	}
