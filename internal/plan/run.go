@@ -57,7 +57,6 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 			x.tellRunning(x.runs[s.Index], time.Second/10)
 		}
 	}
-	x.calls.Wait()
 	for _, run := range x.runs {
 		if run.State == "" {
 			x.cut(ctx, run)
@@ -73,17 +72,15 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 //	queue.Next ──► begin ──► start ──► a goroutine: perform ──► answers ──► answered ──► end ──► queue.Done
 type execution struct {
 	*Runner
-	plan     *Plan
-	report   *Report    // outcomes so far
-	runs     []*stepRun // step index → run
-	queue    *schedule.Queue
-	answers  chan answer
-	alive    chan *Step // a step of which a call has made progress; further ones are dropped until it is read
-	calls    sync.WaitGroup
-	inFlight int      // calls in flight
-	held     int      // bytes of the results stored so far, also of steps that failed later; responses in flight and arguments are not counted
-	ended    int      // steps that have ended
-	told     struct { // the last report of progress
+	plan    *Plan
+	report  *Report    // outcomes so far
+	runs    []*stepRun // step index → run
+	queue   *schedule.Queue
+	answers chan answer
+	alive   chan *Step // a step of which a call has made progress; further ones are dropped until it is read
+	held    int        // bytes of the results stored so far, also of steps that failed later; responses in flight and arguments are not counted
+	ended   int        // steps that have ended
+	told    struct {   // the last report of progress
 		value float64
 		at    time.Time
 	}
@@ -138,7 +135,7 @@ func (x *execution) advance(ctx context.Context) bool {
 			x.start(ctx, run)
 		}
 	}
-	return x.inFlight > 0
+	return slices.ContainsFunc(x.runs, func(run *stepRun) bool { return run.items.inFlight > 0 })
 }
 
 // acquireSlot acquires a slot for another call of a step. The step already has the first one.
@@ -242,15 +239,14 @@ func (x *execution) start(ctx context.Context, run *stepRun) {
 	}
 	run.items.next++
 	run.items.inFlight++
-	x.inFlight++
 	output, inputs := run.Output, run.inputs
-	x.calls.Go(func() {
+	go func() {
 		a := x.perform(ctx, c, inputs, value)
 		if a.Err == "" && output {
 			a.tokens = x.countTokens(a.JSON) // here because it does not block the run
 		}
 		x.answers <- a
-	})
+	}()
 }
 
 // countTokens counts the tokens of a result. One that is far too long to be returned is only
@@ -266,7 +262,6 @@ func (r *Runner) countTokens(text []byte) int {
 // answered handles the outcome of a call.
 func (x *execution) answered(ctx context.Context, a answer) {
 	s, run, i := a.Step, x.runs[a.Step.Index], max(a.Item, 0)
-	x.inFlight--
 	if run.items.inFlight--; run.items.inFlight > 0 {
 		x.queue.ReleaseExtra(s.Index)
 	}
