@@ -43,7 +43,7 @@ func (v node) condition() *condition {
 		}
 		return nil
 	}
-	known := v.p.faults
+	known := len(v.p.defects)
 	if kindOf(v.raw) != "object" || jsonrpc.Get(v.raw, "ref") == nil {
 		v.errorf(`want a reference, or {"ref": a reference, "op": …, "value": …}, have %s`, shown(v.raw))
 		return nil
@@ -68,7 +68,7 @@ func (v node) condition() *condition {
 	case (c.op == "lt" || c.op == "gt") && kind != "number" && kind != "string":
 		value.errorf("%s: want a number or a string, have %s", c.op, kind)
 	}
-	if v.p.faults > known {
+	if len(v.p.defects) > known || v.p.tooMuch() {
 		return nil
 	}
 	raw := render(constant)

@@ -76,10 +76,8 @@ type parser struct {
 	loops   bool             // a step has for_each
 	refs    int              // references so far
 	tools   map[string]*Tool // by name; nil if there is none
-	names   []string         // of tools; nil until a tool is not found
 	outputs map[string]*schema.Schema
 	defects Defects
-	faults  int // defects found, with those that are too many to be reported
 }
 
 // Parse parses and checks a plan, the arguments of execute_tool_plan. It returns either a plan or
@@ -259,13 +257,9 @@ func (p *parser) readTool(at node) {
 		s.Tool = p.options.Find(name)
 		p.tools[name] = s.Tool
 	}
-	if s.Tool != nil {
-		return
+	if s.Tool == nil {
+		v.errorf("unknown tool %s%s", quoted(name), p.suggest(name, p.options.Names))
 	}
-	if p.names == nil && p.options.Names != nil {
-		p.names = p.options.Names()
-	}
-	v.errorf("unknown tool %s%s", quoted(name), p.suggest(name, p.names))
 }
 
 // isOwnTool reports whether a tool belongs to the proxy. Some clients prefix it with their name
@@ -349,7 +343,6 @@ func (v node) below(name string, raw []byte) node {
 
 // errorf records a defect of the value.
 func (v node) errorf(format string, args ...any) {
-	v.p.faults++
 	d := Defect{Pointer: v.pointer, Message: fmt.Sprintf(format, args...), index: -1}
 	switch n := len(v.p.defects); {
 	case n > maxDefects:
@@ -369,7 +362,7 @@ func (v node) members(known []string) map[string]json.RawMessage {
 	for m := range jsonrpc.Members(v.raw) {
 		switch name := string(m.Name); {
 		case !slices.Contains(known, name):
-			hint := v.p.suggest(name, known)
+			hint := v.p.suggest(name, func() []string { return known })
 			if hint == "" && len(v.p.defects) < maxDefects {
 				hint = "; want one of " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
 			}
@@ -428,7 +421,7 @@ func (v node) duration() (took time.Duration) {
 // unknownStep reports an id that no step has.
 func (v node) unknownStep(id string) {
 	if len(v.p.defects) <= maxDefects {
-		hint := v.p.suggest(id, slices.Collect(maps.Keys(v.p.byID)))
+		hint := v.p.suggest(id, func() []string { return slices.Collect(maps.Keys(v.p.byID)) })
 		if alone := idAlike.FindString(id); v.p.byID[alone] != nil {
 			hint = "; want only the id, " + quoted(alone)
 		}
@@ -436,13 +429,13 @@ func (v node) unknownStep(id string) {
 	}
 }
 
-// suggest returns the end of a message about an unknown name. It is empty once there are more
-// defects than are reported, to save the search.
-func (p *parser) suggest(name string, among []string) string {
-	if len(p.defects) >= maxDefects {
+// suggest returns the end of a message about an unknown name; known, which may be nil, returns all
+// known ones. It is empty once there are as many defects as are reported, to save the search.
+func (p *parser) suggest(name string, known func() []string) string {
+	if len(p.defects) >= maxDefects || known == nil {
 		return ""
 	}
-	return nearest.Question(name, among)
+	return nearest.Question(name, known())
 }
 
 var kinds = map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}

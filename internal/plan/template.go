@@ -68,9 +68,9 @@ const wantReference = `want a reference: "$ref:step", "$ref:step.field" or {"$re
 
 // reference parses a value that must be a single reference, and returns nil if it is not.
 func (v node) reference() *Ref {
-	known := v.p.faults
+	known := len(v.p.defects)
 	r, ok := v.template().(*Ref)
-	if !ok && v.p.faults == known {
+	if !ok && len(v.p.defects) == known {
 		v.errorf("%s, have %s", wantReference, shown(v.raw))
 	}
 	return r
