@@ -127,16 +127,10 @@ func (c *condition) holds(outcome func(id string) (*Value, error)) (holds bool, 
 // decodes only single values, as lists may be large.
 func isEmpty(value []byte) bool {
 	switch kindOf(value) {
-	case "array", "object":
-		for range jsonrpc.Elements(value) {
-			return false
-		}
-		for range jsonrpc.Members(value) {
-			return false
-		}
-		return true
+	case "array", "object", "string":
+		return length(value) == 0
 	}
-	return slices.Contains([]any{nil, false, int64(0), ""}, normal(decoded(value)))
+	return slices.Contains([]any{nil, false, int64(0)}, normal(decoded(value)))
 }
 
 // decoded decodes JSON, with numbers as written.

@@ -20,7 +20,9 @@ func (p *parser) order() {
 		after[i] = s.Waits
 	}
 	if cycle := schedule.Cycle(after); cycle != nil {
-		p.reportCycle(cycle)
+		first := slices.Index(cycle, slices.Min(cycle)) // in the plan
+		cycle = slices.Concat(cycle[first:], cycle[:first+1])
+		p.at(steps[cycle[0]]).errorf("cycle: %s, each waits for the next", strings.Join(p.plan.ids(cycle), " -> "))
 		return
 	}
 	follows := p.closure()
@@ -88,13 +90,6 @@ func union(to, from []bool) {
 	for i, in := range from {
 		to[i] = to[i] || in
 	}
-}
-
-// reportCycle reports a cycle, starting with the step that is first in the plan.
-func (p *parser) reportCycle(cycle []int) {
-	first := slices.Index(cycle, slices.Min(cycle))
-	cycle = slices.Concat(cycle[first:], cycle[:first+1])
-	p.at(p.plan.Steps[cycle[0]]).errorf("cycle: %s, each waits for the next", strings.Join(p.plan.ids(cycle), " -> "))
 }
 
 // conflicts reports whether two steps share a domain and one of them may write.
