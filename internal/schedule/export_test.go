@@ -15,7 +15,7 @@ func Choose(items []Item, l Limits, most int) Choice {
 		most = maxNodes
 	}
 	s := run(items, l, most)
-	c := Choice{Items: s.best, Exact: !s.capped, Nodes: most - s.left}
+	c := Choice{Items: s.best, Exact: s.left >= 0, Nodes: most - max(s.left, 0)}
 	for _, i := range c.Items {
 		c.Value += items[i].Value
 		c.Cost += items[i].Cost

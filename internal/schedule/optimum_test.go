@@ -30,10 +30,7 @@ func drawInstance(t *rapid.T) instance {
 	for i := range in.items {
 		it := schedule.Item{Value: float64(r.IntN(most)), Cost: r.IntN(most)}
 		for range r.IntN(1 + needy) {
-			switch {
-			case r.IntN(40) == 0:
-				it.Needs = append(it.Needs, r.IntN(len(in.items))) // perhaps a cycle
-			case i > 0:
+			if i > 0 {
 				it.Needs = append(it.Needs, r.IntN(i))
 			}
 		}
@@ -50,21 +47,12 @@ func drawInstance(t *rapid.T) instance {
 // [schedule.Item], and returns its value.
 func (in instance) feasible(chosen uint) (value float64, ok bool) {
 	count, cost := 0, 0
-	var ready uint // items that may be chosen with their needs; never those in a cycle
-	for before := ^uint(0); ready != before; {
-		before = ready
-		for i, it := range in.items {
-			if chosen>>i&1 == 1 && !slices.ContainsFunc(it.Needs, func(k int) bool { return ready>>k&1 == 0 }) {
-				ready |= 1 << i
-			}
-		}
-	}
-	if ready != chosen {
-		return 0, false
-	}
 	for i, it := range in.items {
 		if chosen>>i&1 == 0 {
 			continue
+		}
+		if slices.ContainsFunc(it.Needs, func(k int) bool { return chosen>>k&1 == 0 }) {
+			return 0, false
 		}
 		count++
 		cost += it.Cost
@@ -88,20 +76,13 @@ func (in instance) optimum() float64 {
 	return most
 }
 
-// closure returns an item with everything that it needs; false if the item needs itself.
-func (in instance) closure(i int, on []int) (closure uint, ok bool) {
-	if slices.Contains(on, i) {
-		return 0, false
-	}
-	closure = 1 << i
+// closure returns an item with everything that it needs.
+func (in instance) closure(i int) uint {
+	closure := uint(1) << i
 	for _, k := range in.items[i].Needs {
-		c, ok := in.closure(k, append(slices.Clip(on), i))
-		if !ok {
-			return 0, false
-		}
-		closure |= c
+		closure |= in.closure(k)
 	}
-	return closure, true
+	return closure
 }
 
 // floor returns the guaranteed value of a choice: the better of the best closure and greedy by
@@ -113,9 +94,9 @@ func (in instance) floor() float64 {
 		best, most, least := chosen, 0.0, 1.0
 		have, _ := in.feasible(chosen)
 		for i := range in.items {
-			c, ok := in.closure(i, nil)
+			c := in.closure(i)
 			value, fits := in.feasible(chosen | c)
-			if !ok || !fits {
+			if !fits {
 				continue
 			}
 			if first {
@@ -152,8 +133,7 @@ func (in instance) check(t interface{ Fatalf(string, ...any) }, c schedule.Choic
 		t.Fatalf("%+v: no choice: %+v", in, c)
 	}
 	for i := range in.items {
-		more, ok := in.closure(i, nil)
-		if value, fits := in.feasible(chosen | more); c.Exact && ok && fits && value > c.Value {
+		if value, fits := in.feasible(chosen | in.closure(i)); c.Exact && fits && value > c.Value {
 			t.Fatalf("%+v: %+v: item %d would fit too", in, c, i)
 		}
 	}

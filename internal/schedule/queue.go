@@ -28,9 +28,17 @@ func NewQueue(tasks []Task, s Slots) *Queue {
 	for i := range tasks {
 		after[i] = tasks[i].After
 	}
-	d := newDAG(after)
+	order, successors := topological(after)
+	paths := Expected(tasks)
+	for _, i := range slices.Backward(order) {
+		longest := time.Duration(0)
+		for _, k := range successors[i] {
+			longest = max(longest, paths[k])
+		}
+		paths[i] += longest
+	}
 	q := &Queue{
-		tasks: tasks, successors: d.successors, paths: d.paths(Expected(tasks)),
+		tasks: tasks, successors: successors, paths: paths,
 		unmet: make([]int, n), held: make([]int, n), free: s.Total, hosts: make(map[string]int),
 	}
 	if s.Total <= 0 {

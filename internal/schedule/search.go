@@ -15,7 +15,7 @@ type search struct {
 	node
 	items          []Item
 	dependents     [][]int // item → items that need it directly
-	order          []int   // items that may be chosen, by descending density
+	order          []int   // items that fit with everything that they need, by descending density
 	byFallingValue []int   // the same by descending value; nil unless Count binds
 
 	decided []decision // by item
@@ -23,8 +23,7 @@ type search struct {
 
 	best      []int   // items of the best choice so far
 	bestValue float64 // its value, which a new choice must exceed
-	left      int     // nodes that it may still visit
-	capped    bool
+	left      int     // nodes that it may still visit; negative once it has been cut short
 }
 
 // node is the value of a partial choice and what it leaves.
@@ -43,22 +42,16 @@ const (
 )
 
 func newSearch(items []Item, l Limits) *search {
-	s := &search{items: items, node: node{budgetLeft: l.Budget, countLeft: l.Count}, decided: make([]decision, len(items))}
-	needs := make([][]int, len(items))
-	for i := range items {
-		needs[i] = items[i].Needs
+	s := &search{
+		items: items, node: node{budgetLeft: l.Budget, countLeft: l.Count},
+		decided: make([]decision, len(items)), dependents: make([][]int, len(items)),
 	}
-	d := newDAG(needs)
-	s.dependents = d.successors
 	for i := range items {
-		s.decided[i] = out // until gain has found that it fits with its closure, all of which comes earlier in the order
-	}
-	for _, i := range d.order {
-		s.decided[i] = open
+		for _, k := range items[i].Needs {
+			s.dependents[k] = append(s.dependents[k], i)
+		}
 		if _, _, fits := s.gain(i); fits {
 			s.order = append(s.order, i)
-		} else {
-			s.decided[i] = out
 		}
 	}
 	slices.SortFunc(s.order, func(a, b int) int {
@@ -197,17 +190,12 @@ func (s *search) greedy(start []int) {
 // then excluded.
 func (s *search) branch(at int) {
 	n, trail := s.node, len(s.trail)
-	for ; at < len(s.order) && !s.capped; at++ {
+	for ; at < len(s.order) && s.left >= 0; at++ {
 		i := s.order[at]
 		if s.decided[i] != open {
 			continue
 		}
-		if s.left == 0 {
-			s.capped = true
-			break
-		}
-		s.left--
-		if !s.promising(at) {
+		if s.left--; s.left < 0 || !s.promising(at) {
 			break
 		}
 		without := len(s.trail)

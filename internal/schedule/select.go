@@ -2,7 +2,7 @@ package schedule
 
 import "slices"
 
-// Item may be chosen. An item that needs itself, directly or not, is not chosen, nor is any that needs it.
+// Item may be chosen.
 type Item struct {
 	Value float64 // in any unit; not negative
 	Cost  int     // against Limits.Budget; not negative

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Timeline is the start and end of each task, from 0. Both are -1 for a task on a cycle or after
-// one.
+// Timeline is the start and end of each task, from 0.
 type Timeline struct {
 	Start, End []time.Duration
 	Makespan   time.Duration
@@ -18,9 +17,6 @@ type Timeline struct {
 // at the same time all end before the next one starts.
 func Simulate(tasks []Task, took []time.Duration, s Slots) Timeline {
 	t := Timeline{Start: make([]time.Duration, len(tasks)), End: make([]time.Duration, len(tasks))}
-	for i := range tasks {
-		t.Start[i], t.End[i] = -1, -1
-	}
 	q := NewQueue(tasks, s)
 	var running []int
 	for {
