@@ -49,7 +49,7 @@ func (c *Candidate) evaluate(o *Options, intent valuemodel.Intent) bool {
 		c.Reason = Gate
 	}
 	if !o.Silent {
-		c.Value = likely * hides * c.weight(intent)
+		c.Value = likely * hides * ClassWeight(c.Model.ValueClass) * intentBoost(c.Model, intent)
 	}
 	c.Tokens = c.tokens(o)
 	return c.Reason == ""

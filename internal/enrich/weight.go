@@ -19,11 +19,6 @@ func ClassWeight(c valuemodel.ValueClass) float64 {
 	return 0.2 // optional, audit_only
 }
 
-// weight returns how much a hidden millisecond of the call counts.
-func (c *Candidate) weight(intent valuemodel.Intent) float64 {
-	return ClassWeight(c.Model.ValueClass) * intentBoost(c.Model, intent)
-}
-
 // maxBoost bounds intentBoost.
 const maxBoost = 2.5
 
