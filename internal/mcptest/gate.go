@@ -3,6 +3,7 @@ package mcptest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,14 +68,9 @@ func (v *Visitor) Open() { v.conn.Close() }
 func (v *Visitor) Gone() {
 	v.t.Helper()
 	v.conn.SetReadDeadline(time.Now().Add(limit))
-	if _, err := io.Copy(io.Discard, v.conn); isTimeout(err) {
+	if _, err := io.Copy(io.Discard, v.conn); errors.Is(err, os.ErrDeadlineExceeded) {
 		v.t.Fatalf("process %d or its call is still running", v.PID)
 	}
-}
-
-func isTimeout(err error) bool {
-	timeout, ok := err.(net.Error)
-	return ok && timeout.Timeout()
 }
 
 // arrive connects to a gate and sends the process id.

@@ -22,20 +22,18 @@ func (s *Server) Handler() http.Handler {
 		case http.MethodGet:
 			s.get(w, r)
 		case http.MethodDelete:
-			s.mu.Lock()
-			delete(s.sessions, r.Header.Get("Mcp-Session-Id"))
-			s.mu.Unlock()
+			s.end(r.Header.Get("Mcp-Session-Id"))
 		default:
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		}
 	})
 }
 
-// Sessions returns the number of open sessions.
-func (s *Server) Sessions() int {
+// end ends a session.
+func (s *Server) end(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.sessions)
+	delete(s.sessions, id)
 }
 
 // Forget ends all sessions without notifying the clients, as a restart does.
@@ -136,11 +134,7 @@ func (s *Server) SSE() http.Handler {
 			return
 		}
 		n, id := s.open(r.Context())
-		defer func() {
-			s.mu.Lock()
-			delete(s.sessions, id)
-			s.mu.Unlock()
-		}()
+		defer s.end(id)
 		n.stream(w, r, "event: endpoint\ndata: /messages?"+id+"\n\n")
 	})
 }

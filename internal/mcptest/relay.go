@@ -38,11 +38,7 @@ func (s *Server) Serve(conn net.Conn) {
 	s.mu.Lock()
 	s.sessions[id] = client
 	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.sessions, id)
-		s.mu.Unlock()
-	}()
+	defer s.end(id)
 	_ = readMessages(conn, func(m jsonrpc.Message) { // on an error the line is truncated
 		if serve := client.take(context.Background(), m, send); serve != nil {
 			go serve()

@@ -40,7 +40,7 @@ type Options struct {
 	Prompts      []string          // raw prompts; default: one of its own
 	Results      map[string]string // tool → its raw result, or "error " and the raw error
 	Page         int               // items on a page of a list; 0 means all
-	Start        string            // "die": exits at once | "mute": never answers | "rubbish": prints invalid lines first | "refuse": answers initialize with an error | "listless": exits at the first list
+	Start        string            // "die": exits at once | "mute": never answers | "refuse": answers initialize with an error | "listless": exits at the first list
 	Gate         string            // address of a Gate, at which the server waits before it answers its first message
 	Beacon       string            // address of a Gate to which the process stays connected until it exits
 	Stays        bool              // the process does not exit at the end of its input
@@ -79,7 +79,7 @@ func New(o Options) *Server {
 		o.Name = "fake"
 	}
 	if o.Tools == nil {
-		for _, name := range behaviours() {
+		for _, name := range behaviours {
 			o.Tools = append(o.Tools, `{"name":"`+name+`","inputSchema":{"type":"object"}}`)
 		}
 	}

@@ -61,9 +61,6 @@ func serveStdio(o Options) error {
 		o.leak()
 		os.Exit(4)
 	}
-	if o.Start == "rubbish" {
-		fmt.Println("Welcome!\n\n{}\n\"text\"\n{\"jsonrpc\":\"2.0\",\"id\":77,\"result\"")
-	}
 	var err error
 	if stdin, err = jsonrpc.OpenStream(os.Stdin); err != nil {
 		return err

@@ -12,13 +12,10 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// behaviours returns the names of the tools, which call implements.
-func behaviours() []string {
-	return []string{
-		"echo", "hold", "hang", "progress", "log", "ask", "die", "closeout", "closein",
-		"garbage", "big", "seen", "change", "update", "task", "pid",
-		"status", "lose", "cut",
-	}
+// behaviours are the names of the tools, which call implements.
+var behaviours = []string{
+	"echo", "hold", "hang", "progress", "log", "ask", "die", "closeout", "closein",
+	"garbage", "big", "seen", "change", "update", "task", "pid", "status", "lose", "cut",
 }
 
 // arguments are the arguments of all tools.
