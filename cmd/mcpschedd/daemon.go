@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"slices"
@@ -116,8 +115,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	}
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: o.Common,
-		proxies: make(map[string]*servedProxy), idle: base.config.Daemon.Idle,
-		rescan: make(chan struct{}, 1),
+		idle: base.config.Daemon.Idle, rescan: make(chan struct{}, 1),
 	}
 	d.hooks = hook.New(hook.Effects{
 		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },
@@ -178,9 +176,9 @@ type daemonProcess struct {
 	rescan chan struct{} // see [config.Watch]
 
 	mu      sync.Mutex
-	closed  bool                    // no proxy may be created any more
-	proxies map[string]*servedProxy // workplace key → proxy
-	closing sync.WaitGroup          // proxies being closed
+	closed  bool           // no proxy may be created any more
+	proxies []*servedProxy // those that are not being closed
+	closing sync.WaitGroup // proxies being closed
 }
 
 // envNames returns the names of the environment variables that a client must send.
@@ -240,17 +238,16 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 	at, _ := os.Stat(c.Dir) // nil if it was removed, which equals no other
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s, ok := d.proxies[key]
 	if d.closed {
 		return nil, context.Canceled
 	}
-	if ok && !os.SameFile(s.inode, at) { // its servers run in a directory that no longer has this path
-		delete(d.proxies, key)
-		s.key = fmt.Sprintf("%s %p", key, s)
-		d.proxies[s.key] = s
-		ok = false
-	}
-	if !ok {
+	var s *servedProxy
+	i := slices.IndexFunc(d.proxies, func(s *servedProxy) bool {
+		return s.key == key && os.SameFile(s.inode, at) // else its servers run in a directory that no longer has this path
+	})
+	if i >= 0 {
+		s = d.proxies[i]
+	} else {
 		s = new(*d.base)
 		s.key, s.inode, s.at = key, at, workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), named: true, shares: true, offers: offeredIn(c.Dir)}
 		o, err := s.options()
@@ -265,7 +262,7 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 		if err := s.open(ctx, o, d.guard); err != nil {
 			return nil, err
 		}
-		d.proxies[key] = s
+		d.proxies = append(d.proxies, s)
 		if len(s.config.EnvFiles(s.at.lookup)) > 0 {
 			select {
 			case d.rescan <- struct{}{}: // to watch them from now on
@@ -294,7 +291,7 @@ func (d *daemonProcess) leave(s *servedProxy) (last bool) {
 // closeLocked closes a proxy in the background. A new one for its workplace may be created
 // meanwhile.
 func (d *daemonProcess) closeLocked(s *servedProxy) {
-	delete(d.proxies, s.key)
+	d.proxies = slices.DeleteFunc(d.proxies, func(other *servedProxy) bool { return other == s })
 	d.closing.Go(func() { s.close(context.Background()) })
 }
 
@@ -303,7 +300,7 @@ func (d *daemonProcess) closeLocked(s *servedProxy) {
 func (d *daemonProcess) endUnused(s *servedProxy) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s != nil && s.clients == 0 && d.proxies[s.key] == s {
+	if slices.Contains(d.proxies, s) && s.clients == 0 {
 		d.closeLocked(s)
 	}
 	if len(d.proxies) == 0 && d.idle > 0 {
@@ -322,7 +319,7 @@ func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 		d.common.Configure(proxy.Options{Dedup: next.Dedup.Options, Limits: next.Limits, Budgets: next.Budgets})
 	}
 	d.base.mistakes, _ = errors.AsType[*config.Error](err)
-	proxies := slices.Collect(maps.Values(d.proxies))
+	proxies := slices.Clone(d.proxies)
 	d.mu.Unlock()
 	for _, s := range proxies {
 		s.applyConfig(next, err)
@@ -342,7 +339,7 @@ func (d *daemonProcess) prepareStop() {
 func (d *daemonProcess) close() {
 	d.mu.Lock()
 	d.closed = true
-	for _, s := range d.proxies {
+	for _, s := range slices.Clone(d.proxies) {
 		d.closeLocked(s)
 	}
 	d.mu.Unlock()

@@ -232,7 +232,7 @@ func newDaemonProcess(t *testing.T) *daemonProcess {
 	quiet, dir := slog.New(slog.DiscardHandler), openState(t)
 	base := &servedProxy{config: config.Default(), dir: dir, log: quiet}
 	common := proxy.NewCommon(proxyOptions(ownWorkplace(), base.config, dir, quiet))
-	d := &daemonProcess{base: base, common: common, hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), proxies: make(map[string]*servedProxy), rescan: make(chan struct{}, 1)}
+	d := &daemonProcess{base: base, common: common, hooks: hook.New(hook.Effects{}), guard: upstream.NewGuard(quiet), rescan: make(chan struct{}, 1)}
 	t.Cleanup(func() {
 		d.close()
 		common.Close()
