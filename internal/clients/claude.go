@@ -123,7 +123,7 @@ func (m Machine) managed(name string) string {
 	case "darwin":
 		return filepath.Join("/Library/Application Support/ClaudeCode", name)
 	case "windows":
-		return filepath.Join(cmp.Or(m.env("ProgramFiles"), `C:\Program Files`), "ClaudeCode", name)
+		return filepath.Join(cmp.Or(m.Env("ProgramFiles"), `C:\Program Files`), "ClaudeCode", name)
 	}
 	return filepath.Join("/etc/claude-code", name)
 }

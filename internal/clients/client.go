@@ -64,14 +64,7 @@ func Names() (all []string) {
 type Machine struct {
 	OS   string              // as in runtime.GOOS; "" means one with $HOME
 	Home string              // the user's home folder; a file directly in it belongs to no project
-	Env  func(string) string // os.Getenv except in tests; nil means that no variable is set
-}
-
-func (m Machine) env(variable string) string {
-	if m.Env == nil {
-		return ""
-	}
-	return m.Env(variable)
+	Env  func(string) string // os.Getenv except in tests
 }
 
 // Places returns the client's files for the user, whether they exist or not. Files of
@@ -86,7 +79,7 @@ func (c *Client) Places(m Machine) (all []string) {
 // folder returns the folder with a name that clients.toml uses.
 func (m Machine) folder(name string) string {
 	in := func(variable, otherwise string) string {
-		if dir := m.env(variable); filepath.IsAbs(dir) {
+		if dir := m.Env(variable); filepath.IsAbs(dir) {
 			return dir
 		}
 		return filepath.Join(m.Home, filepath.FromSlash(otherwise))

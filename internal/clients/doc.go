@@ -6,7 +6,8 @@
 // to a file of variables that the server's [upstreams.NAME] block names. Settings that
 // cannot be imported are reported. A client's file is copied before it is changed.
 //
-//	r := clients.NewReader(clients.Options{Home: "/home/ann"})
+//	machine := clients.Machine{Home: "/home/ann", Env: os.Getenv}
+//	r := clients.NewReader(clients.Options{Machine: machine, ReadFile: os.ReadFile})
 //	err := r.Read("/home/ann/.cursor/mcp.json", []byte(`{"mcpServers": {"git hub": {
 //		"command": "github-mcp-server", "args": ["stdio"], "env": {"GITHUB_TOKEN": "ghp_…"}}}}`))
 //	text := clients.TOML(r.Servers())

@@ -31,7 +31,7 @@ func FuzzRead(f *testing.F) {
 		if len(data) > 32<<10 {
 			t.Skip("longer texts are too slow to fuzz")
 		}
-		r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
+		r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 		_ = r.Read("/home/ann/.claude.json", data) // even after an error, what was read before must be valid
 		text := clients.TOML(r.Servers())
 		c, err := config.Default().Parse("/x/pipeline_config.toml", text)
@@ -49,7 +49,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%v", err)
 		}
 		for _, p := range pointed {
-			again := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
+			again := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 			if err := again.Read(p.Path, p.Text); err != nil || len(itself(again)) == 0 {
 				t.Fatalf("%v\n%s", err, p.Text)
 			}

@@ -120,7 +120,7 @@ func TestSecretsStay(t *testing.T) {
 
 // everything returns the configuration and the output of an import.
 func everything(t *rapid.T, file string) string {
-	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
+	r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	if err := r.Read("/home/ann/.cursor/mcp.json", []byte(file)); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestTheRestIsAsItWas(t *testing.T) {
 			letters(printable, 0, 8), shaped,
 		), 0, 8).Draw(t, "parts")
 		was := strings.Join(parts, "")
-		r := clients.NewReader(clients.Options{})
+		r := newReader(clients.Options{})
 		if err := r.Read("/f.json", []byte(`{"mcpServers": {"s": `+command(was)+`}}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestVariablesReadAsWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.env")
 	rapid.Check(t, func(t *rapid.T) {
 		was := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{`"`, "'", "#", " ", "\n", "\r", "\t", "a"}), 0, 12).Draw(t, "parts"), "")
-		r := clients.NewReader(clients.Options{})
+		r := newReader(clients.Options{})
 		if err := r.Read("/f.json", []byte(`{"mcpServers": {"s": {"command": "x", "env": {"A_TOKEN": `+quote("s3cret"+was)+`, "B_TOKEN": "s3cret\"#'"}}}}`)); err != nil {
 			t.Fatal(err)
 		}

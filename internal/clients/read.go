@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -21,7 +20,7 @@ import (
 // Options configures how files are read.
 type Options struct {
 	Machine
-	ReadFile func(path string) ([]byte, error) // reads other files that a client's file refers to; nil means that none exist
+	ReadFile func(path string) ([]byte, error) // reads other files that a client's file refers to
 
 	// WithoutToken imports a URL without a token in its headers, with a note. Otherwise such
 	// a server stays with its client, which may sign in to it by a browser.
@@ -41,9 +40,6 @@ type Reader struct {
 
 // NewReader returns a Reader that has read nothing.
 func NewReader(o Options) *Reader {
-	if o.ReadFile == nil {
-		o.ReadFile = func(path string) ([]byte, error) { return nil, os.ErrNotExist }
-	}
 	return &Reader{
 		options: o, docs: make(map[string]*document), others: make(map[string]*document),
 		names: make(map[string]bool), self: make(map[string]bool),
@@ -200,7 +196,7 @@ func (r *Reader) project(path string) string {
 	isUsers := func(c *Client) bool { return slices.Contains(c.Places(r.options.Machine), path) }
 	m := projectFile.FindStringSubmatch(path)
 	if m == nil || m[1] == filepath.Clean(r.options.Home) || slices.ContainsFunc(All(), isUsers) ||
-		m[1] == "/etc/opencode" || path == filepath.Clean(r.options.env("OPENCODE_CONFIG")) {
+		m[1] == "/etc/opencode" || path == filepath.Clean(r.options.Env("OPENCODE_CONFIG")) {
 		return ""
 	}
 	return m[1]

@@ -3,6 +3,7 @@ package clients_test
 import (
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,10 +14,21 @@ import (
 	"mcpschedd/internal/config"
 )
 
+// newReader returns a reader. Without other options, there are no variables and no other files.
+func newReader(o clients.Options) *clients.Reader {
+	if o.Env == nil {
+		o.Env = func(string) string { return "" }
+	}
+	if o.ReadFile == nil {
+		o.ReadFile = func(string) ([]byte, error) { return nil, os.ErrNotExist }
+	}
+	return clients.NewReader(o)
+}
+
 // entry returns the server "s" in a client's own file.
 func entry(t *testing.T, path, key, text string) (clients.Server, []string) {
 	t.Helper()
-	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann", Env: func(name string) string {
+	r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann", Env: func(name string) string {
 		return map[string]string{"OPENCODE_CONFIG": "/home/ann/dotfiles/opencode.json"}[name]
 	}}, ReadFile: func(path string) ([]byte, error) {
 		if path != "/home/ann/s.env" {
@@ -140,7 +152,7 @@ func TestClients(t *testing.T) {
 }
 
 func TestCodex(t *testing.T) {
-	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
+	r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	t.Setenv("B", "set") // and C is not
 	t.Setenv("D", "set")
 	err := r.Read("/home/ann/.codex/config.toml", []byte("model = \"o\"\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\"a\", \"${A}\"]\nenv = { A = \"b\" }\ntool_timeout_sec = 90\ndisabled_tools = [\"rm\"]\nenv_vars = [\"A\", \"B\", \"C\", {name = \"D\", source = \"local\"}, {source = \"local\"}]\n[mcp_servers.web]\nurl = \"https://h.example/mcp\"\nbearer_token_env_var = \"T\"\n"))
@@ -163,7 +175,7 @@ func TestCodex(t *testing.T) {
 
 // TestItselfForOne: an entry that runs mcpschedd for one server does not replace those that are taken out.
 func TestItselfForOne(t *testing.T) {
-	r := clients.NewReader(clients.Options{})
+	r := newReader(clients.Options{})
 	if err := r.Read("/f.json", []byte(`{"mcpServers": {"a": {"command": "mcpschedd", "args": ["serve", "--only", "a"]}, "b": {"command": "b"}}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +215,7 @@ func TestOpenCodesRules(t *testing.T) {
 		`"tools": {"*": false, "my_github_x": false, "bash": true}`: false,
 		`"permission": "ask", "agent": []`:                          false,
 	} {
-		r := clients.NewReader(clients.Options{})
+		r := newReader(clients.Options{})
 		if err := r.Read("/home/ann/.config/opencode/opencode.json", []byte(`{"mcp": {"my git": {"command": ["x"]}}, `+rules+`}`)); err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +256,7 @@ func TestLeftOut(t *testing.T) {
 
 // TestEmptyName: a server with an empty name is shown under the name that it is given.
 func TestEmptyName(t *testing.T) {
-	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
+	r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
 	if err := r.Read("/f.json", []byte(`{"mcpServers": {"": {"command": "x"}}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -279,18 +291,18 @@ func TestBadFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := clients.NewReader(clients.Options{}).Read("/f.json", []byte(tt.in))
+			err := newReader(clients.Options{}).Read("/f.json", []byte(tt.in))
 			if err == nil || err.Error() != tt.want {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
 	}
-	err := clients.NewReader(clients.Options{}).Read("/f.toml", []byte("model = \"o\"\n[mcp_servers]\ns = { command = \"x\" }\n"))
+	err := newReader(clients.Options{}).Read("/f.toml", []byte("model = \"o\"\n[mcp_servers]\ns = { command = \"x\" }\n"))
 	if want := `/f.toml: line 3: "mcp_servers" is not written as [mcp_servers.NAME] blocks`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	for _, none := range []string{`{}`, `{"mcpServers": {}}`, `{"mcpServers": null}`} {
-		err := clients.NewReader(clients.Options{}).Read("/f.json", []byte(none))
+		err := newReader(clients.Options{}).Read("/f.json", []byte(none))
 		if !errors.Is(err, clients.ErrNoServers) || !strings.Contains(err.Error(), `"context_servers"`) {
 			t.Errorf("%s: got %v", none, err)
 		}
@@ -302,7 +314,7 @@ func TestBadFiles(t *testing.T) {
 func TestBadTables(t *testing.T) {
 	const bad, twice = `"mcpServers": []`, `"mcpServers": {"x": {"command": "x"}}, "mcpServers": {"y": {"command": "y"}}`
 	read := func(user, project, checkedIn string) (*clients.Reader, error) {
-		r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
+		r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
 			if path != "/p/.mcp.json" {
 				return nil, errors.New("none")
 			}
@@ -334,7 +346,7 @@ func TestBadTables(t *testing.T) {
 			t.Errorf("%s: got %v, %v", user, r.Servers(), err)
 		}
 	}
-	err := clients.NewReader(clients.Options{}).Read("/home/ann/.claude.json", []byte(`{"projects": {"/p": {`+bad+`}}}`))
+	err := newReader(clients.Options{}).Read("/home/ann/.claude.json", []byte(`{"projects": {"/p": {`+bad+`}}}`))
 	if err == nil || !strings.Contains(err.Error(), ":1: /projects/~1p/mcpServers: want an object") {
 		t.Errorf("got %v, want the only table to be named", err)
 	}
@@ -342,7 +354,7 @@ func TestBadTables(t *testing.T) {
 
 // TestRealFiles: the servers in each client's file make a configuration that loads.
 func TestRealFiles(t *testing.T) {
-	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
+	r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
 		if text, ok := map[string]string{
 			"/p/.mcp.json":                   `{"mcpServers": {"team": {"command": "team"}, "mine": {"command": "mine"}, "no": {"command": "no"}, "evil": {"command": "evil"}}}`,
 			"/p/.claude/settings.local.json": `{"enabledMcpjsonServers": ["mine"], "disabledMcpjsonServers": ["no"]}`,
@@ -398,7 +410,7 @@ func TestRealFiles(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	r := clients.NewReader(clients.Options{})
+	r := newReader(clients.Options{})
 	err := r.Read("/f.json", []byte(`{"mcpServers": {"a b": {"command": "1"}, "a__b": {"command": "2"}, "a-b": {"command": "3"}, "_": {"command": "4"},
 		"plan": {"command": "5"}, "é/x": {"command": "6"}, "ok": {"command": "7"}, "ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": {"command": "8"}, "ok": {"command": "9"}}}`))
 	if err != nil {
@@ -468,7 +480,7 @@ func TestSwitchedOff(t *testing.T) {
 		}, []string{"a", "b", "c"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := clients.NewReader(clients.Options{Machine: clients.Machine{OS: "linux", Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
+			r := newReader(clients.Options{Machine: clients.Machine{OS: "linux", Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
 				if text, ok := tt.files[path]; ok {
 					return []byte(text), nil
 				}
@@ -504,7 +516,7 @@ func TestUsersFiles(t *testing.T) {
 		"/home/ann/.cursor/mcp.json": `{"mcpServers": {"s": {"command": "x"}}}`,
 		"/srv/.codex/config.toml":    "[mcp_servers.s]\ncommand = \"x\"\n",
 	} {
-		r := clients.NewReader(clients.Options{Machine: m})
+		r := newReader(clients.Options{Machine: m})
 		if err := r.Read(path, []byte(text)); err != nil {
 			t.Fatal(err)
 		}

@@ -97,7 +97,7 @@ func importFile(t *testing.T, name, text string) imported {
 // changes returns the changes that make a client start mcpschedd.
 func changes(t *testing.T, home, path string) []clients.Change {
 	t.Helper()
-	r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: home}})
+	r := newReader(clients.Options{Machine: clients.Machine{Home: home}})
 	if err := r.Read(path, []byte(content(t, path))); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestImportAndUndo(t *testing.T) {
 					t.Errorf("there is a new blank line:\n%s", after)
 				}
 			}
-			again := clients.NewReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
+			again := newReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
 			if err := again.Read(i.path, []byte(i.after)); err != nil || len(itself(again)) != 1 {
 				t.Errorf("got %v, %q of\n%s", err, itself(again), after)
 			}
@@ -199,7 +199,7 @@ func TestUndoOfAChangedFile(t *testing.T) {
 			}
 			// The servers must be equal to those before the import.
 			servers := func(text string) string {
-				r := clients.NewReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
+				r := newReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
 				if err := r.Read(i.path, []byte(text)); err != nil {
 					t.Fatalf("%v in\n%s", err, text)
 				}

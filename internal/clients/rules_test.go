@@ -13,7 +13,7 @@ import (
 
 // reader returns a reader on a Linux machine with the given files.
 func reader(files map[string]string) *clients.Reader {
-	return clients.NewReader(clients.Options{Machine: clients.Machine{OS: "linux", Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
+	return newReader(clients.Options{Machine: clients.Machine{OS: "linux", Home: "/home/ann"}, ReadFile: func(path string) ([]byte, error) {
 		if text, ok := files[path]; ok {
 			return []byte(text), nil
 		}
@@ -116,7 +116,7 @@ func TestForbiddenByName(t *testing.T) {
 		`{"mcpServers": {"mcpschedd": {"command": "mcpschedd", "args": ["connect"], "disabled": true}, "s": {"command": "x"}}}`:         "switched off",
 		`{"mcp": {"allowed": {"type": "local", "command": ["x"]}}}`:                                                                     "", // a server of OpenCode, not a setting of Gemini CLI
 	} {
-		r := clients.NewReader(clients.Options{})
+		r := newReader(clients.Options{})
 		if err := r.Read("/a/mcp.json", []byte(text)); err != nil {
 			t.Fatal(err)
 		}

@@ -125,7 +125,7 @@ func (t *translator) variable(written string, relative bool) string {
 // client's environment does not have it, and the entry sets it to a value of its own.
 func (t *translator) fillsIn(name string) bool {
 	value, ok := t.own[name].(string)
-	return ok && t.env(name) == "" && !t.client.syntax().MatchString(value)
+	return ok && t.Env(name) == "" && !t.client.syntax().MatchString(value)
 }
 
 const workspace = "WORKSPACE_FOLDER"
