@@ -144,15 +144,6 @@ func kindOf(value any) string {
 	return "a number"
 }
 
-// scalar returns a string, number or boolean as text.
-func scalar(value any) (string, bool) {
-	switch value.(type) {
-	case string, json.Number, bool:
-		return fmt.Sprint(value), true
-	}
-	return "", false
-}
-
 // pointer returns the JSON pointer (RFC 6901) for a path of names.
 func pointer(names ...string) (text string) {
 	for _, name := range names {

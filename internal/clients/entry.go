@@ -133,16 +133,17 @@ func (e *entry) field(key string, value any) {
 	}
 }
 
-// string translates a string. relative is passed to [translator.text].
+// string translates a string, number or boolean. relative is passed to [translator.text].
 func (e *entry) string(key string, value any, relative bool) string {
-	s, ok := scalar(value)
-	switch {
-	case !ok:
-		e.want(key, value, "a string")
-	case len(s) > maxText || strings.ContainsRune(s, 0) || !isLiteral(s):
+	switch value.(type) {
+	case string, json.Number, bool:
+		s := fmt.Sprint(value)
+		if len(s) <= maxText && !strings.ContainsRune(s, 0) && isLiteral(s) {
+			return e.t.text(s, relative)
+		}
 		e.problem(key, "want at most %d KiB without NUL and characters for private use", maxText>>10)
 	default:
-		return e.t.text(s, relative)
+		e.want(key, value, "a string")
 	}
 	return ""
 }

@@ -305,18 +305,15 @@ func (s Server) WithName(name string) Server {
 	return s
 }
 
-// Plain returns the name that the server has as an upstream if no other one has it.
-func (s Server) Plain() string { return upstreamName(s.Called) }
-
 var (
 	notInUpstream = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 	underscores   = regexp.MustCompile(`__+`)
 )
 
-// upstreamName returns a name for [upstreams.NAME]: letters, digits, "-", and single "_"
-// inside.
-func upstreamName(was string) string {
-	name := strings.Trim(underscores.ReplaceAllString(notInUpstream.ReplaceAllString(was, "-"), "_"), "-_")
+// Plain returns the name that the server has as an upstream if no other one has it: letters,
+// digits, "-", and single "_" inside.
+func (s Server) Plain() string {
+	name := strings.Trim(underscores.ReplaceAllString(notInUpstream.ReplaceAllString(s.Called, "-"), "_"), "-_")
 	if name == "" || name == "plan" { // plan__NAME are the named plans
 		name = strings.TrimPrefix(name+"-server", "-")
 	}

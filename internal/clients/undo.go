@@ -63,7 +63,13 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 // prepare copies the files that are to be changed, and saves the receipt.
 func (r *receipt) prepare(changes []Change) (files []*state.File, err error) {
 	for i, c := range changes {
-		f, err := c.open()
+		f, err := state.OpenFile(c.Path)
+		if err == nil && !bytes.Equal(f.Text, c.Was) {
+			err = fmt.Errorf("%s: was changed meanwhile; nothing was written", c.Path)
+		}
+		if err == nil {
+			err = f.Writable()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -77,18 +83,6 @@ func (r *receipt) prepare(changes []Change) (files []*state.File, err error) {
 		files, r.Files = append(files, f), append(r.Files, &c)
 	}
 	return files, r.save()
-}
-
-// open returns the file, if it can be changed.
-func (c *Change) open() (*state.File, error) {
-	f, err := state.OpenFile(c.Path)
-	if err == nil && !bytes.Equal(f.Text, c.Was) {
-		err = fmt.Errorf("%s: was changed meanwhile; nothing was written", c.Path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return f, f.Writable()
 }
 
 // keep writes and syncs a file; a new one gets mode 0600.
