@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/config"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/plan"
 )
@@ -142,7 +143,7 @@ func TestDocumentsConfigure(t *testing.T) {
 					t.Errorf("%s: %v", where, err)
 				}
 				if value["steps"] != nil {
-					if _, bad := plan.Parse([]byte(b.text), plan.Options{Find: func(name string) *plan.Tool {
+					if _, bad := plan.Parse([]byte(b.text), plan.Options{Limits: config.Default().Plan.Limits, Find: func(name string) *plan.Tool {
 						return &plan.Tool{Name: name, Writes: func([]byte) bool { return false }}
 					}}); bad != nil {
 						t.Errorf("%s: %v", where, bad)

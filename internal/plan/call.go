@@ -108,7 +108,7 @@ func (r *Runner) arguments(ctx context.Context, c Call, in inputs, value []byte)
 		return s.constant, nil
 	}
 	missing := "" // what short references did not find, for an error
-	f := &filler{input: s.Tool.Input, limit: r.maxBytes(), value: func(ref *Ref, _ []string) (v *Value, err error) {
+	f := &filler{input: s.Tool.Input, limit: r.Bytes, value: func(ref *Ref, _ []string) (v *Value, err error) {
 		known, ok := in[ref]
 		switch {
 		case ctx.Err() != nil: // the plan is ending

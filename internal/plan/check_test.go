@@ -152,7 +152,7 @@ func TestDefectsReadOnly(t *testing.T) {
 // A plan with very many defects takes bounded time and memory.
 func TestDefectsBounded(t *testing.T) {
 	o := parsing(t)
-	o.Bytes = 0
+	o.Bytes = unlimited.Bytes
 	var names []string
 	for i := range 1000 {
 		names = append(names, fmt.Sprintf("server%d__get_%c_thing_%d", i%40, 'a'+i%26, i))

@@ -127,6 +127,7 @@ func TestQuestionWithoutEscapes(t *testing.T) {
 // serving returns a runner whose calls succeed with the result "delete".
 func serving(settings func() *plan.Settings, ask func(question string) error) *plan.Runner {
 	return &plan.Runner{
+		Limits:   unlimited,
 		Call:     func(context.Context, plan.Call) plan.Result { return resultOf(`"delete"`) },
 		Settings: settings, Ask: ask, Room: func() int { return 1000 }, Keep: func(string, []byte) string { return "" },
 	}

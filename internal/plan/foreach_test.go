@@ -163,7 +163,7 @@ func TestForEachCutBetweenItems(t *testing.T) {
 		s := newServers()
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(15*ms, cancel)
-		report := (&plan.Runner{Call: s.call}).Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4]}},
+		report := (&plan.Runner{Limits: unlimited, Call: s.call}).Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4]}},
 			{"id":"e","tool":"read","for_each":"$ref:list","max_parallel":1,"arguments":{"ms":10,"deaf":true}}]}`))
 		want := "list ok\ne failed: 2 of 4 items tried; cut short: cancelled"
 		if got := fates(report); got != want || report.Ended != "cancelled" {
@@ -175,7 +175,7 @@ func TestForEachCutBetweenItems(t *testing.T) {
 // Blocks are returned in the order of the items, whatever the order of their results.
 func TestForEachBlocks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
+		r := &plan.Runner{Limits: unlimited, Call: func(ctx context.Context, c plan.Call) plan.Result {
 			time.Sleep(time.Duration(10-c.Item) * ms)
 			return plan.Result{Value: plan.Value{JSON: []byte("[1,2,3]")}, Blocks: [][]byte{fmt.Append(nil, c.Item)}}
 		}}
@@ -211,7 +211,7 @@ func TestForEachOfManyItems(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var most, open, routines, calls atomic.Int64
 	r := &plan.Runner{
-		Limits: plan.Limits{Parallel: 8},
+		Limits: within(plan.Limits{Parallel: 8}),
 		Call: func(ctx context.Context, c plan.Call) plan.Result {
 			if c.Item < 0 {
 				return resultOf(items)
@@ -247,7 +247,7 @@ func TestMillionsOfItems(t *testing.T) {
 	list := resultOf(`{"ids":[` + strings.Repeat(`{},`, 5_000_000) + `{}]}`)
 	used := func(step string) (bytes uint64) {
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read"},{"id":"e","tool":"read",`+step+`}],"output_steps":["e"]}`)
-		r := &plan.Runner{Call: func(_ context.Context, c plan.Call) plan.Result {
+		r := &plan.Runner{Limits: unlimited, Call: func(_ context.Context, c plan.Call) plan.Result {
 			if c.Step.ID == "list" {
 				return list
 			}

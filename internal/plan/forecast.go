@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"mcpschedd/internal/jsonrpc"
@@ -29,11 +28,7 @@ func (s *Step) expectedTokens() int {
 // The selection is made once, before the first call. If it depended on the sizes of results,
 // third parties could learn from a call, or its absence, how much another step had read.
 func (r *Runner) leftOut(p *Plan) []string {
-	room := math.MaxInt / 2
-	if p.Budget > 0 {
-		room = r.ResultTokens(p.Budget)
-	}
-	reason := "left out: not needed, or over budget_tokens"
+	room, reason := r.ResultTokens(p.Budget), "left out: not needed, or over budget_tokens"
 	if r.NoOptional {
 		reason = "left out: the tokens of [budgets] are used up"
 	}
@@ -117,9 +112,7 @@ func (r *Runner) Forecast(p *Plan) *Forecast {
 			o.Discloses = append(o.Discloses, s.ID)
 		}
 	}
-	if p.Budget > 0 {
-		e.Tokens = min(e.Tokens, r.ResultTokens(p.Budget))
-	}
+	e.Tokens = min(e.Tokens, r.ResultTokens(p.Budget))
 	line := schedule.Simulate(tasks, took, slots)
 	e.MS = line.Makespan.Milliseconds()
 	for i, s := range p.Steps {

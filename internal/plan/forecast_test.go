@@ -29,7 +29,7 @@ func timed(t testing.TB) plan.Options {
 
 // forecast returns what a runner with the limits expects of a plan.
 func forecast(p *plan.Plan, l plan.Limits) *plan.Forecast {
-	return (&plan.Runner{Limits: l}).Forecast(p)
+	return (&plan.Runner{Limits: within(l)}).Forecast(p)
 }
 
 func TestForecast(t *testing.T) {
@@ -144,7 +144,7 @@ func TestBudget(t *testing.T) {
 func TestBudgetUsedUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
-		r := &plan.Runner{NoOptional: true, Call: s.call}
+		r := &plan.Runner{Limits: unlimited, NoOptional: true, Call: s.call}
 		report := r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"large","optional":true},{"id":"b","tool":"large"}]}`))
 		want := "a skipped: left out: the tokens of [budgets] are used up\nb ok"
 		if got := fates(report); got != want || !report.Steps[0].Benign {

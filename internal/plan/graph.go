@@ -79,7 +79,7 @@ func (p *parser) closure() [][]bool {
 			deepest = i
 		}
 	}
-	if limit := p.options.Depth; limit > 0 && len(steps) > 0 && depth[deepest] > limit {
+	if limit := p.options.Depth; len(steps) > 0 && depth[deepest] > limit {
 		p.at(steps[deepest]).errorf("%d steps in a row: a plan may have %d ([plan].max_depth)", depth[deepest], limit)
 	}
 	return follows

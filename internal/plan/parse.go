@@ -84,8 +84,7 @@ type parser struct {
 // its defects. The steps of a plan form no cycle, and every index in it refers to a step.
 //
 // A null member counts as absent, except "default" and the value that a condition compares with.
-// A budget above the limit is reduced to it. A zero limit means no limit. Parse copies raw
-// and the parameters.
+// A budget above the limit is reduced to it. Parse copies raw and the parameters.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
 	p := &parser{
 		options: o, byID: make(map[string]*Step), tools: make(map[string]*Tool), outputs: make(map[string]*schema.Schema),
@@ -93,7 +92,7 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 	}
 	whole := node{p: p, raw: bytes.Clone(raw)}
 	switch {
-	case o.Bytes > 0 && len(raw) > o.Bytes:
+	case len(raw) > o.Bytes:
 		whole.errorf("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), o.Bytes)
 	case !jsonrpc.Valid(raw):
 		whole.errorf("invalid JSON: %v", json.Unmarshal(raw, new(json.RawMessage)))
@@ -123,10 +122,7 @@ func (p *parser) read(whole node) {
 		whole.errorf("more than %d references", maxRefs)
 	}
 	if raw := members["budget_tokens"]; raw != nil {
-		p.plan.Budget = whole.below("budget_tokens", raw).integer(1, noLimit)
-		if limit := p.options.Budget; limit > 0 {
-			p.plan.Budget = min(p.plan.Budget, limit)
-		}
+		p.plan.Budget = min(whole.below("budget_tokens", raw).integer(1, noLimit), p.options.Budget)
 	}
 	if raw := members["dry_run"]; raw != nil {
 		whole.below("dry_run", raw).decode(&p.plan.DryRun, "true or false")
@@ -147,7 +143,7 @@ func (p *parser) readSteps(v node) {
 		v.errorf("want an array of objects with id and tool, have %s", shown(v.raw))
 		return
 	}
-	if limit := p.options.Steps; limit > 0 && len(all) > limit {
+	if limit := p.options.Steps; len(all) > limit {
 		v.errorf("%d steps: a plan may have %d ([plan].max_steps)", len(all), limit)
 		return
 	}

@@ -152,6 +152,7 @@ func outputs(p *plan.Plan) (ids []string) {
 
 func parsed(t testing.TB, raw string, o plan.Options) *plan.Plan {
 	t.Helper()
+	o.Limits = within(o.Limits)
 	p, defects := plan.Parse([]byte(raw), o)
 	if len(defects) > 0 {
 		t.Fatalf("Parse(%.300s): %v", raw, defects)
@@ -238,7 +239,7 @@ func TestParseKeepsNothing(t *testing.T) {
 	clear(raw)
 	clear(o.Params)
 	var got string
-	(&plan.Runner{Call: func(_ context.Context, c plan.Call) plan.Result {
+	(&plan.Runner{Limits: unlimited, Call: func(_ context.Context, c plan.Call) plan.Result {
 		got = fmt.Sprintf("%s %s %s %s %s", c.Step.ID, c.Step.Tool.Name, c.Arguments, c.Step.Default, p.Params)
 		return plan.Result{}
 	}}).Run(t.Context(), p)
@@ -250,7 +251,7 @@ func TestParseKeepsNothing(t *testing.T) {
 // Parsing a plan full of references takes little memory. It once took forty times the plan's size.
 func TestParseManyReferences(t *testing.T) {
 	o := parsing(t)
-	o.Bytes = 0
+	o.Bytes = unlimited.Bytes
 	for _, refs := range []string{
 		`[` + strings.Repeat(`"$ref:b",`, 200_000) + `0]`,
 		`{"$tpl":"` + strings.Repeat(`${b#}`, 200_000) + `"}`,

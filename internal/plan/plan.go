@@ -108,8 +108,7 @@ type Tool struct {
 // discloses reports whether third parties see the tool's calls.
 func (t *Tool) discloses() bool { return t.Discloses != nil && t.Discloses() }
 
-// Limits are the limits of a plan. Zero means no limit. The tags are keys of [plan] in the
-// configuration.
+// Limits are the limits of a plan. The tags are keys of [plan] in the configuration.
 type Limits struct {
 	Steps    int           `toml:"max_steps" default:"100" min:"1"`                          // maximum number of steps
 	Parallel int           `toml:"max_parallel" default:"8" min:"1"`                         // maximum concurrent calls
@@ -117,7 +116,7 @@ type Limits struct {
 	Bytes    int           `toml:"max_result_bytes" unit:"bytes" default:"16MiB" min:"1024"` // bytes of all stored results together, and of the arguments of one call
 	Budget   int           `toml:"budget_tokens" default:"10000" min:"1"`                    // tokens of the outputs, including the reserve
 	Reserve  float64       `toml:"reserve" default:"0.25" min:"0" max:"1"`                   // share of the budget reserved for the model's answer
-	Timeout  time.Duration `toml:"timeout"`                                                  // duration of a plan
+	Timeout  time.Duration `toml:"timeout"`                                                  // duration of a plan; zero means no limit
 }
 
 // ResultTokens returns the part of a budget that outputs may use: the budget less the reserve, but at

@@ -24,7 +24,7 @@ func answerOf(t *testing.T, text string, tokens, chars int) (answer, kept string
 	bubble.Test(t, func(t *testing.T) {
 		p := parse(t, plan.Limits{}, text)
 		s := newServers()
-		report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
+		report := (&plan.Runner{Limits: unlimited, Call: s.call}).Run(t.Context(), p)
 		structured, _ := report.Answer(p, excerpt.Limit{Tokens: tokens, Chars: chars}, func(all []byte) string {
 			if kept != "" {
 				t.Error("results are stored twice")
@@ -170,7 +170,7 @@ func TestAnswerTellsFailures(t *testing.T) {
 	steps = append(steps, `{"id":"w","tool":"write","arguments":{"give":1}}`, `{"id":"s","tool":"read","depends_on":["bad"]}`,
 		`{"id":"bad","tool":"read","arguments":{"fail":"`+why+`"}}`)
 	p := parse(t, plan.Limits{}, `{"steps":[`+strings.Join(steps, ",")+`]}`)
-	report := (&plan.Runner{Call: newServers().call}).Run(t.Context(), p)
+	report := (&plan.Runner{Limits: unlimited, Call: newServers().call}).Run(t.Context(), p)
 	skipped := `{"id":"s","status":"skipped","reason":"Skipped because dependency 'bad' failed"}`
 	for _, c := range []struct {
 		tokens int
@@ -207,7 +207,7 @@ func TestAnswerFits(t *testing.T) {
 		}
 		p := parse(t, plan.Limits{}, `{"steps":[`+strings.Join(steps, ",")+`]}`)
 		total := 0
-		runner := &plan.Runner{Limits: plan.Limits{Parallel: 1}, Call: func(context.Context, plan.Call) plan.Result {
+		runner := &plan.Runner{Limits: within(plan.Limits{Parallel: 1}), Call: func(context.Context, plan.Call) plan.Result {
 			row := `{"id":1,"name":"` + strings.Repeat("ä x", r.IntN(100)) + `","n":null}`
 			result := "[" + strings.Repeat(row+",", int(r.ExpFloat64()*20)) + row + "]"
 			total += len(result)
@@ -264,7 +264,7 @@ func TestAnswerBlocks(t *testing.T) {
 	block := func(id string) []byte { return []byte(`{"type":"image","data":"` + id + `"}`) }
 	owner := func(id string) []byte { return []byte(`{"type":"text","text":"step ` + id + `:"}`) }
 	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"b","tool":"read"},{"id":"c","tool":"read"},{"id":"d","tool":"read"}],"output_steps":["c","d","a"]}`)
-	r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
+	r := &plan.Runner{Limits: unlimited, Call: func(ctx context.Context, c plan.Call) plan.Result {
 		if c.Step.ID == "d" {
 			return resultOf("2")
 		}

@@ -71,7 +71,7 @@ func TestAnswerSmallBudget(t *testing.T) {
 			steps = append(steps, fmt.Sprintf(`{"id":"step_%d","tool":"read"}`, i))
 		}
 		p := parse(t, plan.Limits{}, `{"steps":[`+strings.Join(steps, ",")+`]}`)
-		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result {
+		r := &plan.Runner{Limits: unlimited, Call: func(context.Context, plan.Call) plan.Result {
 			return resultOf(`["` + strings.Repeat("x", c.bytes) + `"]`)
 		}}
 		report := r.Run(t.Context(), p)
@@ -100,7 +100,7 @@ func TestAnswerSmallBudget(t *testing.T) {
 // Omitted results are listed even if they cannot be stored.
 func TestAnswerKeepsNothing(t *testing.T) {
 	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"}]}`)
-	r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result {
+	r := &plan.Runner{Limits: unlimited, Call: func(context.Context, plan.Call) plan.Result {
 		return resultOf(`"` + strings.Repeat("x", 3000) + `"`)
 	}}
 	report := r.Run(t.Context(), p)

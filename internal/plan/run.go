@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -322,8 +321,8 @@ func (x *execution) storeResult(run *stepRun, i int, res Result, tokens int) err
 	for _, b := range res.Blocks {
 		size += len(b)
 	}
-	if limit := x.maxBytes(); size > limit-x.held {
-		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, limit)
+	if size > x.Bytes-x.held {
+		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, x.Bytes)
 	}
 	x.held += size
 	run.items.results[i] = res
@@ -335,9 +334,6 @@ func (x *execution) storeResult(run *stepRun, i int, res Result, tokens int) err
 	}
 	return nil
 }
-
-// maxBytes returns the limit of stored results, and of the arguments of one call.
-func (r *Runner) maxBytes() int { return cmp.Or(r.Bytes, noLimit) }
 
 // failItem applies the step's on_error to a failed item.
 func (x *execution) failItem(run *stepRun, i int, why string) {

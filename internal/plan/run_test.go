@@ -116,11 +116,24 @@ func never([]byte) bool  { return false }
 
 func parse(t testing.TB, l plan.Limits, text string) *plan.Plan {
 	t.Helper()
-	p, defects := plan.Parse([]byte(text), plan.Options{Limits: l, Find: func(name string) *plan.Tool { return tools[name] }})
+	p, defects := plan.Parse([]byte(text), plan.Options{Limits: within(l), Find: func(name string) *plan.Tool { return tools[name] }})
 	if len(defects) > 0 {
 		t.Fatal(defects.Error())
 	}
 	return p
+}
+
+// unlimited are limits that no test reaches.
+var unlimited = within(plan.Limits{})
+
+// within returns limits in which those that are zero are so large that no test reaches them.
+func within(l plan.Limits) plan.Limits {
+	for _, limit := range []*int{&l.Steps, &l.Parallel, &l.Depth, &l.Bytes, &l.Budget} {
+		if *limit == 0 {
+			*limit = 1 << 30
+		}
+	}
+	return l
 }
 
 // resultOf returns the result of a call with this value.
@@ -132,7 +145,7 @@ func resultOf[T string | []byte](json T) plan.Result {
 func run(t *testing.T, l plan.Limits, text string) (*plan.Report, *servers) {
 	t.Helper()
 	s := newServers()
-	r := &plan.Runner{Limits: l, Call: s.call}
+	r := &plan.Runner{Limits: within(l), Call: s.call}
 	l.Bytes = 0 // the plan itself has no limit
 	report := r.Run(t.Context(), parse(t, l, text))
 	if s.open != 0 {

@@ -23,7 +23,7 @@ func strict(t testing.TB, writes func([]byte) bool) plan.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plan.Options{Find: func(name string) *plan.Tool {
+	return plan.Options{Limits: unlimited, Find: func(name string) *plan.Tool {
 		if name == "put" {
 			return &plan.Tool{Name: "put", Input: s, Writes: writes}
 		}
@@ -59,7 +59,7 @@ func TestRunChecksArguments(t *testing.T) {
 				if len(defects) > 0 {
 					t.Fatal(defects)
 				}
-				report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
+				report := (&plan.Runner{Limits: unlimited, Call: s.call}).Run(t.Context(), p)
 				if got := strings.Split(fates(report), "\n")[1]; got != c.want {
 					t.Errorf("got %s, want %s", got, c.want)
 				}
@@ -84,7 +84,7 @@ func TestRunCancelledWhileReading(t *testing.T) {
 		refs = append(refs, fmt.Sprintf(`{"$ref":"a#/items/%d/id"}`, 20_000-i))
 	}
 	var read atomic.Bool // all references were resolved
-	o := plan.Options{Find: func(name string) *plan.Tool {
+	o := plan.Options{Limits: unlimited, Find: func(name string) *plan.Tool {
 		return &plan.Tool{Name: name, Writes: func(arguments []byte) bool {
 			if len(arguments) > 2*900 {
 				read.Store(true)
@@ -99,7 +99,7 @@ func TestRunCancelledWhileReading(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r := &plan.Runner{Call: func(_ context.Context, c plan.Call) plan.Result {
+	r := &plan.Runner{Limits: unlimited, Call: func(_ context.Context, c plan.Call) plan.Result {
 		switch c.Step.ID {
 		case "a":
 			return resultOf(large(20_001))
@@ -125,7 +125,7 @@ func TestRunCountsTextOnce(t *testing.T) {
 		t.Fatal(defects)
 	}
 	got := make(map[string]string)
-	r := &plan.Runner{Limits: plan.Limits{Bytes: 70, Parallel: 1}, Call: func(_ context.Context, c plan.Call) plan.Result {
+	r := &plan.Runner{Limits: within(plan.Limits{Bytes: 70, Parallel: 1}), Call: func(_ context.Context, c plan.Call) plan.Result {
 		switch c.Step.ID {
 		case "a":
 			return plan.Result{Value: plan.Value{JSON: []byte(strings.TrimSpace(text)), Text: text}}
@@ -168,6 +168,7 @@ func TestRunTellsOfProgress(t *testing.T) {
 		var told []string
 		last := 0.0
 		r := &plan.Runner{
+			Limits: unlimited,
 			Call: func(_ context.Context, c plan.Call) plan.Result {
 				for range 8 {
 					time.Sleep(40 * time.Millisecond)
@@ -202,7 +203,7 @@ func TestRunTellsOfItems(t *testing.T) {
 		s := newServers()
 		var told []string
 		r := &plan.Runner{
-			Limits: plan.Limits{Parallel: 1}, Call: s.call,
+			Limits: within(plan.Limits{Parallel: 1}), Call: s.call,
 			Progress: func(done float64, of int, what string) {
 				told = append(told, fmt.Sprintf("%g of %d: %s", done, of, what))
 			},

@@ -166,7 +166,7 @@ func (w *world) accepted(t *testing.T) *plan.Plan {
 	for {
 		text := w.draw(2 + w.IntN(30))
 		w.text = text
-		p, defects := plan.Parse([]byte(text), plan.Options{Limits: w.limits(), Find: func(name string) *plan.Tool { return tools[name] }})
+		p, defects := plan.Parse([]byte(text), plan.Options{Limits: within(w.limits()), Find: func(name string) *plan.Tool { return tools[name] }})
 		if len(defects) == 0 {
 			return p
 		}
@@ -179,7 +179,7 @@ func (w *world) accepted(t *testing.T) *plan.Plan {
 // play runs a plan once.
 func (w *world) play(t *testing.T, p *plan.Plan, end time.Duration) *plan.Report {
 	w.log, w.bad, w.open = nil, nil, make(map[*plan.Step]int)
-	r := &plan.Runner{Limits: w.limits(), Call: w.call}
+	r := &plan.Runner{Limits: within(w.limits()), Call: w.call}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if end > 0 {

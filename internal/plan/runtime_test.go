@@ -111,7 +111,7 @@ func TestRunCancelled(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				s := newServers()
-				r := &plan.Runner{Limits: c.limits, Call: s.call}
+				r := &plan.Runner{Limits: within(c.limits), Call: s.call}
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				if c.cancel != nil {
@@ -138,7 +138,7 @@ func TestRunCancelled(t *testing.T) {
 func TestRunCancelledBefore(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
-		r := &plan.Runner{Call: s.call}
+		r := &plan.Runner{Limits: unlimited, Call: s.call}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		report := r.Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"write"},{"id":"b","tool":"read","optional":true}]}`))
@@ -154,7 +154,7 @@ func TestRunEndsAsItIsCancelled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
 		ctx, cancel := context.WithCancel(t.Context())
-		r := &plan.Runner{Call: s.call, Progress: func(float64, int, string) { cancel() }}
+		r := &plan.Runner{Limits: unlimited, Call: s.call, Progress: func(float64, int, string) { cancel() }}
 		report := r.Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"write","arguments":{"ms":10}}]}`))
 		if got := fates(report); got != "a ok" || report.Ended != "" {
 			t.Errorf("got %s, ended %q, want a plan that was not cancelled", got, report.Ended)
@@ -170,7 +170,7 @@ func TestRunResultsAreData(t *testing.T) {
 			{"id":"b","tool":"read","arguments":{"all":"$ref:a","part":"$ref:a.x"}},
 			{"id":"e","tool":"read","for_each":"$ref:a.l","arguments":{"item":"$ref:item"}}]}`)
 		var got []string
-		r := &plan.Runner{Limits: plan.Limits{Parallel: 1}, Call: func(_ context.Context, c plan.Call) plan.Result {
+		r := &plan.Runner{Limits: within(plan.Limits{Parallel: 1}), Call: func(_ context.Context, c plan.Call) plan.Result {
 			if c.Step.ID == "b" || c.Step.ID == "e" {
 				got = append(got, string(c.Arguments))
 			}
@@ -188,7 +188,7 @@ func TestRunResultsAreData(t *testing.T) {
 // A result that is not valid JSON is never inserted into arguments or answers as it is.
 func TestRunResultThatIsNoJSON(t *testing.T) {
 	for _, result := range []string{"", "{", "[1,2", `{"a":1} 2`, "NaN"} {
-		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result { return resultOf(result) }}
+		r := &plan.Runner{Limits: unlimited, Call: func(context.Context, plan.Call) plan.Result { return resultOf(result) }}
 		report := r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"w","tool":"write"}]}`))
 		if got, want := fates(report), "w failed: the result is not JSON at byte "; !strings.HasPrefix(got, want) {
 			t.Errorf("%q: got %s, want %s", result, got, want)

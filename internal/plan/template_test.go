@@ -26,6 +26,7 @@ func (r results) last(members string, input *schema.Schema) string {
 		each = append(each, fmt.Sprintf(`{"id":%q,"tool":"give","on_error":"continue"}`, id))
 	}
 	p, defects := plan.Parse([]byte(steps(append(each, `{"id":"x","tool":"take",`+members+`}`)...)), plan.Options{
+		Limits: unlimited,
 		Find: func(name string) *plan.Tool {
 			return &plan.Tool{Name: name, Writes: never, Input: map[string]*schema.Schema{"take": input}[name]}
 		},
@@ -38,7 +39,7 @@ func (r results) last(members string, input *schema.Schema) string {
 		return strings.Join(all, "\n")
 	}
 	var got string
-	report := (&plan.Runner{Call: func(_ context.Context, c plan.Call) plan.Result {
+	report := (&plan.Runner{Limits: unlimited, Call: func(_ context.Context, c plan.Call) plan.Result {
 		text := r[c.Step.ID]
 		switch {
 		case c.Step.ID == "x":

@@ -21,10 +21,7 @@ Only output_steps come back (none named: all). tool: without your client's prefi
 	if s.ReadOnly() {
 		text += " Only tools that read."
 	}
-	if s.Steps > 0 {
-		text += fmt.Sprintf(" At most %d steps.", s.Steps)
-	}
-	return text
+	return text + fmt.Sprintf(" At most %d steps.", s.Steps)
 }
 
 // GuideURI is the URI of the resource with the [Guide].
