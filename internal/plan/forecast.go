@@ -56,7 +56,7 @@ func (r *Runner) leftOut(p *Plan) []string {
 	if r.NoOptional {
 		return why
 	}
-	for _, i := range schedule.Select(items, schedule.Limits{Budget: max(room, 0)}) {
+	for _, i := range schedule.Select(items, schedule.Limits{Budget: max(room, 0), Count: len(items)}) {
 		why[i] = ""
 	}
 	return why

@@ -10,7 +10,7 @@
 //		{Value: 20, Cost: 30},
 //		{Value: 5, Cost: 10},
 //	}
-//	chosen := schedule.Select(items, schedule.Limits{Budget: 100}) // [0 1 3]
+//	chosen := schedule.Select(items, schedule.Limits{Budget: 100, Count: 4}) // [0 1 3]
 //
 // The algorithm is depth-first branch and bound with the bound of the fractional knapsack
 // (Dantzig 1957; Martello and Toth, Knapsack Problems, 1990), starting from the better of

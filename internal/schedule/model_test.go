@@ -58,7 +58,7 @@ func (m *model) slot(i int) bool {
 	if m.tasks[i].Host != "" {
 		bound = m.slots.Hosts[m.tasks[i].Host]
 	}
-	return (m.slots.Total <= 0 || total < m.slots.Total) && (bound <= 0 || host < bound)
+	return total < m.slots.Total && (bound <= 0 || host < bound)
 }
 
 func (m *model) fits(i int) bool { return m.ready(i) && m.slot(i) }
@@ -126,7 +126,7 @@ func drawTasks(r *rand.Rand, n int) ([]schedule.Task, schedule.Slots) {
 			}
 		}
 	}
-	return tasks, schedule.Slots{Total: r.IntN(6), Hosts: map[string]int{"a": 1, "b": r.IntN(4), "": 1, "z": 1}}
+	return tasks, schedule.Slots{Total: []int{1, 2, 3, 4, 5, n}[r.IntN(6)], Hosts: map[string]int{"a": 1, "b": r.IntN(4), "": 1, "z": 1}}
 }
 
 // history is a queue and its model in a random run.

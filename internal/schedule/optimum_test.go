@@ -37,7 +37,7 @@ func drawInstance(t *rapid.T) instance {
 		in.items[i] = it
 	}
 	in.limits.Budget = r.IntN(most*3) - 1
-	if counted {
+	if in.limits.Count = len(in.items); counted {
 		in.limits.Count = 1 + r.IntN(5)
 	}
 	return in
@@ -61,7 +61,7 @@ func (in instance) feasible(chosen uint) (value float64, ok bool) {
 	if chosen == 0 {
 		return 0, true // the empty set fits any budget
 	}
-	within := cost <= in.limits.Budget && (in.limits.Count <= 0 || count <= in.limits.Count)
+	within := cost <= in.limits.Budget && count <= in.limits.Count
 	return value, within
 }
 

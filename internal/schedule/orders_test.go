@@ -66,8 +66,8 @@ func TestNearTheOptimum(t *testing.T) {
 // work divided by all slots, or the work of one host divided by its slots. The optimum may be
 // longer.
 func lowerBound(tasks []schedule.Task, s schedule.Slots) time.Duration {
-	bound := schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{}).Makespan // longest path
-	work, hosts := time.Duration(0), make(map[string]time.Duration)                        // work of all tasks, and host → work of its tasks
+	bound := schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{Total: len(tasks)}).Makespan // longest path
+	work, hosts := time.Duration(0), make(map[string]time.Duration)                                         // work of all tasks, and host → work of its tasks
 	for i, length := range schedule.Expected(tasks) {
 		work += length
 		hosts[tasks[i].Host] += length

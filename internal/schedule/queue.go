@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -40,9 +39,6 @@ func NewQueue(tasks []Task, s Slots) *Queue {
 	q := &Queue{
 		tasks: tasks, successors: successors, paths: paths,
 		unmet: make([]int, n), held: make([]int, n), free: s.Total, hosts: make(map[string]int),
-	}
-	if s.Total <= 0 {
-		q.free = math.MaxInt
 	}
 	for host, slots := range s.Hosts {
 		if host != "" && slots > 0 {

@@ -9,10 +9,10 @@ type Item struct {
 	Needs []int   // indices of items that must be chosen too; one out of range panics
 }
 
-// Limits bound a choice. The zero value allows any number of items without cost.
+// Limits bound a choice.
 type Limits struct {
 	Budget int // maximum sum of costs; if negative, nothing is chosen
-	Count  int // maximum number of items, including needed ones; 0 for no limit
+	Count  int // maximum number of items, including needed ones
 }
 
 // maxNodes is the number of nodes after which a search is cut short.
@@ -24,9 +24,6 @@ func Select(items []Item, l Limits) []int { return run(items, l, maxNodes).best 
 
 // run runs a search of at most that many nodes.
 func run(items []Item, l Limits, nodes int) *search {
-	if l.Count <= 0 {
-		l.Count = len(items)
-	}
 	s := newSearch(items, l)
 	s.seed()
 	s.left = nodes

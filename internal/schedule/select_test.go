@@ -12,7 +12,7 @@ import (
 
 func TestSelect(t *testing.T) {
 	type item = schedule.Item
-	budget := func(n int) schedule.Limits { return schedule.Limits{Budget: n} }
+	budget := func(n int) schedule.Limits { return schedule.Limits{Budget: n, Count: 9} }
 	tests := []struct {
 		name   string
 		items  []item
@@ -22,7 +22,7 @@ func TestSelect(t *testing.T) {
 		{"the example of the package", []item{{9, 40, nil}, {70, 50, []int{0}}, {20, 30, nil}, {5, 10, nil}}, budget(100), []int{0, 1, 3}},
 		{"nothing", nil, budget(100), nil},
 		{"all fit", []item{{1, 1, nil}, {2, 2, nil}}, budget(3), []int{0, 1}},
-		{"what is free needs no budget", []item{{1, 0, nil}, {2, 2, nil}}, schedule.Limits{}, []int{0}},
+		{"what is free needs no budget", []item{{1, 0, nil}, {2, 2, nil}}, budget(0), []int{0}},
 		{"no budget at all", []item{{1, 0, nil}}, budget(-1), nil},
 		{"what is worth nothing is left", []item{{0, 0, nil}, {1, 1, nil}}, budget(5), []int{1}},
 		{"unless it is needed", []item{{0, 0, nil}, {1, 1, []int{0}}}, budget(5), []int{0, 1}},
@@ -54,7 +54,7 @@ func TestEqualItemsAreNotPermuted(t *testing.T) {
 	for i := range items {
 		items[i] = schedule.Item{Value: 3, Cost: 7}
 	}
-	if c := schedule.Choose(items, schedule.Limits{Budget: 500}, 0); !c.Exact || c.Nodes > 300 || len(c.Items) != 71 {
+	if c := schedule.Choose(items, schedule.Limits{Budget: 500, Count: 200}, 0); !c.Exact || c.Nodes > 300 || len(c.Items) != 71 {
 		t.Errorf("got %d items, exact %v, after %d nodes", len(c.Items), c.Exact, c.Nodes)
 	}
 }
@@ -67,7 +67,7 @@ func TestSearchIsShort(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		nodes := 0
 		for range 100 {
-			nodes += schedule.Choose(shape.draw(r, 64), schedule.Limits{Budget: 8000}, 0).Nodes
+			nodes += schedule.Choose(shape.draw(r, 64), schedule.Limits{Budget: 8000, Count: 64}, 0).Nodes
 		}
 		if nodes/100 > most[shape.name] {
 			t.Errorf("%s: got %d nodes on average, want at most %d", shape.name, nodes/100, most[shape.name])
@@ -89,12 +89,12 @@ func hard(n int) []schedule.Item {
 func TestNodeCap(t *testing.T) {
 	items := hard(64)
 	for _, limit := range []int{1, 10, 1000} {
-		c := schedule.Choose(items, schedule.Limits{Budget: 100_001}, limit)
+		c := schedule.Choose(items, schedule.Limits{Budget: 100_001, Count: 64}, limit)
 		if c.Exact || c.Nodes != limit {
 			t.Errorf("cap %d: got exact %v after %d nodes", limit, c.Exact, c.Nodes)
 		}
 	}
-	if c := schedule.Choose(items, schedule.Limits{Budget: 100_001}, 0); c.Nodes != 20_000 {
+	if c := schedule.Choose(items, schedule.Limits{Budget: 100_001, Count: 64}, 0); c.Nodes != 20_000 {
 		t.Errorf("got %d nodes, want the default cap of 20,000", c.Nodes)
 	}
 }

@@ -80,5 +80,5 @@ func (f *finder) hopeless(now time.Duration) bool {
 			work += f.m.lengths[i]
 		}
 	}
-	return f.m.slots.Total > 0 && now+work/time.Duration(f.m.slots.Total) >= f.best
+	return now+work/time.Duration(f.m.slots.Total) >= f.best
 }

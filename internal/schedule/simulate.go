@@ -13,7 +13,7 @@ type Timeline struct {
 }
 
 // Simulate runs a [Queue] of tasks with the durations in took (negative counts as 0). The queue
-// sees only Mean. Without slots the makespan is the length of the critical path. Tasks that end
+// sees only Mean. With a slot for each task the makespan is the length of the critical path. Tasks that end
 // at the same time all end before the next one starts.
 func Simulate(tasks []Task, took []time.Duration, s Slots) Timeline {
 	t := Timeline{Start: make([]time.Duration, len(tasks)), End: make([]time.Duration, len(tasks))}

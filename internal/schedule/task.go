@@ -13,9 +13,9 @@ type Task struct {
 	Host  string        // bounded by Slots.Hosts; "" for none
 }
 
-// Slots bound concurrency. The zero value means no bound.
+// Slots bound concurrency.
 type Slots struct {
-	Total int            // concurrent calls; 0 for no bound
+	Total int            // concurrent calls
 	Hosts map[string]int // host → concurrent calls; 0 or missing for no bound
 }
 

@@ -107,7 +107,7 @@ func bound(r *Run, t Task, took map[[2]string]time.Duration, slots int) time.Dur
 		}
 		sum += tasks[i].Mean
 	}
-	path := schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{}).Makespan
+	path := schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{Total: len(tasks)}).Makespan
 	return max(path, sum/time.Duration(max(slots, 1)))
 }
 

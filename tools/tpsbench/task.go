@@ -116,7 +116,7 @@ func (t *Task) depth() int {
 	for i := range after {
 		tasks[i] = schedule.Task{After: after[i], Mean: 1}
 	}
-	return int(schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{}).Makespan)
+	return int(schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{Total: len(tasks)}).Makespan)
 }
 
 // need sets the tools from those of the subtasks.
