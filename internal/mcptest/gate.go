@@ -73,8 +73,8 @@ func (v *Visitor) Gone() {
 	}
 }
 
-// arrive connects to a gate and sends the process id.
-func arrive(ctx context.Context, addr string) (net.Conn, error) {
+// dialGate connects to a gate and sends the process id.
+func dialGate(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
@@ -86,9 +86,9 @@ func arrive(ctx context.Context, addr string) (net.Conn, error) {
 	return conn, nil
 }
 
-// standAt waits at a gate until it opens or ctx is done.
-func standAt(ctx context.Context, addr string) error {
-	conn, err := arrive(ctx, addr)
+// waitAtGate waits at a gate until it opens or ctx is done.
+func waitAtGate(ctx context.Context, addr string) error {
+	conn, err := dialGate(ctx, addr)
 	if err != nil {
 		return err
 	}

@@ -181,7 +181,7 @@ func (s *session) take(ctx context.Context, m jsonrpc.Message, send func(line []
 		case err != nil:
 			send(jsonrpc.AppendError(nil, m.ID, err.Append(nil)))
 		case result != nil && (!gone || srv.o.Answer != nil):
-			send(jsonrpc.AppendResult(nil, m.ID, r.dressed(result)))
+			send(jsonrpc.AppendResult(nil, m.ID, r.complete(result)))
 		}
 	}
 }
@@ -257,8 +257,8 @@ func (s *Server) self() string {
 	return out
 }
 
-// dressed adds the members that a stateless revision requires in results.
-func (r *request) dressed(result []byte) []byte {
+// complete adds the members that a stateless revision requires in results.
+func (r *request) complete(result []byte) []byte {
 	if !r.stateless {
 		return result
 	}

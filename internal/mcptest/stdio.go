@@ -42,7 +42,7 @@ func Main() {
 
 func serveStdio(o Options) error {
 	if o.Beacon != "" {
-		beacon, err := arrive(context.Background(), o.Beacon)
+		beacon, err := dialGate(context.Background(), o.Beacon)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func serveStdio(o Options) error {
 		signal.Ignore(syscall.SIGTERM)
 	}
 	if o.Family {
-		if err := bear(o); err != nil {
+		if err := startChild(o); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Server) stdio() error {
 	var failed error
 	err := readMessages(stdin, func(m jsonrpc.Message) {
 		if waits {
-			failed, waits = standAt(context.Background(), s.o.Gate), false
+			failed, waits = waitAtGate(context.Background(), s.o.Gate), false
 		}
 		switch {
 		case failed != nil || s.o.Start == "mute":
@@ -105,8 +105,8 @@ func calls(m jsonrpc.Message, tool string) bool {
 	return m.Method == "tools/call" && name == tool
 }
 
-// bear starts a child process that does nothing, with the outputs of this one.
-func bear(o Options) error {
+// startChild starts a child process that does nothing, with the outputs of this one.
+func startChild(o Options) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err

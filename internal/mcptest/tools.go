@@ -60,7 +60,7 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 	}
 	switch name {
 	case "hold": // waits at the gate
-		if err := standAt(r.ctx, a.Gate); err != nil {
+		if err := waitAtGate(r.ctx, a.Gate); err != nil {
 			return nil, nil
 		}
 	case "hang": // never answers
@@ -124,7 +124,7 @@ func (r *request) progress(a arguments) {
 	for i := range a.N {
 		say(i + 1)
 	}
-	r.send(jsonrpc.AppendResult(nil, r.ID, r.dressed(r.echo())))
+	r.send(jsonrpc.AppendResult(nil, r.ID, r.complete(r.echo())))
 	if a.Late {
 		say(a.N + 1)
 	}
