@@ -11,8 +11,8 @@ import (
 // Bounds on the candidates after one result.
 const (
 	maxCandidates = 256
-	maxBuilt      = 128 // learned matches from which calls are built
-	maxBuiltOf    = 64  // those of one tool
+	maxBuilt      = 192 // learned matches from which calls are built
+	maxBuiltOf    = 128 // those of one tool
 	maxMatches    = 4   // matches per candidate
 	maxPerSymbol  = 4   // remembered triggers with the same symbol
 )

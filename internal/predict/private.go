@@ -18,15 +18,15 @@ const (
 	maxArguments = 8192
 	maxConstant  = 120 // bytes of a constant
 
-	// minConstantShare is the share of an argument's uses from which a public value counts as a
-	// constant: one in this many.
+	// minConstantShare is the share of the sessions with an argument that use a public value, from which
+	// the value counts as a constant: one in this many.
 	minConstantShare = 20
 )
 
 // sighting is what is known of a value.
 type sighting struct {
 	In [publicFrom]uint64 // the first sessions that used it
-	N  float32            // number of uses
+	N  float32            // number of sessions that used it
 }
 
 func (s *sighting) public() bool { return s.In[publicFrom-1] != 0 }
@@ -55,7 +55,7 @@ func (m *state) see(of hash, session uint64) *sighting {
 
 // argument is what is known of the values of one argument.
 type argument struct {
-	Uses  float32
+	Uses  float32 // number of sessions that used it
 	Texts likeness
 }
 
@@ -64,7 +64,8 @@ func argumentHash(tool, name string) hash { return seed.str(tool).str(name) }
 
 // learnValues learns from the values of a call's arguments, except those with names that look like data,
 // of which there may be any number.
-func (m *Model) learnValues(tool, arguments string, slots []slot, session uint64) {
+func (s *Session) learnValues(tool, arguments string, slots []slot) {
+	m, session := s.m, s.id
 	// Scrubbing costs more than all else here. It goes by the names around a value too, such as
 	// {"name": "X-Api-Key", "value": …}. Marks may lengthen the text beyond maxSplit; then nothing is learned.
 	scrub := sync.OnceValue(func() []slot {
@@ -81,6 +82,7 @@ func (m *Model) learnValues(tool, arguments string, slots []slot, session uint64
 				continue
 			}
 		}
+		newArgument, newValue := s.count(of) == 1, s.count(of.mix(value)) == 1
 		m.learn(func(s *state) {
 			known := s.arguments[of]
 			if known == nil {
@@ -90,11 +92,15 @@ func (m *Model) learnValues(tool, arguments string, slots []slot, session uint64
 				known = &argument{}
 				s.arguments[of] = known
 			}
-			known.Uses++
+			if newArgument {
+				known.Uses++
+			}
 			if kind == text {
 				known.Texts.learn(looks)
 			}
-			s.see(of.mix(value), session)
+			if newValue {
+				s.see(of.mix(value), session)
+			}
 		})
 	}
 }

@@ -256,3 +256,23 @@ func TestScrubsOnce(t *testing.T) {
 		t.Errorf("got %.0f allocations for 20 values, and %.0f for one", many, one)
 	}
 }
+
+// What most sessions ask for is learned, however much else they ask for.
+func TestConstantsBySessions(t *testing.T) {
+	m := learner(learning{Target: reads})
+	for i := range 12 {
+		p := begin(t, m)
+		p.call("open", fmt.Sprintf(`{"n":%d}`, 10+i), "x")
+		p.s.Candidates(p.now)
+		p.call("read", `{"path":"/docs/rules.md"}`, "x")
+		for n := range 40 {
+			p.call("read", fmt.Sprintf(`{"path":"/src/%d/%d.go"}`, i, n), "x")
+		}
+		p.s.End()
+	}
+	p := begin(t, m)
+	p.call("open", `{"n":99}`, "x")
+	if got := p.find("read", `{"path":"/docs/rules.md"}`); got.P < 0.5 {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -13,11 +13,11 @@ import (
 
 // Bounds on the memory of a session.
 const (
-	maxEvents = 24  // remembered calls
-	maxTurns  = 10  // turns for which a call is remembered
-	maxOpen   = 256 // calls without a result
-	maxRecent = 4096
-	maxName   = 512 // bytes of a tool name; calls with a longer one are ignored
+	maxEvents = 24   // remembered calls
+	maxTurns  = 10   // turns for which a call is remembered
+	maxOpen   = 256  // calls without a result
+	maxRecent = 8192 // calls, and values of arguments
+	maxName   = 512  // bytes of a tool name; calls with a longer one are ignored
 )
 
 // Session is one conversation with the upstream. It has more than 25 methods because learning
@@ -30,7 +30,7 @@ type Session struct {
 	past        string                    // symbol of the previous turn; ^ at the beginning
 	events      []*event                  // remembered calls, oldest first
 	open        []*event                  // calls without a result, oldest first
-	made        *simplelru.LRU[hash, int] // call → number of times it was made
+	made        *simplelru.LRU[hash, int] // call, argument or value → number of times the session made or used it
 	idle        time.Time                 // time of the newest result; zero from the next call on
 	pending     pending                   // candidates without a label
 }
@@ -95,16 +95,23 @@ func (s *Session) Call(c Call) {
 	}
 	s.labelCall(e)
 	if ok && s.m.opt.Learn && enrich.Speculatable(s.m.opt.Tool(tool).Model) {
-		s.m.learnValues(tool, e.arguments, slots, s.id)
+		s.learnValues(tool, e.arguments, slots)
 		if !s.made.Contains(e.call) {
 			s.explain(tool, pieces, slots, nil)
 		} else {
 			s.explain(tool, pieces, slots, s.writeSince(e.call))
 		}
 	}
-	times, _ := s.made.Get(e.call)
-	s.made.Add(e.call, times+1)
+	s.count(e.call)
 	s.remember(e)
+}
+
+// count counts a call, or the use of an argument or a value, and returns how often the session has made or
+// used it.
+func (s *Session) count(of hash) int {
+	times, _ := s.made.Get(of)
+	s.made.Add(of, times+1)
+	return times + 1
 }
 
 // addOpen adds a call to those without a result.
