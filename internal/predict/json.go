@@ -3,6 +3,7 @@ package predict
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -67,7 +68,7 @@ func isNumber(s string) bool {
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // parse returns the object or array with which a text begins, and the text after it; nil if
-// there is none.
+// there is none. One that is not quite JSON is [repaired].
 func parse(in []byte) (value, rest []byte) {
 	if in = trim(in); len(in) == 0 || in[0] != '{' && in[0] != '[' {
 		return nil, nil
@@ -75,9 +76,83 @@ func parse(in []byte) (value, rest []byte) {
 	var first json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(in))
 	if d.Decode(&first) != nil {
-		return nil, nil
+		return repaired(in), nil
 	}
 	return first, trim(in[d.InputOffset():])
+}
+
+// repaired returns the JSON of a text that is cut off, up to the last whole value, or that is written as
+// Python prints it, which many servers do; nil if it is neither.
+func repaired(in []byte) []byte {
+	out := make([]byte, 0, len(in))
+	var open []byte      // brackets that are to be closed
+	whole, depth := 0, 0 // lengths of out and open after the last whole value
+	for len(in) > 0 {
+		c, end := in[0], 1
+		token := in[:1]
+		switch {
+		case c == '"' || c == '\'':
+			if end = quotedLen(in); end > len(in) {
+				in = nil // it is cut off here
+				continue
+			}
+			if token = in[:end]; c == '\'' {
+				token = doubleQuoted(token)
+			}
+		case c == '{' || c == '[':
+			open = append(open, c+2) // in ASCII
+		case c == '}' || c == ']':
+			if len(open) == 0 || open[len(open)-1] != c {
+				return nil
+			}
+			open = open[:len(open)-1]
+			whole, depth = len(out)+1, len(open)
+		case c == ',':
+			whole, depth = len(out), len(open)
+		case isLetter(c):
+			for end < len(in) && isLetter(in[end]) {
+				end++
+			}
+			switch token = in[:end]; string(token) {
+			case "True", "False":
+				token = bytes.ToLower(token)
+			case "None":
+				token = []byte("null")
+			}
+		}
+		if out, in = append(out, token...), in[end:]; len(open) == 0 {
+			break // what follows is not read
+		}
+	}
+	out = out[:whole]
+	for _, bracket := range slices.Backward(open[:depth]) {
+		out = append(out, bracket)
+	}
+	if !jsonrpc.Valid(out) {
+		return nil
+	}
+	return out
+}
+
+// quotedLen returns the length of the quoted text at the beginning of in; more than len(in) if it does not
+// end.
+func quotedLen(in []byte) int {
+	for i := 1; i < len(in); i++ {
+		switch in[i] {
+		case in[0]:
+			return i + 1
+		case '\\':
+			i++
+		}
+	}
+	return len(in) + 1
+}
+
+// doubleQuoted replaces single quotes around a text.
+func doubleQuoted(quoted []byte) []byte {
+	text := bytes.ReplaceAll(quoted[1:len(quoted)-1], []byte(`\'`), []byte(`'`))
+	text = bytes.ReplaceAll(text, []byte(`"`), []byte(`\"`))
+	return slices.Concat([]byte{'"'}, text, []byte{'"'})
 }
 
 func trim(in []byte) []byte { return bytes.TrimLeft(in, " \t\r\n") }

@@ -2,6 +2,7 @@ package predict_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,15 +78,23 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// A result that is too long or cut off has no values.
+// A result that is too long has no values, and one that is cut off those before that.
 func TestLongAnswers(t *testing.T) {
 	list := []byte("[" + strings.Repeat(`{"n":1,"text":"`+strings.Repeat("x", 100)+`"},`, 90_000) + `{"n":2}]`)
-	for name, r := range map[string]predict.Result{"text": {Text: list}, "structured": {Structured: list}, "cut": {Text: list[:30_001]}} {
+	for _, test := range []struct {
+		name string
+		r    predict.Result
+		want []string
+	}{
+		{"text", predict.Result{Text: list}, nil},
+		{"structured", predict.Result{Structured: list}, nil},
+		{"cut", predict.Result{Text: list[:30_001]}, []string{`{"n":1}`}},
+	} {
 		p := play(predict.New(predict.Options{Tool: chain(t).tool, Learn: true}))
 		p.ask("list", `{}`)
-		p.answer(r)
-		if got := made(p.candidates(), "get"); len(got) != 0 {
-			t.Errorf("%s: got %v, want nothing", name, got)
+		p.answer(test.r)
+		if got := made(p.candidates(), "get"); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}
 }
