@@ -33,6 +33,7 @@ func TestExtract(t *testing.T) {
 		{"numbered lines", "    1→see docs/x.md\n    2\tand b.md", "#path", []string{"docs/x.md", "b.md"}},
 		{"listing", "[DIR] sub\n[FILE] a b.txt", "#entry", []string{"sub", "a b.txt"}},
 		{"tree", "├── cmd/\n│   └── main.go", "#entry", []string{"cmd", "main.go"}},
+		{"list with remarks", "Found 2:\n- sales (Project: p)\n- parts (none)", "#entry", []string{"sales", "parts"}},
 		{"identifiers", "ENT-258 fixes #42", "#id", []string{"ENT-258", "42"}},
 		{"hashes", "commit 4cd45ea", "#id", []string{"4cd45ea"}},
 	}

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 )
 
@@ -14,6 +15,8 @@ const (
 	pathWord  = "#path" // see isPath
 	idWord    = "#id"   // see isID: ENT-258, a hash, #42 without its #
 )
+
+const maxLabel = 24 // bytes; see labelled
 
 // addText adds the values in a text that look like arguments of later calls.
 func (v *values) addText(b []byte) {
@@ -42,6 +45,10 @@ func (v *values) addLine(l []byte, line int32) {
 		v.addKind(wholeLine, l, line)
 	} else if name := listingEntry(l); name != nil {
 		v.addKind(entryName, name, line)
+	} else if kind, value := labelled(l); kind != "" {
+		if _, known := v.paths[kind]; known || len(v.lists) < maxPaths/2 { // labels leave room for other kinds
+			v.addKind(kind, value, line)
+		}
 	}
 	v.addWords(l, line)
 }
@@ -86,10 +93,29 @@ func listingEntry(l []byte) []byte {
 		}
 	}
 	rest := bytes.TrimLeft(l, "│├└─ \u00a0|`+-\\")
-	if len(rest) == len(l) || len(rest) == 0 || bytes.IndexByte(rest, ' ') >= 0 {
+	if len(rest) == len(l) {
+		return nil
+	}
+	rest, _, _ = bytes.Cut(rest, []byte(" ("))
+	if len(rest) == 0 || bytes.IndexByte(rest, ' ') >= 0 {
 		return nil
 	}
 	return bytes.TrimSuffix(rest, []byte("/"))
+}
+
+// labelled returns the kind and the value of a line such as `Message ID: 42`; "" if it is none. The kind has a
+// hash of the label, as the label, which is saved, may be private.
+func labelled(l []byte) (kind string, value []byte) {
+	label, value, ok := bytes.Cut(bytes.TrimLeft(l, "-*# "), []byte(": "))
+	if !ok || len(label) == 0 || len(label) > maxLabel {
+		return "", nil
+	}
+	for _, c := range label {
+		if !isLetter(c) && c != ' ' && c != '_' && c != '-' {
+			return "", nil
+		}
+	}
+	return "#" + strconv.FormatUint(uint64(seed.str(string(label))), 36), bytes.TrimSpace(value)
 }
 
 // addWords adds the words of a line that look like a path, a URL or an identifier.
