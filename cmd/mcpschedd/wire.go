@@ -64,7 +64,7 @@ func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
 	if len(c.Server.Pinned) > 0 {
 		s.Pins = config.Filter{Allow: c.Server.Pinned}.Allows
 	}
-	if file := "learned/tools-" + fingerprint("tools", at.dir())[:16]; dir != (state.Dir{}) && c.Enrichment.Learn {
+	if file := "learned/tools-" + fingerprint("tools", at.dir())[:16]; dir != (state.Dir{}) {
 		s.Keep = func(merge func([]byte) ([]byte, error)) error { return dir.Update(file, merge) }
 	}
 	return s

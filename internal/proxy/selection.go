@@ -88,15 +88,16 @@ func (v view) decide(listing bool) *choice {
 		s.lists.undecided = listing
 		return &allTools
 	}
-	search := s.srv.search
-	search.loading.Do(search.merge)
-	for _, pin := range search.learned.Pins(maxPins) {
-		if !p.Selection.OnlyRead || v.vouchedRead(pin.Key) { // else its calls were learned without OnlyRead
-			c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
+	if search := s.srv.search; search.keep != nil && p.Enrichment.Learn {
+		search.loading.Do(search.merge)
+		for _, pin := range search.learned.Pins(maxPins) {
+			if !p.Selection.OnlyRead || v.vouchedRead(pin.Key) { // else its calls were learned without OnlyRead
+				c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
+			}
 		}
-	}
-	if search.keep != nil && !s.identity.Multiplexed { // its calls belong to many tasks
-		c.session = search.learned.Begin()
+		if !s.identity.Multiplexed { // its calls belong to many tasks
+			c.session = search.learned.Begin()
+		}
 	}
 	s.lists.choice.Store(c)
 	return c
@@ -206,9 +207,6 @@ func (t *toolSearch) save() {
 }
 
 func (t *toolSearch) merge() {
-	if t.keep == nil {
-		return
-	}
 	if err := t.keep(t.learned.Merge); err != nil {
 		t.log.Warn("state learned from tool searches not saved", "err", err)
 	}

@@ -44,11 +44,14 @@ func TestSelectionPins(t *testing.T) {
 }
 
 // Tools that most sessions use are listed in later sessions, and the stats give the reason. The
-// list of an open session does not change.
+// list of an open session does not change. A reload that turns learning off or on affects later sessions.
 func TestSelectionByEvidence(t *testing.T) {
 	var mu sync.Mutex
 	var kept []byte
+	var options proxy.Options
 	learning := func(o *proxy.Options) {
+		o.Enrichment.Learn = true
+		defer func() { options = *o }()
 		o.Selection.Keep = func(merge func([]byte) ([]byte, error)) (err error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -77,6 +80,23 @@ func TestSelectionByEvidence(t *testing.T) {
 	}
 	if pinned := fmt.Sprint(p.Report().Running[0].Pinned); pinned != "map[shop/get:used in 3 of 3 sessions]" {
 		t.Errorf("got %s, want it with its reason", pinned)
+	}
+	before := string(kept)
+	options.Enrichment.Learn = false
+	p.Apply(options)
+	c = connect(t, p, handshake)
+	if got, want := c.tools(), "find_tools call_read_tool call_tool"; got != want {
+		t.Errorf("after a reload without learning: got %s, want %s", got, want)
+	}
+	c.found(`{"query":"look up the zanzibar ledger"}`)
+	p.Idle()
+	if string(kept) != before {
+		t.Errorf("without learning, %s became %s", before, kept)
+	}
+	options.Enrichment.Learn = true
+	p.Apply(options)
+	if got, want := connect(t, p, handshake).tools(), "find_tools call_read_tool call_tool get"; got != want {
+		t.Errorf("after a reload with learning: got %s, want %s", got, want)
 	}
 }
 
