@@ -52,7 +52,7 @@ func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer, stream int64, seen f
 			seen(m)
 		}
 		if parseErr != nil {
-			c.unreadable(m, parseErr)
+			c.unreadable(m, stream, parseErr)
 			err = cmp.Or(err, parseErr)
 			continue
 		}
@@ -79,17 +79,18 @@ func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
 // unreadable logs a message that cannot be parsed, of which m has the members that were read. If
 // none is a method, the message is taken for an answer and fails the request with its id. A request
 // of the server, which has ids of its own, is refused, as the server may wait for the reply before
-// it answers anything. What looks like no message of JSON-RPC may, over stdio, be a log entry with an id.
-func (c *conn) unreadable(m jsonrpc.Message, err error) {
+// it answers anything. What looks like no message of JSON-RPC may be a log entry with an id, except in the
+// response to the request with that id, which is stream.
+func (c *conn) unreadable(m jsonrpc.Message, stream int64, err error) {
 	c.logInvalid(m.Raw, err)
-	named := bytes.Contains(m.Raw, []byte(`"jsonrpc"`))
+	id, named := requestID(m.ID), bytes.Contains(m.Raw, []byte(`"jsonrpc"`))
 	switch {
 	case m.ID == nil:
 	case m.Method != "" && named:
 		refusal := cmp.Or(errorResponse(err), &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
 		c.questions.start(m, nil, func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) { return nil, refusal })
-	case m.Method == "" && (c.http || named || bytes.Contains(m.Raw, []byte(`"result"`)) || bytes.Contains(m.Raw, []byte(`"error"`))):
-		c.failRequest(requestID(m.ID), fmt.Errorf("its answer cannot be read: %w", err))
+	case m.Method == "" && (id == stream || named || bytes.Contains(m.Raw, []byte(`"result"`)) || bytes.Contains(m.Raw, []byte(`"error"`))):
+		c.failRequest(id, fmt.Errorf("its answer cannot be read: %w", err))
 	}
 }
 

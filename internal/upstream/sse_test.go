@@ -95,6 +95,7 @@ func TestSSE(t *testing.T) {
 	}
 	const cannot = "its answer cannot be read: "
 	question := "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ask\",\"params\":\"\t\"}" // it cannot be parsed, like an answer, but is a question
+	entry := `{"level":"info","id":2}`                                                // of a log
 	bad := "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":\"\t\"}"
 	for _, tt := range []struct {
 		name  string
@@ -105,6 +106,7 @@ func TestSSE(t *testing.T) {
 		{"an answer", event("{\"jsonrpc\":\"2.0\",\ndata: \"id\":ID,\"result\":{}}"), "{}", nil},
 		{"rubbish and a note", event("rubbish\n\nevent: heartbeat\ndata: {}\n\ndata: " + note + "\n\ndata: " + result("ID")), "{}",
 			[]string{"garbage: " + why("rubbish"), "own stream: notifications/message"}},
+		{"a log entry with an id", event(entry + "\n\ndata: " + result("ID")), "{}", []string{"garbage: " + why(entry)}},
 		{"a broken answer", event(question + "\n\ndata: " + bad), cannot + why(bad), []string{"garbage: " + why(question), "garbage: " + why(bad)}},
 		{"a long answer", event(`{"jsonrpc":"2.0","id":ID,"result":"` + strings.Repeat("x", 20_000) + `"}`), "stream broke: message too long: more than the 5000 bytes of max_message_bytes in [server]", nil},
 		{"an error to the POST", status(400, "application/json", `{"jsonrpc":"2.0","id":ID,"error":{"code":1,"message":"no"}}`), `{"code":1,"message":"no"}`, nil},

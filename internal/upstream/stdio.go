@@ -181,7 +181,7 @@ func (p *process) read() {
 	for {
 		line, err := lines.Borrow()
 		if long, ok := errors.AsType[*jsonrpc.MessageTooLong](err); ok {
-			p.c.unreadable(long.Message(), err)
+			p.c.unreadable(long.Message(), 0, err)
 			continue
 		}
 		if err != nil {
