@@ -15,7 +15,7 @@ var detachForms = sync.OnceValue(func() (f struct{ background, wrapper, shell, a
 		`(?:find .*-(?:exec|ok)(?:dir)? )?` + shells + `)`
 	// A program that starts a process which outlives it, or an option that makes one do so.
 	f.background = regexp.MustCompile(`^(?:` + wrappers + ` (?:.* )?)?(?:\S*/)?` +
-		`(?:(?:nohup|setsid|daemonize|start-stop-daemon|systemd-run|tmux|screen|at|batch|pm2)(?: |$)|` +
+		`(?:(?:coproc|nohup|setsid|daemonize|start-stop-daemon|systemd-run|tmux|screen|at|batch|pm2)(?: |$)|` +
 		`(?:docker|podman|docker-compose) (?:.* )?-[a-zA-Z]*d[a-zA-Z]*(?: |$))| --(?:detach|daemon|background)(?:[ =]|$)`)
 	// A command that runs a command line given in its arguments.
 	f.wrapper = regexp.MustCompile(`^` + wrappers + ` `)
@@ -28,7 +28,8 @@ var detachForms = sync.OnceValue(func() (f struct{ background, wrapper, shell, a
 })
 
 // plainText removes the quotes of a command line's arguments, and separates its commands by blanks.
-var plainText = strings.NewReplacer("'", "", `"`, "", `\`, "", "\n", " ; ", ";", " ; ")
+var plainText = strings.NewReplacer("'", "", `"`, "", `\`, "", "\n", " ; ", ";", " ; ",
+	"&&", " && ", "|&", " |& ", "|", " | ", "(", " ( ", ")", " ) ", "`", " ` ")
 
 // Detaches reports whether a command line may leave a process running after it ends, as
 // `make watch &` does. It does not detect commands that daemonize without an option for

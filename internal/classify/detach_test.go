@@ -61,6 +61,13 @@ func TestDetaches(t *testing.T) {
 		"bash <<E\nmake && make test\nE":     true, // a here-document is not searched
 		"sh -c 'cd x;nohup server'":          true,
 		"sh -c 'cd x\nnohup server'":         true,
+		"sh -c 'cd x&&nohup server'":         true,
+		"sh -c 'a||nohup server'":            true,
+		"sh -c 'a|nohup server'":             true,
+		"bash -c '(nohup server)'":           true,
+		"bash -c 'echo `nohup server`'":      true,
+		"bash -c 'coproc server; a'":         true,
+		"bash -c 'a||b|&c&&(d)'":             false,
 		"bash -c 'a 2>&1 |& b &> c && d'":    false,
 		"sudo tee x <<E\nserver &\nE":        false,
 
