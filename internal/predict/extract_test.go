@@ -1,6 +1,7 @@
 package predict_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ func TestExtract(t *testing.T) {
 		{"cut off in an escape", `{"a":"x","b":["\`, "$.a", []string{"x"}},
 		{"as Python prints it", `{'a': ['it\'s', "it's", 'a "b"'], 'n': None, 'ok': True}`, "$.a[*]", []string{"it's", "it's", `a "b"`}[1:]},
 		{"rows as Python prints them, cut off", `[{'id': 1, 'is': False}, {'id': 2, 'i`, "$[*].id", []string{"1", "2"}},
+		{"text after what Python prints", `['a', 'b'] are in src/a.go`, "#path", []string{"src/a.go"}},
 		{"neither JSON nor Python", `[see below] {'a': 'b'}`, "$.a", nil},
 		{"lines", "src/a.go\nsrc/b.go\n", "#line", []string{"src/a.go", "src/b.go"}},
 		{"grep", "src/a.go:12:func x()\nsrc/a.go:30:y\nb.go:1:z", "#grep", []string{"src/a.go", "b.go"}},
@@ -44,6 +46,28 @@ func TestExtract(t *testing.T) {
 				t.Errorf("%s: %s", test.path, d)
 			}
 		})
+	}
+}
+
+// Wherever a result is cut off, its values are the first ones of the whole.
+func TestCutOffAnywhere(t *testing.T) {
+	for _, whole := range []string{
+		`{"n":10,"items":[{"id":-2.5e3,"tags":["a,b","]}'"]},{"id":"\\\"é","tags":[]},{"id":123}],"last":true}`,
+		`{'n': 10, 'items': [{'id': 1.5, 'tags': ['it\'s "b"', "]}'"]}, {'id': None}, {'id': '\\', 'tags': []}, {'id': 123}]}`,
+	} {
+		all := predict.Extract([]byte(whole), nil)
+		for cut := range len(whole) {
+			some := predict.Extract([]byte(whole[:cut]), nil)
+			for _, path := range []string{"$.n", "$.items[*].id", "$.items[*].tags[*]"} {
+				got, want := some.List(path), all.List(path)
+				if len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
+					t.Errorf("%s: %s: got %q, want the first of %q", whole[:cut], path, got, want)
+				}
+			}
+			if cut == len(whole)-1 && some.Len() != all.Len() {
+				t.Errorf("%s: got %d values, want %d", whole[:cut], some.Len(), all.Len())
+			}
+		}
 	}
 }
 

@@ -76,14 +76,14 @@ func parse(in []byte) (value, rest []byte) {
 	var first json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(in))
 	if d.Decode(&first) != nil {
-		return repaired(in), nil
+		return repaired(in)
 	}
 	return first, trim(in[d.InputOffset():])
 }
 
 // repaired returns the JSON of a text that is cut off, up to the last whole value, or that is written as
-// Python prints it, which many servers do; nil if it is neither.
-func repaired(in []byte) []byte {
+// Python prints it, which many servers do, and the text after it; nil if it is neither.
+func repaired(in []byte) (value, rest []byte) {
 	out := make([]byte, 0, len(in))
 	var open []byte      // brackets that are to be closed
 	whole, depth := 0, 0 // lengths of out and open after the last whole value
@@ -103,7 +103,7 @@ func repaired(in []byte) []byte {
 			open = append(open, c+2) // in ASCII
 		case c == '}' || c == ']':
 			if len(open) == 0 || open[len(open)-1] != c {
-				return nil
+				return nil, nil
 			}
 			open = open[:len(open)-1]
 			whole, depth = len(out)+1, len(open)
@@ -121,7 +121,7 @@ func repaired(in []byte) []byte {
 			}
 		}
 		if out, in = append(out, token...), in[end:]; len(open) == 0 {
-			break // what follows is not read
+			break
 		}
 	}
 	out = out[:whole]
@@ -129,9 +129,9 @@ func repaired(in []byte) []byte {
 		out = append(out, bracket)
 	}
 	if !jsonrpc.Valid(out) {
-		return nil
+		return nil, nil
 	}
-	return out
+	return out, trim(in)
 }
 
 // quotedLen returns the length of the quoted text at the beginning of in; more than len(in) if it does not
