@@ -26,7 +26,7 @@ const (
 // sighting is what is known of a value.
 type sighting struct {
 	In [publicFrom]uint64 // the first sessions that used it
-	N  float32            // number of sessions that used it
+	N  float32            // number of sessions that used it; not counted for templates
 }
 
 func (s *sighting) public() bool { return s.In[publicFrom-1] != 0 }
@@ -55,8 +55,8 @@ func (m *state) see(of hash, session uint64) *sighting {
 
 // argument is what is known of the values of one argument.
 type argument struct {
-	Uses  float32 // number of sessions that used it
-	Texts likeness
+	Sessions float32 // number of sessions that used it
+	Texts    likeness
 }
 
 // argumentHash identifies an argument.
@@ -93,7 +93,7 @@ func (s *Session) learnValues(tool, arguments string, slots []slot) {
 				s.arguments[of] = known
 			}
 			if newArgument {
-				known.Uses++
+				known.Sessions++
 			}
 			if kind == text {
 				known.Texts.learn(looks)
@@ -112,7 +112,7 @@ func (m *state) isConstant(tool string, a slot) bool {
 	}
 	of := argumentHash(tool, a.name)
 	known, seen := m.seen.Peek(of.mix(a.value.hash()))
-	return seen && known.public() && known.N*minConstantShare >= m.arguments[of].Uses
+	return seen && known.public() && known.N*minConstantShare >= m.arguments[of].Sessions
 }
 
 // maySecret reports whether a value with the given name may be a secret.
