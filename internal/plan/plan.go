@@ -122,7 +122,7 @@ type Limits struct {
 // ResultTokens returns the part of a budget that outputs may use: the budget less the reserve, but at
 // least one token, as zero would mean no limit.
 func (l *Limits) ResultTokens(budget int) int {
-	return max(int(float64(budget)*(1-l.Reserve)), min(budget, 1))
+	return max(int(float64(budget)*(1-l.Reserve)), 1)
 }
 
 // Options are the options of [Parse].
