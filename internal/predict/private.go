@@ -26,7 +26,7 @@ const (
 // sighting is what is known of a value.
 type sighting struct {
 	In [publicFrom]uint64 // the first sessions that used it
-	N  float32            // number of sessions that used it; not counted for templates
+	N  float32            // number of sessions that used it; of a private template, of calls
 }
 
 func (s *sighting) public() bool { return s.In[publicFrom-1] != 0 }
