@@ -74,7 +74,7 @@ func oneTool(now time.Time) *record.Tally {
 // made tells the events of sessions between two times, as the proxy would record them. The last
 // three sessions are open.
 func made(begin, end time.Time, sessions int, tell func(*record.Event)) {
-	tell(&record.Event{Kind: record.Begin, At: begin, Process: madeProcess, V: record.Version, PID: 4711, Program: "dev", Mode: "on", Transport: "stdio", Dir: "/home/ada/work/api", Config: "/home/ada/.config/mcpschedd/pipeline_config.toml", Upstreams: []string{"github", "files", "db", "wiki"}})
+	tell(&record.Event{Kind: record.Begin, At: begin, Process: madeProcess, V: record.Version, PID: 4711, Program: "dev", Mode: "on", Transport: "stdio", Dir: "/home/ada/work/api", Config: "/home/ada/.config/mcpschedd/pipeline_config.toml"})
 	for i := range sessions {
 		at := begin.Add(time.Duration(i) * end.Sub(begin) / time.Duration(sessions+1))
 		madeSession(at, end, i >= sessions-3, tell)
