@@ -44,6 +44,6 @@ func (s *Session) remember(e *event) {
 
 // times returns how often the session has made a call.
 func (s *Session) times(call hash) int {
-	n, _ := s.made.Peek(call)
+	n, _ := s.counts.Peek(call)
 	return n
 }

@@ -84,8 +84,7 @@ func parse(in []byte) (value, rest []byte) {
 // repaired returns the JSON of a text that is cut off, up to the last whole value, or that is written as
 // Python prints it, which many servers do, and the text after it; nil if it is neither.
 func repaired(in []byte) (value, rest []byte) {
-	out := make([]byte, 0, len(in))
-	var open []byte      // brackets that are to be closed
+	var out, open []byte // open: brackets that are to be closed
 	whole, depth := 0, 0 // lengths of out and open after the last whole value
 	for len(in) > 0 {
 		c, end := in[0], 1

@@ -83,14 +83,14 @@ func (s *Session) learnValues(tool, arguments string, slots []slot) {
 			}
 		}
 		newArgument, newValue := s.count(of) == 1, s.count(of.mix(value)) == 1
-		m.learn(func(s *state) {
-			known := s.arguments[of]
+		m.learn(func(l *state) {
+			known := l.arguments[of]
 			if known == nil {
-				if len(s.arguments) >= maxArguments {
+				if len(l.arguments) >= maxArguments {
 					return
 				}
 				known = &argument{}
-				s.arguments[of] = known
+				l.arguments[of] = known
 			}
 			if newArgument {
 				known.Sessions++
@@ -99,7 +99,7 @@ func (s *Session) learnValues(tool, arguments string, slots []slot) {
 				known.Texts.learn(looks)
 			}
 			if newValue {
-				s.see(of.mix(value), session)
+				l.see(of.mix(value), session)
 			}
 		})
 	}

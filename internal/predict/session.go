@@ -16,7 +16,7 @@ const (
 	maxEvents = 24   // remembered calls
 	maxTurns  = 10   // turns for which a call is remembered
 	maxOpen   = 256  // calls without a result
-	maxRecent = 8192 // calls, and values of arguments
+	maxRecent = 8192 // counted calls, arguments and values
 	maxName   = 512  // bytes of a tool name; calls with a longer one are ignored
 )
 
@@ -30,7 +30,7 @@ type Session struct {
 	past        string                    // symbol of the previous turn; ^ at the beginning
 	events      []*event                  // remembered calls, oldest first
 	open        []*event                  // calls without a result, oldest first
-	made        *simplelru.LRU[hash, int] // call, argument or value → number of times the session made or used it
+	counts      *simplelru.LRU[hash, int] // call, argument or value → number of times the session made or used it
 	idle        time.Time                 // time of the newest result; zero from the next call on
 	pending     pending                   // candidates without a label
 }
@@ -41,8 +41,8 @@ type Session struct {
 // distinguished, as on a stateless connection. It only predicts what follows the newest
 // result, and only learns the latencies and sizes of results.
 func (m *Model) Begin(id uint64, multiplexed bool) *Session {
-	made, _ := simplelru.NewLRU[hash, int](maxRecent, nil) // fails only for size 0
-	return &Session{m: m, id: id, multiplexed: multiplexed, made: made, pending: pending{byCall: map[hash]*prediction{}}, past: "^"}
+	counts, _ := simplelru.NewLRU[hash, int](maxRecent, nil) // fails only for size 0
+	return &Session{m: m, id: id, multiplexed: multiplexed, counts: counts, pending: pending{byCall: map[hash]*prediction{}}, past: "^"}
 }
 
 // End labels the pending candidates and discards the session.
@@ -96,7 +96,7 @@ func (s *Session) Call(c Call) {
 	s.labelCall(e)
 	if ok && s.m.opt.Learn && enrich.Speculatable(s.m.opt.Tool(tool).Model) {
 		s.learnValues(tool, e.arguments, slots)
-		if !s.made.Contains(e.call) {
+		if !s.counts.Contains(e.call) {
 			s.explain(tool, pieces, slots, nil)
 		} else {
 			s.explain(tool, pieces, slots, s.writeSince(e.call))
@@ -109,8 +109,8 @@ func (s *Session) Call(c Call) {
 // count counts a call, or the use of an argument or a value, and returns how often the session has made or
 // used it.
 func (s *Session) count(of hash) int {
-	times, _ := s.made.Get(of)
-	s.made.Add(of, times+1)
+	times, _ := s.counts.Get(of)
+	s.counts.Add(of, times+1)
 	return times + 1
 }
 
