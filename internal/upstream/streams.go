@@ -123,7 +123,8 @@ func (l *httpLink) readStream(ctx context.Context, p *post, resp *http.Response,
 			if ctx.Err() == nil {
 				l.c.noteGap()
 			}
-			return fmt.Errorf("stream ended before its answer and was not resumed: %w", err)
+			// Without the status, which rejects the attempt to resume, not the request.
+			return &statusError{text: fmt.Sprintf("stream ended before its answer and was not resumed: %v", err), denied: statusOf(err).denied}
 		}
 	}
 }

@@ -83,8 +83,10 @@ func TestResumeHasAnEnd(t *testing.T) {
 					tries.Add(1)
 					tt.get(w)
 				}}, Spec{})
-				if got := v.work(t.Context()); !strings.Contains(got, tt.want) {
-					t.Errorf("got %s, want %q", got, tt.want)
+				v.AwaitOffer(t.Context())
+				_, err := v.Call(t.Context(), v.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"work"}`)})
+				if err == nil || !strings.Contains(err.Error(), tt.want) || Rejected(err) {
+					t.Errorf("got %v, want %q, which does not reject the call", err, tt.want)
 				}
 				if tries.Load() != tt.tries || calls.Load() != 1 { // one call, as it may have run
 					t.Errorf("got %d tries after %d calls, want %d after one", tries.Load(), calls.Load(), tt.tries)
