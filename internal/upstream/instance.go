@@ -20,6 +20,9 @@ const (
 	// HandshakeFactor is the handshake timeout in multiples of the start timeout: a first start
 	// may download packages. After it the process is killed and restarted.
 	HandshakeFactor = 4
+	// deniedWait is the pause before a server that rejected the credentials is asked again: the reason may
+	// have been the network, such as a VPN that was not connected, but many attempts can lock an account.
+	deniedWait = 5 * time.Minute
 )
 
 // Why requests that were not sent fail, once the upstream has ended.
@@ -100,8 +103,8 @@ func (in *instance) run(ctx context.Context) {
 			in.up.sse.Store(in.up.spec.SSE)
 		}
 		// The stream of HTTP+SSE may end first. A server that was taken for one is tried again, as its 404 may pass.
-		denied := statusOf(err).denied || in.up.spec.SSE && statusOf(context.Cause(c.life)).denied
-		if lived == 0 && (denied || in.up.spec.Unusable != nil) {
+		denied := lived == 0 && (statusOf(err).denied || in.up.spec.SSE && statusOf(context.Cause(c.life)).denied)
+		if lived == 0 && in.up.spec.Unusable != nil {
 			in.up.noteEnd(err)
 			in.up.log.Error("server cannot be used", "err", err)
 			in.setState(nil, err, nil)
@@ -116,7 +119,9 @@ func (in *instance) run(ctx context.Context) {
 			in.up.noteEnd(err)
 		}
 		wait := pause.NextBackOff()
-		if atOnce && c.link != nil {
+		if denied {
+			wait = deniedWait
+		} else if atOnce && c.link != nil {
 			atOnce, wait = false, 0
 			pause.Reset()
 		}
