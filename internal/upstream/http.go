@@ -267,6 +267,9 @@ func (l *httpLink) exchange(ctx context.Context, p *post) error {
 	version, inSession := header.Get(mcp.HeaderProtocolVersion), header.Get(mcp.HeaderSessionID) != ""
 	resp, err := l.do(ctx, p.outgoing, http.MethodPost, l.endpoint, header, p.header)
 	if err != nil {
+		if ctx.Err() != nil && !p.isolated { // given up: the idle connections may be dead too, as after a change of the network
+			l.c.in.up.client.CloseIdleConnections()
+		}
 		return err
 	}
 	defer resp.Body.Close()
