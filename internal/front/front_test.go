@@ -27,6 +27,7 @@ type server struct {
 	mu       sync.Mutex
 	sessions []*session
 	open     atomic.Int64  // sessions that have not ended
+	asked    atomic.Int64  // times that a session was asked if it has pending work
 	waiting  chan struct{} // receives one value for each waiting request
 	ends     chan struct{} // closed when sessions may end; nil if they end at once
 }
@@ -142,6 +143,7 @@ func (n *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 }
 
 func (n *session) Pending() bool {
+	n.of.asked.Add(1)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.pending

@@ -122,8 +122,11 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 // MaxSessions is open. It returns false if all are in use, or if there
 // are MaxSessions with those still ending.
 func (all *sessions) makeRoomLocked() bool {
-	if all.live >= all.HTTP.MaxSessions {
+	switch {
+	case all.live >= all.HTTP.MaxSessions:
 		return false
+	case len(all.byKey) < all.HTTP.MaxSessions/4:
+		return true
 	}
 	open := 0
 	var oldest *httpSession
@@ -132,7 +135,7 @@ func (all *sessions) makeRoomLocked() bool {
 			continue
 		}
 		open++
-		if s.open == 0 && !s.Pending() && (oldest == nil || s.idleSince.Before(oldest.idleSince)) {
+		if s.open == 0 && (oldest == nil || s.idleSince.Before(oldest.idleSince)) && !s.Pending() {
 			oldest = s
 		}
 	}

@@ -124,6 +124,20 @@ func TestLongestIdleSessionMakesRoom(t *testing.T) {
 	})
 }
 
+// While there is room, a new session costs the same however many are open: none of them is asked if it has pending work.
+func TestNewSessionAsksNoOther(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{MaxSessions: 40}})
+		defer stop()
+		for n := range 11 {
+			c.open()
+			if asked := c.server.asked.Load(); asked > 0 != (n == 10) {
+				t.Errorf("session %d: others were asked %d times", n+1, asked)
+			}
+		}
+	})
+}
+
 // Stateless clients share a session only if they have the same name and capabilities and use the same endpoint. A
 // session with a handshake is found at its own endpoint alone.
 func TestSessionsAreKeptApart(t *testing.T) {
