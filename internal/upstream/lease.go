@@ -119,8 +119,8 @@ func (l *Lease) Close() {
 	shared, uris := len(in.leases) > 0, slices.Collect(maps.Keys(l.uris))
 	in.mu.Unlock()
 	if shared {
-		in.sendSettings(in.live())
-		in.sendWatches(in.live(), uris) // to a stateless server
+		in.sendLevel(in.live())
+		in.sendWatches(in.live(), uris)
 	}
 	in.up.release(in)
 }
@@ -151,7 +151,7 @@ func (l *Lease) SetLevel(level string) {
 		l.in.mu.Lock()
 		l.level = level
 		l.in.mu.Unlock()
-		l.in.sendSettings(l.in.live())
+		l.in.sendLevel(l.in.live())
 	}
 }
 
@@ -182,20 +182,29 @@ func (in *instance) logLevel(asked bool) (level string) {
 }
 
 // sendSettings sends c the log level and the subscriptions of all sessions, as far as it has not been
-// sent them. A stateless server gets the level with each request, and the subscriptions by listen. c may
-// be nil.
+// sent them. A stateless server gets the level with each request, and the subscriptions by listen.
 func (in *instance) sendSettings(c *conn) {
-	if c == nil || c.stateless() {
+	if c.stateless() {
 		return
 	}
+	in.sendLevel(c)
 	c.mu.Lock()
-	if level := in.logLevel(c.level != ""); level != "" && level != c.level && in.offer.Load().Has("logging") {
-		c.level = level
-		c.sendSetting("logging/setLevel", "level", level)
-	}
 	sent := slices.Collect(maps.Keys(c.subscribed))
 	c.mu.Unlock()
 	in.sendWatches(c, append(sent, in.watched()...))
+}
+
+// sendLevel sends c the log level of all sessions, if it has not been sent it. c may be nil.
+func (in *instance) sendLevel(c *conn) {
+	if c == nil || c.stateless() || !in.offer.Load().Has("logging") {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if level := in.logLevel(c.level != ""); level != "" && level != c.level {
+		c.level = level
+		c.sendSetting("logging/setLevel", "level", level)
+	}
 }
 
 // sendWatches sends c whether any session watches the given resources, as far as it has not been sent

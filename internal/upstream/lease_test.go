@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -86,6 +87,25 @@ func TestSettings(t *testing.T) {
 		want("after a restart", "logging/setLevel warning", "resources/subscribe web://c")
 		a.Notify("notifications/roots/list_changed", nil)
 		want("a notification", "notifications/roots/list_changed")
+	})
+}
+
+// A session of a shared server begins and ends at the same cost, however many resources the others watch.
+func TestCostOfASessionAmongMany(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		a, _, told := attachBoth(t, "handshake", `{"tools":{},"resources":{"subscribe":true}}`)
+		a.AwaitOffer(t.Context())
+		cost := func() float64 {
+			return testing.AllocsPerRun(10, func() { a.in.up.Attach(revision.Client{}, Listener{}).Close() })
+		}
+		few := cost()
+		for n := range 100 {
+			a.Watch(true, fmt.Sprintf("web://%d", n))
+		}
+		told()
+		if many := cost(); many > few+5 {
+			t.Errorf("%.0f allocations beside 100 subscriptions, %.0f beside none", many, few)
+		}
 	})
 }
 

@@ -106,7 +106,7 @@ func (u *Upstream) Attach(client revision.Client, listener Listener) *Lease {
 	in.mu.Lock()
 	in.leases = append(slices.Clone(in.leases), l)
 	in.mu.Unlock()
-	in.sendSettings(in.live()) // another session's level may be too terse for this session
+	in.sendLevel(in.live()) // another session's level may be too terse for this session
 	return l
 }
 
