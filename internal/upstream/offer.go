@@ -339,8 +339,17 @@ func NextCursor(result []byte) []byte {
 }
 
 // setOffer replaces the offer and notifies the sessions if a list is not byte for byte the same.
+// Instances with equal offers share one, since lists may be long.
 func (in *instance) setOffer(offer *Offer) {
-	offer.index()
+	known := in.up.LastOffer()
+	if known != nil {
+		offer.byName = known.byName // not compared
+	}
+	if reflect.DeepEqual(offer, known) {
+		offer = known
+	} else {
+		offer.index()
+	}
 	old := in.offer.Swap(offer)
 	if old == nil {
 		old = &Offer{}
