@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -91,4 +92,38 @@ func TestSessionsChurn(t *testing.T) {
 	web.Close()
 	s.Close()
 	mcptest.Eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+20 })
+}
+
+// Sessions with servers of their own keep neither the lists that they were sent nor those of the servers, which are equal:
+// with many sessions, these would be most of the memory.
+func TestListsAreKeptOnce(t *testing.T) {
+	const sessions = 40
+	tool := fmt.Sprintf(`{"name":"t","description":%q,"inputSchema":{"type":"object"}}`, strings.Repeat("long ", 100_000))
+	_, up := remote(t, mcptest.Options{Name: "a", Tools: []string{tool}})
+	o := options(up)
+	o.HTTP.MaxSessions = 4 * (sessions + 1)
+	f := serveTCP(t, o)
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // pooled buffers outlive the first one
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	list := func() {
+		id, _, _ := f.initialize()
+		answer := f.Do(f.Request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Session-Id", id))
+		defer answer.Body.Close()
+		if n, err := io.Copy(io.Discard, answer.Body); n < int64(len(tool)) {
+			t.Fatalf("got %d bytes, %v", n, err)
+		}
+	}
+	list()
+	before := heap()
+	for range sessions {
+		list()
+	}
+	if grown := heap() - before; grown > sessions*int64(len(tool))/2 {
+		t.Errorf("%d sessions with a list of %d bytes use %d bytes", sessions, len(tool), grown)
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -16,14 +18,14 @@ import (
 // each invalidates the model's prompt cache.
 const listInterval = 500 * time.Millisecond
 
-// shownLists holds the merged lists as the client last saw them, and throttles
+// shownLists holds the hashes of the merged lists as the client last saw them, and throttles
 // list_changed notifications.
 type shownLists struct {
 	s       *session
 	changes throttle // notifies the client of changed lists
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
-	shown [upstream.Lists][]byte // nil if not shown yet; outdated if the client could not be told of a change
+	shown [upstream.Lists]uint64 // hash of the list; 0 if not shown yet, outdated if the client could not be told of a change
 
 	choice    atomic.Pointer[choice] // which tools are listed; nil if not decided yet, or all are
 	choosing  sync.Mutex             // held while the choice is made
@@ -39,8 +41,8 @@ func newShownLists(s *session) *shownLists {
 // retryNotify is the time after which a client that does not read is told again of a changed list.
 const retryNotify = 5 * time.Second
 
-// outdated differs from every list.
-var outdated = []byte("outdated")
+// outdated differs from the hash of every list.
+const outdated = 1
 
 // notifyChanges sends a list_changed notification for the lists that were shown before and have
 // changed. If the client does not read, it tries again later.
@@ -52,7 +54,7 @@ func (s *shownLists) notifyChanges() {
 		}
 		s.mu.Lock()
 		for l := range upstream.Lists {
-			if s.shown[l] != nil && l.ChangedMethod() == method {
+			if s.shown[l] != 0 && l.ChangedMethod() == method {
 				s.shown[l] = outdated
 			}
 		}
@@ -65,7 +67,7 @@ func (s *shownLists) notifyChanges() {
 func (s *shownLists) wereShown(l upstream.List) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.shown[l] != nil
+	return s.shown[l] != 0
 }
 
 // outdate makes each list count as changed since it was shown.
@@ -106,8 +108,9 @@ func (s *shownLists) show(l upstream.List, listing bool) (now []byte, changed bo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = mergedList(s.s, l, listing)
-	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
-	s.shown[l] = now
+	hash := max(xxhash.Sum64(now), outdated+1)
+	changed = s.shown[l] != 0 && s.shown[l] != hash
+	s.shown[l] = hash
 	return now, changed
 }
 
