@@ -125,14 +125,18 @@ func (c *Config) complete(dir string) {
 			u.Tools.Allow = []string{"*"}
 		}
 	}
+	keys := slices.Sorted(maps.Keys(c.Positions)) // those of a block are adjacent
 	for i := range c.Tools {
 		t := &c.Tools[i]
 		block := join("tools", t.Pattern)
 		t.Host, t.Source, t.Sources = strings.ToLower(t.Host), c.Where(block), make(map[string]string)
-		for key := range c.Positions {
-			if field, ok := strings.CutPrefix(key, block+"."); ok {
-				t.Sources[field] = c.Where(key)
+		first, _ := slices.BinarySearch(keys, block+".")
+		for _, key := range keys[first:] {
+			field, ok := strings.CutPrefix(key, block+".")
+			if !ok {
+				break
 			}
+			t.Sources[field] = c.Where(key)
 		}
 	}
 }

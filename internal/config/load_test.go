@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -48,6 +49,24 @@ func TestLoad(t *testing.T) {
 	}
 	if _, err := config.Default().Parse("f", []byte("a = "+strings.Repeat("[", 500_000))); err == nil || !strings.HasPrefix(err.Error(), "f:1:") {
 		t.Errorf("deep nesting: got %.100v, want an error at f:1", err)
+	}
+}
+
+// Each block is looked up by itself, so the cost of a file is in proportion to its length.
+func TestCostOfManyBlocks(t *testing.T) {
+	cost := func(blocks int) float64 {
+		var text strings.Builder
+		for n := range blocks {
+			fmt.Fprintf(&text, "[tools.\"server/a_tool_with_a_long_name_%d\"]\nvolatile = true\n", n)
+		}
+		return testing.AllocsPerRun(1, func() {
+			if _, err := config.Default().Parse("c.toml", []byte(text.String())); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := cost(100), cost(400); many > 6*few {
+		t.Errorf("%.0f allocations for 100 blocks, %.0f for 400", few, many)
 	}
 }
 
