@@ -67,18 +67,59 @@ func isNumber(s string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// parse returns the object or array with which a text begins, and the text after it; nil if
-// there is none. One that is not quite JSON is [repaired].
-func parse(in []byte) (value, rest []byte) {
-	if in = trim(in); len(in) == 0 || in[0] != '{' && in[0] != '[' {
-		return nil, nil
+// maxHeading is the number of bytes of a text in which an object or array may begin.
+const maxHeading = 1 << 10
+
+// parse returns the object or array in a text, and the text before and after it; nil if there is
+// none. It takes whole lines, as servers print a heading before it, or a remark after it. Several
+// that follow each other are the elements of an array.
+func parse(in []byte) (before, value, rest []byte) {
+	at := 0
+	for !opens(in[at:]) {
+		line := bytes.IndexByte(in[at:min(len(in), maxHeading)], '\n')
+		if line < 0 {
+			return nil, nil, nil
+		}
+		at += line + 1
 	}
+	var all [][]byte
+	for rest = in[at:]; len(all) < maxRows && opens(rest); rest = trim(rest) {
+		one, after := parseOne(trimSpaces(rest))
+		if after = trimSpaces(after); one == nil || len(after) > 0 && after[0] != '\n' && !opens(after) {
+			break
+		}
+		all, rest = append(all, one), after
+	}
+	switch len(all) {
+	case 0:
+		return nil, nil, nil
+	case 1:
+		value = all[0]
+	default:
+		value = slices.Concat([]byte{'['}, bytes.Join(all, []byte{','}), []byte{']'})
+	}
+	return in[:at], value, rest
+}
+
+// opens reports whether a line begins with an object or an array, and not with a word in brackets.
+func opens(line []byte) bool {
+	line = trimSpaces(line)
+	if len(line) == 0 || line[0] != '{' && line[0] != '[' {
+		return false
+	}
+	line = trim(line[1:])
+	return len(line) == 0 || !isLetter(line[0])
+}
+
+// parseOne returns the object or array with which a text begins, and the text after it; nil if
+// it is not whole. One that is not quite JSON is [repaired].
+func parseOne(in []byte) (value, rest []byte) {
 	var first json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(in))
 	if d.Decode(&first) != nil {
 		return repaired(in)
 	}
-	return first, trim(in[d.InputOffset():])
+	return first, in[d.InputOffset():]
 }
 
 // repaired returns the JSON of a text that is cut off, up to the last whole value, or that is written as
@@ -130,7 +171,7 @@ func repaired(in []byte) (value, rest []byte) {
 	if !jsonrpc.Valid(out) {
 		return nil, nil
 	}
-	return out, trim(in)
+	return out, in
 }
 
 // quotedLen returns the length of the quoted text at the beginning of in; more than len(in) if it does not
@@ -155,6 +196,8 @@ func doubleQuoted(quoted []byte) []byte {
 }
 
 func trim(in []byte) []byte { return bytes.TrimLeft(in, " \t\r\n") }
+
+func trimSpaces(in []byte) []byte { return bytes.TrimLeft(in, " \t\r") }
 
 // slot is a scalar in the arguments of a call.
 type slot struct {

@@ -42,7 +42,7 @@ func Read(result []byte, size int) Result {
 	}
 	if s := members.Get("structuredContent"); len(s) > 0 && (s[0] == '{' || s[0] == '[') {
 		r.Structured = s
-		if value, _ := parse(r.Text); value != nil {
+		if _, value, _ := parse(r.Text); value != nil {
 			r.Text = nil
 		}
 	}
@@ -56,7 +56,7 @@ type answer struct {
 
 // part is a part of a result.
 type part struct {
-	raw, value, rest []byte // value: the JSON with which it begins, nil if none; rest: what follows
+	raw, before, value, rest []byte // see parse
 }
 
 func newAnswer(r Result) *answer {
@@ -64,7 +64,7 @@ func newAnswer(r Result) *answer {
 	for i, raw := range [][]byte{r.Structured, r.Text} {
 		if len(raw) <= MaxRead {
 			a.parts[i].raw = raw
-			a.parts[i].value, a.parts[i].rest = parse(raw)
+			a.parts[i].before, a.parts[i].value, a.parts[i].rest = parse(raw)
 		}
 	}
 	return a

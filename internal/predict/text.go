@@ -20,10 +20,11 @@ const maxLabel = 24 // bytes; see labelled
 
 // addText adds the values in a text that look like arguments of later calls.
 func (v *values) addText(b []byte) {
-	for line := int32(1); len(b) > 0 && v.count < maxValues; line++ {
+	for len(b) > 0 && v.count < maxValues {
 		l, rest, _ := bytes.Cut(b, []byte{'\n'})
 		b = rest
-		v.addLine(bytes.TrimSpace(trimLineNumber(l)), line)
+		v.groups++
+		v.addLine(bytes.TrimSpace(trimLineNumber(l)), v.groups)
 	}
 }
 

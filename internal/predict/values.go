@@ -24,7 +24,7 @@ type values struct {
 	paths     map[string]int        // path → index in lists
 	positions map[string][]position // value → its positions
 	count     int                   // rows in all lists
-	groups    int32                 // array elements so far
+	groups    int32                 // array elements and lines so far
 }
 
 // valueList is the values under one path, such as $.items[*].id, or of one kind in a text.
@@ -49,12 +49,13 @@ type position struct {
 func (a *answer) extract() *values {
 	v := &values{paths: map[string]int{}, positions: map[string][]position{}}
 	for _, p := range a.parts {
-		// JSON that is followed by anything but JSON is text, such as "[1] first".
-		if p.value != nil && (len(p.rest) == 0 || p.rest[0] == '{' || p.rest[0] == '[') {
-			v.addJSON(p.value, "$", 0, 0)
-		} else {
+		if p.value == nil {
 			v.addText(p.raw)
+			continue
 		}
+		v.addText(p.before)
+		v.addJSON(p.value, "$", 0, 0)
+		v.addText(p.rest)
 	}
 	return v
 }
