@@ -30,7 +30,7 @@ func (f *scorer) target(tool string) *target {
 	return t
 }
 
-const matchFeatures = 5
+const matchFeatures = 5 + 2*maxTraits
 
 // appendMatch appends the features of a match alone, from general to specific. Repeated
 // calls have features of their own.
@@ -41,7 +41,20 @@ func (f *scorer) appendMatch(out []hash, g *match, again bool) []hash {
 	}
 	aged := template.num(10 + turnBucket(f.s.turn-g.e.turn))
 	ranked := aged.num(1000 + countBucket(g.rank))
-	return append(out, seed, template, aged, ranked, ranked.num(countBucket(g.size)))
+	out = append(out, seed, template, aged, ranked, ranked.num(countBucket(g.size)))
+	for _, trait := range g.traits() {
+		out = append(out, template.mix(trait), seed.str(g.t.Target).mix(trait))
+	}
+	return out
+}
+
+// traits returns the traits of the list element that a match takes its value from.
+func (g *match) traits() []hash {
+	if g.t.follow != nil || g.t.Driver < 0 {
+		return nil
+	}
+	list := g.e.values.lookup(g.t.Sources[g.t.Driver].Name)
+	return g.e.values.traits[list.rank(g.rank).group]
 }
 
 // score computes the logit of a candidate from the features of all its matches, so that

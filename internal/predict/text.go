@@ -46,6 +46,7 @@ func (v *values) addLine(l []byte, line int32) {
 		v.addKind(wholeLine, l, line)
 	} else if name := listingEntry(l); name != nil {
 		v.addKind(entryName, name, line)
+		v.addShort(entryName, entryType(l), line)
 	} else if kind, value := labelled(l); kind != "" {
 		if _, known := v.paths[kind]; known || len(v.lists) < maxPaths/2 { // labels leave room for other kinds
 			v.addKind(kind, value, line)
@@ -102,6 +103,14 @@ func listingEntry(l []byte) []byte {
 		return nil
 	}
 	return bytes.TrimSuffix(rest, []byte("/"))
+}
+
+// entryType returns the type of the entry in a line of a listing: "/" for a directory.
+func entryType(l []byte) string {
+	if bytes.HasPrefix(l, []byte("[DIR]")) || bytes.HasSuffix(l, []byte("/")) {
+		return "/"
+	}
+	return ""
 }
 
 // labelled returns the kind and the value of a line such as `Message ID: 42`; "" if it is none. The kind has a

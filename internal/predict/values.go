@@ -15,6 +15,9 @@ const (
 	maxPaths        = 96
 	maxLearnedBytes = 300 // bytes of one value
 	maxPathBytes    = 96
+	maxTraits       = 4 // of one array element
+	maxTraitValues  = 4 // of one path
+	maxTraitBytes   = 24
 )
 
 // values are the scalars of one result that could be arguments of later calls, by path. They
@@ -25,6 +28,14 @@ type values struct {
 	positions map[string][]position // value → its positions
 	count     int                   // rows in all lists
 	groups    int32                 // array elements and lines so far
+	short     []shortValue          // those that may be traits
+	traits    map[int32][]hash      // of the elements and lines, by group; see findTraits
+}
+
+// shortValue is a value of an array element or a line, such as its type or state.
+type shortValue struct {
+	group       int32
+	path, value hash
 }
 
 // valueList is the values under one path, such as $.items[*].id, or of one kind in a text.
@@ -36,7 +47,7 @@ type valueList struct {
 
 type row struct {
 	value scalar
-	group int32 // the same for values of one array element or one line
+	group int32 // the same for values of one array element or one line; 0 if they are of none
 }
 
 // position is one occurrence of a value.
@@ -57,6 +68,7 @@ func (a *answer) extract() *values {
 		v.addJSON(p.value, "$", 0, 0)
 		v.addText(p.rest)
 	}
+	v.findTraits()
 	return v
 }
 
@@ -66,8 +78,11 @@ func (v *values) addJSON(raw []byte, path string, group int32, depth int) {
 	if depth > maxDepth || v.count >= maxValues || len(path) > maxPathBytes {
 		return
 	}
-	if s, ok := scalarOf(raw); ok && s.Kind != literal {
-		v.add(path, s, group)
+	if s, ok := scalarOf(raw); ok {
+		v.addShort(path, s.Text, group)
+		if s.Kind != literal {
+			v.add(path, s, group)
+		}
 		return
 	}
 	for m := range jsonrpc.Members(raw) {
@@ -83,6 +98,34 @@ func (v *values) addJSON(raw []byte, path string, group int32, depth int) {
 		v.groups++
 		v.addJSON(element, path+"[*]", v.groups, depth+1)
 	}
+}
+
+// addShort adds a value that may be a trait of its array element or line.
+func (v *values) addShort(path, value string, group int32) {
+	if group > 0 && len(value) <= maxTraitBytes && len(v.short) < maxValues {
+		v.short = append(v.short, shortValue{group, seed.str(path), seed.str(value)})
+	}
+}
+
+// findTraits finds the values by which elements of a list are told apart, such as "dir" and "file", open
+// and closed, or whether one has children. They often decide which elements a client asks for. A path
+// has a few such values, and each element one of them.
+func (v *values) findTraits() {
+	distinct, total := map[hash][]hash{}, map[hash]int{} // by path
+	for _, s := range v.short {
+		if known := distinct[s.path]; len(known) <= maxTraitValues && !slices.Contains(known, s.value) {
+			distinct[s.path] = append(known, s.value)
+		}
+		total[s.path]++
+	}
+	v.traits = map[int32][]hash{}
+	for _, s := range v.short {
+		n, all := len(distinct[s.path]), v.traits[s.group]
+		if 1 < n && n <= maxTraitValues && n < total[s.path] && len(all) < maxTraits {
+			v.traits[s.group] = append(all, s.path.mix(s.value))
+		}
+	}
+	v.short = nil
 }
 
 // add adds a value to the list of a path.
