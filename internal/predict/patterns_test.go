@@ -177,24 +177,28 @@ func TestPattern8FailedSearches(t *testing.T) {
 
 // The values of a label in text are a list of their own, whatever they look like.
 func TestLabelsInText(t *testing.T) {
-	m := learner(learning{Target: reads})
-	mails := func(i int) string {
-		return fmt.Sprintf("Found 2 messages\n\nFrom: Ann\nMessage ID: %d\n\nFrom: Bob\nMessage ID: %d\n", 100+2*i, 101+2*i)
-	}
-	for i := range 12 {
-		p := begin(t, m)
-		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), mails(i))
-		p.s.Candidates(p.now)
-		p.call("get", fmt.Sprintf(`{"id":"%d"}`, 100+2*i), "x")
-		p.s.End()
-	}
-	p := begin(t, m)
-	p.call("list", `{"n":99}`, mails(200))
-	first, second := p.find("get", `{"id":"500"}`).P, p.find("get", `{"id":"501"}`).P
-	if first < 0.5 || second > first/2 {
-		t.Errorf("got %.2f for the first message and %.2f for the second one", first, second)
-	}
-	if all := held(state(t, m)); strings.Contains(all, "Message ID") {
-		t.Error("the state has the label")
+	for _, line := range []string{"Message ID: %d", "1. ID: %d", "- **ID**: %d", "**Message ID:** `%d`"} {
+		t.Run(line, func(t *testing.T) {
+			m := learner(learning{Target: reads})
+			mails := func(i int) string {
+				return fmt.Sprintf("Found 2 messages\n\nFrom: Ann\n"+line+"\n\nFrom: Bob\n"+line+"\n", 100+2*i, 101+2*i)
+			}
+			for i := range 12 {
+				p := begin(t, m)
+				p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), mails(i))
+				p.s.Candidates(p.now)
+				p.call("get", fmt.Sprintf(`{"id":"%d"}`, 100+2*i), "x")
+				p.s.End()
+			}
+			p := begin(t, m)
+			p.call("list", `{"n":99}`, mails(200))
+			first, second := p.find("get", `{"id":"500"}`).P, p.find("get", `{"id":"501"}`).P
+			if first < 0.5 || second > first/2 {
+				t.Errorf("got %.2f for the first message and %.2f for the second one", first, second)
+			}
+			if all := held(state(t, m)); strings.Contains(all, "Message ID") {
+				t.Error("the state has the label")
+			}
+		})
 	}
 }

@@ -113,11 +113,12 @@ func entryType(l []byte) string {
 	return ""
 }
 
-// labelled returns the kind and the value of a line such as `Message ID: 42`; "" if it is none. The kind has a
-// hash of the label, as the label, which is saved, may be private.
+// labelled returns the kind and the value of a line such as `Message ID: 42`, `1. ID: 42` or `- **ID**: 42`;
+// "" if it is none. The kind has a hash of the label, as the label, which is saved, may be private.
 func labelled(l []byte) (kind string, value []byte) {
-	label, value, ok := bytes.Cut(bytes.TrimLeft(l, "-*# "), []byte(": "))
-	if !ok || len(label) == 0 || len(label) > maxLabel {
+	label, value, ok := bytes.Cut(bytes.TrimLeft(l, "-*# .0123456789"), []byte{':'})
+	label = bytes.TrimRight(label, "*")
+	if !ok || len(label) == 0 || len(label) > maxLabel || len(value) == 0 || value[0] != ' ' && value[0] != '*' {
 		return "", nil
 	}
 	for _, c := range label {
@@ -125,7 +126,7 @@ func labelled(l []byte) (kind string, value []byte) {
 			return "", nil
 		}
 	}
-	return "#" + strconv.FormatUint(uint64(seed.str(string(label))), 36), bytes.TrimSpace(value)
+	return "#" + strconv.FormatUint(uint64(seed.str(string(label))), 36), bytes.Trim(value, " *`")
 }
 
 // addWords adds the words of a line that look like a path, a URL or an identifier.
