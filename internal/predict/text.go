@@ -116,7 +116,10 @@ func entryType(l []byte) string {
 // labelled returns the kind and the value of a line such as `Message ID: 42`, `1. ID: 42` or `- **ID**: 42`;
 // "" if it is none. The kind has a hash of the label, as the label, which is saved, may be private.
 func labelled(l []byte) (kind string, value []byte) {
-	label, value, ok := bytes.Cut(bytes.TrimLeft(l, "-*# .0123456789"), []byte{':'})
+	if number, item, ok := bytes.Cut(l, []byte(". ")); ok && len(bytes.TrimLeft(number, "0123456789")) == 0 {
+		l = item
+	}
+	label, value, ok := bytes.Cut(bytes.TrimLeft(l, "-*# "), []byte{':'})
 	label = bytes.TrimRight(label, "*")
 	if !ok || len(label) == 0 || len(label) > maxLabel || len(value) == 0 || value[0] != ' ' && value[0] != '*' {
 		return "", nil
