@@ -392,7 +392,8 @@ func TestQuestionThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// The end of a session answers a call that its server has received, and says that it may have run.
+// The end of a session answers a call that its server has received, and says that it may have run. A later
+// request is answered with the reason for the end.
 func TestSessionEndsInACall(t *testing.T) {
 	for _, why := range []error{front.ErrEnded, front.ErrShutdown} {
 		for _, meta := range []string{`{"name":"wait"}`, withMeta(`{"name":"wait"}`, able, "")} {
@@ -403,6 +404,10 @@ func TestSessionEndsInACall(t *testing.T) {
 			n.End(why)
 			if m := to.next(); !strings.Contains(string(m.Result), why.Error()+"; the call may have run") {
 				t.Errorf("%v: got %s", why, m.Raw)
+			}
+			accept(t, n, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":`+meta+`}`, to)
+			if m := to.next(); !strings.Contains(string(m.Error), why.Error()) {
+				t.Errorf("%v: a later request got %s", why, m.Raw)
 			}
 		}
 	}

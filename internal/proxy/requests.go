@@ -1,12 +1,12 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
 )
@@ -41,7 +41,7 @@ func (r *requests) add(x *request) *jsonrpc.Error {
 	case other != nil && !isWithdrawn(other.ctx):
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
 	case x.s.ctx.Err() != nil:
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: context.Cause(x.s.ctx).Error()}
 	case x.step == nil && r.inFlight.Add(1) > maxRequests: // a plan limits its steps
 		r.inFlight.Add(-1)
 		return tooManyRequests
