@@ -26,7 +26,11 @@ func TestCallWhileAsked(t *testing.T) {
 				call := func() {
 					of, params := depth, toolCall("echo", `{"deep":1}`)
 					if depth--; of > 0 {
-						params = toolCall("ask", fmt.Sprintf(`{"asks":[%s],"n":%d}`, elicits, of))
+						question := elicits
+						if client == stateless && of == 2 { // whatever it is asked, it may never repeat its request
+							question = `{"method":"roots/list"}`
+						}
+						params = toolCall("ask", fmt.Sprintf(`{"asks":[%s],"n":%d}`, question, of))
 					}
 					if m := c.converse(c.complete(params), deeper); !strings.Contains(string(m.Result), "deep") {
 						t.Errorf("at depth %d: got %s", of, m.Raw)

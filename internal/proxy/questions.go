@@ -234,10 +234,10 @@ func (c *questions) add(q *question) *jsonrpc.Error {
 
 // pauseLocked pauses the call that waits for the reply to q, as the client may call the same host before
 // it replies. If q may belong to several calls, it pauses any one that is not paused, as slots are only
-// counted; but the latency of all of them may include the wait for a person, and is not learned. A request
-// for the roots is answered without a call.
+// counted; but the latency of all of them may include the wait for a person, and is not learned. A client
+// of the handshake era answers a request for the roots without a call; a stateless one may never repeat its own.
 func (c *questions) pauseLocked(q *question) {
-	if q.lease == nil || q.Method == "roots/list" {
+	if q.lease == nil || q.Method == "roots/list" && !q.byResult() {
 		return
 	}
 	calls := []*upstreamCall{q.call}
