@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/limit"
 )
 
 // quota allows a number of calls within any minute.
@@ -178,4 +179,30 @@ func refused(ledger []visit) (prefetches, real int) {
 		}
 	}
 	return prefetches, real
+}
+
+// A server that does one call at a time begins the call that has the slot of an asking one only when it has
+// the client's reply. So a reply does not wait for a slot without end.
+func TestReplyToASerialServer(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		var f *foe
+		f = newFoe(func(v *visit) reply {
+			if v.tool == "write" {
+				return reply{asks: elicits}
+			}
+			for i := 0; i < 60 && f.ledger()[0].went.IsZero(); i++ {
+				v.sleeps(time.Second)
+			}
+			return reply{result: v.told()}
+		})
+		o := withoutPrefetch(defaults(t))
+		o.Limits = map[string]limit.Rule{host: {Concurrency: 1}}
+		g := beset(t, f, o).enter()
+		asking, next := g.begin("write", `{}`), g.begin("get", thing(1, 0))
+		if a := asking.wait(); a.took > 15*time.Second {
+			t.Errorf("the asking call took %v", a.took)
+		}
+		next.wait()
+	})
 }

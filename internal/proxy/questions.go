@@ -67,6 +67,10 @@ func (x *request) askClient(ctx context.Context, call *upstreamCall, method stri
 	return x.s.questions.ask(ctx, q)
 }
 
+// resumeWait limits how long a reply waits for its call to have a slot again: the call that has the slot may not end
+// before the server has the reply.
+const resumeWait = 5 * time.Second
+
 func newQuestion(method string, params []byte) *question {
 	return &question{
 		InputRequest: revision.InputRequest{Method: method, Params: params}, reply: make(chan reply, 1),
@@ -170,7 +174,11 @@ func (c *questions) ask(ctx context.Context, q *question) ([]byte, *jsonrpc.Erro
 		return nil, err
 	}
 	if q.slot != nil {
-		defer q.slot.Resume(ctx)
+		defer func() {
+			ctx, cancel := context.WithTimeout(ctx, resumeWait)
+			defer cancel()
+			q.slot.Resume(ctx)
+		}()
 	}
 	if bySending {
 		if err := c.send(q, q.request()); err != nil {
