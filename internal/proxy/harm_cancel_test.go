@@ -2,7 +2,9 @@ package proxy_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -144,4 +146,34 @@ func TestCancelledWhileReplicasAreAsked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client over HTTP may cancel a call of a wrapper tool while it is being routed. Only the race detector shows a
+// failure.
+func TestCancelledWhileRouted(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		o := withoutPrefetch(defaults(t, reading("foe/get", 0)))
+		o.Selection.Tools = "search"
+		d := beset(t, newFoe(nil), o)
+		v := d.visit()
+		long := `{"x":"` + strings.Repeat("x", 256<<10) + `"}` // routing takes a while
+		for id := range 20 {
+			params := toolCall("call_read_tool", toolCall("get", long))
+			d.account.note("tools/call", params)
+			answered := make(chan struct{})
+			go func() {
+				defer close(answered)
+				d.post(t.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","id":"n%d","method":"tools/call","params":%s}`, id, params), "Mcp-Session-Id", v.id).Body.Close()
+			}()
+			for open := true; open; {
+				d.post(t.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"n%d"}}`, id), "Mcp-Session-Id", v.id).Body.Close()
+				select {
+				case <-answered:
+					open = false
+				default:
+				}
+			}
+		}
+	})
 }

@@ -148,7 +148,7 @@ func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
 func (s *session) handleNotification(m *front.Message) {
 	switch m.Method {
 	case "notifications/cancelled":
-		if x := s.requests.find(string(m.Index.Get("requestId"))); x != nil && x.msg.Method != "initialize" {
+		if x := s.requests.find(string(m.Index.Get("requestId"))); x != nil {
 			x.cancel(withdrawn{m.Index.Text("reason")})
 		}
 	case "notifications/initialized":

@@ -28,12 +28,12 @@ const maxRequests = 2048
 
 var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d", maxRequests)}
 
-// add adds a request, or returns why it cannot. The key is made unique for a step of a plan, which has no id, and if
-// another client may use the same id.
+// add adds a request, or returns why it cannot. The key is made unique for a step of a plan, which has no id, for
+// initialize, which no client may cancel, and if another client may use the same id.
 func (r *requests) add(x *request) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if x.step != nil || x.s.identity.Multiplexed {
+	if x.step != nil || x.s.identity.Multiplexed || x.msg.Method == "initialize" {
 		r.seq++
 		x.key = fmt.Sprintf("%s %d", x.key, r.seq)
 	}
