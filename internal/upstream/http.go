@@ -220,6 +220,9 @@ func (l *httpLink) failPost(ctx context.Context, p *post, err error) {
 		if l.posts.Err() != nil && p.maybeSent.Load() {
 			err = fmt.Errorf("cut off before its answer: %w", err)
 		}
+		if !p.isolated { // the idle connections may be dead too, as after a change of the network
+			l.c.in.up.client.CloseIdleConnections()
+		}
 	}
 	if ends {
 		l.end(err, answerGrace) // waits for this exchange to return
@@ -267,9 +270,6 @@ func (l *httpLink) exchange(ctx context.Context, p *post) error {
 	version, inSession := header.Get(mcp.HeaderProtocolVersion), header.Get(mcp.HeaderSessionID) != ""
 	resp, err := l.do(ctx, p.outgoing, http.MethodPost, l.endpoint, header, p.header)
 	if err != nil {
-		if ctx.Err() != nil && !p.isolated { // given up: the idle connections may be dead too, as after a change of the network
-			l.c.in.up.client.CloseIdleConnections()
-		}
 		return err
 	}
 	defer resp.Body.Close()

@@ -420,36 +420,41 @@ func TestAuthRequired(t *testing.T) {
 }
 
 // After a change of the network all connections may be dead: once a call was given up, the next one gets a new
-// connection, not another idle one.
+// connection, not another idle one, whether its answer had begun or not.
 func TestNewConnectionAfterATimeout(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		var calls atomic.Int32
-		hang := make(chan struct{})
-		defer close(hang)
-		u, dials := bubbledWith(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) {
-			if calls.Add(1) == 3 {
-				<-hang
-				return
+	for _, begun := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			var calls atomic.Int32
+			hang := make(chan struct{})
+			defer close(hang)
+			u, dials := bubbledWith(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) {
+				if calls.Add(1) == 3 {
+					if begun {
+						emit(w, "")
+					}
+					<-hang
+					return
+				}
+				time.Sleep(time.Second) // so that the first two have a connection each
+				replyJSON(w, result(id))
+			}}, Spec{StartTimeout: time.Minute}, Options{})
+			v := visitor{u.Attach(revision.Client{}, Listener{}), new(diary)}
+			defer v.Close()
+			var both sync.WaitGroup
+			for range 2 {
+				both.Go(func() { v.work(t.Context()) })
 			}
-			time.Sleep(time.Second) // so that the first two have a connection each
-			replyJSON(w, result(id))
-		}}, Spec{StartTimeout: time.Minute}, Options{})
-		v := visitor{u.Attach(revision.Client{}, Listener{}), new(diary)}
-		defer v.Close()
-		var both sync.WaitGroup
-		for range 2 {
-			both.Go(func() { v.work(t.Context()) })
-		}
-		both.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		v.work(ctx)
-		time.Sleep(10 * time.Second)
-		before := len(dials())
-		if got := v.work(t.Context()); got != "{}" || len(dials()) != before+1 {
-			t.Errorf("got %s over %d new connections, want one", got, len(dials())-before)
-		}
-	})
+			both.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			v.work(ctx)
+			time.Sleep(10 * time.Second)
+			before := len(dials())
+			if got := v.work(t.Context()); got != "{}" || len(dials()) != before+1 {
+				t.Errorf("answer begun %v: got %s over %d new connections, want one", begun, got, len(dials())-before)
+			}
+		})
+	}
 }
 
 func TestServerThatHangsUp(t *testing.T) {
