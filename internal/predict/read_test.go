@@ -26,6 +26,10 @@ func TestRead(t *testing.T) {
 			"", `{"n":1.0,"b":"é"}`,
 		},
 		{"the same with a number in another form", `{"content":[{"type":"text","text":"{\"n\":1}"}],"structuredContent":{"n":1.0}}`, "", `{"n":1.0}`},
+		{
+			"text around the same", `{"content":[{"type":"text","text":"Found in a.go:\n{\"n\":1}\nSee b.go"}],"structuredContent":{"n":1}}`,
+			"Found in a.go:\nSee b.go", `{"n":1}`,
+		},
 		{"structured content that is null", `{"content":[{"type":"text","text":"a"}],"structuredContent":null}`, "a", ""},
 		{"content that is no list", `{"content":{"type":"text","text":"a"}}`, "", ""},
 		{"a block that is no object", `{"content":["a",1,null,{"type":"text","text":"b"}]}`, "b", ""},

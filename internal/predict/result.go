@@ -2,6 +2,7 @@ package predict
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -42,8 +43,8 @@ func Read(result []byte, size int) Result {
 	}
 	if s := members.Get("structuredContent"); len(s) > 0 && (s[0] == '{' || s[0] == '[') {
 		r.Structured = s
-		if _, value, _ := parse(r.Text); value != nil {
-			r.Text = nil
+		if before, value, rest := parse(r.Text); value != nil {
+			r.Text = slices.Concat(before, rest)
 		}
 	}
 	return r
