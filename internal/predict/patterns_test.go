@@ -177,7 +177,7 @@ func TestPattern8FailedSearches(t *testing.T) {
 
 // The values of a label in text are a list of their own, whatever they look like.
 func TestLabelsInText(t *testing.T) {
-	for _, line := range []string{"Message ID: %d", "1. ID: %d", "- **ID**: %d", "**Message ID:** `%d`"} {
+	for line, id := range map[string]string{"Message ID: %d": "%d", "1. ID: %d": "%d", "- **ID**: %d": "%d", "**Message ID:** `%d`": "%d", "Glob: *.%d.*": "*.%d.*"} {
 		t.Run(line, func(t *testing.T) {
 			m := learner(learning{Target: reads})
 			mails := func(i int) string {
@@ -187,12 +187,12 @@ func TestLabelsInText(t *testing.T) {
 				p := begin(t, m)
 				p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), mails(i))
 				p.s.Candidates(p.now)
-				p.call("get", fmt.Sprintf(`{"id":"%d"}`, 100+2*i), "x")
+				p.call("get", fmt.Sprintf(`{"id":"`+id+`"}`, 100+2*i), "x")
 				p.s.End()
 			}
 			p := begin(t, m)
 			p.call("list", `{"n":99}`, mails(200))
-			first, second := p.find("get", `{"id":"500"}`).P, p.find("get", `{"id":"501"}`).P
+			first, second := p.find("get", fmt.Sprintf(`{"id":"`+id+`"}`, 500)).P, p.find("get", fmt.Sprintf(`{"id":"`+id+`"}`, 501)).P
 			if first < 0.5 || second > first/2 {
 				t.Errorf("got %.2f for the first message and %.2f for the second one", first, second)
 			}

@@ -129,7 +129,7 @@ func labelled(l []byte) (kind string, value []byte) {
 			return "", nil
 		}
 	}
-	return "#" + strconv.FormatUint(uint64(seed.str(string(label))), 36), bytes.Trim(value, " *`")
+	return "#" + strconv.FormatUint(uint64(seed.str(string(label))), 36), bytes.Trim(bytes.TrimLeft(value, "*"), " `")
 }
 
 // addWords adds the words of a line that look like a path, a URL or an identifier.
