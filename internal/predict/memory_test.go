@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,4 +151,20 @@ func TestLongNamesAreNotRetained(t *testing.T) {
 		t.Errorf("got %d bytes after %d calls with names of %d bytes each", got, calls, long)
 	}
 	runtime.KeepAlive(m)
+}
+
+// Traits are kept only of the elements that candidates are built from, not of all that a result lists.
+func TestTraitsOfLongListsAreNotRetained(t *testing.T) {
+	kept := func(entries string) int64 {
+		result := []byte(strings.Repeat(entries, 4000))
+		before := used()
+		v := predict.Extract(result, nil)
+		got := used() - before
+		runtime.KeepAlive(v)
+		runtime.KeepAlive(result)
+		return got
+	}
+	if plain, got := kept("- a\n- b\n"), kept("- a/\n- b\n"); got > plain+50_000 {
+		t.Errorf("a listing of files takes %d bytes, one of files and directories %d", plain, got)
+	}
 }

@@ -29,7 +29,7 @@ type values struct {
 	count     int                   // rows in all lists
 	groups    int32                 // array elements and lines so far
 	short     []shortValue          // those that may be traits
-	traits    map[int32][]hash      // of the elements and lines, by group; see findTraits
+	traits    map[int32][]hash      // of the elements and lines that matches may have, by group; see findTraits
 }
 
 // shortValue is a value of an array element or a line, such as its type or state.
@@ -118,11 +118,20 @@ func (v *values) findTraits() {
 		}
 		total[s.path]++
 	}
-	v.traits = map[int32][]hash{}
+	found := map[int32][]hash{} // by group
 	for _, s := range v.short {
-		n, all := len(distinct[s.path]), v.traits[s.group]
+		n, all := len(distinct[s.path]), found[s.group]
 		if 1 < n && n <= maxTraitValues && n < total[s.path] && len(all) < maxTraits {
-			v.traits[s.group] = append(all, s.path.mix(s.value))
+			found[s.group] = append(all, s.path.mix(s.value))
+		}
+	}
+	v.traits = map[int32][]hash{}
+	for i := range v.lists {
+		l := &v.lists[i]
+		for rank := range min(l.size(), maxRank) { // matches have no others
+			if group := l.rank(rank).group; found[group] != nil {
+				v.traits[group] = found[group]
+			}
 		}
 	}
 	v.short = nil
