@@ -28,6 +28,12 @@ func TestFollowUps(t *testing.T) {
 			want: []string{`{"number":7,"owner":"a"}`, `{"number":11,"owner":"a"}`, `{"number":12,"owner":"a"}`},
 		},
 		{
+			name: "JSON between a heading and a remark",
+			args: []any{"number", "$result[*].number"},
+			text: "Issues:\n[{\"number\":7},{\"number\":8}]\n\nPage 1 of 2",
+			want: []string{`{"number":7}`, `{"number":8}`},
+		},
+		{
 			name: "values of one element stay together",
 			args: []any{"owner", "$result.items[*].repo.owner", "number", "$result.items[*].number"},
 			text: `{"items":[{"number":7,"repo":{"owner":"a"}},{"number":8,"repo":{"owner":"b"}}]}`,

@@ -75,7 +75,7 @@ func newAnswer(r Result) *answer {
 // JSON.
 func (a *answer) result() []byte {
 	for _, p := range a.parts {
-		if p.value != nil && len(p.rest) == 0 {
+		if p.value != nil {
 			return p.value
 		}
 		if jsonrpc.Valid(p.raw) { // a text or a number
