@@ -122,10 +122,11 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 // MaxSessions is open. It returns false if all are in use, or if there
 // are MaxSessions with those still ending.
 func (all *sessions) makeRoomLocked() bool {
+	most := max(1, all.HTTP.MaxSessions/4)
 	switch {
 	case all.live >= all.HTTP.MaxSessions:
 		return false
-	case len(all.byKey) < all.HTTP.MaxSessions/4:
+	case len(all.byKey) < most: // so none has to be asked
 		return true
 	}
 	open := 0
@@ -139,7 +140,7 @@ func (all *sessions) makeRoomLocked() bool {
 			oldest = s
 		}
 	}
-	if open < max(1, all.HTTP.MaxSessions/4) {
+	if open < most {
 		return true
 	}
 	if oldest == nil {
