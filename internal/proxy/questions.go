@@ -67,10 +67,6 @@ func (x *request) askClient(ctx context.Context, call *upstreamCall, method stri
 	return x.s.questions.ask(ctx, q)
 }
 
-// resumeWait limits how long a reply waits for its call to have a slot again: the call that has the slot may not end
-// before the server has the reply.
-const resumeWait = 5 * time.Second
-
 func newQuestion(method string, params []byte) *question {
 	return &question{
 		InputRequest: revision.InputRequest{Method: method, Params: params}, reply: make(chan reply, 1),
@@ -154,6 +150,10 @@ func (s *Server) serverAsked(instance uint64, method string) {
 		}
 	}
 }
+
+// resumeWait limits how long a reply waits for its call to have a slot again: the call that has the slot may not end
+// before the server has the reply.
+const resumeWait = 5 * time.Second
 
 // ask asks a question and blocks until it is answered, ctx is done, or the session ends. A client of
 // the handshake era is asked once it has initialized. It may take any time to answer if it has a stream

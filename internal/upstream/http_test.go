@@ -394,13 +394,20 @@ func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
 	})
 }
 
-// A server that rejects the credentials is asked again after a long pause only, on either transport.
+// A server that rejects the credentials is asked again after a long pause only, on either transport. Then
+// it is used, if it accepts them.
 func TestAuthRequired(t *testing.T) {
 	for _, spec := range []Spec{{}, {SSE: true}} {
 		for _, status := range []int{401, 403} {
 			bubble.Test(t, func(t *testing.T) {
 				var requests atomic.Int32
+				var accepts atomic.Bool
+				server := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { replyJSON(w, result(id)) }}
 				v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if accepts.Load() {
+						server.ServeHTTP(w, r)
+						return
+					}
 					requests.Add(1)
 					w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="x"`)
 					w.WriteHeader(status)
@@ -413,6 +420,14 @@ func TestAuthRequired(t *testing.T) {
 				}
 				if n := requests.Load(); n < 2 || n > 4 {
 					t.Errorf("SSE %v, %d: got %d requests, want one per %v", spec.SSE, status, n, deniedWait)
+				}
+				if spec.SSE {
+					return // the server answers the other transport
+				}
+				accepts.Store(true)
+				time.Sleep(2 * deniedWait)
+				if got := v.work(t.Context()); got != "{}" {
+					t.Errorf("%d: got %s from a server that accepts the credentials", status, got)
 				}
 			})
 		}

@@ -343,7 +343,7 @@ func NextCursor(result []byte) []byte {
 func (in *instance) setOffer(offer *Offer) {
 	known := in.up.LastOffer()
 	if known != nil {
-		offer.byName = known.byName // not compared
+		offer.byName = known.byName // so that only what the server sent is compared
 	}
 	if reflect.DeepEqual(offer, known) {
 		offer = known
