@@ -236,8 +236,8 @@ probability = 0.99
 args = { path = "\$args.path" }
 X
 # reported EVENT…: hooks report these events while two files are read: one that nothing writes, and
-# one that a command writes after it was read ahead. The second answer is in $second, and how both
-# came about in $how.
+# one that a command writes after it was read ahead. The second answer is in $second, how both came
+# about in $how, and what was chosen to be read ahead in $chosen.
 reported() {
 	hooks=
 	for event in "$@"; do
@@ -260,12 +260,13 @@ reported() {
 	wait "$daemon" || :
 	second=$(grep -aho 'read: [a-z]*' "$work/out" | tail -n 1)
 	how=$(cat "$work"/state/events/*.jsonl | grep '"kind":"call"' | grep '"tool":"read"' | grep -o '"disposition":"[a-z]*"' | tr '\n' ' ')
+	chosen=$(grep -h '"kind":"choice"' "$work"/state/events/*.jsonl || :)
 }
 configure "$bin-small" connect "$work/hooks.toml"
 a="{\"path\":\"$work/project/a\"}" b="{\"path\":\"$work/project/b\"}"
 THINK=1500 model edits "mcp__prox__find=$a" "mcp__prox__read=$a" "mcp__prox__find=$b" "Bash={\"command\":\"printf two >'$work/project/b'\"}" "mcp__prox__read=$b"
 reported SessionStart UserPromptSubmit PreToolUse PostToolUse Stop SessionEnd
-case $how in '"disposition":"hit" "disposition":"fetched" ') ok 'hooks: a file is read ahead' ;; *) fail "hooks: $how" ;; esac
+case $how in '"disposition":"hit" "disposition":"fetched" ') ok 'hooks: a file is read ahead' ;; *) fail "hooks: $how of $chosen" ;; esac
 [ "$second" = 'read: two' ] && ok 'hooks: what a command has written is read anew' || fail "hooks: got $second after a command wrote two"
 rm "$work/.claude/settings.json"
 

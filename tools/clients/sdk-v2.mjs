@@ -42,18 +42,18 @@ await run(label, async () => {
   const tools = (await client.listTools()).tools.map((t) => t.name);
   equal("tools/list", tools.includes(`${prefix}echo`), true);
   equal("tools/call", await call("echo", { message: "grüezi" }), "Echo: grüezi");
+  // The server asks for the roots once, when it likes; progress that it tells while a stateless client
+  // is about to answer has no request to be told with. So it has the roots before the long call.
+  matches("roots", await call("get-roots-list"), /file:\/\/\/srv\/project/);
   const progress = [];
   matches("a long call", await call("trigger-long-running-operation", { duration: 1, steps: 4 },
     { onprogress: (p) => progress.push(`${p.progress}/${p.total}`) }), /completed/);
   // The SDK forgets the call's handler when it reads the answer, and may then not
   // have handed over the progress just before it.
-  // And it tells rounds of questions as progress without a total: the server asks
-  // for roots when it likes.
-  equal("progress", progress.filter((p) => p.endsWith("/4")).slice(0, 3), ["1/4", "2/4", "3/4"]);
+  equal("progress", progress.slice(0, 3), ["1/4", "2/4", "3/4"]);
 
   matches("elicitation", await call("trigger-elicitation-request"), /Name: Ada/);
   matches("sampling", await call("trigger-sampling-request", { prompt: "ping", maxTokens: 5 }), /heard: .*ping/);
-  matches("roots", await call("get-roots-list"), /file:\/\/\/srv\/project/);
   equal("what the client was asked", [...new Set(asked)].sort(), ["elicitation", "roots", "sampling"]);
   // Over HTTP a question of a server on pipes cannot be told to one of several open
   // calls, which may be those of several clients; one process is one client.
