@@ -31,12 +31,14 @@ func TestCallAllocates(t *testing.T) {
 	}
 }
 
-// The memory that is allocated for a call does not depend on the size of its answer.
+// The memory that is allocated for a call does not depend on the size of its answer. One copy of
+// the answer would cost its size each time; on a busy machine some calls find no free buffer in
+// the pool of their processor and allocate one.
 func TestCallAllocatesAlikeForAnySize(t *testing.T) {
 	c := dial(t)
 	_, small := c.perCall(t, 1<<10)
 	for _, size := range []int{100 << 10, 1 << 20} {
-		if _, got := c.perCall(t, size); got > small+uint64(size)/4 { // the buffers waiting in the queue differ
+		if _, got := c.perCall(t, size); got > small+uint64(size)/2 {
 			t.Errorf("%d bytes: got %d bytes allocated a call, want about the %d of a call for 1 KB", size, got, small)
 		}
 	}
