@@ -287,6 +287,24 @@ func TestApplyLeavesAlone(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+	t.Run("moved since", func(t *testing.T) {
+		home, path, dir := setup(t)
+		if _, err := clients.Apply(dir, []string{path}, changes(t, home, path), noon); err != nil {
+			t.Fatal(err)
+		}
+		moved := filepath.Join(t.TempDir(), "home")
+		if err := os.Rename(home, moved); err != nil {
+			t.Skip(err)
+		}
+		dir, err := state.Open(filepath.Join(moved, "state"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = clients.Undo(dir, func(string) bool { return true })
+		if copies, _ := filepath.Glob(dir.Path("import/*/0-mcp.json")); len(copies) != 1 || err == nil || !strings.Contains(err.Error(), copies[0]) {
+			t.Errorf("got %v, want an error that names the copy of %q", err, copies)
+		}
+	})
 	t.Run("broken since", func(t *testing.T) {
 		home, path, dir := setup(t)
 		if _, err := clients.Apply(dir, []string{path}, changes(t, home, path), noon); err != nil {

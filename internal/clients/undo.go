@@ -215,6 +215,9 @@ func (c *Change) restore(folder string) (what string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if _, err := os.Stat(filepath.Dir(c.Path)); c.Client && errors.Is(err, fs.ErrNotExist) { // as when the home directory has another name now
+		return "", fmt.Errorf("%s: its folder is gone: create it, or take the original from %s", c.Path, filepath.Join(folder, c.Kept))
+	}
 	var was []byte
 	if c.Kept != "" {
 		if was, err = os.ReadFile(filepath.Join(folder, c.Kept)); err != nil {
