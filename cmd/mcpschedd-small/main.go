@@ -57,16 +57,15 @@ func connect(o daemon.Options) error {
 	}
 	program := filepath.Join(filepath.Dir(self), daemon.Program)
 	dir, file, err := paths.Locate(o.Config, os.Getenv)
-	if err == nil {
-		err = o.Locate(dir, file, program)
-	}
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		if err = daemon.Connect(ctx, os.Stdin, os.Stdout, o); err == nil || ctx.Err() != nil {
-			return nil
+	if err == nil { // else serve returns the error
+		if err = o.Locate(dir, file, program); err == nil {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			if err = daemon.Connect(ctx, os.Stdin, os.Stdout, o); err == nil || ctx.Err() != nil {
+				return nil
+			}
+			stop()
 		}
-		stop()
 		o.Log.Warn("client served without the daemon", "err", err)
 	}
 	return become(program, o.ServeArgs())

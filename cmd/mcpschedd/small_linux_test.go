@@ -42,6 +42,22 @@ func TestSmallHelp(t *testing.T) {
 	}
 }
 
+// A client that has no daemon is told why, also if there is no place for one.
+func TestSmallWithoutAPlace(t *testing.T) {
+	program, state := filepath.Join(t.TempDir(), daemon.SmallProgram), t.TempDir()
+	copyProgram(t, program)
+	if err := os.Mkdir(filepath.Join(state, daemon.Program), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(state, daemon.Program, "daemon"), "not a folder")
+	cmd := exec.Command(program, daemon.Command)
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
+	out, err := cmd.CombinedOutput() // the error is that mcpschedd, which would serve, is not beside it
+	if want := "served without the daemon"; err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("got %q and %v, want %q in it", out, err, want)
+	}
+}
+
 // A hook reports even if it has flags of a later version.
 func TestSmallHookOfALaterVersion(t *testing.T) {
 	program, state := filepath.Join(t.TempDir(), daemon.SmallProgram), t.TempDir()
