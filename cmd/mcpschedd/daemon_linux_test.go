@@ -169,6 +169,26 @@ func (d *daemonTest) log() string {
 	return string(log)
 }
 
+// The daemon is no descendant of the client that started it: some clients end all descendants of a server.
+func TestDaemonIsNoDescendant(t *testing.T) {
+	t.Parallel()
+	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one"}))
+	p := d.connect(t.TempDir())
+	p.ask(t, hello)
+	daemon := d.daemonProcess()
+	mcptest.Eventually(t, "the daemon is a descendant of this test no longer", func() bool {
+		pid := daemon
+		for pid > 1 && pid != os.Getpid() {
+			pid, _ = strconv.Atoi(mcptest.ProcStatus(pid, "PPid"))
+		}
+		return pid <= 1
+	})
+	p.in.Close()
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Clients in other folders, also at the same path, or with other values of the configured variables
 // share no process. No variable of one client is in a server of another, and no server has a variable
 // that is not configured.

@@ -106,6 +106,17 @@ func ownedByUs(info os.FileInfo) bool {
 	return ok && int(stat.Uid) == os.Getuid()
 }
 
-// detach starts a command in a session of its own, so that signals to our process group or
-// terminal do not reach it.
-func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+// detached returns a command that starts a program below a shell, in a session of its own, so that signals to
+// our process group or terminal do not reach it.
+func detached(line []string) *exec.Cmd {
+	cmd := exec.Command("/bin/sh", append([]string{"-c", `"$0" "$@" & wait $!`}, line...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
+}
+
+// release ends the shell of a detached program, which then is no descendant of ours: some clients, such as
+// OpenCode, end all descendants of their servers.
+func release(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
+
+// kill ends a detached program with its shell.
+func kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

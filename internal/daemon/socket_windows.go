@@ -91,8 +91,14 @@ func ourUser() (string, error) {
 
 func ownedByUs(os.FileInfo) bool { return true } // the folder is in the user's profile
 
-// detach starts a command with a hidden console of its own, so that it outlives ours. Without a
+// detached returns a command with a hidden console of its own, so that it outlives ours. Without a
 // console, its child processes would open windows.
-func detach(cmd *exec.Cmd) {
+func detached(line []string) *exec.Cmd {
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW}
+	return cmd
 }
+
+func release(*exec.Cmd) {}
+
+func kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

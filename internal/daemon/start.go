@@ -36,10 +36,13 @@ func dialOrStart(ctx context.Context, o Options) (conn, error) {
 	for failed := error(nil); ; {
 		conn, err := dial(o.Place) // another client, or the user, may have started it in the meantime
 		if err == nil {
+			if daemon != nil {
+				release(daemon)
+			}
 			return conn, nil
 		}
 		if failed != nil {
-			_ = daemon.Process.Kill() // it does not listen yet; an error means that it has ended
+			kill(daemon) // it does not listen yet
 			return nil, fmt.Errorf("start of the daemon, whose log is %s: %w", o.Place.output().Path, failed)
 		}
 		if daemon == nil {
@@ -64,8 +67,7 @@ func start(o Options) (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(o.Start[0], o.Start[1:]...)
+	cmd := detached(o.Start)
 	cmd.Dir, cmd.Env, cmd.Stderr = "/", daemonEnv(os.Environ()), log
-	detach(cmd)
 	return cmd, cmd.Start()
 }
