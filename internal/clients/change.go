@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 )
@@ -48,9 +49,11 @@ type Rename struct {
 // with mcpschedd, which the command line starts, in the files that were read. variables are the names of
 // those that mcpschedd needs besides.
 func (r *Reader) Point(line []string, variables ...string) (all []Change, err error) {
+	var longest time.Duration
 	for _, s := range r.servers {
 		if s.Stays == "" {
 			variables = append(variables, s.environment...)
+			longest = max(longest, s.Block.Timeout)
 		}
 	}
 	slices.Sort(variables)
@@ -67,7 +70,7 @@ func (r *Reader) Point(line []string, variables ...string) (all []Change, err er
 		}
 		var put []Pair
 		if !r.self[path] {
-			put = []Pair{doc.own(line, variables)}
+			put = []Pair{doc.own(line, variables, longest)}
 		}
 		c.Text, err = doc.edited(func(d *document) error {
 			for _, table := range d.serverTables() {
@@ -99,10 +102,18 @@ func has(servers []Server, table []string, entry string) bool {
 	return slices.ContainsFunc(servers, func(s Server) bool { return s.From.entry == entry && slices.Equal(s.From.table, table) })
 }
 
-// own returns the entry of mcpschedd for the file. Codex passes on only the variables that an entry names.
-func (d *document) own(line, variables []string) Pair {
+// openCodeTimeout is how long OpenCode waits for a call if the entry does not say.
+const openCodeTimeout = 30 * time.Second
+
+// own returns the entry of mcpschedd for the file. Codex passes on only the variables that an entry names. OpenCode
+// gives up a call after the entry's time, which must not be shorter than the longest time of a server.
+func (d *document) own(line, variables []string, longest time.Duration) Pair {
 	client, table := clientOf(d)
-	values := strings.NewReplacer("$PROGRAM", literal(line[0]), "$ARGS", literal(line[1:]), "$LINE", literal(line))
+	timeout := ""
+	if longest > 0 {
+		timeout = fmt.Sprintf(`, "timeout": %d`, max(longest, openCodeTimeout).Milliseconds())
+	}
+	values := strings.NewReplacer("$PROGRAM", literal(line[0]), "$ARGS", literal(line[1:]), "$LINE", literal(line), "$TIMEOUT", timeout)
 	text := values.Replace(client.Own)
 	if d.toml {
 		if len(variables) > 0 {

@@ -96,7 +96,8 @@ func (m Machine) folder(name string) string {
 	}
 	return map[string]string{
 		"HOME": m.Home, "CONFIG": config, "APPDATA": applications, "ZED": zed, "CODEX": in("CODEX_HOME", ".codex"),
-		"CLAUDE": in("CLAUDE_CONFIG_DIR", ""), "CLAUDE SETTINGS": in("CLAUDE_CONFIG_DIR", ".claude"),
+		"COPILOT": in("COPILOT_HOME", ".copilot"),
+		"CLAUDE":  in("CLAUDE_CONFIG_DIR", ""), "CLAUDE SETTINGS": in("CLAUDE_CONFIG_DIR", ".claude"),
 	}[name]
 }
 

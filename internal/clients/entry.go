@@ -63,6 +63,12 @@ func (e *entry) field(key string, value any) {
 		e.ignored = append(e.ignored, key)
 		return
 	}
+	if names, ok := value.([]any); ok && key == "tools" { // of Copilot CLI, for which an empty list means none
+		if !slices.Contains(names, any("*")) {
+			block.AllowTools = append([]string{}, globs(stringsAt(value))...)
+		}
+		return
+	}
 	switch key {
 	case "command":
 		e.program(key, value)

@@ -135,7 +135,10 @@ func TestClients(t *testing.T) {
 		{"Cursor's variables", "/home/ann/.cursor/mcp.json", "mcpServers", `{"command": "x", "args": ["${userHome}${/}a${pathSeparator}b"]}`, `command = "x"|args = ["${HOME}/a/b"]`, ""},
 		{"VS Code", "/home/ann/.config/Code/User/mcp.json", "servers", `{"type": "stdio", "command": "x", "env": {"A": "${input:url}", "B": "${input:id}"}}`, `command = "x"|env.B = "${ID}"|env_file = "env/s.env"`, `A="http://localhost"|# ID=  (VS Code fills in input:id)`},
 		{"Windsurf", "/home/ann/.codeium/windsurf/mcp_config.json", "mcpServers", `{"serverUrl": "http://localhost/", "headers": {"K": "${env:K}"}, "disabledTools": ["rm"]}`, `url = "http://localhost/"|headers.K = "${K}"|tools.deny = ["rm"]`, ""},
-		{"OpenCode", "/home/ann/.config/opencode/opencode.json", "mcp", `{"type": "local", "command": ["npx", "-y", "x"], "environment": {"A": "{env:B}", "C": "d"}, "enabled": false, "timeout": 5000}`, `command = "npx"|args = ["-y", "x"]|env.A = "${B}"|env_file = "env/s.env"|enabled = false`, `C="d"`},
+		{"OpenCode", "/home/ann/.config/opencode/opencode.json", "mcp", `{"type": "local", "command": ["npx", "-y", "x"], "environment": {"A": "{env:B}", "C": "d"}, "enabled": false, "timeout": 5000}`, `command = "npx"|args = ["-y", "x"]|env.A = "${B}"|env_file = "env/s.env"|enabled = false|timeout = "5s"`, `C="d"`},
+		{"Copilot CLI's tools", "/home/ann/.copilot/mcp-config.json", "mcpServers", `{"type": "local", "command": "x", "tools": ["a", "b"], "timeout": 5000}`, `command = "x"|timeout = "5s"|tools.allow = ["a", "b"]`, ""},
+		{"all of Copilot CLI's tools", "/home/ann/.copilot/mcp-config.json", "mcpServers", `{"type": "local", "command": "x", "tools": ["*"]}`, `command = "x"`, ""},
+		{"none of Copilot CLI's tools", "/home/ann/.copilot/mcp-config.json", "mcpServers", `{"type": "local", "command": "x", "tools": []}`, `command = "x"|tools.allow = []`, ""},
 		{"OpenCode's of a project", "/p/opencode.jsonc", "mcp", `{"command": ["x"]}`, `command = "x"|folders = ["/p"]`, ""},
 		{"OpenCode's in a folder of its own", "/p/.opencode/opencode.json", "mcp", `{"command": ["x"]}`, `command = "x"|folders = ["/p"]`, ""},
 		{"OpenCode's of the home", "/home/ann/.opencode/opencode.json", "mcp", `{"command": ["x"]}`, `command = "x"`, ""},
@@ -201,6 +204,23 @@ func TestStays(t *testing.T) {
 	}
 	if s, _ := entry(t, "/f.json", "mcpServers", `{"url": "https://h.example/mcp", "headers": {"A": "b"}, "oauth": false}`); s.Stays != "" {
 		t.Errorf("stays: %s", s.Stays)
+	}
+}
+
+// TestOpenCodesTimeout: OpenCode waits for mcpschedd as long as for the slowest of its servers, and never less than before.
+func TestOpenCodesTimeout(t *testing.T) {
+	for settings, want := range map[string]string{``: `true}`, `, "timeout": 5000`: `true, "timeout": 30000}`, `, "timeout": 90500`: `true, "timeout": 90500}`} {
+		r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann", Env: func(string) string { return "" }}})
+		if err := r.Read("/home/ann/.config/opencode/opencode.json", []byte(`{"mcp": {"s": {"command": ["x"]}, "t": {"command": ["y"]`+settings+`}}}`)); err != nil {
+			t.Fatal(err)
+		}
+		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(pointed[0].Text); !strings.Contains(text, want) {
+			t.Errorf("%s: got %s, want in it %s", settings, text, want)
+		}
 	}
 }
 
