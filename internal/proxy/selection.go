@@ -83,7 +83,8 @@ func (v view) decide(listing bool) *choice {
 			size += len(item.Raw)
 		}
 	}
-	c.search = p.Selection.Tools == "search" || !c.preload && size/record.BytesPerToken > p.Selection.Over
+	reaches := p.Selection.OnlyRead || s.client.load().ElicitsByForm() // else every call that may write would be refused
+	c.search = p.Selection.Tools == "search" || !c.preload && reaches && size/record.BytesPerToken > p.Selection.Over
 	if !whole && !c.search && !c.preload {
 		s.lists.undecided = listing
 		return &allTools

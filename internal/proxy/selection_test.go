@@ -100,21 +100,24 @@ func TestSelectionByEvidence(t *testing.T) {
 	}
 }
 
-// In mode auto, tool search is used if the list is long and the client has no tool search of its
-// own. For a client that has one, pinned tools are preloaded.
+// In mode auto, tool search is used if the list is long, the client has no tool search of its own, and
+// it can ask its user before a write. For a client that has a tool search, pinned tools are preloaded.
 func TestSelectionAuto(t *testing.T) {
 	for _, test := range []struct {
-		client   string
-		over     int
-		searched bool
+		client, can string
+		over        int
+		onlyRead    bool
+		searched    bool
 	}{
-		{"tester", 50, true}, {"tester", 100_000, false}, {"claude-code", 50, false},
+		{"tester", able, 50, false, true}, {"tester", able, 100_000, false, false}, {"claude-code", able, 50, false, false},
+		{"tester", `{}`, 50, false, false}, {"tester", `{}`, 50, true, true},
 	} {
-		t.Run(fmt.Sprint(test.client, test.over), func(t *testing.T) {
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			p, _ := searching(t, handshake, func(o *proxy.Options) {
-				o.Selection = proxy.Selection{Tools: "auto", Over: test.over, Pins: func(tool string) bool { return tool == "shop/get" }}
+				o.Selection = proxy.Selection{Tools: "auto", Over: test.over, OnlyRead: test.onlyRead, Pins: func(tool string) bool { return tool == "shop/get" }}
 			})
-			c := introduced(t, p, test.client)
+			c := attach(t, p, handshake)
+			c.opens(test.client, test.can)
 			list := c.request("tools/list", "")
 			if got := strings.Contains(list, `"find_tools"`); got != test.searched {
 				t.Errorf("searched: %v, want %v: %s", got, test.searched, list)
