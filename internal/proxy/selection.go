@@ -31,10 +31,20 @@ func (o *Selection) on() bool { return o.Tools == "search" || o.Tools == "auto" 
 // maxPins is the number of tools that are listed because they are used often.
 const maxPins = 8
 
-// searchingClients holds the clients, by the name in clientInfo, that search the list of tools
-// themselves: a listed tool costs their model only its name until a search finds it.
-var searchingClients = map[string]bool{
-	"claude-code": true, // 2.1.328: names only, and ToolSearch; it reads anthropic/alwaysLoad
+// searchingClients holds the clients that search the list of tools themselves: a listed tool costs
+// their model only its name until a search finds it.
+var searchingClients = clientNames{
+	"claude-code",         // 2.1.328: names only, and ToolSearch; it reads anthropic/alwaysLoad
+	"qwen-cli-mcp-client", // 0.15: names only, and tool_search
+}
+
+// clientNames holds clients by the beginning of the name in clientInfo: Qwen Code's ends with the server's.
+type clientNames []string
+
+// include reports whether the client with the given clientInfo is among them.
+func (c clientNames) include(info []byte) bool {
+	name := jsonrpc.Text(info, "name")
+	return slices.ContainsFunc(c, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 
 // alwaysLoad is the member of a tool's _meta that makes a searching client load it at once.
@@ -74,8 +84,7 @@ func (v view) decide(listing bool) *choice {
 	if s.lists.undecided && !listing {
 		return &allTools
 	}
-	name := jsonrpc.Text(s.client.load().Info, "name")
-	c := &choice{pins: make(map[string]string), preload: searchingClients[name]}
+	c := &choice{pins: make(map[string]string), preload: searchingClients.include(s.client.load().Info)}
 	size, whole := 0, true // bytes of the list
 	for _, l := range s.leases.current() {
 		whole = whole && l.Listed()

@@ -110,7 +110,7 @@ func TestSelectionAuto(t *testing.T) {
 		searched    bool
 	}{
 		{"tester", able, 50, false, true}, {"tester", able, 100_000, false, false}, {"claude-code", able, 50, false, false},
-		{"tester", `{}`, 50, false, false}, {"tester", `{}`, 50, true, true},
+		{"qwen-cli-mcp-client-mcpschedd", able, 50, false, false}, {"tester", `{}`, 50, false, false}, {"tester", `{}`, 50, true, true},
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			p, _ := searching(t, handshake, func(o *proxy.Options) {
@@ -126,7 +126,7 @@ func TestSelectionAuto(t *testing.T) {
 				t.Errorf("all listed: %v, want %v", got, !test.searched)
 			}
 			ready := strings.Count(list, `"_meta":{"anthropic/alwaysLoad":true}`)
-			if want := 1; test.client == "claude-code" && ready != want || test.client != "claude-code" && ready != 0 {
+			if searches := test.client != "tester"; searches != (ready == 1) || !searches && ready != 0 {
 				t.Errorf("%d tools are preloaded: %s", ready, list)
 			}
 			if !test.searched {
