@@ -69,7 +69,7 @@ type Server struct {
 	SearchOver      int           `toml:"search_over_tokens" default:"10000" min:"0"`                // auto: estimated tokens above which the tool list counts as long
 	SearchReach     string        `toml:"search_reach" default:"all" enum:"all|read_only"`           // which unlisted tools can be called
 	Pinned          []string      `toml:"pinned" form:"pinned"`                                      // tools that are always listed, as NAME/TOOL or a glob of it; default none
-	StartupWait     time.Duration `toml:"startup_wait" default:"1.5s"`                               // how long a list request waits for an upstream without a cached tool list
+	StartupWait     time.Duration `toml:"startup_wait" default:"1.5s"`                               // how long a list request waits for an upstream without a cached tool list; at least 8s for a client that lists its tools only once
 	StartTimeout    time.Duration `toml:"start_timeout" default:"30s" min:"100ms"`                   // how long a call waits for an upstream that is starting
 	DrainTimeout    time.Duration `toml:"drain_timeout" default:"5s"`                                // how long running calls may continue after EOF on stdin, or on a replaced upstream
 	MaxMessageBytes int           `toml:"max_message_bytes" unit:"bytes" default:"64MiB" min:"1024"` // largest single message, in either direction

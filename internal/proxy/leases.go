@@ -110,11 +110,24 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 	return l
 }
 
+// listsOnce holds the clients that list the tools once per session: they ignore that the list has changed.
+var listsOnce = clientNames{
+	"codex-mcp-client",    // 0.171
+	"qwen-cli-mcp-client", // 0.15
+}
+
+// onceWait is the least startup_wait of such a client. Older versions of Codex give up on a server after 10 s.
+const onceWait = 8 * time.Second
+
 // awaitOffers waits until every upstream without a saved offer has made one, at most until
 // startup_wait after the session opened or the upstream's configuration was changed.
 func (s *session) awaitOffers(ctx context.Context) {
+	wait := s.srv.policy.Load().StartupWait
+	if listsOnce.include(s.client.load().Info) {
+		wait = max(wait, onceWait)
+	}
 	for _, l := range s.leases.current() {
-		ctx, cancel := context.WithDeadline(ctx, l.since.Add(s.srv.policy.Load().StartupWait))
+		ctx, cancel := context.WithDeadline(ctx, l.since.Add(wait))
 		l.AwaitOffer(ctx)
 		cancel()
 	}

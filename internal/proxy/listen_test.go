@@ -461,6 +461,38 @@ func TestBeginningDoesNotWait(t *testing.T) {
 	}
 }
 
+// A client that lists the tools once waits for a server that others do not wait for.
+func TestListsOnce(t *testing.T) {
+	for _, test := range []struct {
+		client string
+		waits  bool
+	}{{"tester", false}, {"codex-mcp-client", true}, {"qwen-cli-mcp-client-mcpschedd", true}} {
+		begin := make(chan struct{})
+		_, slow := remote(t, mcptest.Options{Name: "slow", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
+			if m.Method == "tools/list" {
+				select {
+				case <-begin:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		}})
+		o := options(slow)
+		o.StartupWait = 0
+		c := introduced(t, start(t, o), test.client)
+		list := c.start("tools/list", "")
+		if c.request("resources/read", `{"uri":"mcpschedd://stats"}`); test.waits {
+			close(begin)
+		}
+		if got := strings.Contains(string(list.wait().Result), `"echo"`); got != test.waits {
+			t.Errorf("%s: listed: %v, want %v", test.client, got, test.waits)
+		}
+		if !test.waits {
+			close(begin)
+		}
+	}
+}
+
 // instructed is an upstream that cannot be started and has stored instructions.
 func instructed(name, text string) proxy.Upstream {
 	return shelved(name, upstream.Offer{Instructions: text})
