@@ -166,6 +166,8 @@ func ignorable(meta *jsonrpc.Index) bool {
 	for m := range meta.All() {
 		switch string(m.Name) {
 		case "progressToken", "traceparent", "tracestate", "baggage", "claudecode/toolUseId":
+		case "callId", "itemId", "sessionId", "threadId", "windowId", "x-codex-turn-metadata": // Codex 0.171
+		case "vscode.conversationId", "vscode.requestId":
 		default:
 			if !revision.OfHop(m.Name) {
 				return false
