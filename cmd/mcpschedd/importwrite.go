@@ -128,6 +128,9 @@ func (p *importPlan) onlyMoved() {
 	}
 }
 
+// ownVariables are variables that decide where mcpschedd keeps its state, and how it reaches a url.
+const ownVariables = "XDG_STATE_HOME HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy SSL_CERT_FILE SSL_CERT_DIR"
+
 // imported returns the changes of import --write: those to our own files, and those that make the
 // clients start mcpschedd by a command line.
 func (p *importPlan) imported(line []string) ([]clients.Change, error) {
@@ -140,7 +143,7 @@ func (p *importPlan) imported(line []string) ([]clients.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	var variables []string
+	variables := slices.DeleteFunc(strings.Fields(ownVariables), func(name string) bool { return os.Getenv(name) == "" })
 	for _, u := range p.have.Upstreams {
 		if u.Enabled {
 			_, _ = u.Resolve(func(name string) (string, bool) { variables = append(variables, name); return "", true })

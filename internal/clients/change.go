@@ -3,6 +3,7 @@ package clients
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -102,22 +103,26 @@ func has(servers []Server, table []string, entry string) bool {
 	return slices.ContainsFunc(servers, func(s Server) bool { return s.From.entry == entry && slices.Equal(s.From.table, table) })
 }
 
-// openCodeTimeout is how long OpenCode waits for a call if the entry does not say.
-const openCodeTimeout = 30 * time.Second
+// ownTimeout is how long Codex and OpenCode wait for a call of mcpschedd at least, if one of the servers has a
+// timeout of its own. Their defaults are 300 s (Codex 0.171) and 30 s.
+const ownTimeout = 300 * time.Second
 
-// own returns the entry of mcpschedd for the file. Codex passes on only the variables that an entry names. OpenCode
-// gives up a call after the entry's time, which must not be shorter than the longest time of a server.
+// own returns the entry of mcpschedd for the file. Codex passes on only the variables that an entry names. Codex and
+// OpenCode give up a call after the entry's timeout, which must not be shorter than the longest one of a server.
 func (d *document) own(line, variables []string, longest time.Duration) Pair {
 	client, table := clientOf(d)
-	timeout := ""
+	timeout, limit := "", max(longest, ownTimeout)
 	if longest > 0 {
-		timeout = fmt.Sprintf(`, "timeout": %d`, max(longest, openCodeTimeout).Milliseconds())
+		timeout = fmt.Sprintf(`, "timeout": %d`, limit.Milliseconds())
 	}
 	values := strings.NewReplacer("$PROGRAM", literal(line[0]), "$ARGS", literal(line[1:]), "$LINE", literal(line), "$TIMEOUT", timeout)
 	text := values.Replace(client.Own)
 	if d.toml {
 		if len(variables) > 0 {
 			text += fmt.Sprintf("env_vars = %s\n", literal(variables))
+		}
+		if longest > 0 {
+			text += fmt.Sprintf("tool_timeout_sec = %d\n", int(math.Ceil(limit.Seconds())))
 		}
 		text = fmt.Sprintf("[%s]\n%s", toml.Key(append(slices.Clip(table), ownName)), text)
 	}

@@ -176,6 +176,39 @@ func TestCodex(t *testing.T) {
 	}
 }
 
+// TestCodexTimeout: Codex waits for mcpschedd as long as for the slowest of its servers, and never less than before.
+func TestCodexTimeout(t *testing.T) {
+	for given, want := range map[string]string{"90": "300", "900.5": "901"} {
+		r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann"}})
+		if err := r.Read("/home/ann/.codex/config.toml", []byte("[mcp_servers.s]\ncommand = \"x\"\ntool_timeout_sec = "+given+"\n[mcp_servers.t]\ncommand = \"y\"\n")); err != nil {
+			t.Fatal(err)
+		}
+		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(pointed[0].Text); !strings.Contains(text, "tool_timeout_sec = "+want+"\n") {
+			t.Errorf("%s: got %s", given, text)
+		}
+	}
+}
+
+// TestCodexApproval: a server stays if Codex asks before calls of its tools because of settings that name them.
+func TestCodexApproval(t *testing.T) {
+	for settings, stays := range map[string]bool{
+		`default_tools_approval_mode = "prompt"`: true, "[mcp_servers.s.tools.rm]\napproval_mode = \"prompt\"": true,
+		`default_tools_approval_mode = "approve"`: false, "[mcp_servers.s.tools.rm]\napproval_mode = \"approve\"": false,
+	} {
+		r := newReader(clients.Options{})
+		if err := r.Read("/home/ann/.codex/config.toml", []byte("[mcp_servers.s]\ncommand = \"x\"\n"+settings+"\n")); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.Servers()[0]; (s.Stays != "") != stays {
+			t.Errorf("%s: stays %q, want %v", settings, s.Stays, stays)
+		}
+	}
+}
+
 // TestItselfForOne: an entry that runs mcpschedd for one server does not replace those that are taken out.
 func TestItselfForOne(t *testing.T) {
 	r := newReader(clients.Options{})
@@ -209,7 +242,7 @@ func TestStays(t *testing.T) {
 
 // TestOpenCodesTimeout: OpenCode waits for mcpschedd as long as for the slowest of its servers, and never less than before.
 func TestOpenCodesTimeout(t *testing.T) {
-	for settings, want := range map[string]string{``: `true}`, `, "timeout": 5000`: `true, "timeout": 30000}`, `, "timeout": 90500`: `true, "timeout": 90500}`} {
+	for settings, want := range map[string]string{``: `true}`, `, "timeout": 5000`: `true, "timeout": 300000}`, `, "timeout": 900500`: `true, "timeout": 900500}`} {
 		r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann", Env: func(string) string { return "" }}})
 		if err := r.Read("/home/ann/.config/opencode/opencode.json", []byte(`{"mcp": {"s": {"command": ["x"]}, "t": {"command": ["y"]`+settings+`}}}`)); err != nil {
 			t.Fatal(err)
