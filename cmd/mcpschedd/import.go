@@ -27,7 +27,7 @@ func importCommand() *cobra.Command {
 lists the clients it finds, and previews the import.
 
 CLIENT is claude (both claude-code and claude-desktop), cursor, vscode, windsurf, zed,
-gemini, codex, opencode or copilot. FILE is a client's configuration file:
+gemini, qwen, codex, opencode or copilot. FILE is a client's configuration file:
 .mcp.json, mcp.json, settings.json, config.toml.
 
 Every literal value in a server's environment and headers, and anything in its arguments

@@ -128,8 +128,11 @@ func (m Machine) managed(name string) string {
 	return filepath.Join("/etc/claude-code", name)
 }
 
-// forbids reports whether the settings of Gemini CLI do not let a server run.
+// forbids reports whether the settings of Gemini CLI or Qwen Code do not let a server run.
 func forbids(gemini *document, name string) bool {
+	if client, _ := clientOf(gemini); client.Name != "gemini" && client.Name != "qwen" {
+		return false
+	}
 	isName := func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), name) }
 	return slices.ContainsFunc(stringsAt(gemini.tree, "mcp", "excluded"), isName) ||
 		at(gemini.tree, "mcp", "allowed") != nil && !slices.ContainsFunc(stringsAt(gemini.tree, "mcp", "allowed"), isName)
@@ -153,20 +156,29 @@ func namesTools(openCode *document, name string) bool {
 	})
 }
 
+// refusesTools reports whether settings of Gemini CLI or Qwen Code exclude tools of a server, or deny their calls or ask
+// before them.
+func refusesTools(d *document, name string) bool {
+	rules := slices.Concat(stringsAt(d.tree, "tools", "exclude"), stringsAt(d.tree, "permissions", "deny"), stringsAt(d.tree, "permissions", "ask"))
+	return slices.ContainsFunc(rules, func(rule string) bool {
+		return rule == "mcp__"+name || strings.HasPrefix(rule, "mcp__"+name+"__") || strings.HasPrefix(rule, "mcp_"+name+"_")
+	})
+}
+
 // Forbidden returns the reason why servers of a file cannot be replaced by mcpschedd, or "":
 // another server has its name and stays, or the client would not start it, because of an
-// administrator's settings of Claude Code or Gemini CLI's own.
+// administrator's settings of Claude Code, or Gemini CLI's or Qwen Code's own.
 func (r *Reader) Forbidden(path string) string {
 	own := r.docs[path]
 	if own == nil {
 		return ""
 	}
-	client, table := clientOf(own)
+	_, table := clientOf(own)
 	if !r.self[path] && len(r.taken(path)) > 0 &&
 		slices.Contains(own.names(table), ownName) && !has(r.taken(path), table, ownName) {
 		return own.where(append(slices.Clip(table), ownName)...) + ": mcpschedd is another server there, or is switched off or for --only one, and stays: rename or remove it first"
 	}
-	if client.Name == "gemini" && forbids(own, ownName) {
+	if forbids(own, ownName) {
 		return path + `: "mcp": {"allowed", "excluded"} does not let mcpschedd run: change it first`
 	}
 	if filepath.Base(path) != ".claude.json" {

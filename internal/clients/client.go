@@ -96,8 +96,8 @@ func (m Machine) folder(name string) string {
 	}
 	return map[string]string{
 		"HOME": m.Home, "CONFIG": config, "APPDATA": applications, "ZED": zed, "CODEX": in("CODEX_HOME", ".codex"),
-		"COPILOT": in("COPILOT_HOME", ".copilot"),
-		"CLAUDE":  in("CLAUDE_CONFIG_DIR", ""), "CLAUDE SETTINGS": in("CLAUDE_CONFIG_DIR", ".claude"),
+		"COPILOT": in("COPILOT_HOME", ".copilot"), "QWEN": in("QWEN_HOME", ".qwen"),
+		"CLAUDE": in("CLAUDE_CONFIG_DIR", ""), "CLAUDE SETTINGS": in("CLAUDE_CONFIG_DIR", ".claude"),
 	}[name]
 }
 

@@ -132,6 +132,11 @@ func (e *entry) field(key string, value any) {
 		if value == true {
 			e.t.note("the client calls its tools without asking, but asks about mcpschedd's")
 		}
+	case "default_tools_approval_mode", "tools": // of Codex
+		if e.t.client.TOML && strings.Contains(fmt.Sprint(value), "prompt") {
+			e.server.Stays = "the client asks before calls of its tools (approval_mode), which would not hold for those of mcpschedd"
+		}
+		e.ignored = append(e.ignored, key)
 	case "autoApprove", "alwaysAllow", "startup_timeout_sec", "startup_timeout_ms", "description", "name", "icon", "iconUrl",
 		"gallery", "version", "dev", "$schema", "registryBaseUrl", "source", "required":
 	default:

@@ -147,7 +147,7 @@ func (r *Reader) tables(doc *document) (all []table) {
 		t.scope = "project"
 	}
 	for _, name := range doc.names(path) {
-		if client.Name == "gemini" && (forbids(doc, name) || r.disabledByCommand(name)) {
+		if forbids(doc, name) || client.Name == "gemini" && r.disabledByCommand(name) {
 			t.disabled = append(t.disabled, name)
 		}
 	}
@@ -244,8 +244,8 @@ func (r *Reader) server(t table, name string, value any) {
 	if e.server.Block.Disabled {
 		e.t.note("it is switched off in %s, and so here", t.client.Title)
 	}
-	if t.client.Name == "opencode" && namesTools(t.doc, name) {
-		e.server.Stays = cmp.Or(e.server.Stays, `rules under "tools" or "permission" name its tools, and would not hold for those of mcpschedd`)
+	if t.client.Name == "opencode" && namesTools(t.doc, name) || refusesTools(t.doc, name) {
+		e.server.Stays = cmp.Or(e.server.Stays, `rules under "tools" or "permission(s)" name its tools, and would not hold for those of mcpschedd`)
 	}
 	if len(e.ignored) > 0 {
 		e.t.note("not imported: %s", strings.Join(e.ignored, ", "))

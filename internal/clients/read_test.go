@@ -128,6 +128,7 @@ func wantServer(t *testing.T, s clients.Server, want, variables string) {
 func TestClients(t *testing.T) {
 	tests := []struct{ name, path, key, in, want, variables string }{
 		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m"`, `U_PART="a"`},
+		{"Qwen Code's variables and time-out", "/home/ann/.qwen/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|timeout = "10m"`, ""},
 		{"Claude Desktop has no variables", "/home/ann/.config/Claude/claude_desktop_config.json", "mcpServers", `{"command": "sh", "args": ["-c", "for i in a; do x ${i}; done"]}`, `command = "sh"|args = ["-c", "for i in a; do x $${i}; done"]`, ""},
 		{"Zed has none either", "/home/ann/.config/zed/settings.json", "context_servers", `{"command": "x", "args": ["${env:A}"], "env": {"A": "${B}"}}`, `command = "x"|args = ["$${env:A}"]|env_file = "env/s.env"`, `A="${B}"`},
 		{"Gemini's two URLs", "/home/ann/.gemini/settings.json", "mcpServers", `{"url": "http://localhost/sse", "httpUrl": "http://localhost/mcp"}`, `url = "http://localhost/mcp"`, ""},
@@ -253,6 +254,25 @@ func TestOpenCodesTimeout(t *testing.T) {
 		}
 		if text := string(pointed[0].Text); !strings.Contains(text, want) {
 			t.Errorf("%s: got %s, want in it %s", settings, text, want)
+		}
+	}
+}
+
+// TestRefusedTools: a server stays if settings of Gemini CLI or Qwen Code refuse its tools or ask before their calls.
+func TestRefusedTools(t *testing.T) {
+	for rules, stays := range map[string]bool{
+		`"tools": {"exclude": ["mcp_git_push"]}`:           true,
+		`"permissions": {"deny": ["mcp__git__push"]}`:      true,
+		`"permissions": {"ask": ["mcp__git"]}`:             true,
+		`"permissions": {"allow": ["mcp__git__push"]}`:     false,
+		`"permissions": {"deny": ["mcp__github", "Bash"]}`: false,
+	} {
+		r := newReader(clients.Options{})
+		if err := r.Read("/home/ann/.qwen/settings.json", []byte(`{"mcpServers": {"git": {"command": "x"}}, `+rules+`}`)); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.Servers()[0]; (s.Stays != "") != stays {
+			t.Errorf("%s: stays %q, want %v", rules, s.Stays, stays)
 		}
 	}
 }
@@ -506,7 +526,7 @@ func TestPlaces(t *testing.T) {
 // TestSwitchedOff: a server that is disabled in its client, by any setting, is imported disabled,
 // with a note.
 func TestSwitchedOff(t *testing.T) {
-	const gemini, claude, checkedIn, local = "/home/ann/.gemini/settings.json", "/home/ann/.claude.json", "/p/.mcp.json", "/p/.claude/settings.local.json"
+	const gemini, qwen, claude, checkedIn, local = "/home/ann/.gemini/settings.json", "/home/ann/.qwen/settings.json", "/home/ann/.claude.json", "/p/.mcp.json", "/p/.claude/settings.local.json"
 	for _, tt := range []struct {
 		name, read string
 		files      map[string]string
@@ -515,6 +535,7 @@ func TestSwitchedOff(t *testing.T) {
 		{"an entry of its own", "/f.json", map[string]string{"/f.json": `{"mcpServers": {"a": {"command": "a", "disabled": true}, "b": {"command": "b", "enabled": false}, "c": {"command": "c", "enabled": true}}}`}, []string{"a", "b"}},
 		{"Gemini's excluded servers", gemini, map[string]string{gemini: `{"mcp": {"excluded": ["A"]}, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}`}, []string{"a"}},
 		{"Gemini's allowed servers", gemini, map[string]string{gemini: `{"mcp": {"allowed": ["b", "mcpschedd"]}, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}`}, []string{"a"}},
+		{"Qwen Code's excluded servers", qwen, map[string]string{qwen: `{"mcp": {"excluded": ["a"]}, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}`}, []string{"a"}},
 		{"gemini mcp disable", gemini, map[string]string{
 			gemini: `{"mcpServers": {"A": {"command": "a"}, "b": {"command": "b"}}}`,
 			"/home/ann/.gemini/mcp-server-enablement.json": `{"a": {"enabled": false}, "b": {"enabled": true}}`,
