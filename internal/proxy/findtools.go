@@ -171,6 +171,7 @@ func (x *request) unwrap() error {
 	arguments, rival := outer.Sole("arguments")
 	if text, quoted := jsonrpc.String(arguments); quoted && json.Valid([]byte(text)) {
 		arguments = bytes.TrimSpace([]byte(text)) // some models quote the object
+		jsonrpc.Flatten(arguments)
 	}
 	switch {
 	case rival != nil:

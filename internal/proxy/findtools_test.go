@@ -98,8 +98,8 @@ func TestCallFound(t *testing.T) {
 			t.Errorf("got %s, directly %s", through, direct)
 		}
 		c.call("call_tool", `{"name":"find"}`)
-		c.call("call_tool", `{"name":"get","arguments":"{\"n\":8}"}`)
-		if got, want := s.called(), "get {\"n\":7}\nget {\"n\":7}\nfind {}\nget {\"n\":8}"; got != want {
+		c.call("call_tool", `{"name":"get","arguments":"{\n\"n\":8}"}`)
+		if got, want := s.called(), "get {\"n\":7}\nget {\"n\":7}\nfind {}\nget { \"n\":8}"; got != want {
 			t.Errorf("called\n%s\nwant\n%s", got, want)
 		}
 		for _, line := range c.transcript() {
