@@ -432,13 +432,17 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
 	x.s.requests.removeCall(c) // what its server asks from now on is about another call
-	c.noteResult(o)
 	if o.kind != complete || !c.mayAnnounce() || !deliver.Plain(o.answer.Result) {
+		c.observeResult(o)
 		done(o)
 		return
 	}
 	kept := o // capturing o itself would move every outcome to the heap
-	x.s.running.Go(func() { done(c.announce(x.ctx, kept)) })
+	x.s.running.Go(func() {
+		announced := c.announce(x.ctx, kept)
+		c.observeResult(kept)
+		done(announced)
+	})
 }
 
 // respond returns the outcome of the request. It may block.
@@ -451,9 +455,7 @@ func (x *request) respond() outcome {
 
 // answer writes the outcome to the client.
 func (x *request) answer(o outcome) {
-	if x.call != nil {
-		x.call.observeResult(o)
-	} else if x.msg.Method == "tools/call" && o.kind != suspended { // of one of the proxy's own tools
+	if x.call == nil && x.msg.Method == "tools/call" && o.kind != suspended { // of one of the proxy's own tools
 		x.s.observed.turns.end(time.Now())
 	}
 	answer := o.answer

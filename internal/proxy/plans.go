@@ -123,9 +123,6 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	}
 	defer x.leave()
 	o := x.respond()
-	if x.call != nil {
-		x.call.observeResult(o)
-	}
 	defer o.answer.Buffer.Release()
 	switch {
 	case o.err != nil:

@@ -200,7 +200,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 			end := o.send(ctx, c, flight, f)
 			flight.SetUnloadedLatency(observed.run.Unloaded())
 			flight.Finish(end.answer.Result, end.answer.Stateless, end.kind == complete)
-			open.failed, observed.size, observed.hash = end.kind != complete, len(end.answer.Result), srv.recorder.resultHash(end)
+			open.failed, open.size, open.hash = end.kind != complete, len(end.answer.Result), srv.recorder.resultHash(end)
 			open.ended.Store(true)
 			srv.prefetch.Protect(func() { f.Done(o.fetchResult(end, flight)) })
 		})

@@ -98,11 +98,8 @@ type observation struct {
 	endSpan  func(*record.Event) // ends its span in a trace; nil if there is none
 	notified bool                // the prefetch worker has been notified of its result
 
-	// The answer before anything is added to it.
 	source   dedup.Outcome // where the answer came from; only Comparison is set if this call fetched it
-	size     int           // bytes
-	saved    int           // bytes saved by sending a reference instead
-	hash     uint64        // zero if not computed
+	saved    int           // bytes saved by sending a reference instead of the answer
 	inlined  int           // number of other calls' results added to the answer
 	joinWait time.Duration // time waited for a prefetch that took too long, before the call was sent itself
 }
@@ -187,23 +184,8 @@ func (c *upstreamCall) observeReturned(err error, limited bool) {
 
 var errUnanswered = errors.New("not answered")
 
-// noteResult records the answer's size and hash before anything is added to it.
-func (c *upstreamCall) noteResult(o outcome) {
-	a := c.observed
-	if a == nil {
-		return
-	}
-	a.size, a.hash = len(o.answer.Result), 0
-	switch {
-	case a.source.How != "":
-		a.size = len(a.source.Body)
-	case c.class.kind.Reads():
-		a.hash = c.s.srv.recorder.resultHash(o)
-	}
-}
-
-// observeResult notifies the observers of the end of a request's call, once. A call that was suspended
-// counts as one call from its arrival.
+// observeResult notifies the observers of the end of a request's call, once. o is its outcome before anything
+// is added to the answer. A call that was suspended counts as one call from its arrival.
 func (c *upstreamCall) observeResult(o outcome) {
 	if c.observed == nil {
 		return
@@ -275,11 +257,18 @@ func (r *recorder) openLog(s *Server, o Options) {
 // recordCall records the end of a request's call.
 func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome) {
 	s, arrival, from := c.observed, c.observed.call, &c.observed.source
+	size, hash := len(o.answer.Result), uint64(0)
+	switch {
+	case from.How != "":
+		size = len(from.Body)
+	case c.class.kind.Reads():
+		hash = r.resultHash(o)
+	}
 	e := record.Event{
 		Kind: record.Call, At: arrival.At, Session: s.number.Session, Seq: s.number.Seq,
 		Upstream: arrival.Lease.Name, Tool: arrival.Tool, Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
 		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.run.Took()), Sent: int(s.attempts.Load()),
-		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimateTokens(s.size), ResultSum: s.hash,
+		Disposition: record.Fetched, Bytes: int64(size), Tokens: estimateTokens(size), ResultSum: hash,
 		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.onHost.Failed,
 	}
 	if e.IsError && c.lease.Listed() {
@@ -328,8 +317,10 @@ type openPrefetch struct {
 	observed *observation
 	event    record.Event // fields known so far
 	prefetch *dedup.Prefetch
-	ended    atomic.Bool // its fetch has ended, and failed is set
+	ended    atomic.Bool // its fetch has ended, and the fields below are set
 	failed   bool
+	size     int    // bytes of the answer
+	hash     uint64 // of the answer; zero if not computed
 }
 
 // complete fills in the event and returns true if the prefetch's fate is known and its fetch
@@ -350,7 +341,7 @@ func (p *openPrefetch) complete() bool {
 		e.At = at
 	}
 	e.LatencyMS, e.Sent = ms(s.run.Took()), int(s.attempts.Load())
-	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(s.size), estimateTokens(s.size), s.hash
+	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(p.size), estimateTokens(p.size), p.hash
 	return true
 }
 

@@ -110,9 +110,6 @@ func mayBeResumed(x *request) bool {
 func (w *work) run() {
 	x := w.request
 	o := x.respond()
-	if x.call != nil {
-		x.call.observeResult(o)
-	}
 	if o.err != nil {
 		o = outcome{answer: x.failure(o)}
 	}
