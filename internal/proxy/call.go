@@ -235,7 +235,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 // It calls done once.
 func (c *upstreamCall) lookUp(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	if !c.class.storable() {
-		c.send(ctx, c.pendingWrite.Swap(nil), c.turn, req, done)
+		c.send(ctx, c.pendingWrite.Swap(nil), req, done)
 		return
 	}
 	f := &lookup{c: c, ctx: ctx, req: req, done: done}
@@ -283,8 +283,7 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 		return
 	}
 	f.leads = true
-	turn := c.turn.Reclaim() // kept even if this client gives up while others wait for the flight
-	c.s.srv.running.Add(1)   // the flight may outlive its session
+	c.s.srv.running.Add(1) // the flight may outlive its session
 	finishFlight := func(o outcome) {
 		defer c.s.srv.running.Done()
 		f.fetched = o
@@ -299,7 +298,7 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 			return f.req.Ask(ctx, method, params)
 		}
 	}
-	c.send(ctx, write, turn, &shared, func(o outcome) {
+	c.send(ctx, write, &shared, func(o outcome) {
 		if c.class.query.Reuse.File == "" {
 			finishFlight(o)
 		} else {
@@ -316,7 +315,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 		c.observed.joinWait = time.Since(c.observed.call.At)
 		c.lookUp(f.ctx, f.req, f.done)
 	case o.Refetch: // the answer of the flight that it joined cannot be used
-		c.send(f.ctx, c.pendingWrite.Swap(nil), c.turn.Reclaim(), f.req, f.done)
+		c.send(f.ctx, c.pendingWrite.Swap(nil), f.req, f.done)
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
@@ -330,8 +329,9 @@ func (f *lookup) finish(o dedup.Outcome) {
 	}
 }
 
-// send sends the request in its turn and within the limits of its host. It takes over the write and the turn.
-func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn *upstream.Turn, req *upstream.Request, done func(outcome)) {
+// send sends the request in its turn and within the limits of its host. It takes over the write, and the turn even
+// if its client gives it up while others wait for the flight.
+func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, req *upstream.Request, done func(outcome)) {
 	// The class is the one under which its write was registered: a reload that changes it invalidates all answers.
 	req.ReadOnly = !c.class.effect.Changes()
 	req.Late = func(m jsonrpc.Message) {
@@ -359,7 +359,7 @@ func (c *upstreamCall) send(ctx context.Context, write *dedup.PendingWrite, turn
 		}
 		return err
 	}
-	c.lease.Send(ctx, turn, req, func(answer upstream.Answer, err error) {
+	c.lease.Send(ctx, c.turn.Reclaim(), req, func(answer upstream.Answer, err error) {
 		o := outcome{answer: answer, kind: kindOf(&answer), err: err}
 		o.onHost = o.hostOutcome()
 		if slot := c.slot.Swap(nil); slot != nil {
@@ -428,7 +428,8 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, o *outcome) {
 	}
 }
 
-// deliver calls done with the outcome. If hints or inlined answers are on, announce first adds them.
+// deliver notifies the observers of the outcome and calls done with it. If hints or inlined answers are on,
+// announce first adds them.
 func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
 	x.s.requests.removeCall(c) // what its server asks from now on is about another call

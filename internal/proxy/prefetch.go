@@ -270,7 +270,7 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 		})
 		return refused
 	}
-	end := waitFor(func(done func(outcome)) { c.send(ctx, c.pendingWrite.Swap(nil), c.turn, req, done) })
+	end := waitFor(func(done func(outcome)) { c.send(ctx, c.pendingWrite.Swap(nil), req, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {
 		time.AfterFunc(lateReplyTimeout, ended) // the server may still be running it
 	} else {

@@ -363,7 +363,7 @@ func resolveInput(x *request, req *upstream.Request, result []byte) outcome {
 			x.call.turn = x.call.lease.Turn()
 		}
 		x.call.registerWrite()
-		o := waitFor(func(done func(outcome)) { x.call.send(x.ctx, x.call.pendingWrite.Swap(nil), x.call.turn, &next, done) })
+		o := waitFor(func(done func(outcome)) { x.call.send(x.ctx, x.call.pendingWrite.Swap(nil), &next, done) })
 		if o.kind != inputRequired {
 			return o
 		}

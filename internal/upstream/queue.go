@@ -47,9 +47,9 @@ func (t *Turn) ready() <-chan struct{} {
 	return t.wake
 }
 
-// Reclaim returns the turn for a request that must be sent after all, although another request's
-// answer was expected to serve it: its own turn if it still has that, or else a new one.
-// [Turn.Release] no longer releases a reclaimed turn. A nil Turn returns nil.
+// Reclaim returns the turn for a request that is to be sent: its own turn, or a new one if it has released that, as
+// another request's answer was expected to serve it. [Turn.Release] no longer releases a reclaimed turn. A nil Turn
+// returns nil.
 func (t *Turn) Reclaim() *Turn {
 	if t == nil {
 		return nil
