@@ -35,12 +35,12 @@ type upstreamCall struct {
 	request *request         // that began the call; nil for a prefetch and a notification
 	fetch   *speculate.Fetch // prefetch that the call makes; nil for a client's call
 
-	lease  *sessionLease
-	turn   *upstream.Turn // position in the order of sending; nil for a prefetch, a step of a plan and a notification
-	method string         // JSON-RPC method
-	tool   string         // tool name at the upstream; "" unless the method is tools/call
-	target []byte         // raw JSON name of the target at the upstream; nil if the client uses the same name
-	params *revision.Params
+	lease   *sessionLease
+	turn    *upstream.Turn // position in the order of sending; nil for a prefetch, a step of a plan and a notification
+	method  string         // JSON-RPC method
+	tool    string         // tool name at the upstream; "" unless the method is tools/call
+	params  *revision.Params
+	renamed []byte // raw JSON of the upstream's own name for the tool, the prompt or the reference; nil if the client uses it
 
 	policy   *policy       // snapshot that routed the request and classifies the call
 	class    callClass     // classification by that policy
@@ -131,11 +131,10 @@ func (x *request) admit(ctx context.Context) error {
 }
 
 // newCall returns the request's call to an upstream, under the policy that routed the
-// request. target is the raw JSON name at the upstream, or nil if the client uses the
-// same name.
-func newCall(x *request, l *sessionLease, target []byte) *upstreamCall {
+// request. renamed is that of the call.
+func newCall(x *request, l *sessionLease, renamed []byte) *upstreamCall {
 	c := &upstreamCall{
-		s: x.s, request: x, policy: x.view.p, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index,
+		s: x.s, request: x, policy: x.view.p, lease: l, method: x.msg.Method, renamed: renamed, params: &x.msg.Index,
 	}
 	if x.step != nil {
 		c.gate = x.step.Refused
@@ -217,7 +216,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 	c := x.call
 	l := c.lease
 	req := &upstream.Request{
-		Method: x.msg.Method, Index: c.observed.withTrace(c.params), Target: c.target, Client: x.client,
+		Method: x.msg.Method, Index: c.observed.withTrace(c.params), Target: c.renamed, Client: x.client,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
 		// Progress restarts a step's timeout, and is told to the client of its plan.

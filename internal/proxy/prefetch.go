@@ -86,13 +86,10 @@ func (l *sessionLease) nothingToPrefetch() bool {
 	return offer != nil && offer == l.Offer()
 }
 
-// newCall returns the call of a candidate under a policy, classified. observed is nil if the
-// call is not made yet.
-func (o *prefetchSource) newCall(p *policy, c *predict.Candidate, observed *observation) *upstreamCall {
+// newCall returns the call of a candidate under a policy, which has not classified it yet.
+func (o *prefetchSource) newCall(p *policy, c *predict.Candidate) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Key.Tool)), "arguments", []byte(c.Key.Arguments))
-	n := &upstreamCall{s: o.s, policy: p, method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: parsedParams(params), observed: observed}
-	n.class = n.classify(p)
-	return n
+	return &upstreamCall{s: o.s, policy: p, method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: parsedParams(params)}
 }
 
 // MayPrefetch classifies a candidate and returns the reason why it must not be prefetched now, if
@@ -100,7 +97,7 @@ func (o *prefetchSource) newCall(p *policy, c *predict.Candidate, observed *obse
 func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility {
 	srv := o.s.srv
 	p := srv.policy.Load()
-	class := o.newCall(p, c, nil).class
+	class := o.newCall(p, c).classify(p)
 	v := speculate.Eligibility{Query: class.query, Host: class.host, Reason: o.refusal(p, c, &class)}
 	if v.Reason != "" {
 		return v
@@ -111,8 +108,7 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Eligibility
 	switch {
 	case v.Reason == enrich.Settling:
 		v.Settle = srv.common.store.SettlesIn(class.query.Places)
-	case v.Reason != "":
-	case class.query.Reuse.File != "":
+	case v.Reason == "" && class.query.Reuse.File != "":
 		if info, err := os.Stat(class.query.Reuse.File); err == nil {
 			v.FileBytes = int(info.Size())
 		}
@@ -173,7 +169,8 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate func() call.Fate, why enrich.Reason) {
 	srv := o.s.srv
 	observed := &observation{call: f.Call, number: o.s.observed.next(), trace: f.Trace}
-	c := o.newCall(srv.policy.Load(), f.Candidate, observed)
+	c := o.newCall(srv.policy.Load(), f.Candidate)
+	c.observed = observed
 	c.registerWrite()
 	p := c.policy
 	defer func() {
@@ -262,7 +259,7 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 			default:
 			}
 			p := srv.policy.Load()
-			now := o.newCall(p, f.Candidate, c.observed).class
+			now := c.classify(p)
 			// Only with the key it began with. Else calls that have joined fetch by themselves, through their own gates.
 			if now.query.Key == c.class.query.Key && p.Enrichment.Mode == "on" && o.refusal(p, f.Candidate, &now) == "" {
 				refused = nil

@@ -123,7 +123,7 @@ func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error 
 func (x *request) routeOther() error {
 	leases := x.s.leases.current()
 	found := leases
-	var target []byte // raw reference at the upstream; nil if it does not differ
+	var renamed []byte // raw reference at the upstream; nil if it does not differ
 	var err *jsonrpc.Error
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
@@ -142,7 +142,7 @@ func (x *request) routeOther() error {
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
 		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), leases)
 	case "completion/complete":
-		if found, target, err = completers(x, leases, x.msg.Index.Get("ref")); err == nil && len(found) == 0 { // completions are declared even if no upstream has them
+		if found, renamed, err = completers(x, leases, x.msg.Index.Get("ref")); err == nil && len(found) == 0 { // completions are declared even if no upstream has them
 			x.handler = func(*request) outcome { return ownOutcome([]byte(`{"completion":{"values":[]}}`)) }
 			return nil
 		}
@@ -157,9 +157,9 @@ func (x *request) routeOther() error {
 	case len(found) == 0:
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no server offers this"}
 	case len(found) == 1:
-		x.bind(newCall(x, found[0], target))
+		x.bind(newCall(x, found[0], renamed))
 	default:
-		x.handler = func(x *request) outcome { return tryEach(x, found, target) }
+		x.handler = func(x *request) outcome { return tryEach(x, found, renamed) }
 	}
 	return nil
 }
@@ -189,13 +189,13 @@ func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessio
 // tryEach sends the request to one upstream after the other until one succeeds, to connected
 // upstreams first. It is used only for requests that change nothing. If all fail, it prefers the
 // failure to reach an upstream to another's error: that upstream may have what the others lack.
-func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
+func tryEach(x *request, candidates []*sessionLease, renamed []byte) outcome {
 	live := filterLeases(candidates, func(l *sessionLease) bool { return l.Live() })
 	others := filterLeases(candidates, func(l *sessionLease) bool { return !slices.Contains(live, l) })
 	var last *upstreamCall
 	var failure outcome
 	for _, l := range append(live, others...) {
-		o := callUpstream(x, newCall(x, l, target))
+		o := callUpstream(x, newCall(x, l, renamed))
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
 			return o
 		}

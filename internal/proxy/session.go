@@ -69,7 +69,7 @@ func (s *Server) newSession(c front.Client) *session {
 		srv: s, identity: identity, ctx: ctx, tasks: newTasks(),
 		lifecycle: lifecycle{cancel: cancel, draining: draining, drain: drain},
 	}
-	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
+	n.observed = newObservedSession(ctx, c.Multiplexed)
 	n.observed.join = sync.OnceValue(n.joinPool)
 	n.lists = newShownLists(n)
 	n.questions.s, n.questions.works = n, make(map[*work]struct{})

@@ -63,7 +63,7 @@ func (x *request) routeWork() error {
 	case err != nil:
 		return err
 	case w != nil:
-		x.handler = w.serve
+		x.work, x.handler = w, w.serve
 		return nil
 	}
 	w = &work{
@@ -91,7 +91,7 @@ func (x *request) routeWork() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.works[w] = struct{}{}
-	x.handler = func(x *request) outcome {
+	x.work, x.handler = w, func(x *request) outcome {
 		x.s.running.Go(w.run)
 		return w.serve(x)
 	}
@@ -156,7 +156,6 @@ func (w *work) serve(x *request) outcome {
 				w.request.cancel(err)
 			}
 			if questions != nil {
-				x.work = w // given up if the questions do not reach the client
 				return outcome{answer: ownAnswer(questions, true), kind: suspended}
 			}
 		}
