@@ -18,7 +18,7 @@ import (
 type Flight struct {
 	store *Store
 	id    uint64
-	query Query      // of the call that began it
+	query Query      // of the call or the prefetch that began it
 	file  fileState  // before the request was sent
 	epoch uint64     // counter when it began
 	began age.Moment // on the store's clock; if another replica fetched the answer, when it began

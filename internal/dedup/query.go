@@ -102,9 +102,9 @@ type Outcome struct {
 	FirstUseOf *Prefetch     // of a hit or a joined flight: the prefetch, if this is its first use
 	Comparison Comparison    // of a call that fetched: its answer against the prefetched one
 	BackOff    time.Duration // until a new answer may be expected; 0 if unknown
-	Refetch    bool          // the flight's answer belongs to one client: the caller must fetch without the store
+	Refetch    bool          // the flight that it joined failed, or its answer belongs to one client: the caller must fetch without the store
 	Repeated   bool          // the client already has this answer, and may be sent a reference to it
-	Err        error         // why there is no answer: the cause of the context's end
+	Err        error         // why there is no answer: the cause of the context's end, or [ErrJoinTimeout]
 }
 
 // Waiter is a call waiting for its answer.

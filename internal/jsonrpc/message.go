@@ -16,7 +16,7 @@
 // from a single walk. [Reader] and [Writer] read and write messages as lines.
 //
 // The package does not match responses to requests and does not know MCP's methods
-// or revisions. Callers split a batch (an array of messages) with [Elements].
+// or revisions. Callers split a batch (an array of messages) with [Split].
 package jsonrpc
 
 import "slices"

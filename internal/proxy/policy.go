@@ -12,8 +12,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// policy is one version of the configuration with its upstreams. It has as many fields as the
-// configuration. It is immutable; a reload replaces it as a whole.
+// policy is one version of the configuration with its upstreams. It is immutable; a reload replaces it
+// as a whole. It has more than 15 fields because it embeds the options.
 type policy struct {
 	Options
 	members []*member  // in the order of the configuration

@@ -201,8 +201,8 @@ func (c *upstreamCall) observeResult(o outcome) {
 	}
 }
 
-// notifyWorker notifies the prefetch worker of the result, without what is added to it. The worker
-// sends the prefetches that it begins to reply, unless reply is nil.
+// notifyWorker notifies the prefetch worker of the result, without what is added to it, and reports whether the
+// worker will handle it. The worker sends the prefetches that it begins to reply, unless reply is nil.
 func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- speculate.Reply) bool {
 	r := c.observed
 	r.notified = true
@@ -214,7 +214,7 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 
 // recorder writes to the event log: every call of a server's tool once, when it has been
 // answered or has failed, and every refused call; every prefetch once, when its fate is
-// known; and changes of prefetch levels and harm.
+// known; plans; the begin and the end of sessions; and changes of prefetch levels and harm.
 // All figures are sums over these events.
 type recorder struct {
 	srv     *Server

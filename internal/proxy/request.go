@@ -267,8 +267,8 @@ func invalidParams(message string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message}
 }
 
-// unavailable reports whether err means that the server was not connected or has gone.
-// Otherwise the server may still be running the call.
+// unavailable reports whether the server, or the connection to it, has failed. A call that was sent and failed
+// for another reason, such as a timeout, is assumed to be still running.
 func unavailable(err error) bool {
 	_, away := errors.AsType[*upstream.Unavailable](err)
 	return away

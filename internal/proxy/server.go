@@ -43,8 +43,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Options configures a server. It has as many fields as the configuration has settings. The
-// zero value of each field selects the default named.
+// Options configures a server. The zero value of each field selects the default named. With those of
+// Fixed it has more than 15 fields, as each table of the configuration has one.
 type Options struct {
 	Fixed
 	Upstreams      []Upstream         // in the order in which lists are merged

@@ -16,9 +16,9 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// session is one client: the stdio process, an HTTP session, or, in stateless HTTP, all
-// requests of one principal with the same capabilities. Each part has its own mutex and
-// invariant. The session's own methods are those that need several parts at once.
+// session is one client: the stdio process, an HTTP session, or, in stateless HTTP, the requests
+// of all clients with the same name and capabilities. Each part has its own mutex and invariant.
+// The session's own methods are those that need several parts at once.
 type session struct {
 	srv       *Server
 	identity  sessionIdentity

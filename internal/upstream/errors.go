@@ -93,8 +93,8 @@ func permanent(err error) bool {
 	}
 }
 
-// Unavailable is the error for a server that is down, or that accepts no more calls for now. Its text is
-// shown to the model and contains no secrets.
+// Unavailable is the error of a request that its server failed: it is down, has ended, limits its calls, or
+// answered with what cannot be read. Its text is shown to the model and contains no secrets.
 type Unavailable struct {
 	Upstream string
 	Cause    error
