@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -130,8 +128,6 @@ func Results(s *Server) int { return s.kept.Len() }
 // Prefetch makes a prefetch in one of the sessions: the nth from the oldest, modulo their number.
 func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {
 	sessions := s.sessions.list()
-	age := func(n *session) int64 { return n.client.load().opened.UnixNano() }
-	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(age(a), age(b)) })
 	if len(sessions) == 0 {
 		return false, "no session"
 	}

@@ -56,7 +56,7 @@ func filterLeases(leases []*sessionLease, fits func(*sessionLease) bool) (found 
 // upstreams that have not changed; [Server.Apply] closes the others. Before the session opens and after it
 // has ended it does nothing.
 func (s *session) adoptPolicy() {
-	if s.client.load().opened.IsZero() {
+	if !s.client.load().opened {
 		return
 	}
 	var old, next []*sessionLease

@@ -92,7 +92,7 @@ func (s *session) open(client revision.Client) {
 	// The request's body is not retained, and its log level holds for itself alone.
 	client.Info, client.Capabilities, client.LogLevel = bytes.Clone(client.Info), bytes.Clone(client.Capabilities), ""
 	s.lifecycle.opening.Do(func() {
-		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, time.Now() })
+		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, true })
 		s.srv.recorder.log.Add(record.Event{Kind: record.Session, At: time.Now(), Session: s.observed.Name, Client: clientName(client.Info)})
 		s.adoptPolicy()
 	})
@@ -157,7 +157,7 @@ func (s *session) End(why error) {
 func (s *session) endObservation() {
 	s.srv.prefetch.SessionEnded(&s.observed.Session, func() {
 		s.srv.recorder.record()
-		if !s.client.load().opened.IsZero() {
+		if s.client.load().opened {
 			s.srv.recorder.log.Add(record.Event{Kind: record.End, At: time.Now(), Session: s.observed.Name})
 		}
 	})
@@ -175,6 +175,6 @@ func (s *session) Pending() bool { return s.questions.anySuspended() || s.tasks.
 // clientFacts is what a client has declared about itself: in its handshake, or else in its first
 // request. Clients without a handshake are sent nothing but what their requests ask for.
 type clientFacts struct {
-	revision.Client           // without a version if the client has declared none
-	opened          time.Time // when the session opened; zero if it has not
+	revision.Client      // without a version if the client has declared none
+	opened          bool // the session has opened
 }
