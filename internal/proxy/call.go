@@ -84,7 +84,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	if !s.identity.NonBlocking || x.handler != nil {
 		return func() {
 			// If the request may outlive its connection, ctx has no end.
-			defer context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })()
+			defer context.AfterFunc(ctx, func() { x.cancel(cancelledByClient{"the client has disconnected"}) })()
 			defer x.leave()
 			x.answer(x.respond())
 		}
@@ -479,7 +479,7 @@ func (x *request) answer(o outcome) {
 
 // write writes the answer, or returns why the client does not get it.
 func (x *request) write(line []byte) (err error) {
-	if isWithdrawn(x.ctx) {
+	if isCancelledByClient(x.ctx) {
 		err = context.Cause(x.ctx)
 	} else {
 		x.stream.end()

@@ -191,7 +191,7 @@ func (x *request) spend(result []byte) []byte {
 	default:
 		return result
 	}
-	if counted == nil || !x.view.p.Budgets.Enabled() || isWithdrawn(x.ctx) {
+	if counted == nil || !x.view.p.Budgets.Enabled() || isCancelledByClient(x.ctx) {
 		return result
 	}
 	agent, turn, meter := x.s.observed.join(), x.s.observed.turns.current(), x.s.srv.common.meter

@@ -64,15 +64,15 @@ func (r *responseStream) end() {
 // A handler returns the outcome of a request that the proxy answers itself. It may block.
 type handler func(x *request) outcome
 
-// withdrawn is the cancellation cause of a request that the client cancelled.
-type withdrawn struct{ reason string }
+// cancelledByClient is the cancellation cause of a request that the client cancelled.
+type cancelledByClient struct{ reason string }
 
-func (w withdrawn) Error() string { return cmp.Or(w.reason, "cancelled by the client") }
+func (c cancelledByClient) Error() string { return cmp.Or(c.reason, "cancelled by the client") }
 
-// isWithdrawn reports whether the client cancelled the request with context ctx. Such a
+// isCancelledByClient reports whether the client cancelled the request with context ctx. Such a
 // request gets no answer.
-func isWithdrawn(ctx context.Context) bool {
-	_, cancelled := errors.AsType[withdrawn](context.Cause(ctx))
+func isCancelledByClient(ctx context.Context) bool {
+	_, cancelled := errors.AsType[cancelledByClient](context.Cause(ctx))
 	return cancelled
 }
 
@@ -149,7 +149,7 @@ func (s *session) handleNotification(m *front.Message) {
 	switch m.Method {
 	case "notifications/cancelled":
 		if x := s.requests.find(string(m.Index.Get("requestId"))); x != nil {
-			x.cancel(withdrawn{m.Index.Text("reason")})
+			x.cancel(cancelledByClient{m.Index.Text("reason")})
 		}
 	case "notifications/initialized":
 		s.questions.setReady()

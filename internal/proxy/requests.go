@@ -38,7 +38,7 @@ func (r *requests) add(x *request) *jsonrpc.Error {
 		x.key = fmt.Sprintf("%s %d", x.key, r.seq)
 	}
 	switch other := r.open[x.key]; {
-	case other != nil && !isWithdrawn(other.ctx):
+	case other != nil && !isCancelledByClient(other.ctx):
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
 	case x.s.ctx.Err() != nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: context.Cause(x.s.ctx).Error()}
