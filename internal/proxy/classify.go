@@ -58,6 +58,7 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 		return out
 	}
 	raw, plain := arguments(c.params)
+	plain = plain && c.ignorableMeta()
 	index := jsonrpc.NewIndex(raw)
 	args, names := unknownArguments, iter.Seq[string](nil)
 	if index.Unambiguous() { // else servers may disagree about the arguments
@@ -138,13 +139,12 @@ func parsedParams(params []byte) *revision.Params {
 }
 
 // arguments returns the raw arguments of a tools/call, or "{}" if there are none or servers
-// may disagree about them. plain reports whether the params hold nothing else that an answer
-// may depend on.
+// may disagree about them. plain reports whether the params hold nothing else but _meta.
 func arguments(params *revision.Params) (raw []byte, plain bool) {
 	if !params.Unambiguous() {
 		return noArguments, false
 	}
-	plain, raw = ignorable(&params.Meta), noArguments
+	plain, raw = true, noArguments
 	for m := range params.All() {
 		switch string(m.Name) {
 		case "name", "_meta":
@@ -161,13 +161,16 @@ func arguments(params *revision.Params) (raw []byte, plain bool) {
 
 var noArguments = []byte("{}")
 
-// ignorable reports whether nothing in a request's _meta can affect its answer.
-func ignorable(meta *jsonrpc.Index) bool {
-	for m := range meta.All() {
+// ignorableMeta reports whether nothing in the call's _meta can affect its answer.
+func (c *upstreamCall) ignorableMeta() bool {
+	for m := range c.params.Meta.All() {
 		switch string(m.Name) {
-		case "progressToken", "traceparent", "tracestate", "baggage", "claudecode/toolUseId":
-		case "callId", "itemId", "sessionId", "threadId", "windowId", "x-codex-turn-metadata": // Codex 0.171
-		case "vscode.conversationId", "vscode.requestId":
+		case "progressToken", "traceparent", "tracestate", "baggage", "claudecode/toolUseId", "vscode.conversationId",
+			"vscode.requestId", "x-codex-turn-metadata":
+		case "callId", "itemId", "sessionId", "threadId", "windowId": // a client of another name may mean a server's session by it
+			if !codex.include(c.s.client.load().Info) {
+				return false
+			}
 		default:
 			if !revision.OfHop(m.Name) {
 				return false

@@ -110,12 +110,6 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 	return l
 }
 
-// listsOnce holds the clients that list the tools once per session: they ignore that the list has changed.
-var listsOnce = clientNames{
-	"codex-mcp-client",    // 0.171
-	"qwen-cli-mcp-client", // 0.15
-}
-
 // onceWait is the least startup_wait of such a client. Older versions of Codex give up on a server after 10 s.
 const onceWait = 8 * time.Second
 

@@ -31,14 +31,19 @@ func (o *Selection) on() bool { return o.Tools == "search" || o.Tools == "auto" 
 // maxPins is the number of tools that are listed because they are used often.
 const maxPins = 8
 
-// searchingClients holds the clients that search the list of tools themselves: a listed tool costs
-// their model only its name until a search finds it.
-var searchingClients = clientNames{
-	"claude-code",         // 2.1.328: names only, and ToolSearch; it reads anthropic/alwaysLoad
-	"qwen-cli-mcp-client", // 0.15: names only, and tool_search
-}
+// Clients by the beginning of the name in clientInfo: Qwen Code's ends with the server's.
+var (
+	codex = clientNames{"codex-mcp-client"}    // 0.171
+	qwen  = clientNames{"qwen-cli-mcp-client"} // 0.15
 
-// clientNames holds clients by the beginning of the name in clientInfo: Qwen Code's ends with the server's.
+	// searchingClients search the list of tools themselves: a listed tool costs their model only its name until
+	// a search finds it. Claude Code 2.1.328 reads anthropic/alwaysLoad.
+	searchingClients = append(clientNames{"claude-code"}, qwen...)
+	// listsOnce list the tools once per session: they ignore that the list has changed.
+	listsOnce = slices.Concat(codex, qwen, clientNames{"continue-cli-client", "@cline/core"})
+)
+
+// clientNames holds beginnings of names of clients.
 type clientNames []string
 
 // include reports whether the client with the given clientInfo is among them.

@@ -30,6 +30,7 @@ func TestStoredOnlyPlain(t *testing.T) {
 		{`{"name":"echo","arguments":{},"_meta":{"claudecode/toolUseId":"x","traceparent":"00-0"}}`, "hit"},
 		{`{"name":"echo","arguments":{},"_meta":{"callId":"a","itemId":"b","sessionId":"c","threadId":"d","windowId":"e","x-codex-turn-metadata":{"model":"f"}}}`, "hit"},
 		{`{"name":"echo","arguments":{},"_meta":{"vscode.conversationId":"a","vscode.requestId":"b"}}`, "hit"},
+		{`{"name":"echo","arguments":{},"_meta":{"sessionId":"x"}}`, "fetched"},
 		{`{"name":"echo","arguments":{},"_meta":{"example/tenant":"x"}}`, "fetched"},
 		{`{"name":"echo","arguments":{},"later":true}`, "fetched"},
 	} {
