@@ -34,14 +34,14 @@ func (c *conversation) sent(m *jsonrpc.Message) {
 	case "resources/subscribe":
 		setup = subscription(m)
 	case "resources/unsubscribe":
-		c.replace(subscription(m), nil)
+		c.forgetSetup(subscription(m), nil)
 	case "notifications/cancelled":
 		if k := c.find(jsonrpc.Get(m.Params, "requestId")); k != nil {
 			c.end(k)
 		}
 	}
 	if setup != "" && !m.IsRequest() { // a request may be refused
-		c.replace(setup, nil)
+		c.forgetSetup(setup, nil)
 	}
 	if setup != "" || m.IsRequest() {
 		*c = append(*c, &kept{Message: *m, setup: setup, open: m.IsRequest(), tries: 1})
@@ -64,10 +64,10 @@ func subscription(m *jsonrpc.Message) string {
 	return "resources/subscribe " + string(jsonrpc.Get(m.Params, "uri"))
 }
 
-// replace forgets what the messages before next have set up.
-func (c *conversation) replace(setup string, next *kept) {
+// forgetSetup records that the messages before a later one, or all if it is nil, no longer set up something.
+func (c *conversation) forgetSetup(setup string, later *kept) {
 	for _, k := range *c {
-		if k == next {
+		if k == later {
 			break
 		}
 		if k.setup == setup {
@@ -111,7 +111,7 @@ func (c *conversation) received(m *jsonrpc.Message) (second bool) {
 	second = k.answered
 	switch {
 	case m.Error == nil:
-		c.replace(k.setup, k)
+		c.forgetSetup(k.setup, k)
 	case !second:
 		k.setup = "" // the client knows that it has set up nothing
 	}

@@ -86,8 +86,8 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 }
 
 // Run serves clients until ctx is done. It then waits for their goroutines, calls finish and
-// releases the lock, so that another process can become the daemon. If the lock's file was deleted,
-// new clients cannot find this daemon, and Run returns an error when its clients have left.
+// releases the lock, so that another process can become the daemon. If the files of the socket and the lock
+// were deleted, new clients cannot find this daemon, and Run returns an error when its clients have left.
 func (l *Listener) Run(ctx context.Context, finish func()) error {
 	clients, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer l.lock.Close()
