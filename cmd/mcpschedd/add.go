@@ -71,7 +71,7 @@ func planned(file, name string, server map[string]any, trust bool) (*importPlan,
 	if err != nil {
 		return nil, err
 	}
-	have, err := configured(file)
+	have, err := loadToEdit(file)
 	if err != nil {
 		return nil, err
 	}

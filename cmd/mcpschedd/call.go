@@ -69,7 +69,7 @@ func call(ctx context.Context, words []string, f callFlags, stdout, stderr io.Wr
 		return err
 	}
 	u, tool, err := toolToCall(c, words[0])
-	if err := despite(mistakes, c, u.Name, err, stderr); err != nil {
+	if err := orMistakes(err, mistakes, c, u.Name, stderr); err != nil {
 		return err
 	}
 	if isTerminal(stderr) {

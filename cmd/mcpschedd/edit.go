@@ -34,7 +34,7 @@ func editCommand(name, short, long string) *cobra.Command {
 
 // editing runs work that reads and replaces the configuration.
 func editing(file string, work func(state.Dir) error) error {
-	have, err := configured(file)
+	have, err := loadToEdit(file)
 	if err != nil {
 		return err
 	}

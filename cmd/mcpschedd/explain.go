@@ -64,7 +64,7 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 	o := proxyOptions(ownWorkplace(), c, dir, slog.New(slog.DiscardHandler))
 	all := lastKnowns(o.Upstreams)
 	at, tool, err := toolToExplain(c, all, name)
-	if err := despite(mistakes, c, at.Spec.Name, err, stderr); err != nil {
+	if err := orMistakes(err, mistakes, c, at.Spec.Name, stderr); err != nil {
 		return err
 	}
 	hidden := ""

@@ -95,7 +95,7 @@ func (o *importFlags) run(stdout, stderr io.Writer) error {
 	if o.undo {
 		return o.undoImports(stderr)
 	}
-	have, err := configured(o.config)
+	have, err := loadToEdit(o.config)
 	if err != nil {
 		return err
 	}
@@ -367,7 +367,7 @@ func (o *importFlags) paths() (all []string) {
 
 // undoImports undoes imports: all, or those of some clients and files.
 func (o *importFlags) undoImports(stderr io.Writer) error {
-	have, err := configured(o.config)
+	have, err := loadToEdit(o.config)
 	if mistakes, ok := errors.AsType[*config.Error](err); ok {
 		have, err = mistakes.Salvage(nil), nil // undo works despite mistakes in the configuration
 	}

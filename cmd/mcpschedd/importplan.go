@@ -36,8 +36,8 @@ func newPlan(have *config.Config, withoutToken bool) *importPlan {
 	return &importPlan{have: have, reader: clients.NewReader(options)}
 }
 
-// configured reads the configuration to change, or the defaults if the file does not exist yet.
-func configured(file string) (*config.Config, error) {
+// loadToEdit reads the configuration to change, or the defaults if the file does not exist yet.
+func loadToEdit(file string) (*config.Config, error) {
 	have, err := load(file)
 	if named := cmp.Or(file, os.Getenv("MCPSCHEDD_CONFIG")); named != "" && errors.Is(err, fs.ErrNotExist) {
 		have = config.Default()

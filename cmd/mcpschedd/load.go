@@ -114,9 +114,9 @@ func loadServed(file string, stateOf func(*config.Config) (state.Dir, error)) (c
 	return mistakes.Salvage(good), dir, mistakes, nil
 }
 
-// despite returns err, which a command about one upstream has. If the file has mistakes, it returns those
-// if they disable the upstream or all, else it notes the first on stderr.
-func despite(mistakes *config.Error, c *config.Config, upstream string, err error, stderr io.Writer) error {
+// orMistakes returns the error, or nil, of looking up a tool of an upstream or, if mistakes in the file disable
+// that upstream or all, the mistakes. If they do not, it prints the first of them.
+func orMistakes(err error, mistakes *config.Error, c *config.Config, upstream string, stderr io.Writer) error {
 	if mistakes == nil {
 		return err
 	}
