@@ -181,7 +181,7 @@ func (r *Reader) Forbidden(path string) string {
 	if forbids(own, ownName) {
 		return path + `: "mcp": {"allowed", "excluded"} does not let mcpschedd run: change it first`
 	}
-	if filepath.Base(path) != ".claude.json" {
+	if !isClaudes(path) {
 		return ""
 	}
 	if path := r.options.managed("managed-mcp.json"); r.other(path) != nil {

@@ -171,9 +171,12 @@ func (r *receipt) undo(only func(path string) bool, later bool) (all []string, e
 	rules := undone || slices.ContainsFunc(r.Sources, func(path string) bool { return isClaudes(path) && only(path) })
 	var changed []byte // the configuration, if it has changed since: the files of variables that it names stay with it
 	for _, c := range slices.Backward(r.Files) {
-		isVariables := filepath.Ext(c.Path) == ".env"
+		isVariables, due := filepath.Ext(c.Path) == ".env", last
+		if c.isSettings() {
+			due = rules
+		}
 		switch {
-		case remains(c), !c.Client && (!last && !(rules && c.isSettings()) || len(failed) > 0):
+		case remains(c), !c.Client && (!due || len(failed) > 0):
 			if left = append(left, c); undone && later && r.Sources != nil && !isVariables { // said once
 				all = append(all, c.Path+": left until the later imports are undone")
 			}
