@@ -2,9 +2,9 @@
 //
 // A prefetch is used with probability P. If it is used, it hides waiting time: the
 // shorter of the call's latency and its lead, the time until the client makes the call.
-// If it is not used, it is wasted. Pick drops candidates with an expected waste that exceeds
-// their expected hidden time, except that of calls for which they can wait (the gate). Of the
-// rest it chooses those that together hide the most within the budget (the knapsack):
+// If it is not used, it is wasted. Pick drops a candidate if its expected waste exceeds the time
+// that it is expected to hide, not counting calls for which a later choice is early enough (the
+// gate). Of the rest it chooses those that together hide the most within the budget (the knapsack):
 //
 //	chosen := enrich.Pick([]enrich.Candidate{
 //		{Key: list, Model: m, P: 0.8, Latency: enrich.Fixed(400 * time.Millisecond)},

@@ -52,11 +52,11 @@ func (m *Model) Writes(args Arguments) call.Effect {
 	return e
 }
 
-// setPlaces computes the places that do not depend on arguments. carried are the edges of
+// setPlaces computes the places that do not depend on arguments. incoming are the edges of
 // any tool to this one.
-func (m *Model) setPlaces(carried []Edge) {
+func (m *Model) setPlaces(incoming []Edge) {
 	m.reads = slices.Clone(m.domainPlaces)
-	for _, e := range carried {
+	for _, e := range incoming {
 		s := newEdgeSlots(e)
 		m.reads = append(m.reads, call.Place{Slot: s.all})
 		if len(e.Match) > 0 {
@@ -166,6 +166,7 @@ func newEdgeIndex(all []Edge) edgeIndex {
 	return x
 }
 
+// naming returns the edges that name a tool.
 func (x edgeIndex) naming(upstream, tool string) []Edge {
 	out := slices.Concat(x.exact[tool], x.exact[upstream+"/"+tool])
 	for i, p := range x.forms {
