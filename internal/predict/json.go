@@ -111,8 +111,8 @@ func opens(line []byte) bool {
 	return len(line) == 0 || !isLetter(line[0])
 }
 
-// parseOne returns the object or array with which a text begins, and the text after it; nil if
-// it is not whole. One that is not quite JSON is [repaired].
+// parseOne returns the object or array with which a text begins, and the text after it. One that is cut
+// off or not quite JSON is [repaired]; it is nil if it cannot be.
 func parseOne(in []byte) (value, rest []byte) {
 	var first json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(in))

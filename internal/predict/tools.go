@@ -164,10 +164,7 @@ func (s State) Proven(tool string, shadowLabels int) bool {
 // annotated returns a model with a stored state, for tools that only their server's annotations declare
 // read-only. It is empty if the state cannot be read.
 func (s State) annotated(shadowLabels int) *Model {
-	o := Options{ShadowLabels: shadowLabels, Tool: func(string) Tool { return Tool{Annotated: true} }}
-	m := New(o)
-	if err := m.learned.loadServer(s.Server); err != nil {
-		return New(o)
-	}
+	m := New(Options{ShadowLabels: shadowLabels, Tool: func(string) Tool { return Tool{Annotated: true} }})
+	_ = m.learned.loadServer(s.Server) // an error leaves it empty
 	return m
 }
