@@ -52,7 +52,7 @@ func (r *Run) SentAt() time.Time {
 	return time.Time{}
 }
 
-// Took returns how long the call took; 0 if it was not answered, or abandoned.
+// Took returns how long the call took; 0 if it was not answered.
 func (r *Run) Took() time.Duration { return time.Duration(r.took.Load()) }
 
 // Unloaded returns a lower bound of the call's latency without other calls; 0 if it is unknown.
@@ -64,8 +64,7 @@ func (d *Scheduler) Sent(r *Run, lease *Lease, tool string, claim *Claim, now ti
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := d.instanceLocked(lease)
-	i.advance(now)
-	i.remove(r) // if it is sent again
+	i.remove(r, now) // if it is sent again
 	r.sent.Store(now.UnixNano())
 	r.instance, r.tool, r.began, r.claim = i, tool, now, claim
 	r.foundIdle, r.until, r.otherEnded, r.prefetchTime = len(i.calls) == 0, time.Time{}, time.Time{}, i.prefetchTime
@@ -83,12 +82,20 @@ func (d *Scheduler) Sent(r *Run, lease *Lease, tool string, claim *Claim, now ti
 func (d *Scheduler) Answered(r *Run, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.instance == nil {
+	i := r.instance
+	if i == nil {
 		return
 	}
-	d.endLocked(r, now)
+	if i.remove(r, now) && !r.abandoned() {
+		if wait := i.learn(r, now); wait > 0 {
+			d.harmLocked(i.lastClaim.host, i.lastClaim.session, ForegroundWait, wait)
+		}
+		for _, o := range i.calls {
+			o.otherEnded = now
+		}
+	}
 	r.took.Store(int64(max(now.Sub(r.began), 1)))
-	r.unloaded.Store(int64(max(r.instance.unloaded(r, now), 1))) // of which 1 ns claims nothing
+	r.unloaded.Store(int64(max(i.unloaded(r, now), 1))) // of which 1 ns claims nothing
 }
 
 // unloaded is a lower bound of the latency of an answered call without other calls: the time since the
@@ -117,22 +124,7 @@ func (d *Scheduler) Abandoned(r *Run, stillRunning bool, now time.Time) {
 	}
 	r.abandonLocked(now)
 	if !stillRunning {
-		d.endLocked(r, now)
-	}
-}
-
-// endLocked ends a call at its instance, and learns from its latency unless it was abandoned.
-func (d *Scheduler) endLocked(r *Run, now time.Time) {
-	i := r.instance
-	i.advance(now)
-	if !i.remove(r) || r.abandoned() {
-		return
-	}
-	if wait := i.learn(r, now); wait > 0 {
-		d.harmLocked(i.lastClaim.host, i.lastClaim.session, ForegroundWait, wait)
-	}
-	for _, o := range i.calls {
-		o.otherEnded = now
+		r.instance.remove(r, now)
 	}
 }
 
@@ -154,8 +146,9 @@ func (r *Run) abandonLocked(now time.Time) {
 	}
 }
 
-// remove removes a call, and reports whether it was there.
-func (i *instance) remove(r *Run) bool {
+// remove counts the time up to now, removes a call, and reports whether it was there.
+func (i *instance) remove(r *Run, now time.Time) bool {
+	i.advance(now)
 	at := slices.Index(i.calls, r)
 	if at < 0 {
 		return false
