@@ -47,7 +47,7 @@ func (s *session) prompted(words string) {
 	s.srv.common.store.ExpirePrefetches(func(scope string) bool {
 		return scope == s.identity.scope || strings.HasPrefix(scope, everyone)
 	})
-	s.srv.prefetch.Prompted(&s.srv.policy.Load().Enrichment, &s.observed.Session, words)
+	s.srv.prefetch.Prompted(&s.observed.Session, words)
 }
 
 var errOutcomeUnknown = errors.New("outcome unknown: the mcpschedd process that received the call has ended; the call was not repeated, since it may have run")

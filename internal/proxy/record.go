@@ -136,13 +136,12 @@ func (c *upstreamCall) observeArrival(resumes bool) {
 	} else if raw, _ := arguments(c.params); len(raw) <= maxArguments {
 		f.Arguments = bytes.Clone(raw)
 	}
-	w, rules := c.s.srv.prefetch, &c.policy.Enrichment
-	switch {
+	switch w := c.s.srv.prefetch; {
 	case resumes:
 	case c.lease.nothingToPrefetch():
-		w.Unobserved(rules, f.Session, f.Effect)
+		w.Unobserved(f.Session, f.Effect)
 	default:
-		w.Called(rules, f)
+		w.Called(f)
 	}
 }
 

@@ -149,7 +149,6 @@ func New(o Options, guard *upstream.Guard) *Server {
 			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
 		},
 	})
-	s.prefetch.Scheduler.Configure(o.Enrichment.Slots())
 	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*serverClaims)}
 	s.search = &toolSearch{log: o.Log, keep: o.Selection.Keep, learned: toolsearch.NewLearned()}
 	common.servers.add(s) // needs the recorder

@@ -28,7 +28,7 @@ func BenchmarkObserved(b *testing.B) {
 		}
 		call := &speculate.Call{Session: c, Lease: lease, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
 		began := time.Now()
-		if !d.Called(&d.rules, call) {
+		if !d.Called(call) {
 			b.Fatal("a call is not observed")
 		}
 		d.Answered(call, speculate.Result{At: began, Complete: true, Body: body, Took: time.Millisecond}, nil)

@@ -45,7 +45,7 @@ type Setup struct {
 // NewWorker returns a worker. Its goroutine starts with the first event.
 func NewWorker(s Setup) *Worker {
 	w := &Worker{
-		Setup: s, Scheduler: NewScheduler(Slots{}), sessions: make(map[*Session]*sessionState), learned: make(map[string]*learned),
+		Setup: s, Scheduler: NewScheduler(s.Rules().Slots()), sessions: make(map[*Session]*sessionState), learned: make(map[string]*learned),
 	}
 	w.published.byTool = make(map[toolKey]ToolState)
 	w.queue = newQueue(w.run, func(wait bool) { w.Protect(func() { w.saveChanged(wait) }) })
@@ -54,8 +54,8 @@ func NewWorker(s Setup) *Worker {
 
 // Called reports a call of a client, and returns whether it is observed: not if prediction is off or the
 // client calls too fast. If it is not, a write withdraws predictions all the same (see Unobserved).
-func (w *Worker) Called(r *Rules, c *Call) (observed bool) {
-	if r.Off() || c.Session.disabled.Load() {
+func (w *Worker) Called(c *Call) (observed bool) {
+	if w.Rules().Off() || c.Session.disabled.Load() {
 		return false
 	}
 	c.ID = w.ids.Add(1)
@@ -63,13 +63,13 @@ func (w *Worker) Called(r *Rules, c *Call) (observed bool) {
 		return true
 	}
 	c.ID = 0
-	w.Unobserved(r, c.Session, c.Effect)
+	w.Unobserved(c.Session, c.Effect)
 	return false
 }
 
 // Unobserved reports a call that is not observed. If it writes, the predictions for the session are withdrawn.
-func (w *Worker) Unobserved(r *Rules, c *Session, e call.Effect) {
-	if r.Off() || c.disabled.Load() || !e.Changes() || c.unobservedWrite.Swap(true) {
+func (w *Worker) Unobserved(c *Session, e call.Effect) {
+	if w.Rules().Off() || c.disabled.Load() || !e.Changes() || c.unobservedWrite.Swap(true) {
 		return
 	}
 	w.queue.add(task{required: true, do: func() {
@@ -82,8 +82,8 @@ func (w *Worker) Unobserved(r *Rules, c *Session, e call.Effect) {
 }
 
 // Prompted reports the prompt of a session's user, which replaces the session's earlier intent.
-func (w *Worker) Prompted(r *Rules, c *Session, words string) {
-	if r.Off() {
+func (w *Worker) Prompted(c *Session, words string) {
+	if w.Rules().Off() {
 		return
 	}
 	w.queue.add(task{bytes: len(words), do: func() {

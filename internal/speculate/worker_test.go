@@ -124,7 +124,7 @@ func (d *fixture) asks(c *speculate.Session, lease *speculate.Lease, tool, argum
 	d.calls++
 	one := &speculate.Call{Session: c, Lease: lease, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
 	one.Key = call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: arguments}
-	d.Called(&d.rules, one)
+	d.Called(one)
 	d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`)}, nil)
 }
 
@@ -185,7 +185,7 @@ func TestWorkerLearnsAfterTheEnd(t *testing.T) {
 		if got := string(kept.Server); !strings.Contains(got, "\x03get") || strings.Contains(got, "\x04list") {
 			t.Errorf("learned from %q, want only get", got)
 		}
-		if d.Called(&d.rules, &speculate.Call{Session: c, Lease: lease, At: time.Now(), Tool: "get"}) {
+		if d.Called(&speculate.Call{Session: c, Lease: lease, At: time.Now(), Tool: "get"}) {
 			t.Error("the session is still observed")
 		}
 		d.Close()
@@ -244,7 +244,7 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 			synctest.Wait()
 			s.hold = make(chan struct{})
 			for i := range 5000 { // more than it takes
-				if !d.Called(&d.rules, &speculate.Call{Session: c, Lease: lease, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)}) {
+				if !d.Called(&speculate.Call{Session: c, Lease: lease, At: time.Now(), Tool: "other", Arguments: fmt.Appendf(nil, `{"i":%d}`, i)}) {
 					break
 				}
 			}
@@ -252,7 +252,7 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 			if writes {
 				last.Effect = call.Effect{Places: s.models["get"].Reads(func(string) []byte { return nil })}
 			}
-			if d.Called(&d.rules, last) {
+			if d.Called(last) {
 				t.Fatal("the worker has time")
 			}
 			close(s.hold)
@@ -376,7 +376,7 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 			c := d.client(t, "one")
 			for n := range 3 {
 				one := &speculate.Call{Session: c, Lease: lease, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
-				d.Called(&d.rules, one)
+				d.Called(one)
 				time.Sleep(3 * time.Second)
 				d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`), Took: 3 * time.Second, Unloaded: time.Second}, nil)
 			}
@@ -422,7 +422,7 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 			t.Errorf("%d prefetches during the save, want one", s.begun.Load())
 		}
 		differs := &speculate.Call{Session: c, Lease: lease, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
-		d.Called(&d.rules, differs)
+		d.Called(differs)
 		d.Answered(differs, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Differs}, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -482,7 +482,7 @@ func TestWorkersShareTrials(t *testing.T) {
 			t.Fatal("the tool counts as read-only before a comparison")
 		}
 		tried := &speculate.Call{Session: one.c, Lease: one.lease, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
-		one.Called(&one.rules, tried)
+		one.Called(tried)
 		one.Answered(tried, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Same}, nil)
 		time.Sleep(time.Second)
 		other.asks(other.c, other.lease, "list", `{"page":3}`)
