@@ -168,7 +168,7 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // a client's call waits for it. If Fetch does not start the call, it returns why.
 func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate func() call.Fate, why enrich.Reason) {
 	srv := o.s.srv
-	observed := &observation{call: f.Call, number: o.s.observed.next(), trace: f.Trace}
+	observed := &observation{call: f.Call, number: o.s.observed.next(), trace: f.Call.Trace}
 	c := o.newCall(srv.policy.Load(), f.Candidate)
 	c.observed = observed
 	c.registerWrite()

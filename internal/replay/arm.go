@@ -63,7 +63,7 @@ func (a *arm) begin(t *playback) *armSession {
 		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), slots: a.scheduler.NewClaims(t.s.ID),
 		delivered: dedup.NewDelivered(), begun: make(map[callKey]int), ledger: newLedger(), base: a.now, count: newReport(t.s.ID),
 	}
-	s.chooser.Lease = theLease
+	s.chooser.Lease, s.chooser.Prefetcher = theLease, s
 	if a.p.o.KeepTurns == 0 {
 		s.chooser.Claims = s.slots
 	}

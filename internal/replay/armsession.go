@@ -167,7 +167,7 @@ func (s *armSession) countServed(m *playedCall, c *Figures, validFrom uint64, o 
 
 // end ends the session and cancels its prefetches.
 func (s *armSession) end() {
-	s.chooser.DropWaiting(s)
+	s.chooser.DropWaiting()
 	s.slots.End()
 	s.leave()
 	s.arm.store.DropScope(s.scope)

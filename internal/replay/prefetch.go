@@ -42,7 +42,7 @@ func (m *playedCall) body() []byte { return []byte(m.recorded.Text) }
 // consider handles the candidates after a turn: it cancels prefetches that are no longer worth
 // it, and starts new ones.
 func (s *armSession) consider(found []predict.Candidate) {
-	s.chooser.Replace(s.at(), found, &s.arm.Rules, s)
+	s.chooser.Replace(s.at(), found, &s.arm.Rules)
 	s.endCancelled()
 	s.choose()
 }
@@ -51,7 +51,7 @@ func (s *armSession) consider(found []predict.Candidate) {
 func (s *armSession) choose() {
 	s.slots.Review(s.at())
 	at := speculate.Situation{Host: s.t.p.o.Model("").Host, Spent: s.dollars, Think: s.t.p.o.Think}
-	s.chooser.Choose(s.at(), &s.arm.Rules, at, s)
+	s.chooser.Choose(s.at(), &s.arm.Rules, at)
 }
 
 // MayPrefetch returns the query for a candidate, and the reason if it must not be prefetched.

@@ -12,8 +12,9 @@ import (
 // Chooser chooses what one session prefetches from one upstream. The worker has one for each
 // such pair; replay uses the same Chooser.
 type Chooser struct {
-	Claims *SessionClaims // nil to ignore slots, levels and concurrency
-	Lease  *Lease
+	Claims     *SessionClaims // nil to ignore slots, levels and concurrency
+	Lease      *Lease         // at the last call
+	Prefetcher Prefetcher
 
 	waiting       []predict.Candidate // each with the reason why it was not begun at the last choice
 	foundAt       time.Time           // when the last answer arrived, which the waiting candidates follow
@@ -34,7 +35,7 @@ type Prefetcher interface {
 // Replace replaces the waiting candidates with those that follow a new answer. It cancels the
 // prefetches in progress that are no longer worth finishing: less than half as likely now as
 // required to begin one, as part of their cost is already spent.
-func (c *Chooser) Replace(now time.Time, found []predict.Candidate, rules *Rules, p Prefetcher) {
+func (c *Chooser) Replace(now time.Time, found []predict.Candidate, rules *Rules) {
 	type exact struct{ tool, arguments string }
 	likely := make(map[exact]bool)
 	for i := range found {
@@ -47,7 +48,7 @@ func (c *Chooser) Replace(now time.Time, found []predict.Candidate, rules *Rules
 			return k.Upstream != c.Lease.Instance || likely[exact{k.Tool, k.Arguments}]
 		})
 	}
-	c.DropWaiting(p)
+	c.DropWaiting()
 	c.foundAt, c.expectedCalls, c.budget = now, 0, rules.Budget
 	c.Add(found)
 }
@@ -61,9 +62,9 @@ func (c *Chooser) Add(found []predict.Candidate) {
 }
 
 // DropWaiting declines the waiting candidates, each for its last reason.
-func (c *Chooser) DropWaiting(p Prefetcher) {
+func (c *Chooser) DropWaiting() {
 	for i := range c.waiting {
-		p.Declined(&c.waiting[i], cmp.Or(c.waiting[i].Reason, enrich.Cap))
+		c.Prefetcher.Declined(&c.waiting[i], cmp.Or(c.waiting[i].Reason, enrich.Cap))
 	}
 	c.waiting = nil
 }
@@ -81,7 +82,7 @@ const DefaultThink = 3 * time.Second
 
 // Choose picks from the waiting candidates and begins the picked ones. At level 0 nothing is
 // begun: what level 1 would begin becomes a shadow. In the mode "shadow" all that it picks does.
-func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, p Prefetcher) {
+func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation) {
 	rooms := map[string]Room{at.Host: c.room(now, at.Host)}
 	o, shadow := rules.pickOptions(), rules.Mode == "shadow"
 	o.Slots, o.Budget, o.DefaultLead = rooms[at.Host].Slots, c.budget, cmp.Or(at.Think, DefaultThink)
@@ -91,39 +92,39 @@ func (c *Chooser) Choose(now time.Time, rules *Rules, at Situation, p Prefetcher
 	}
 	eligible, all := make([]Eligibility, len(c.waiting)), make([]enrich.Candidate, len(c.waiting))
 	for i := range c.waiting {
-		all[i] = c.assess(now, &c.waiting[i], &eligible[i], rooms, &o, p)
+		all[i] = c.assess(now, &c.waiting[i], &eligible[i], rooms, &o)
 	}
 	chosen, found := enrich.Pick(all, o), c.waiting
 	c.waiting = nil
 	shadowed := make(map[string]bool) // hosts at level 0 that already have a shadow
 	for _, i := range chosen {
 		cand, e := &found[i], &eligible[i]
-		switch level0 := rooms[e.Host].Shadow; {
+		level0 := rooms[e.Host].Shadow
+		switch {
 		case level0 && shadowed[e.Host]:
-			p.Declined(cand, enrich.Throttled)
+			all[i].Reason = enrich.Throttled
 		case level0 || shadow:
 			shadowed[e.Host] = true
 			c.addShadow(now, cand, e, rules.Age(c.Lease.Exclusive))
-			p.Declined(cand, enrich.Shadow)
+			all[i].Reason = enrich.Shadow
 		default:
-			all[i].Reason = p.Begin(cand, e) // if slots at another host than the default one are taken, it waits
+			all[i].Reason = c.Prefetcher.Begin(cand, e) // if slots at another host than the default one are taken, it waits
 		}
-		if all[i].Reason == "" {
+		if level0 || shadow || all[i].Reason == "" {
 			c.budget -= all[i].Tokens
 		}
 	}
 	for i := range all {
-		cand, e, why := &found[i], &eligible[i], all[i].Reason
-		deferrable := isDeferrable(why)
-		switch {
-		case why == "": // begun, or a shadow
-		case deferrable && rooms[e.Host].Shadow: // level 1 would not begin it
-			p.Declined(cand, enrich.Throttled)
+		cand, why := &found[i], all[i].Reason
+		switch deferrable := isDeferrable(why); {
+		case why == "": // begun
+		case deferrable && rooms[eligible[i].Host].Shadow: // level 1 would not begin it
+			c.Prefetcher.Declined(cand, enrich.Throttled)
 		case deferrable && cand.Reason == "":
 			cand.Reason = why
 			c.waiting = append(c.waiting, *cand)
 		default:
-			p.Declined(cand, why)
+			c.Prefetcher.Declined(cand, why)
 		}
 	}
 }
@@ -136,9 +137,7 @@ func isDeferrable(why enrich.Reason) bool {
 
 // assess checks a candidate, and returns it as input for enrich.Pick. It sets the eligibility of the
 // candidate, and the room at its host.
-func (c *Chooser) assess(
-	now time.Time, cand *predict.Candidate, e *Eligibility, rooms map[string]Room, o *enrich.Options, p Prefetcher,
-) enrich.Candidate {
+func (c *Chooser) assess(now time.Time, cand *predict.Candidate, e *Eligibility, rooms map[string]Room, o *enrich.Options) enrich.Candidate {
 	wasSettling := cand.Reason == enrich.Settling
 	if isDeferrable(cand.Reason) {
 		cand.Reason = ""
@@ -151,7 +150,7 @@ func (c *Chooser) assess(
 	if cand.Reason != "" && cand.Reason != enrich.Shadow || !(cand.P >= o.MinProbability) {
 		return out
 	}
-	*e = p.MayPrefetch(cand)
+	*e = c.Prefetcher.MayPrefetch(cand)
 	if e.Reason != "" {
 		out.Reason = e.Reason
 		return out

@@ -58,7 +58,7 @@ func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *
 		teach(d, is)
 	}
 	w := &table{session: d.NewClaims("one"), now: start, declined: make(map[string]enrich.Reason)}
-	return d, &speculate.Chooser{Claims: w.session, Lease: lease}, w
+	return d, &speculate.Chooser{Claims: w.session, Lease: lease, Prefetcher: w}, w
 }
 
 // nth returns n candidates of descending probability.
@@ -96,9 +96,9 @@ func TestChooseGoesOn(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	all := nth(t, 6)
 	all[5].P = 0.1
-	c.Replace(w.now, all, budget(1000), w)
+	c.Replace(w.now, all, budget(1000))
 	for round, want := range []struct{ begun, open int }{{3, 2}, {5, 0}} {
-		c.Choose(w.now, usual, thinker, w)
+		c.Choose(w.now, usual, thinker)
 		if len(w.begun) != want.begun || c.Waiting() != want.open {
 			t.Fatalf("round %d: begun %v, %d wait, want %+v", round, w.begun, c.Waiting(), want)
 		}
@@ -119,13 +119,13 @@ func TestChooseSettled(t *testing.T) {
 	w.refusal = func(*predict.Candidate) enrich.Reason { return settling }
 	all := nth(t, 2)
 	all[0].Lead, all[1].Lead = enrich.Fixed(4*time.Second), enrich.Fixed(time.Second)
-	c.Replace(w.now, all, budget(1000), w)
-	c.Choose(w.now, usual, thinker, w)
+	c.Replace(w.now, all, budget(1000))
+	c.Choose(w.now, usual, thinker)
 	if c.Waiting() != 2 {
 		t.Fatalf("%d wait, declined %v, want both", c.Waiting(), w.declined)
 	}
 	settling = ""
-	c.Choose(w.now.Add(2*time.Second), usual, thinker, w)
+	c.Choose(w.now.Add(2*time.Second), usual, thinker)
 	if !slices.Equal(w.begun, []string{`{"n":0}`}) || w.declined[`{"n":1}`] != enrich.Gate {
 		t.Errorf("begun %v, declined %v, want the one with time left", w.begun, w.declined)
 	}
@@ -135,11 +135,11 @@ func TestChooseSettled(t *testing.T) {
 func TestChooseFull(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	all := nth(t, 5)
-	c.Replace(w.now, all[:3], budget(1000), w)
-	c.Choose(w.now, usual, thinker, w)
-	c.Replace(w.now, all, budget(1000), w)
-	c.Choose(w.now, usual, thinker, w)
-	c.DropWaiting(w)
+	c.Replace(w.now, all[:3], budget(1000))
+	c.Choose(w.now, usual, thinker)
+	c.Replace(w.now, all, budget(1000))
+	c.Choose(w.now, usual, thinker)
+	c.DropWaiting()
 	if why := w.declined[`{"n":4}`]; len(w.begun) != 3 || why != enrich.Cap {
 		t.Errorf("begun %v, declined %v, want %q", w.begun, w.declined, enrich.Cap)
 	}
@@ -148,9 +148,9 @@ func TestChooseFull(t *testing.T) {
 // TestChooseBudget: candidates that wait for a slot share the budget of their answer.
 func TestChooseBudget(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
-	c.Replace(w.now, nth(t, 5), budget(350), w) // each takes 150 tokens: 100 for its answer
+	c.Replace(w.now, nth(t, 5), budget(350)) // each takes 150 tokens: 100 for its answer
 	for range 5 {
-		c.Choose(w.now, usual, thinker, w)
+		c.Choose(w.now, usual, thinker)
 	}
 	if len(w.begun) != 2 {
 		t.Errorf("got %v, want two, as many as the budget allows", w.begun)
@@ -163,8 +163,8 @@ func TestChooseCountsFiles(t *testing.T) {
 	w.file = 39 << 10
 	rules := budget(5000)
 	rules.Delivery = "inline"
-	c.Replace(w.now, nth(t, 1), rules, w)
-	c.Choose(w.now, rules, thinker, w)
+	c.Replace(w.now, nth(t, 1), rules)
+	c.Choose(w.now, rules, thinker)
 	if got := w.declined[`{"n":0}`]; got != enrich.Budget {
 		t.Errorf("got %q, want %q", got, enrich.Budget)
 	}
@@ -190,12 +190,12 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 		for i := range all {
 			all[i].P, all[i].Latency = tt.p, enrich.Fixed(tt.takes)
 		}
-		c.Replace(w.now, all, budget(1000), w)
-		c.Choose(w.now, usual, thinker, w)
+		c.Replace(w.now, all, budget(1000))
+		c.Choose(w.now, usual, thinker)
 		if began := len(w.begun) == 1; began != (tt.why == "") {
 			t.Errorf("%v: begun %v, want declined %q", tt, w.begun, tt.why)
 		}
-		c.Replace(w.now, nil, budget(1000), w)
+		c.Replace(w.now, nil, budget(1000))
 		if got := w.declined[`{"n":1}`]; got != tt.next || c.Waiting() != 0 {
 			t.Errorf("%v: the second was declined for %q, %d wait; want %q", tt, got, c.Waiting(), tt.next)
 		}
@@ -211,11 +211,11 @@ func TestChooseTellsOfTheGateFirst(t *testing.T) {
 		all := nth(t, 3)
 		all[2].Latency = enrich.Fixed(time.Millisecond) // hides less than a wasted prefetch costs
 		if full {
-			c.Replace(w.now, all[:1], budget(1000), w)
-			c.Choose(w.now, usual, thinker, w)
+			c.Replace(w.now, all[:1], budget(1000))
+			c.Choose(w.now, usual, thinker)
 		}
-		c.Replace(w.now, all, budget(1000), w)
-		c.Choose(w.now, usual, thinker, w)
+		c.Replace(w.now, all, budget(1000))
+		c.Choose(w.now, usual, thinker)
 		if got := w.declined[`{"n":2}`]; got != enrich.Gate || len(w.begun) != 1 {
 			t.Errorf("slot taken: %v: begun %v, the last declined for %q, want %q", full, w.begun, got, enrich.Gate)
 		}
@@ -249,8 +249,8 @@ func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 			for i := range all {
 				all[i].P, all[i].Latency, all[i].Lead, all[i].Pause = tt.p[i], enrich.Fixed(tt.takes), enrich.Fixed(tt.lead), enrich.Fixed(tt.pause)
 			}
-			c.Replace(w.now, all, budget(1000), w)
-			c.Choose(w.now, usual, thinker, w)
+			c.Replace(w.now, all, budget(1000))
+			c.Choose(w.now, usual, thinker)
 			if len(w.begun) != tt.begun {
 				t.Errorf("begun %v, want %d", w.begun, tt.begun)
 			}
@@ -271,8 +271,9 @@ func (w oneAtHost) Begin(c *predict.Candidate, v *speculate.Eligibility) enrich.
 // A candidate that is picked for a slot that its host does not have waits for one.
 func TestChooseWaitsForHost(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
-	c.Replace(w.now, nth(t, 2), budget(1000), w)
-	c.Choose(w.now, usual, thinker, oneAtHost{w})
+	c.Replace(w.now, nth(t, 2), budget(1000))
+	c.Prefetcher = oneAtHost{w}
+	c.Choose(w.now, usual, thinker)
 	if len(w.begun) != 1 || c.Waiting() != 1 || len(w.declined) > 0 {
 		t.Errorf("begun %v, %d waiting, declined %v; want one begun and one waiting", w.begun, c.Waiting(), w.declined)
 	}
@@ -298,8 +299,8 @@ func TestChooseAtLevelZero(t *testing.T) {
 			all[i].P -= 0.3
 			all[i].Key.Arguments = fmt.Sprintf(`{"turn":%d,"n":%d}`, turn, i)
 		}
-		c.Replace(w.now, all, budget(1000), w)
-		c.Choose(w.now, usual, thinker, w)
+		c.Replace(w.now, all, budget(1000))
+		c.Choose(w.now, usual, thinker)
 		if !w.session.Room(w.now, host, lease).Shadow {
 			return
 		}
@@ -326,8 +327,8 @@ func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
 		m := *all[0].Model
 		m.Cost.Freshness = fresh
 		all[0].Model, all[0].Key.Arguments = &m, fmt.Sprint(i)
-		c.Replace(w.now, all, budget(1000), w)
-		c.Choose(w.now, &shadow, thinker, w)
+		c.Replace(w.now, all, budget(1000))
+		c.Choose(w.now, &shadow, thinker)
 	}
 	watched := w.session.Open()
 	w.session.Review(w.now.Add(10 * time.Minute))

@@ -108,7 +108,7 @@ func (s *SessionClaims) roomLocked(h *host) int {
 
 // Start takes a slot for a prefetch and begins it. begin returns its fate, a function that returns the
 // outcome so far and takes no lock, or why it did not begin. If there is no slot, Start returns why not:
-// Closed after End, InFlight while the session has a call of the same key that has not returned,
+// Closed after End, InFlight while the session has a prefetch of the same key that has not returned,
 // Throttled if nothing may start or another prefetch must end first, or Cap.
 func (s *SessionClaims) Start(
 	ctx context.Context, lease *Lease, key call.Key, host string, chained bool,

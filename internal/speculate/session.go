@@ -28,7 +28,6 @@ type sessionState struct {
 type pairState struct {
 	*sessionState
 	learned   *learned
-	lease     *Lease // at its last call
 	predictor *predict.Session
 	chooser   Chooser // of the candidates after its last answer
 	trace     Trace   // of the last answered call
@@ -59,11 +58,11 @@ func (s *sessionState) pair(lease *Lease) *pairState {
 			p.endDecisions(time.Now())
 		}
 		p = &pairState{sessionState: s, learned: o, predictor: o.model.Begin(s.session.ID, s.session.Multiplexed)}
+		p.chooser.Claims, p.chooser.Prefetcher = s.claims, p
 		s.pairs[lease.Key] = p
 		o.checkTools()
 	}
-	p.lease, o.changed = lease, true
-	p.chooser.Claims, p.chooser.Lease = s.claims, lease
+	p.chooser.Lease, o.changed = lease, true
 	return p
 }
 
@@ -131,9 +130,9 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Reply) {
 func (p *pairState) predictNext(now time.Time, c *Call) []*Fetch {
 	rules := p.w.Rules()
 	found := p.predictor.Candidates(now)
-	p.chooser.Replace(now, found, rules, p)
-	p.decisions.begin(&decision{until: now.Add(rules.Age(p.lease.Exclusive)), event: record.Event{
-		Kind: record.Decision, At: now, Session: p.session.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
+	p.chooser.Replace(now, found, rules)
+	p.decisions.begin(&decision{until: now.Add(rules.Age(p.chooser.Lease.Exclusive)), event: record.Event{
+		Kind: record.Decision, At: now, Session: p.session.Name, Upstream: p.chooser.Lease.Name, Tool: c.Tool, After: c.Seq,
 		Candidates: len(found),
 	}})
 	return p.decide(now)
@@ -145,14 +144,14 @@ func (p *pairState) predictNext(now time.Time, c *Call) []*Fetch {
 func (p *pairState) decide(now time.Time) []*Fetch {
 	w, rules := p.w, p.w.Rules()
 	if rules.Off() {
-		p.chooser.DropWaiting(p)
+		p.chooser.DropWaiting()
 		return nil
 	}
-	host := p.lease.Host()
+	host := p.chooser.Lease.Host()
 	w.reportWait(host)
 	p.claims.Review(now)
 	p.begun = nil
-	p.chooser.Choose(now, rules, Situation{Host: host, Spent: p.dollars, Keywords: p.intentWords()}, p)
+	p.chooser.Choose(now, rules, Situation{Host: host, Spent: p.dollars, Keywords: p.intentWords()})
 	return p.begun
 }
 
@@ -161,7 +160,7 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Eligibility {
 	if why := p.predictor.Check(c); why != "" {
 		return Eligibility{Reason: why}
 	}
-	e := p.lease.MayPrefetch(c)
+	e := p.chooser.Lease.MayPrefetch(c)
 	p.w.reportWait(e.Host)
 	if e.Reason == enrich.Settling {
 		p.resumeAfter(e.Settle)
@@ -175,7 +174,7 @@ func (p *pairState) resumeAfter(wait time.Duration) {
 		return
 	}
 	p.resuming = true
-	w, lease := p.w, p.lease
+	w, lease := p.w, p.chooser.Lease
 	time.AfterFunc(wait, func() {
 		w.queue.add(task{required: true, do: func() {
 			p.resuming = false
@@ -198,13 +197,11 @@ func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
 // Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
 // joined it.
 func (p *pairState) Begin(c *predict.Candidate, e *Eligibility) (refused enrich.Reason) {
-	w, lease, kept := p.w, p.lease, *c
+	w, lease, kept := p.w, p.chooser.Lease, *c
 	f := &Fetch{
 		Candidate: &kept, Query: e.Query, Ended: make(chan struct{}),
-		JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.event.After,
-		Call: &Call{
-			ID: w.ids.Add(1), Session: p.session, Lease: lease, Tool: c.Key.Tool, Host: e.Host,
-		},
+		JoinTimeout: joinTimeout(c), After: p.decisions.newest.event.After,
+		Call:          &Call{ID: w.ids.Add(1), Session: p.session, Lease: lease, Trace: p.trace, Tool: c.Key.Tool, Host: e.Host},
 		ClientRequest: func(certain bool) { p.clientRequested(lease, c.Key.Tool, certain) },
 	}
 	f.Done = func(r FetchResult) {
@@ -320,7 +317,7 @@ func (s *sessionState) invalidate(places []call.Place) {
 	}
 	for _, p := range s.pairs {
 		stale := func(tool, arguments string) bool {
-			m := p.lease.Tool(tool).Model // nil if it is no longer offered
+			m := p.chooser.Lease.Tool(tool).Model // nil if it is no longer offered
 			get := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
 			return m == nil || touches(m.Reads(get))
 		}
@@ -343,7 +340,7 @@ func (s *sessionState) end(now time.Time) {
 
 // endDecisions reports the open decisions. No candidate waits for a slot any more.
 func (p *pairState) endDecisions(now time.Time) {
-	p.chooser.DropWaiting(p)
+	p.chooser.DropWaiting()
 	p.decisions.reportDue(now, true, p.w.Decided)
 }
 

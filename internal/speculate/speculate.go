@@ -5,7 +5,7 @@
 // limits of its scheduler, and continues when they return:
 //
 //	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, ReadWait: limits.ReadHarm, Decided: record, …})
-//	w.Called(rules(), call)
+//	w.Called(call)
 //	w.Answered(call, result, nil)
 //	w.SessionEnded(client, func() {})
 //	w.Close()
@@ -22,7 +22,6 @@
 package speculate
 
 import (
-	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -86,7 +85,7 @@ func (r *Rules) pickOptions() enrich.Options {
 	}
 	if r.Delivery != "inline" {
 		o.Silent = true
-		o.MaxTokens = r.Budget / cmp.Or(max(r.PerSession, 0), 3)
+		o.MaxTokens = r.Budget / r.Slots().withDefaults().PerSession
 	}
 	return o
 }
@@ -151,7 +150,7 @@ type Call struct {
 	Session   *Session
 	Lease     *Lease
 	Seq       int64 // sequence number in the record
-	Trace     Trace // of its requests
+	Trace     Trace // of its requests; of a prefetch, that of the call that it follows
 	At        time.Time
 	Turn      int // of the model
 	Tool      string
@@ -190,7 +189,6 @@ type Fetch struct {
 	Ended       chan struct{} // closed when its answer has arrived, or will not
 	Call        *Call         // as the worker knows it
 	After       int64         // sequence number of the call that it follows
-	Trace       Trace         // of that call
 	JoinTimeout time.Duration // how long a call waits for it, from its sending
 
 	ClientRequest func(certain bool) // the server asks the client; unless certain, perhaps for another call
