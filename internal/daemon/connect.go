@@ -35,19 +35,19 @@ var (
 
 // Connect forwards the messages of one client between a pair of streams and the daemon. If the
 // daemon ends, Connect reconnects and replays open requests. It returns after the client has
-// closed its input and received its last response, or when ctx is done. It returns ErrNoDaemon,
-// without having read from in, if no daemon can be reached.
+// closed its input and received its last response, or when ctx is done. If it returns an error, such
+// as that no daemon can be reached, it has not read from in.
 func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	o.Wait, o.PingEvery = cmp.Or(o.Wait, DefaultWait), cmp.Or(o.PingEvery, pingEvery)
 	dir, err := os.Getwd()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoDaemon, err)
+		return err
 	}
 	r := &relay{o: o, dir: dir}
 	r.changed = sync.NewCond(&r.mu)
 	l, err := r.dial(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoDaemon, err)
+		return fmt.Errorf("no daemon: %w", err)
 	}
 	var inErr, outErr error // files must not block a thread
 	if file, ok := in.(*os.File); ok {

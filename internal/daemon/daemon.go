@@ -31,13 +31,8 @@ import (
 // later version must also reach daemons of this version while these have clients.
 var Protocol = 1
 
-var (
-	// ErrRunning means that another process is the daemon.
-	ErrRunning = errors.New("the daemon runs already")
-	// ErrNoDaemon means that no daemon could be reached or started. Connect has not read any
-	// input of the client.
-	ErrNoDaemon = errors.New("no daemon")
-)
+// ErrRunning means that another process is the daemon.
+var ErrRunning = errors.New("the daemon runs already")
 
 const (
 	// Program is the main program. SmallProgram starts it from its own folder, as the daemon or,
