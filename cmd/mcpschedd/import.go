@@ -15,6 +15,7 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/state"
 )
 
@@ -218,7 +219,7 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 		}
 	}
 	fmt.Fprint(stdout, "Nothing was changed: mcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.\n\n")
-	line := func(text string) { fmt.Fprintln(stdout, clients.OneLine(text)) }
+	line := func(text string) { fmt.Fprintln(stdout, record.Printable(text)) }
 	for _, f := range files {
 		line(f.title + ": " + f.path)
 		if f.err != nil {
@@ -305,7 +306,7 @@ func clientOf(s clients.Server) string {
 	if named := clients.ByName(s.From.Client); named != nil {
 		return named[0].Title
 	}
-	return clients.OneLine(s.From.File)
+	return s.From.File
 }
 
 // printNotes prints notes on the files, and on the servers that are not imported or unknown.
@@ -340,7 +341,7 @@ func (p *importPlan) printNotes(stderr io.Writer) {
 	for i := range p.have.Upstreams {
 		u := &p.have.Upstreams[i]
 		if denied := p.denied(u); len(denied) > 0 {
-			say(stderr, "note: upstreams.%s denies from now on, as a client does: %s", u.Name, clients.OneLine(strings.Join(denied, ", ")))
+			say(stderr, "note: upstreams.%s denies from now on, as a client does: %s", u.Name, strings.Join(denied, ", "))
 		}
 	}
 	if len(unknown) > 0 {

@@ -193,7 +193,7 @@ func (p *importPlan) configuration() (all []clients.Change, err error) {
 			_, err = config.Default().Parse(p.have.Path, c.Text)
 		}
 		if err != nil {
-			err = fmt.Errorf("nothing was changed: a client denies tools of the server that is upstreams.%s, which does not: %s", u.Name, clients.OneLine(strings.Join(denied, ", ")))
+			err = fmt.Errorf("nothing was changed: a client denies tools of the server that is upstreams.%s, which does not: %s", u.Name, strings.Join(denied, ", "))
 			key := config.Key("upstreams", u.Name)
 			line := cmp.Or(p.have.Positions[key+".tools.deny"], p.have.Positions[key+".tools"], p.have.Positions[key])
 			return nil, hinted{err, fmt.Sprintf("add them to tools.deny of [%s], %s:%d", key, p.have.Path, line)}

@@ -171,7 +171,7 @@ func (r *Reader) Advice(s Server) string {
 		if !doc.toml || !r.self[s.From.File] || len(more) == 0 {
 			return ""
 		}
-		return OneLine(s.From.File + ": add " + literal(more) + " to env_vars of mcpschedd, as " + s.Called + " needs them")
+		return oneLine(s.From.File + ": add " + literal(more) + " to env_vars of mcpschedd, as " + s.Called + " needs them")
 	}
-	return OneLine(s.From.File + " is not changed, since it belongs to a project: turn " + literal(s.Called) + " off in the client")
+	return oneLine(s.From.File + " is not changed, since it belongs to a project: turn " + literal(s.Called) + " off in the client")
 }

@@ -55,7 +55,7 @@ func (r *Reader) Servers() []Server { return r.servers }
 func (r *Reader) Notes() []string { return r.notes }
 
 // note adds a note. where is FILE or FILE:LINE, and perhaps a pointer in it.
-func (r *Reader) note(where, text string) { r.notes = append(r.notes, OneLine(where+": "+text)) }
+func (r *Reader) note(where, text string) { r.notes = append(r.notes, oneLine(where+": "+text)) }
 
 // ErrNoServers is the error for a file without servers, which Read wraps.
 var ErrNoServers = errors.New(`no servers: want them under "mcpServers", "servers", "mcp", "context_servers" or [mcp_servers]`)
@@ -325,13 +325,13 @@ func shown(s string) string {
 	for _, p := range slices.Backward(secret.Find(s, "")) {
 		s = s[:p.From] + "…" + s[p.To:]
 	}
-	return OneLine(s)
+	return oneLine(s)
 }
 
-// OneLine returns foreign text, such as the name of a file or server, for a comment or a
+// oneLine returns foreign text, such as the name of a file or server, for a comment or a
 // line of output: each unprintable character, including line ends, becomes a question
 // mark.
-func OneLine(s string) string {
+func oneLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == utf8.RuneError || !unicode.IsPrint(c) {
 			return '?'

@@ -36,7 +36,7 @@ func (r *Reader) Deny() {
 				folders := s.Block.Folders
 				elsewhere := file.project != "" && len(folders) > 0 && !slices.Contains(folders, file.project)
 				if tool, ok := denied(name, s.From.entry); ok && s.From.Client == "claude" && !elsewhere {
-					r.deny(s, tool, OneLine(name+" is denied by "+file.path))
+					r.deny(s, tool, oneLine(name+" is denied by "+file.path))
 				}
 			}
 		}

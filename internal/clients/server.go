@@ -151,7 +151,7 @@ func (v Pair) line() (string, bool) {
 }
 
 // comment returns a text as a one-line TOML comment.
-func comment(text string) string { return "# " + OneLine(text) + "\n" }
+func comment(text string) string { return "# " + oneLine(text) + "\n" }
 
 // write writes all keys that are set.
 func (s Block) write(b *bytes.Buffer) {
