@@ -8,12 +8,13 @@ import (
 	"strings"
 )
 
-// scorer holds what the scores of all candidates at one time have in common.
+// scorer collects the candidates at one time, and holds what their scores have in common.
 type scorer struct {
 	s          *Session
 	last, prev hash               // symbols of this turn and the previous one
 	targets    map[string]*target // by tool
 	recent     []pathPlace        // of the values of the newest calls
+	found      []*candidate       // one per call
 }
 
 func (s *Session) scorer() *scorer {

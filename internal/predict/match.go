@@ -53,23 +53,20 @@ func (c *candidate) primary() *match {
 	return &c.matches[0]
 }
 
-// collector collects candidates, one per call.
-type collector struct{ all []*candidate }
-
 // add adds a match to the candidate for a call.
-func (c *collector) add(g *match, arguments, value string) {
+func (f *scorer) add(g *match, arguments, value string) {
 	key := callHash(g.t.Target, arguments)
-	i := slices.IndexFunc(c.all, func(one *candidate) bool { return one.key == key })
+	i := slices.IndexFunc(f.found, func(one *candidate) bool { return one.key == key })
 	if i < 0 {
-		if len(c.all) >= maxCandidates {
+		if len(f.found) >= maxCandidates {
 			return
 		}
-		i = len(c.all)
-		c.all = append(c.all, &candidate{key: key, tool: g.t.Target, arguments: arguments, value: value})
+		i = len(f.found)
+		f.found = append(f.found, &candidate{key: key, tool: g.t.Target, arguments: arguments, value: value})
 	}
-	one := c.all[i]
-	if f := g.t.follow; f != nil {
-		one.independent = one.independent || f.independent && g.e.independent
+	one := f.found[i]
+	if follow := g.t.follow; follow != nil {
+		one.independent = one.independent || follow.independent && g.e.independent
 		if one.configured == nil {
 			one.configured = g
 		}
@@ -83,37 +80,27 @@ func (c *collector) add(g *match, arguments, value string) {
 	}
 }
 
-// candidates returns the configured follow-ups and the template matches of the remembered
+// collect collects the candidates of the configured follow-ups and of the template matches of some
 // calls, the newest call first.
-func (f *scorer) candidates() []*candidate {
+func (f *scorer) collect(events []*event) {
 	var all []match
 	same := map[string]int{}
-	var c collector
-	for _, e := range slices.Backward(f.s.events) {
-		f.addConfigured(e, &c)
+	for _, e := range slices.Backward(events) {
+		f.addConfigured(e)
 		if e.values != nil && same[e.symbol] < maxPerSymbol {
 			same[e.symbol]++
 			all = f.templateMatches(e, all)
 		}
 	}
-	f.build(all, &c)
-	return c.all
-}
-
-// following returns the candidates that follow one call.
-func (f *scorer) following(e *event) []*candidate {
-	var c collector
-	f.addConfigured(e, &c)
-	f.build(f.templateMatches(e, nil), &c)
-	return c.all
+	f.build(all)
 }
 
 // addConfigured collects the configured follow-ups of a call that are not done.
-func (f *scorer) addConfigured(e *event, c *collector) {
+func (f *scorer) addConfigured(e *event) {
 	for i := range e.follows {
 		if g := &e.follows[i]; !g.done {
 			_, slots, _ := split(g.arguments)
-			c.add(g, g.arguments, longest(slots))
+			f.add(g, g.arguments, longest(slots))
 		}
 	}
 }
@@ -162,7 +149,7 @@ func (g *match) base() float64 {
 
 // build builds the calls of the most probable learned matches. Those of one tool leave room for others,
 // as a match is not all that makes a call probable.
-func (f *scorer) build(all []match, c *collector) {
+func (f *scorer) build(all []match) {
 	likeliest := make([]*match, len(all))
 	for i := range all {
 		likeliest[i] = &all[i]
@@ -180,15 +167,15 @@ func (f *scorer) build(all []match, c *collector) {
 		}
 		built, builtOf[g.t.Target] = built+1, builtOf[g.t.Target]+1
 		if arguments, value, ok := g.t.produce(f.s, g.e, g.rank); ok {
-			c.add(g, arguments, value)
+			f.add(g, arguments, value)
 		}
 	}
 }
 
 // rank scores the candidates and sorts them by probability.
-func (f *scorer) rank(all []*candidate) []Candidate {
-	out := make([]Candidate, 0, len(all))
-	for _, c := range all {
+func (f *scorer) rank() []Candidate {
+	out := make([]Candidate, 0, len(f.found))
+	for _, c := range f.found {
 		f.score(c)
 		out = append(out, f.export(c))
 	}

@@ -171,10 +171,10 @@ func (s *Session) answered(e *event, r Result) {
 // not.
 func (s *Session) Candidates(now time.Time) []Candidate {
 	f := s.scorer()
-	all := f.candidates()
-	out := f.rank(all)
+	f.collect(s.events)
+	out := f.rank()
 	if !s.multiplexed {
-		for _, c := range all {
+		for _, c := range f.found {
 			if c.arguments != "" { // else it is of another upstream, or of no tool
 				c.sample.at = now
 				s.addSample(c)
@@ -189,7 +189,6 @@ func (s *Session) Candidates(now time.Time) []Candidate {
 func (s *Session) Suppose(c Candidate, r Result) []Candidate {
 	_, slots, _ := split(c.Key.Arguments)
 	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, independent: c.Why.Independent, turn: s.turn + 1}
-	e.call = callHash(e.tool, e.arguments)
 	next := *s // shares maps that are not modified
 	next.answered(e, r)
 	next.turn, next.events = e.turn, []*event{e}
@@ -197,7 +196,8 @@ func (s *Session) Suppose(c Candidate, r Result) []Candidate {
 		next.past, next.events = s.last(), append(slices.Clone(s.events), e)
 	}
 	f := next.scorer()
-	out := f.rank(f.following(e))
+	f.collect([]*event{e})
+	out := f.rank()
 	for i := range out {
 		out[i].P *= c.P
 		out[i].Why.Depth = 1
