@@ -174,11 +174,10 @@ func (p *pairState) resumeAfter(wait time.Duration) {
 		return
 	}
 	p.resuming = true
-	w, lease := p.w, p.chooser.Lease
 	time.AfterFunc(wait, func() {
-		w.queue.add(task{required: true, do: func() {
+		p.w.queue.add(task{required: true, do: func() {
 			p.resuming = false
-			w.resume(p.sessionState, lease, nil, nil, 0)
+			p.resume(nil, nil, 0)
 		}})
 	})
 }
@@ -252,17 +251,18 @@ func (p *pairState) fetched(f *Fetch, r FetchResult) {
 		body = w.keep(r.Body)
 	}
 	size := len(r.Body)
-	w.queue.add(task{bytes: len(body), do: func() { w.resume(p.sessionState, lease, f.Candidate, body, size) }})
+	w.queue.add(task{bytes: len(body), do: func() { p.resume(f.Candidate, body, size) }})
 }
 
 // resume continues after a prefetch has returned, or a write has settled: with the candidates that wait
-// for that, and the follow-ups of the answer.
-func (w *Worker) resume(s *sessionState, lease *Lease, answered *predict.Candidate, body []byte, size int) {
-	if w.sessions[s.session] != s { // the session has ended
+// for that, and the follow-ups of the answer. They begin at the instance of the last call, not at that of
+// the prefetch.
+func (p *pairState) resume(answered *predict.Candidate, body []byte, size int) {
+	if p.w.sessions[p.session] != p.sessionState { // the session has ended
 		return
 	}
-	w.current = s.session
-	p, now := s.pair(lease), time.Now()
+	p.w.current = p.session
+	p, now := p.pair(p.chooser.Lease), time.Now()
 	if body != nil && p.decisions.newest != nil {
 		follows := p.predictor.Suppose(*answered, predict.Read(body, size))
 		p.chooser.Add(follows)

@@ -233,6 +233,27 @@ func TestWorkerDecidesOfAllBeforeItReports(t *testing.T) {
 	})
 }
 
+// TestWorkerBeginsAtTheNewestInstance: a candidate that waits for the slot of a prefetch begins at the
+// instance of the last call, also if the prefetch was sent to an earlier one.
+func TestWorkerBeginsAtTheNewestInstance(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d, before, after := newFixture(), newShelf(t), newShelf(t)
+		d.rules.PerSession = 1
+		d.Scheduler.Configure(d.rules.Slots())
+		c, restarted := d.client(t, "one"), at1(after)
+		restarted.Instance = 2
+		d.asks(c, at1(before), "list", `{"page":1}`)
+		time.Sleep(before.takes / 2)
+		d.asks(c, restarted, "list", `{"page":2}`)
+		time.Sleep(time.Minute)
+		if there, here := before.begun.Load(), after.begun.Load(); there != 1 || here == 0 {
+			t.Errorf("%d prefetches begun at the earlier instance and %d at the newest, want 1 and some", there, here)
+		}
+		d.SessionEnded(c, func() {})
+		d.Close()
+	})
+}
+
 // TestWorkerHearsOfEveryWrite: a write that is not observed, because the queue is full, makes
 // predictions stale as well.
 func TestWorkerHearsOfEveryWrite(t *testing.T) {
