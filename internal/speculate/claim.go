@@ -75,7 +75,7 @@ func (s *SessionClaims) Room(now time.Time, host string, lease *Lease) Room {
 	h := d.hostLocked(host)
 	level := min(s.throttle.level, h.level)
 	if level == shadowOnly {
-		return Room{slotsAt(level, d.slots.PerSession), enrich.Throttled, wasteFactorAt(level), true}
+		return Room{d.slots.at(level), enrich.Throttled, wasteFactorAt(level), true}
 	}
 	i := d.instanceLocked(lease)
 	i.advance(now) // abandoned calls may have ended
@@ -101,8 +101,8 @@ func (s *SessionClaims) roomLocked(h *host) int {
 	d, level := s.scheduler, s.throttle.level
 	return min(
 		d.slots.Total-d.underWay,
-		slotsAt(level, d.slots.PerSession)-all,
-		slotsAt(min(level, h.level), d.slots.PerSession)-atHost,
+		d.slots.at(level)-all,
+		d.slots.at(min(level, h.level))-atHost,
 	)
 }
 

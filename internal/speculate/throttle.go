@@ -109,16 +109,16 @@ func (t *throttle) move(to int) {
 	t.labels, t.weight, t.used, t.late = 0, 0, 0, 0
 }
 
-// slotsAt returns how many of all slots may be taken at a level. At level 0 it is the number of
+// at returns how many slots a session may take at a level. At level 0 it is the number of
 // shadows: the prefetches that level 1 would start decide when level 0 is left.
-func slotsAt(level, all int) int {
+func (o Slots) at(level int) int {
 	switch level {
 	case shadowOnly, single:
-		return min(1, all)
+		return 1
 	case half:
-		return max(1, all/2)
+		return max(1, o.PerSession/2)
 	}
-	return all
+	return o.PerSession
 }
 
 // wasteFactorAt returns the weight of a wasted prefetch at a level.

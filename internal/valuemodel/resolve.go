@@ -171,7 +171,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
 	says := o.Provider.layer(tool, o.started).Class
 	if o.Stateful && tool != "" {
-		says = stricter(says, Indeterminate)
+		says = says.restricted()
 	}
 	if o.trust == stated && says != "" {
 		return says, o.source
@@ -184,7 +184,7 @@ func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
 		class, source = ReadOnly, sourceAnnotation
 	}
 	if h.mayWrite() && (class.rank() < Indeterminate.rank() || source == sourceDefault) {
-		return stricter(class, Indeterminate), sourceAnnotation
+		return class.restricted(), sourceAnnotation
 	}
 	return class, source
 }
@@ -194,7 +194,8 @@ var classes = []Class{"", Pure, ReadOnly, Indeterminate, MutatesLocal, MutatesEx
 
 func (c Class) rank() int { return slices.Index(classes, c) }
 
-func stricter(a, b Class) Class { return classes[max(a.rank(), b.rank())] }
+// restricted returns Indeterminate in place of a less restricted class.
+func (c Class) restricted() Class { return classes[max(c.rank(), Indeterminate.rank())] }
 
 // applyRules merges the operator's rules, which may loosen any restriction, in ascending
 // precedence. A class applies to every call and replaces an earlier classify; a classify
