@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 
 	"mcpschedd/internal/config"
@@ -131,18 +130,18 @@ func orMistakes(err error, mistakes *config.Error, c *config.Config, upstream st
 func lastGoodPath(path string) string { return "config/" + fingerprint(path)[:16] + ".toml" }
 
 // saveLastGood saves the content of the configuration in force, for start-ups with mistakes.
-func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
+func (s *servedProxy) saveLastGood(c *config.Config) {
 	data, err := paths.Read(c.Path)
 	if err != nil {
 		return // no file
 	}
-	if kept, err := dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, data) {
+	if kept, err := s.dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, data) {
 		return
 	}
 	if _, err = config.Default().Parse(c.Path, data); err == nil { // else changed meanwhile
-		err = dir.Write(lastGoodPath(c.Path), data)
+		err = s.dir.Write(lastGoodPath(c.Path), data)
 	}
 	if err != nil {
-		log.Warn("no copy of the configuration was kept for a later start-up with mistakes", "err", err)
+		s.log.Warn("no copy of the configuration was kept for a later start-up with mistakes", "err", err)
 	}
 }

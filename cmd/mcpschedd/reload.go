@@ -61,7 +61,7 @@ func (s *servedProxy) watch(ctx context.Context, workplaces func() []workplace, 
 		}
 		now, rejected = next, nil
 		apply()
-		saveLastGood(next, s.dir, s.log)
+		s.saveLastGood(next)
 		s.log.Info("configuration reloaded", "path", next.Path)
 	})
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {

@@ -174,7 +174,7 @@ func (s *servedProxy) load(stderr io.Writer) (err error) {
 	if s.mistakes != nil {
 		s.log.Error(withMistakes, "err", s.mistakes)
 	} else {
-		saveLastGood(s.config, s.dir, s.log)
+		s.saveLastGood(s.config)
 	}
 	for _, w := range s.config.Warnings {
 		s.log.Warn(w.String())

@@ -48,18 +48,17 @@ func ProviderNames() []string {
 	return names
 }
 
-// layer returns p's layer for a tool of a server that was started with the given
-// settings.
-func (p Provider) layer(tool string, started Recognised) Layer {
+// tableLayer returns the table's layer for a tool of the server, by the settings that it was started with.
+func (o origin) tableLayer(tool string) Layer {
 	if tool == "" {
 		return Layer{}
 	}
-	l, ok := p.Tools[tool]
+	l, ok := o.Tools[tool]
 	if !ok {
-		l = p.Tools["*"]
+		l = o.Tools["*"]
 	}
-	for _, m := range p.Modes {
-		if started.has(m.Flags) && slices.Contains(m.ReadOnly, tool) {
+	for _, m := range o.Modes {
+		if o.started.has(m.Flags) && slices.Contains(m.ReadOnly, tool) {
 			l.Class, l.Classify = ReadOnly, ""
 		}
 	}

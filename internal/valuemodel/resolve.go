@@ -112,7 +112,7 @@ func (o origin) mayLoosen(tool string, h Hints) bool {
 // and only if the provider may loosen restrictions, the classification of calls, the
 // freshness and validation of results, and the argument that names the host.
 func (o origin) layer(tool string, h Hints) Layer {
-	l := o.Provider.layer(tool, o.started)
+	l := o.tableLayer(tool)
 	if o.Stateful {
 		l.Speculate, l.Classify = new(false), ""
 	}
@@ -169,7 +169,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 
 // classOf returns the class of a tool and its source, before the operator's rules.
 func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
-	says := o.Provider.layer(tool, o.started).Class
+	says := o.tableLayer(tool).Class
 	if o.Stateful && tool != "" {
 		says = says.restricted()
 	}
