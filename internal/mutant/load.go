@@ -41,7 +41,8 @@ func load(name string) (*code, error) {
 // check parses and type-checks a package without its tests.
 func check(name string) (*code, error) {
 	config := &packages.Config{Mode: packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedModule |
-		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedExportFile}
+		packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedExportFile,
+		Env: append(os.Environ(), "CGO_ENABLED=0")} // as make test, so that what is imported is not compiled again
 	listed, err := packages.Load(config, "../"+name) // of a test in another package below internal
 	if err != nil {
 		return nil, err
