@@ -21,16 +21,22 @@ import (
 // answer.
 func TestStoredOnlyPlain(t *testing.T) {
 	s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"})))
-	c := connect(t, s, handshake)
-	c.request("tools/call", `{"name":"echo","arguments":{}}`)
+	const ofCodex = `{"name":"echo","arguments":{},"_meta":{"callId":"a","itemId":"b","sessionId":"c","threadId":"d","windowId":"e","x-codex-turn-metadata":{"model":"f"}}}`
+	var c *caller
+	for _, test := range []struct{ client, want string }{{"codex-mcp-client", "hit"}, {"tester", "fetched"}} {
+		c = introduced(t, s, test.client)
+		c.request("tools/list", "")
+		c.request("tools/call", `{"name":"echo","arguments":{}}`)
+		if how := disposition(t, c.request("tools/call", ofCodex)); how != test.want {
+			t.Errorf("%s: got %s, want %s", test.client, how, test.want)
+		}
+	}
 	for _, test := range []struct{ params, want string }{
 		{`{"name":"echo","arguments":{}}`, "hit"},
 		{`{"name":"echo"}`, "hit"},
 		{`{"name":"echo","arguments":{},"_meta":{"progressToken":7}}`, "hit"},
 		{`{"name":"echo","arguments":{},"_meta":{"claudecode/toolUseId":"x","traceparent":"00-0"}}`, "hit"},
-		{`{"name":"echo","arguments":{},"_meta":{"callId":"a","itemId":"b","sessionId":"c","threadId":"d","windowId":"e","x-codex-turn-metadata":{"model":"f"}}}`, "hit"},
 		{`{"name":"echo","arguments":{},"_meta":{"vscode.conversationId":"a","vscode.requestId":"b"}}`, "hit"},
-		{`{"name":"echo","arguments":{},"_meta":{"sessionId":"x"}}`, "fetched"},
 		{`{"name":"echo","arguments":{},"_meta":{"example/tenant":"x"}}`, "fetched"},
 		{`{"name":"echo","arguments":{},"later":true}`, "fetched"},
 	} {
