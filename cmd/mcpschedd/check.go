@@ -163,7 +163,7 @@ func writeRows(out io.Writer, c *config.Config, found []proxy.Surveyed) (usable 
 		}
 	}
 	if listed > manyTools && c.Server.Tools == "all" {
-		fmt.Fprintf(w, "warning: %d tools in all: some clients accept at most %d; [upstreams.NAME] tools = { allow = […] } lists fewer, [server] tools = \"auto\" three that find and call the rest\n", listed, manyTools)
+		fmt.Fprintf(w, "warning: %d tools in all: some clients accept at most %d; [upstreams.NAME] tools = { allow = […] } lists fewer, [server] tools = \"auto\" three that find and call the rest, to clients that can ask their user\n", listed, manyTools)
 	}
 	fmt.Fprintf(out, "%d of %d servers work", usable, len(found))
 	if len(away) > 0 {
