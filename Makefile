@@ -53,8 +53,8 @@ soak: ## the long randomised runs, and each fuzz target for a minute
 	MCPSCHEDD_SOAK=1 CGO_ENABLED=1 go test -C tools -race -timeout 60m ./...
 	sh tools/fuzz/fuzz.sh 60s
 
-# For another system, go vet first compiles all that is imported; vet takes the sources. Its check of
-# scanners is not one of Go 1.26.
+# For another system, go vet first compiles all that is imported; vet takes the sources. Its checks of
+# scanners and of SQL rows are not among those of Go 1.26.
 check: ## of both modules: formatting, vet, staticcheck, fixes, go.mod, import rules, other systems
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go build -C tools -o ../bin/ honnef.co/go/tools/cmd/staticcheck ./vet

@@ -103,12 +103,12 @@ func has(servers []Server, table []string, entry string) bool {
 	return slices.ContainsFunc(servers, func(s Server) bool { return s.From.entry == entry && slices.Equal(s.From.table, table) })
 }
 
-// ownTimeout is how long Codex and OpenCode wait for a call of mcpschedd at least, if one of the servers has a
-// timeout of its own. Their defaults are 300 s (Codex 0.171) and 30 s.
+// ownTimeout is how long Codex, OpenCode and Copilot CLI wait for a call of mcpschedd at least, if one of the servers
+// has a timeout of its own. The defaults are 300 s (Codex 0.171) and 30 s (OpenCode).
 const ownTimeout = 300 * time.Second
 
-// own returns the entry of mcpschedd for the file. Codex passes on only the variables that an entry names. Codex and
-// OpenCode give up a call after the entry's timeout, which must not be shorter than the longest one of a server.
+// own returns the entry of mcpschedd for the file. Codex passes on only the variables that an entry names. These
+// clients give up a call after the entry's timeout, which must not be shorter than the longest one of a server.
 func (d *document) own(line, variables []string, longest time.Duration) Pair {
 	client, table := clientOf(d)
 	timeout, limit := "", max(longest, ownTimeout)

@@ -159,9 +159,10 @@ func namesTools(openCode *document, name string) bool {
 // refusesTools reports whether settings of Gemini CLI or Qwen Code exclude tools of a server, or deny their calls or ask
 // before them.
 func refusesTools(d *document, name string) bool {
-	rules := slices.Concat(stringsAt(d.tree, "tools", "exclude"), stringsAt(d.tree, "permissions", "deny"), stringsAt(d.tree, "permissions", "ask"))
+	rules := slices.Concat(stringsAt(d.tree, "excludeTools"), stringsAt(d.tree, "tools", "exclude"), stringsAt(d.tree, "permissions", "deny"), stringsAt(d.tree, "permissions", "ask"))
 	return slices.ContainsFunc(rules, func(rule string) bool {
-		return rule == "mcp__"+name || strings.HasPrefix(rule, "mcp__"+name+"__") || strings.HasPrefix(rule, "mcp_"+name+"_")
+		rule = strings.TrimLeft(strings.TrimPrefix(rule, "mcp"), "_")
+		return rule == name || strings.HasPrefix(rule, name+"_")
 	})
 }
 

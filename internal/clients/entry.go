@@ -133,7 +133,7 @@ func (e *entry) field(key string, value any) {
 			e.t.note("the client calls its tools without asking, but asks about mcpschedd's")
 		}
 	case "default_tools_approval_mode", "tools": // of Codex
-		if e.t.client.TOML && strings.Contains(fmt.Sprint(value), "prompt") {
+		if text := fmt.Sprint(value); e.t.client.TOML && (text == "prompt" || strings.Contains(text, "approval_mode:prompt")) {
 			e.server.Stays = "the client asks before calls of its tools (approval_mode), which would not hold for those of mcpschedd"
 		}
 		e.ignored = append(e.ignored, key)

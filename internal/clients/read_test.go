@@ -2,6 +2,7 @@ package clients_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -198,7 +199,7 @@ func TestCodexTimeout(t *testing.T) {
 func TestCodexApproval(t *testing.T) {
 	for settings, stays := range map[string]bool{
 		`default_tools_approval_mode = "prompt"`: true, "[mcp_servers.s.tools.rm]\napproval_mode = \"prompt\"": true,
-		`default_tools_approval_mode = "approve"`: false, "[mcp_servers.s.tools.rm]\napproval_mode = \"approve\"": false,
+		"[mcp_servers.s.tools.list_prompts]\napproval_mode = \"approve\"": false, `default_tools_approval_mode = "approve"`: false, "[mcp_servers.s.tools.rm]\napproval_mode = \"approve\"": false,
 	} {
 		r := newReader(clients.Options{})
 		if err := r.Read("/home/ann/.codex/config.toml", []byte("[mcp_servers.s]\ncommand = \"x\"\n"+settings+"\n")); err != nil {
@@ -241,19 +242,24 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// TestOpenCodesTimeout: OpenCode waits for mcpschedd as long as for the slowest of its servers, and never less than before.
-func TestOpenCodesTimeout(t *testing.T) {
-	for settings, want := range map[string]string{``: `true}`, `, "timeout": 5000`: `true, "timeout": 300000}`, `, "timeout": 900500`: `true, "timeout": 900500}`} {
-		r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann", Env: func(string) string { return "" }}})
-		if err := r.Read("/home/ann/.config/opencode/opencode.json", []byte(`{"mcp": {"s": {"command": ["x"]}, "t": {"command": ["y"]`+settings+`}}}`)); err != nil {
-			t.Fatal(err)
-		}
-		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if text := string(pointed[0].Text); !strings.Contains(text, want) {
-			t.Errorf("%s: got %s, want in it %s", settings, text, want)
+// TestOwnTimeout: OpenCode and Copilot CLI wait for mcpschedd as long as for the slowest of their servers, and never less than before.
+func TestOwnTimeout(t *testing.T) {
+	for file, format := range map[string]string{
+		".config/opencode/opencode.json": `{"mcp": {"s": {"command": ["x"]}, "t": {"command": ["y"]%s}}}`,
+		".copilot/mcp-config.json":       `{"mcpServers": {"s": {"command": "x", "tools": ["*"]}, "t": {"command": "y"%s}}}`,
+	} {
+		for settings, want := range map[string]string{``: `}}`, `, "timeout": 5000`: `, "timeout": 300000}`, `, "timeout": 900500`: `, "timeout": 900500}`} {
+			r := newReader(clients.Options{Machine: clients.Machine{Home: "/home/ann", Env: func(string) string { return "" }}})
+			if err := r.Read("/home/ann/"+file, fmt.Appendf(nil, format, settings)); err != nil {
+				t.Fatal(err)
+			}
+			pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := string(pointed[0].Text); !strings.Contains(text, want) || settings == "" && strings.Contains(text, "timeout") {
+				t.Errorf("%s%s: got %s, want in it %s", file, settings, text, want)
+			}
 		}
 	}
 }
@@ -262,6 +268,7 @@ func TestOpenCodesTimeout(t *testing.T) {
 func TestRefusedTools(t *testing.T) {
 	for rules, stays := range map[string]bool{
 		`"tools": {"exclude": ["mcp_git_push"]}`:           true,
+		`"excludeTools": ["git__push"]`:                    true,
 		`"permissions": {"deny": ["mcp__git__push"]}`:      true,
 		`"permissions": {"ask": ["mcp__git"]}`:             true,
 		`"permissions": {"allow": ["mcp__git__push"]}`:     false,

@@ -109,7 +109,7 @@ func ownedByUs(info os.FileInfo) bool {
 // detached returns a command that starts a program below a shell, in a session of its own, so that signals to
 // our process group or terminal do not reach it.
 func detached(line []string) *exec.Cmd {
-	cmd := exec.Command("/bin/sh", append([]string{"-c", `"$0" "$@" & wait $!`}, line...)...)
+	cmd := exec.Command("sh", append([]string{"-c", `"$0" "$@" & wait $!`}, line...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd
 }

@@ -110,7 +110,7 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 	return l
 }
 
-// onceWait is the least startup_wait of such a client. Older versions of Codex give up on a server after 10 s.
+// onceWait is the least startup_wait of a client that lists the tools once. Older versions of Codex give up on a server after 10 s.
 const onceWait = 8 * time.Second
 
 // awaitOffers waits until every upstream without a saved offer has made one, at most until
