@@ -33,7 +33,7 @@ type request struct {
 	view    view          // under the policy that routes the request; a later one may classify its call
 	handler handler       // nil if the call answers the request
 	call    *upstreamCall // upstream call; nil until bound, or if there is none
-	work    *work         // work that serves the client's request, or whose own request or step this one is; nil if there is none, as in the handshake era
+	work    *work         // work that serves the client's request, or that makes this one, as its own or as a step of its plan; nil if there is none, as in the handshake era
 	step    *planStep     // step of a plan that the request makes; nil for any other request
 }
 

@@ -1,4 +1,4 @@
-// Vet makes the checks of go vet from source. For another system, go vet first compiles all that is
+// Command vet makes the checks of go vet from source. For another system, go vet first compiles all that is
 // imported, which takes ten times as long.
 package main
 
