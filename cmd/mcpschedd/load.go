@@ -142,6 +142,9 @@ func (s *servedProxy) saveLastGood(c *config.Config) {
 		err = s.dir.Write(lastGoodPath(c.Path), data)
 	}
 	if err != nil {
+		if hint := ownerHint(err); hint != "" {
+			err = fmt.Errorf("%w; %s", err, hint)
+		}
 		s.log.Warn("no copy of the configuration was kept for a later start-up with mistakes", "err", err)
 	}
 }

@@ -7,19 +7,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/demo"
 	"mcpschedd/internal/guard"
+	"mcpschedd/internal/paths"
 	"mcpschedd/internal/record"
+	"mcpschedd/internal/state"
 )
 
 // Exit codes.
@@ -78,13 +83,29 @@ func report(w io.Writer, err error) int {
 		return exitUsage
 	}
 	fmt.Fprintf(w, "mcpschedd: error: %s\n", sanitized(err.Error()))
-	if h, ok := errors.AsType[hinted](err); ok {
-		fmt.Fprintf(w, "mcpschedd: hint: %s\n", sanitized(h.hint))
+	h, _ := errors.AsType[hinted](err)
+	if hint := cmp.Or(ownerHint(err), h.hint); hint != "" {
+		fmt.Fprintf(w, "mcpschedd: hint: %s\n", sanitized(hint))
 	}
 	if _, ok := errors.AsType[misused](err); ok {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// ownerHint returns what to do if another user's file or folder in the home directory is the cause of an error, and ""
+// otherwise. sudo leaves such ones.
+func ownerHint(err error) string {
+	denied, ok := errors.AsType[*fs.PathError](err)
+	home, noHome := os.UserHomeDir()
+	if !ok || !errors.Is(denied, fs.ErrPermission) || noHome != nil {
+		return ""
+	}
+	at, owner := state.Foreign(denied.Path)
+	if owner == "" || !paths.Within(at, home) {
+		return ""
+	}
+	return fmt.Sprintf("%s belongs to %s: sudo %s", at, owner, pasted([]string{"chown", "-R", strconv.Itoa(os.Getuid()), at}))
 }
 
 // sanitized returns a text from elsewhere with unprintable characters replaced and every line but

@@ -71,10 +71,23 @@ func (f *File) Writable() error {
 		return nil
 	case f.mode&0o200 == 0:
 		return fmt.Errorf("%s: is read-only; nothing was changed", f.Path)
-	case ofAnother(f.was):
-		return fmt.Errorf("%s: belongs to another user; nothing was changed", f.Path)
+	case otherOwner(f.was) != "":
+		return fmt.Errorf("%s: belongs to %s; nothing was changed", f.Path, otherOwner(f.was))
 	}
 	return nil
+}
+
+// Foreign returns the file or folder at path, or else the closest one above that exists, with its owner, if it belongs
+// to another user and only that one may write to it.
+func Foreign(path string) (at, owner string) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil && filepath.Dir(path) != path:
+		return Foreign(filepath.Dir(path))
+	case err != nil || info.Mode()&0o022 != 0:
+		return "", ""
+	}
+	return path, otherOwner(info)
 }
 
 // replace replaces the file at path, which need not exist, by way of a new file beside it: after a

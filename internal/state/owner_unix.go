@@ -4,16 +4,22 @@ package state
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
 )
 
-// ofAnother reports whether a file belongs to a user other than this process's, unless that is root.
-func ofAnother(file fs.FileInfo) bool {
+// otherOwner returns the user that a file belongs to, or "" if that is this process's or this one is root.
+func otherOwner(file fs.FileInfo) string {
 	s, ok := file.Sys().(*syscall.Stat_t)
-	user := os.Geteuid()
-	return ok && user != 0 && user != int(s.Uid)
+	switch user := os.Geteuid(); {
+	case !ok || user == 0 || user == int(s.Uid):
+		return ""
+	case s.Uid == 0:
+		return "root"
+	}
+	return fmt.Sprintf("user %d", s.Uid)
 }
 
 // keepOwner gives a new file the owner and group of the one that it will replace. In place of a group
