@@ -652,6 +652,18 @@ func TestStartInADeletedFolder(t *testing.T) {
 	}
 }
 
+// Where there can be no lock, the error names its file, and no other client.
+func TestNoLock(t *testing.T) {
+	p := place(t)
+	if err := os.Mkdir(p.Starting(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := daemon.Connect(t.Context(), &untouched{}, io.Discard, daemon.Options{Place: p, Start: []string{"true"}, Log: slog.New(slog.DiscardHandler), Wait: time.Minute})
+	if err == nil || strings.Contains(err.Error(), "another client") || !strings.Contains(err.Error(), "lock of "+p.Starting()) {
+		t.Errorf("got %v", err)
+	}
+}
+
 type untouched struct{ read bool }
 
 func (u *untouched) Read([]byte) (int, error) {
