@@ -149,9 +149,13 @@ func ConfirmCall(tool string, input *schema.Schema, arguments []byte) (question 
 // that need confirmation, and the alternatives.
 func unconfirmed(needed risks, why string) error {
 	var steps, lines []string
+	instead := "Instead, make these calls by themselves; or the"
 	for _, k := range needed {
 		steps = append(steps, k.String())
 		t := k.step.Tool
+		if k.writes && t.Searched {
+			instead = "The"
+		}
 		if k.writes {
 			lines = append(lines, `[plan].mutations = "allow" for what may change something`)
 		}
@@ -165,7 +169,7 @@ func unconfirmed(needed risks, why string) error {
 	slices.Sort(lines) // [plan] first
 	lines = slices.Compact(lines)
 	return fmt.Errorf("the plan was not run: the user has to confirm it, and %s. To be confirmed: %s. "+
-		"Instead, make these calls by themselves; or the operator sets %s", why, strings.Join(steps, "; "), strings.Join(lines, ", "))
+		"%s operator sets %s", why, strings.Join(steps, "; "), instead, strings.Join(lines, ", "))
 }
 
 // check returns an error if a call may not be made under the settings in force: it discloses

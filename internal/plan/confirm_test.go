@@ -21,6 +21,8 @@ func shop(name string) *plan.Tool {
 		t.Discloses = func() bool { return true }
 	case "write":
 		t.Writes = func([]byte) bool { return true }
+	case "hidden":
+		t.Writes, t.Searched = func([]byte) bool { return true }, true
 	case "any":
 		t.Writes, t.Unclassified = func([]byte) bool { return true }, true
 	default:
@@ -72,6 +74,16 @@ func TestRisksOfTelling(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A client that cannot be asked is told to make calls by themselves only if that needs no question either.
+func TestRefusalOfSearchedTools(t *testing.T) {
+	for tool, alone := range map[string]bool{"write": true, "hidden": false} {
+		_, refused := asks(t, parsed(t, `{"steps":[{"id":"w","tool":"`+tool+`"}]}`, plan.Options{Find: shop}), "confirm")
+		if text := fmt.Sprint(refused); strings.Contains(text, "by themselves") != alone || !strings.Contains(text, "he operator sets [plan].mutations") {
+			t.Errorf("%s: got %q", tool, text)
+		}
 	}
 }
 

@@ -101,6 +101,7 @@ type Tool struct {
 	Worth        float64                // worth of a result, relative to other tools; a step may override it
 	Discloses    func() bool            // whether it sends its arguments to third parties named in them; nil means no
 	OnlyRead     bool                   // its calls may only read, as it is not listed ([server].search_reach)
+	Searched     bool                   // it is not listed, so that a call of it that may write needs the user too
 	Unclassified bool                   // it is not known whether it may have side effects
 	Replaced     func() bool            // whether the name belongs to another server now; nil means no
 }

@@ -172,7 +172,7 @@ func (v view) planTool(ctx context.Context, name string) *plan.Tool {
 	out := &plan.Tool{
 		Name: name, Configured: t.key(),
 		Host: m.Host, Capacity: p.Limits.Of(m.Host).Concurrency, Worth: enrich.ClassWeight(m.ValueClass),
-		OnlyRead: p.Selection.OnlyRead && !v.listed(t), Unclassified: m.Unclassified(), Domains: possiblePlaces(m),
+		OnlyRead: p.Selection.OnlyRead && !v.listed(t), Searched: !v.listed(t), Unclassified: m.Unclassified(), Domains: possiblePlaces(m),
 		Discloses: func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes: func(args []byte) bool {
 			m := model()
