@@ -83,7 +83,7 @@ func Parse(raw []byte) (Message, error) {
 	m := p.message()
 	switch {
 	case end < 0:
-		return m, &Error{Code: CodeParse, Message: "parse error: " + faultAt(^end)}
+		return m, &Error{Code: CodeParse, Message: "parse error: " + faultAt(raw, ^end)}
 	case raw[space(raw, 0)] != '{':
 		return m, invalid("a message is an object")
 	}

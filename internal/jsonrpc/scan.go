@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"unicode/utf8"
 )
@@ -12,6 +13,8 @@ import (
 // so that encoding/json can decode every message that was accepted.
 const maxDepth = 10000
 
+const tooDeep = math.MaxInt // offset of no byte, for a text nested deeper than that
+
 // Valid reports whether b is exactly one JSON text (RFC 8259) in valid UTF-8, like
 // json.Valid(b) && utf8.Valid(b).
 func Valid(b []byte) bool { return scanText(b, nil, nil) >= 0 }
@@ -19,12 +22,20 @@ func Valid(b []byte) bool { return scanText(b, nil, nil) >= 0 }
 // Fault returns why b is not valid, such as "not JSON at byte 7". It returns "" if b is valid.
 func Fault(b []byte) string {
 	if i := scanText(b, nil, nil); i < 0 {
-		return faultAt(^i)
+		return faultAt(b, ^i)
 	}
 	return ""
 }
 
-func faultAt(offset int) string { return fmt.Sprintf("not JSON at byte %d", offset) }
+func faultAt(b []byte, offset int) string {
+	switch {
+	case offset == tooDeep:
+		return fmt.Sprintf("nested deeper than %d levels", maxDepth)
+	case space(b, 0) == len(b):
+		return "empty"
+	}
+	return fmt.Sprintf("not JSON at byte %d", offset)
+}
 
 // scanText scans a text that is one value and nothing else. If it is an object, found and inner are
 // called as by scanObject.
@@ -74,7 +85,7 @@ func scanValue(b []byte, i, depth int) int {
 // and a member is an object, scanObject first calls inner for each member of that object.
 func scanObject(b []byte, i, depth int, found, inner func(span)) int {
 	if depth > maxDepth {
-		return ^i
+		return ^tooDeep
 	}
 	i = space(b, i+1)
 	if i < len(b) && b[i] == '}' {
@@ -118,7 +129,7 @@ func scanObject(b []byte, i, depth int, found, inner func(span)) int {
 
 func scanArray(b []byte, i, depth int) int {
 	if depth > maxDepth {
-		return ^i
+		return ^tooDeep
 	}
 	i = space(b, i+1)
 	if i < len(b) && b[i] == ']' {

@@ -31,7 +31,8 @@ func TestFault(t *testing.T) {
 		`{"a":1`:                   "not JSON at byte 6",
 		`{"a" {}}`:                 "not JSON at byte 5",
 		`[1] x`:                    "not JSON at byte 4",
-		strings.Repeat("[", 10001): "not JSON at byte 10000",
+		strings.Repeat("[", 10001): "nested deeper than 10000 levels",
+		" \n":                      "empty",
 	} {
 		if got := jsonrpc.Fault([]byte(text)); got != want {
 			t.Errorf("%.20q: got %q, want %q", text, got, want)
