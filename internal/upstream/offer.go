@@ -13,6 +13,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -264,7 +265,7 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 				unread = err
 			}
 			if err != nil {
-				in.up.log.Warn("list not read; the last-known one stays in use", "list", l.Method(), "err", err)
+				in.up.log.Warn("list not read; the last-known one, if any, stays in use", "list", l.Method(), "err", err)
 				time.AfterFunc(listRetryDelay, func() { in.markStale(l) })
 				continue
 			}
@@ -287,7 +288,8 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) ([]Item, erro
 	if !in.offer.Load().Has(l.Capability()) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, in.up.spec.StartTimeout)
+	late := fmt.Errorf("not answered within %s (start_timeout)", age.Text(in.up.spec.StartTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, in.up.spec.StartTimeout, late)
 	defer cancel()
 	read, err := readPages(ctx, c, l)
 	if answer := errorResponse(err); answer != nil && answer.Code == jsonrpc.CodeMethodNotFound {

@@ -232,3 +232,17 @@ func TestFind(t *testing.T) {
 		t.Errorf("got %v for 100 times one of 20,000 tools, and %v for one of 10", many, few)
 	}
 }
+
+// A list that is not answered names the key that bounds the wait.
+func TestListNotAnswered(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		u, _ := bubbledWith(t, &lister{site: &site{t: t}, tools: func(_ http.ResponseWriter, r *http.Request, _ string, _ int32) { <-r.Context().Done() }},
+			Spec{StartTimeout: time.Minute}, Options{})
+		l := u.Attach(revision.Client{}, Listener{})
+		defer l.Close()
+		l.AwaitOffer(t.Context())
+		if err := l.Problem(); err == nil || !strings.Contains(err.Error(), "not answered within 1m (start_timeout)") {
+			t.Errorf("got the problem %v", err)
+		}
+	})
+}
