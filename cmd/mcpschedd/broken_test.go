@@ -21,7 +21,7 @@ var brokenServers = map[string]string{
 	"unset":   "environment variable MCPSCHEDD_NO_SUCH_VARIABLE is not set",
 	"missing": `command "no-such-command" not found in PATH`,
 	"crash":   "exit status 4",
-	"rubbish": "it does not answer, and writes something that is not an MCP message",
+	"rubbish": "it does not answer, and writes something that is not an MCP message: Welcome",
 }
 
 var soundServers = []string{"one", "two", "three", "four", "five"}

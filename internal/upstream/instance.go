@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -241,8 +242,10 @@ type state struct {
 	changed chan struct{} // closed when the state is replaced
 }
 
-// errGarbled means that a starting server does not speak MCP.
-var errGarbled = errors.New("it does not answer, and writes something that is not an MCP message")
+// notMCP returns the error of a starting server that does not speak MCP.
+func (at *state) notMCP() error {
+	return fmt.Errorf("it does not answer, and writes something that is not an MCP message: %s", at.garbled)
+}
 
 // problem returns the reason why the server is down, why it does not get ready, or why none of its tools
 // is known. It returns nil if the server is live or starting normally. known is its offer.
@@ -251,7 +254,7 @@ func (at *state) problem(known *Offer) error {
 	case at.down != nil:
 		return at.down
 	case at.garbled != "" && at.live == nil:
-		return errGarbled
+		return at.notMCP()
 	case at.unread != nil && len(known.Items(Tools)) == 0:
 		return at.unread
 	}

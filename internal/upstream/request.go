@@ -219,7 +219,7 @@ func (p *pending) waitContext(since time.Time, at *state) (context.Context, cont
 	case at.live == nil && up.spec.StartTimeout > 0:
 		err := fmt.Errorf("%w after %s", errStarting, age.Text(up.spec.StartTimeout))
 		if at.garbled != "" {
-			err = fmt.Errorf("%w: %w", err, errGarbled)
+			err = fmt.Errorf("%w: %w", err, at.notMCP())
 		}
 		return context.WithDeadlineCause(p.ctx, since.Add(up.spec.StartTimeout), up.unavailable(err, at.stderr))
 	case at.live != nil && timeout > 0 && (p.turn != nil || p.req.Isolated): // else the ctx of a plan limits the wait
