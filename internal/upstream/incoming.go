@@ -96,11 +96,16 @@ func (c *conn) unreadable(m jsonrpc.Message, stream int64, err error) {
 
 // logInvalid logs input that is not a valid message.
 func (c *conn) logInvalid(head []byte, err error) {
-	level, shown := slog.LevelWarn, c.in.up.mask.Head(head, shownBytes)
-	if n := c.invalid.Add(1); n == 1 {
-		c.in.change(func(s *state) { s.garbled = cmp.Or(shown, "…") })
-	} else if n > invalidLogged {
+	n, level := c.invalid.Add(1), slog.LevelWarn
+	if n > invalidLogged {
 		level = slog.LevelDebug
+	}
+	if n > 1 && !c.in.up.log.Enabled(context.Background(), level) {
+		return
+	}
+	shown := c.in.up.mask.Head(head, shownBytes)
+	if n == 1 {
+		c.in.change(func(s *state) { s.garbled = cmp.Or(shown, "…") })
 	}
 	c.in.up.log.Log(context.Background(), level, "server sent something that is not an MCP message", "err", err, "head", shown)
 }

@@ -22,6 +22,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/revision"
+	"mcpschedd/internal/secret"
 )
 
 // proxyVariable makes the test binary a proxy instead of running tests. It is the path of the
@@ -383,5 +384,14 @@ func TestSettingsPrecedeTheFirstCall(t *testing.T) {
 	got := <-answered
 	if level := strings.Index(got, "logging/setLevel"); level < 0 || level > strings.Index(got, "tools/call") {
 		t.Errorf("got %s, want the level before the call", got)
+	}
+}
+
+// A line that is no message and is not logged, as of a server that logs to stdout, costs no memory.
+func TestInvalidLinesAreCheap(t *testing.T) {
+	c := &conn{in: &instance{up: &Upstream{log: slog.New(slog.DiscardHandler), mask: secret.NewMasker()}}}
+	c.invalid.Store(invalidLogged)
+	if n := testing.AllocsPerRun(100, func() { c.logInvalid([]byte("GET / 200"), errClosed) }); n != 0 {
+		t.Errorf("got %v allocations, want none", n)
 	}
 }
