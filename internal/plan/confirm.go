@@ -169,7 +169,7 @@ func unconfirmed(needed risks, why string) error {
 	slices.Sort(lines) // [plan] first
 	lines = slices.Compact(lines)
 	return fmt.Errorf("the plan was not run: the user has to confirm it, and %s. To be confirmed: %s. "+
-		"%s operator sets %s", why, strings.Join(steps, "; "), instead, strings.Join(lines, ", "))
+		"%s operator can set %s", why, strings.Join(steps, "; "), instead, strings.Join(lines, ", "))
 }
 
 // check returns an error if a call may not be made under the settings in force: it discloses

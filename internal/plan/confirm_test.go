@@ -81,7 +81,7 @@ func TestRisksOfTelling(t *testing.T) {
 func TestRefusalOfSearchedTools(t *testing.T) {
 	for tool, alone := range map[string]bool{"write": true, "hidden": false} {
 		_, refused := asks(t, parsed(t, `{"steps":[{"id":"w","tool":"`+tool+`"}]}`, plan.Options{Find: shop}), "confirm")
-		if text := fmt.Sprint(refused); strings.Contains(text, "by themselves") != alone || !strings.Contains(text, "he operator sets [plan].mutations") {
+		if text := fmt.Sprint(refused); strings.Contains(text, "by themselves") != alone || !strings.Contains(text, "he operator can set [plan].mutations") {
 			t.Errorf("%s: got %q", tool, text)
 		}
 	}

@@ -269,6 +269,17 @@ func TestCallFoundOddMembers(t *testing.T) {
 	}
 }
 
+// A plan that is refused for want of a user does not name calls by themselves, which would be too.
+func TestPlanOfFoundToolsRefused(t *testing.T) {
+	eachEra(t, func(t *testing.T, client, server string) {
+		p, _ := searching(t, server, func(o *proxy.Options) { o.Plans = planSettings(proxy.Plans{Enabled: true, Mutations: "confirm"}) })
+		text := brokenText(t, connect(t, p, client).ableTo(`{}`, "execute_tool_plan", `{"steps":[{"id":"w","tool":"put"}]}`))
+		if strings.Contains(text, "by themselves") || !strings.Contains(text, "The operator can set") {
+			t.Errorf("got %q", text)
+		}
+	})
+}
+
 // With search_reach = "read_only", only certain reads can be called, by any way.
 func TestCallFoundReadOnly(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
