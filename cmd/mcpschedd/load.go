@@ -49,7 +49,7 @@ func stateDir(c *config.Config) (state.Dir, error) {
 }
 
 // otherFolder is the hint if the state directory cannot be used.
-const otherFolder = "[server] state_dir names another folder"
+const otherFolder = "[server] state_dir can name another folder"
 
 // stateToRead returns the state directory, which need not exist, for a command that only reads.
 func stateToRead(c *config.Config) (state.Dir, error) {

@@ -30,7 +30,7 @@ func dialOrStart(ctx context.Context, o Options) (conn, error) {
 	if _, err := lock.TryLockContext(ctx, dialEvery); ctx.Err() != nil {
 		return nil, fmt.Errorf("start of the daemon by another client: %w", err)
 	} else if err != nil { // as on a file system without locks
-		return nil, fmt.Errorf("lock of %s, for which [server] state_dir may name another folder: %w", o.Place.starting, err)
+		return nil, fmt.Errorf("lock of %s, for which [server] state_dir can name another folder: %w", o.Place.starting, err)
 	}
 	defer lock.Close()
 	var daemon *exec.Cmd
