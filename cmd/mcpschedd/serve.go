@@ -219,7 +219,7 @@ func (s *servedProxy) options() (proxy.Options, error) {
 // run serves, and applies changes of the configuration.
 func (s *servedProxy) run(ctx context.Context, o proxy.Options) error {
 	if only := s.flags.only; only != "" && !s.srv.Has(only) {
-		return hinted{misused{fmt.Errorf("--only: no server %q is configured", only)}, "the configuration is " + orDefaults(s.config.Path)}
+		return hinted{misused{fmt.Errorf("--only: no server %q is configured and enabled", only)}, "the configuration is " + orDefaults(s.config.Path)}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup

@@ -698,7 +698,7 @@ func TestRefused(t *testing.T) {
 		{"a report that is none", `{"mcpschedd":1,"kind":"hook"}`, "unknown kind of connection"},
 		{"another kind", `{"mcpschedd":1,"kind":"x"}`, "unknown kind of connection"},
 		{"no folder", `{"mcpschedd":1,"kind":"session","dir":"a"}`, "want an absolute path"},
-		{"an unknown server alone", `{"mcpschedd":1,"kind":"session","dir":"/","only":"nope"}`, "--only: no server"},
+		{"an unknown server alone", `{"mcpschedd":1,"kind":"session","dir":"/","only":"nope"}`, `--only: no server \"nope\" is configured and enabled for /`},
 		{"not JSON", `GET / HTTP/1.1`, ""},
 		{"endless", `{"mcpschedd":1,"kind":"session","dir":"/","env":["…"]}`, ""},
 	} {

@@ -222,7 +222,7 @@ func (l *Listener) handshake(conn conn) (c *Client, err error) {
 	case h.Kind == kindSession && !filepath.IsAbs(h.Dir):
 		answer.Refused = fmt.Sprintf("want an absolute path of a folder, have %q", h.Dir)
 	case h.Kind == kindSession && h.Only != "" && !l.o.Has(h.Only, h.Dir):
-		answer.Refused = fmt.Sprintf("--only: no server %q is configured for %s", h.Only, h.Dir)
+		answer.Refused = fmt.Sprintf("--only: no server %q is configured and enabled for %s", h.Only, h.Dir)
 	case h.Kind == kindSession:
 		answer.Names = l.o.EnvNames(h.Dir)
 	}

@@ -81,7 +81,7 @@ func (h *HTTP) routes() http.Handler {
 	mux.HandleFunc("/mcp/{name}", func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
 		if !h.Has(name) {
-			refuse(w, http.StatusNotFound, nil, refusal("no server named "+name))
+			refuse(w, http.StatusNotFound, nil, refusal(name+": no such server is configured and enabled"))
 			return
 		}
 		h.endpoint(w, r, name)
