@@ -188,6 +188,40 @@ func TestStateOfOthersIsWarnedOf(t *testing.T) {
 	}
 }
 
+// Old learned state is removed, but no client waits for that, since there may be many files.
+func TestOldLearnedStateIsRemoved(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, run := range map[string]func() error{
+		"serve":  func() error { return serve(ended, serveFlags{http: "127.0.0.1:0"}, io.Discard) },
+		"daemon": func() error { return runDaemon(ended, "", io.Discard, io.Discard) },
+	} {
+		home := homely(t)
+		old, long := filepath.Join(home, "mcpschedd", "learned", "old"), time.Now().Add(-unusedLearned-time.Hour)
+		if err := os.MkdirAll(filepath.Dir(old), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, old, "")
+		if err := os.Chtimes(old, long, long); err != nil {
+			t.Fatal(err)
+		}
+		_, _, closeCommon, err := prepare(serveFlags{}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeCommon()
+		if _, err := os.Stat(old); err != nil {
+			t.Errorf("%s: before it serves: %v", name, err)
+		}
+		if err := run(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(old); err == nil {
+			t.Errorf("%s: the file is still there after it has served", name)
+		}
+	}
+}
+
 func TestSessionIdleZeroIsNever(t *testing.T) {
 	c := config.Default()
 	c.HTTP.SessionIdle = 0

@@ -157,7 +157,7 @@ func (s *servedProxy) close(ctx context.Context) {
 }
 
 // unusedLearned is the age at which learned state that no session has changed is removed: each directory, and
-// each value of a server's variables, has files of its own.
+// each value of a server's variables, has files of its own. They may be so many that no client must wait for it.
 const unusedLearned = 180 * 24 * time.Hour
 
 // withMistakes is logged when [config.Error.Salvage] decides what is in force.
@@ -182,7 +182,6 @@ func (s *servedProxy) load(stderr io.Writer) (err error) {
 	if s.dir.Exposed("", 0o022) {
 		s.log.Warn("other users can replace files in the state directory, such as the token and the kept configuration: chmod 700 it", "path", s.dir.Path(""))
 	}
-	s.dir.RemoveUnused("learned", unusedLearned)
 	s.at.offers = offeredIn("")
 	if s.flags.http == "" {
 		s.at.offers = offeredIn(s.at.dir())
@@ -225,6 +224,7 @@ func (s *servedProxy) run(ctx context.Context, o proxy.Options) error {
 	var background sync.WaitGroup
 	background.Go(func() { s.watch(ctx, func() []workplace { return []workplace{s.at} }, nil, s.applyConfig) })
 	background.Go(func() { keepBallast(ctx) })
+	background.Go(func() { s.dir.RemoveUnused("learned", unusedLearned) })
 	defer background.Wait()
 	defer cancel()
 	if s.flags.http != "" {
