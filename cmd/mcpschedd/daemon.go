@@ -148,7 +148,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	var background sync.WaitGroup
 	background.Go(func() { d.base.watch(ctx, d.workplaces, d.rescan, d.applyConfig) })
 	background.Go(func() { keepBallast(ctx) })
-	background.Go(func() { d.base.dir.RemoveUnused("learned", unusedLearned) })
+	background.Go(func() { d.base.dir.RemoveUnused(ctx, "learned", unusedLearned) })
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
 	err = l.Run(ctx, func() { // before the next daemon may start

@@ -224,7 +224,7 @@ func (s *servedProxy) run(ctx context.Context, o proxy.Options) error {
 	var background sync.WaitGroup
 	background.Go(func() { s.watch(ctx, func() []workplace { return []workplace{s.at} }, nil, s.applyConfig) })
 	background.Go(func() { keepBallast(ctx) })
-	background.Go(func() { s.dir.RemoveUnused("learned", unusedLearned) })
+	background.Go(func() { s.dir.RemoveUnused(ctx, "learned", unusedLearned) })
 	defer background.Wait()
 	defer cancel()
 	if s.flags.http != "" {

@@ -8,6 +8,7 @@
 package state
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -67,11 +68,14 @@ func (d Dir) Write(name string, data []byte) error {
 	return replace(d.Path(name), data, 0o600, func(*os.File) error { return nil })
 }
 
-// RemoveUnused removes the files of a subfolder that have not been written for an age. A lock of
+// RemoveUnused removes the files of a subfolder that have not been written for an age, until ctx ends. A lock of
 // [Dir.Update], which is never written, goes with its file.
-func (d Dir) RemoveUnused(folder string, age time.Duration) {
+func (d Dir) RemoveUnused(ctx context.Context, folder string, age time.Duration) {
 	entries, _ := os.ReadDir(d.Path(folder)) // what cannot be read or removed stays; a file is before its lock
 	for _, e := range entries {
+		if ctx.Err() != nil {
+			return
+		}
 		path := filepath.Join(d.Path(folder), e.Name())
 		if file, isLock := strings.CutSuffix(path, ".lock"); isLock {
 			if _, err := os.Lstat(file); err == nil {

@@ -50,7 +50,7 @@ func TestRemoveUnused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir.RemoveUnused("learned", time.Hour) // which does not exist yet
+	dir.RemoveUnused(t.Context(), "learned", time.Hour) // which does not exist yet
 	for name, age := range map[string]time.Duration{
 		"learned/old": 2 * time.Hour, "learned/old.lock": 2 * time.Hour, "learned/new": 0, "learned/new.lock": 2 * time.Hour, "offers/old": 2 * time.Hour,
 	} {
@@ -59,7 +59,7 @@ func TestRemoveUnused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir.RemoveUnused("learned", time.Hour)
+	dir.RemoveUnused(t.Context(), "learned", time.Hour)
 	left, _ := filepath.Glob(dir.Path("*/*"))
 	if want := []string{dir.Path("learned/new"), dir.Path("learned/new.lock"), dir.Path("offers/old")}; !slices.Equal(left, want) {
 		t.Errorf("got %v, want %v", left, want)
