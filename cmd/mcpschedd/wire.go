@@ -157,10 +157,17 @@ func withProxy(o proxy.Options, use func(*proxy.Server)) {
 }
 
 // learnedStorage returns the storage of an upstream's learned state. State about the server is in one
-// file, so that a new project benefits from it. Values that sessions used are in a file for each
-// directory and server environment, since another account has other values.
+// file, so that a new project benefits from it, also if ${PWD} is among the arguments. Values that sessions
+// used are in a file for each directory and server environment, since another account has other values.
 func learnedStorage(at workplace, dir state.Dir, name string, r config.Upstream) speculate.Storage {
-	server := "learned/" + name + "-" + fingerprint("server", r.Command, r.Args, r.Cwd, r.URL)[:16]
+	args, cwd := slices.Clone(r.Args), r.Cwd
+	if pwd, _ := at.lookup("PWD"); pwd != "" {
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], pwd, "${PWD}")
+		}
+		cwd = strings.ReplaceAll(cwd, pwd, "${PWD}")
+	}
+	server := "learned/" + name + "-" + fingerprint("server", r.Command, args, cwd, r.URL)[:16]
 	parts := []any{r.Command, r.Args, cmp.Or(r.Cwd, at.dir()), r.URL}
 	if len(r.Env)+len(r.Headers) > 0 {
 		parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers))

@@ -19,8 +19,8 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 	}
 	stored := func(folder, account string, next speculate.State) (before speculate.State) {
 		t.Helper()
-		t.Chdir(folder)
-		server := config.Upstream{Command: "server"}
+		t.Chdir(folder) // which sets PWD
+		server := config.Upstream{Command: "server", Args: []string{"--root=" + folder + "/src"}, Cwd: folder}
 		if account != "" {
 			server.Env = config.Secrets{"ACCOUNT": account}
 		}
