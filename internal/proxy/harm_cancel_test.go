@@ -2,10 +2,12 @@ package proxy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +15,10 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
 )
 
 // onePrincipal makes all sessions share the connection to the foe, as one principal.
@@ -99,7 +104,7 @@ func (*holdingPeers) Lookup(_ context.Context, places []call.Place) ([]string, e
 }
 
 func (*holdingPeers) Announce(context.Context, []call.Place, func(error)) (dedup.Announcement, error) {
-	return announcement{}, nil
+	return new(announcement), nil
 }
 
 func (p *holdingPeers) Lead(context.Context, string, []string, func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
@@ -107,10 +112,37 @@ func (p *holdingPeers) Lead(context.Context, string, []string, func()) (*dedup.S
 	return nil, func(*dedup.SharedAnswer) {}
 }
 
-type announcement struct{}
+// announcement is a write, and whether it has ended.
+type announcement struct{ ended atomic.Bool }
 
-func (announcement) Fence() error { return nil }
-func (announcement) End()         {}
+func (a *announcement) Fence() error {
+	if a.ended.Load() {
+		return errors.New("the write has ended")
+	}
+	return nil
+}
+
+func (a *announcement) End() { a.ended.Store(true) }
+
+// A reload may turn a write into a read while its client is asked for input. The call is then sent again without the
+// fence of the write.
+func TestOnlyReadsAfterItsQuestion(t *testing.T) {
+	peers := &holdingPeers{release: make(chan struct{})}
+	close(peers.release)
+	one := child(t, mcptest.Options{Name: "one", Era: "stateless"})
+	o := stored(t, nil, one)
+	o.Dedup.Peers = peers
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	call := c.begin("ask", `{"asks":[`+elicits+`]}`)
+	question := c.next("elicitation/create")
+	o.Models = stored(t, []valuemodel.Rule{reading("one/ask", 0)}, one).Models
+	s.Apply(o)
+	c.send(string(jsonrpc.AppendResult(nil, question.ID, accepts("", nil))))
+	if m := call.wait(); string(jsonrpc.Get(m.Result, "isError")) == "true" {
+		t.Errorf("got %s", m.Result)
+	}
+}
 
 // A client cancels a call that waits for other replicas. The call of another client that joined it is
 // answered, and the next call of the first client is sent.

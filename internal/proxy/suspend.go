@@ -357,7 +357,7 @@ func resolveInput(x *request, req *upstream.Request, result []byte) outcome {
 			responses = jsonrpc.Set(responses, q.Key, answer)
 		}
 		next := *req
-		next.Index, next.Params = nil, revision.WithInput(req.Index.Raw(), result, responses)
+		next.Index, next.Params, next.Fence = nil, revision.WithInput(req.Index.Raw(), result, responses), nil // the fence is of a write that has ended
 		if x.step == nil {
 			x.call.turn = x.call.lease.Turn()
 		}
