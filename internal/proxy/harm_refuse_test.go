@@ -88,6 +88,27 @@ func TestHarmDies(t *testing.T) {
 	}
 }
 
+// A server that answers a prefetch with what cannot be read has not ended.
+func TestHarmUnreadable(t *testing.T) {
+	t.Parallel()
+	rules, log := listing(t), new(logged)
+	for i := range rules {
+		rules[i].Pattern = strings.Replace(rules[i].Pattern, "foe", "one", 1)
+	}
+	up := child(t, mcptest.Options{Name: "one", Tools: hinted("list", "get", "write"), Results: map[string]string{"list": said(`{"things":[{"n":1}]}`), "get": `{"content":[}`}})
+	up.Exclusive = true
+	o := stored(t, rules, up)
+	o.Enrichment, o.Log = defaults(t).Enrichment, slog.New(slog.NewTextHandler(log, nil))
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("list", `{}`)
+	until(t, s, "answered", func(st proxy.Stats) bool { return st.Store.Prefetch.Wasted["error"] == 1 })
+	s.Close()
+	if log.count("server ended") > 0 || log.count("not an MCP message") == 0 {
+		t.Errorf("the log says:\n%s", &log.text)
+	}
+}
+
 // A process that ends because a reload removes it has not crashed.
 func TestRemovedDuringAPrefetch(t *testing.T) {
 	t.Parallel()

@@ -213,11 +213,9 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 
 // fetchResult returns the result of a prefetch for the worker.
 func (o *prefetchSource) fetchResult(end outcome, flight *dedup.Flight) speculate.FetchResult {
-	answer, now := end.answer, o.s.srv.policy.Load().find(o.lease.Name())
 	out := speculate.FetchResult{
-		Body: answer.Result, Good: end.kind == complete, Displaced: flight.Displaced(), Limited: end.onHost.Limited,
-		Crashed: answer.Sent && o.lease.member.Spec.URL == "" && unavailable(end.err) &&
-			now != nil && now.up == o.lease.member.up, // else a reload has ended it
+		Body: end.answer.Result, Good: end.kind == complete, Displaced: flight.Displaced(), Limited: end.onHost.Limited,
+		Crashed: o.lease.member.Spec.URL == "" && upstream.Ended(end.err),
 	}
 	switch end.kind {
 	case inputRequired:

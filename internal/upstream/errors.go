@@ -67,6 +67,9 @@ func notRun(err error) bool {
 	return unsent || retryable(err)
 }
 
+// Ended reports whether err is that the connection ended, other than by the proxy, after the request was sent.
+func Ended(err error) bool { return errors.Is(err, errEnded) }
+
 // Rejected reports whether err is an HTTP response by which the server has not run the request.
 func Rejected(err error) bool {
 	status := statusOf(err).status
