@@ -178,7 +178,7 @@ func TestStatusOfACall(t *testing.T) {
 	}
 }
 
-// After a crash, the proxy renews its subscriptions at the server.
+// After a crash, the proxy renews its subscriptions at the server, and clients are notified of their resources.
 func TestSubscriptionsSurviveARestart(t *testing.T) {
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail"}))), handshake)
 	c.request("resources/subscribe", `{"uri":"frail://a"}`)
@@ -186,13 +186,15 @@ func TestSubscriptionsSurviveARestart(t *testing.T) {
 	if got := c.said("seen", ""); strings.Count(got, `"method":"resources/subscribe","params":{"uri":"frail://a"}`) != 1 {
 		t.Errorf("the new process saw %s, want a subscription", got)
 	}
+	c.next("notifications/resources/updated") // as it may have changed meanwhile
 	c.call("update", `{"uri":"frail://a"}`)
 	c.next("notifications/resources/updated")
 	c = connect(t, start(t, options(child(t, mcptest.Options{Name: "frail", Era: "stateless"}))), stateless)
 	c.start("subscriptions/listen", `{"notifications":{"resourceSubscriptions":["frail://a"]}}`)
 	c.next("notifications/subscriptions/acknowledged")
 	c.broken("die", "")
-	for { // the listen request is sent concurrently with the call
+	c.next("notifications/resources/updated") // as it may have changed meanwhile
+	for {                                     // the listen request is sent concurrently with the call
 		c.call("update", `{"uri":"frail://a"}`)
 		if got := c.said("seen", ""); strings.Contains(got, `"resourceSubscriptions":["frail://a"]`) {
 			break
@@ -222,6 +224,7 @@ func TestSubscriptionSurvivesAReload(t *testing.T) {
 			o.Upstreams[0].Fingerprint = "changed"
 			s.Apply(o)
 			mcptest.Eventually(t, "subscribed again", func() bool { return subscribed() == 2 })
+			c.next("notifications/resources/updated") // as it may have changed meanwhile
 			c.call("n__update", `{"uri":"n://a"}`)
 			c.next("notifications/resources/updated")
 		})

@@ -173,6 +173,7 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 	in.setState(c, nil, nil)
 	in.sendSettings(c) // settings that changed meanwhile
 	in.listen(c)       // before the lists are read, so that over stdio no change is missed
+	in.notifyWatchers()
 	in.serveLists(ctx, c)
 	c.awaitAnswers()
 	in.disconnected(c)

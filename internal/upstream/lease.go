@@ -276,6 +276,19 @@ func (in *instance) watched() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// notifyWatchers notifies each session of all resources that it watches, as changes before the connection were not
+// reported.
+func (in *instance) notifyWatchers() {
+	for _, l := range in.currentLeases() {
+		in.mu.Lock()
+		uris := slices.Sorted(maps.Keys(l.uris))
+		in.mu.Unlock()
+		for _, uri := range uris {
+			l.notifyClient("notifications/resources/updated", append(jsonrpc.AppendMember([]byte{'{'}, "uri", jsonrpc.AppendString(nil, uri)), '}'))
+		}
+	}
+}
+
 // watchers returns the leases of the sessions that watch a resource.
 func (in *instance) watchers(uri string) []*Lease {
 	in.mu.Lock()
