@@ -52,6 +52,9 @@ func (p *PendingWrite) Unexpired() *PendingWrite {
 	}
 	again := p.store.RegisterWrite(p.effect)
 	again.AnnounceAsync()
+	if again.reclassified != p.reclassified { // by other rules than its own, it may have changed anything
+		p.store.InvalidateAll()
+	}
 	return again
 }
 

@@ -68,6 +68,25 @@ func TestPending(t *testing.T) {
 	}
 }
 
+// TestExpiredUnderOtherRules: a call that is answered after WriteSettle may have changed anything if the rules are
+// others than those that it was registered under.
+func TestExpiredUnderOtherRules(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		src, write := &source{store: s}, s.RegisterWrite(changes())
+		write.Doubt()
+		s.Reclassify()
+		time.Sleep(writeSettle + time.Minute) // in which it expires and settles
+		if !keeps(t, s, local) {
+			t.Fatal("it has not expired")
+		}
+		write.Unexpired().End()
+		if how := src.ask(t, query(pure, local)).How; how != dedup.Fetched {
+			t.Errorf("got %s, want the answer from before fetched again", how)
+		}
+	})
+}
+
 // TestRegisterWriteAllocates: every call that goes upstream is registered, so it must be cheap.
 func TestRegisterWriteAllocates(t *testing.T) {
 	s := newStore(t)
