@@ -27,7 +27,7 @@ var module = sync.OnceValue(func() string {
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/age", "internal/budget", "internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/jsonrpc", "internal/limit",
+		"internal/age", "internal/budget", "internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/importing", "internal/jsonrpc", "internal/limit",
 		"internal/nearest", "internal/paths", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/tune", "internal/upstream", "internal/valkey", "internal/valuemodel",
 	},
@@ -46,6 +46,7 @@ var allowed = map[string][]string{
 	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/record"},
 	"internal/nearest":    {},
 	"internal/clients":    {"internal/age", "internal/secret", "internal/state", "internal/tomlblock"},
+	"internal/importing":  {"internal/clients", "internal/config", "internal/paths", "internal/state", "internal/valuemodel"}, // what becomes of the servers of clients, and the changes that follow
 	"internal/record":     {"internal/excerpt", "internal/jsonrpc", "internal/state"},
 	"internal/dashboard":  {"internal/age", "internal/record"},
 	"internal/secret":     {"internal/excerpt", "internal/jsonrpc"},

@@ -8,12 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/clients"
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/importing"
 	"mcpschedd/internal/state"
 )
 
@@ -65,8 +68,8 @@ can read.`,
 	return c
 }
 
-// planned returns a plan for one server in the format of a client's file.
-func planned(file, name string, server map[string]any, trust bool) (*importPlan, error) {
+// planned returns an import of one server, in the format of a client's file.
+func planned(file, name string, server map[string]any, trust bool) (*importing.Import, error) {
 	document, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: server}})
 	if err != nil {
 		return nil, err
@@ -75,86 +78,87 @@ func planned(file, name string, server map[string]any, trust bool) (*importPlan,
 	if err != nil {
 		return nil, err
 	}
-	p := newPlan(have, true)
-	if err := p.reader.Read("the command line", document); err != nil {
+	im := newImport(have, true)
+	if err := im.Reader.Read("the command line", document); err != nil {
 		return nil, err
 	}
 	var trusted []string
 	if trust {
 		trusted = []string{"all"}
 	}
-	if err := p.decide(trusted); err != nil {
-		return nil, err
+	if err := im.Decide(trusted); err != nil {
+		return nil, refused(err)
 	}
-	return p, p.rejection(name)
+	return im, rejection(im, name)
 }
 
 // add adds one server to the configuration, with the code that imports a client's servers.
 func add(dir state.Dir, file, name string, server map[string]any, trust bool, stderr io.Writer) error {
-	p, err := planned(file, name, server, trust)
+	im, err := planned(file, name, server, trust)
 	if err != nil {
 		return err
 	}
-	changes, err := p.configuration()
+	changes, err := im.Changes(dir, importing.Parts{Servers: true})
 	if err != nil {
-		return err
+		return refused(err)
 	}
-	copies, err := clients.Apply(dir, []string{p.have.Path}, changes, time.Now())
+	path := im.Config.Path
+	copies, err := clients.Apply(dir, []string{path}, changes, time.Now())
 	if err != nil {
 		return err
 	}
 	if err := os.RemoveAll(copies); err != nil { // import --undo would undo it
 		return err
 	}
-	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", name, p.have.Path)
-	printRemarks(p.reader.Servers()[0], stderr)
+	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", name, path)
+	printRemarks(im, stderr)
 	written := changes[len(changes)-1]
-	sayRenames(p.have.Path, written.Was, written.Text, stderr)
+	sayRenames(path, written.Was, written.Text, stderr)
 	if written.Was != nil {
 		return nil
 	}
-	step, err := stepToConnect(p.have)
-	say(stderr, "next: %s", step)
+	line, err := clientLine(im.Config)
+	if err == nil {
+		sayToConnect(line, stderr)
+	}
 	return err
 }
 
 // rejection returns the reason why the server is not added, or nil.
-func (p *importPlan) rejection(name string) error {
-	servers := p.reader.Servers()
+func rejection(im *importing.Import, name string) error {
+	have := im.Config
+	if i := slices.IndexFunc(have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) }); i >= 0 {
+		name = have.Upstreams[i].Name
+		return hinted{misused{fmt.Errorf("%s already has an upstream %s", have.Path, name)}, "mcpschedd remove " + name + " removes it"}
+	}
+	servers := im.Reader.Servers()
 	switch {
 	case len(servers) == 0:
-		_, why, _ := strings.Cut(p.reader.Notes()[0], "left out: ")
+		_, why, _ := strings.Cut(im.Reader.Notes()[0], "left out: ")
 		return misused{fmt.Errorf("%s was not added: %s", name, why)}
-	case p.upstream(name) != nil:
-		name = p.upstream(name).Name // perhaps in other case
-		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
-	case p.upstream(servers[0].Name) != nil:
-		return misused{fmt.Errorf("%s already has this server, as %s", p.have.Path, servers[0].Name)}
-	case servers[0].Name != name:
-		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, servers[0].Name)
 	case servers[0].Stays != "":
 		return misused{fmt.Errorf("%s was not added: %s", name, servers[0].Stays)}
+	case !servers[0].New:
+		return misused{fmt.Errorf("%s already has this server, as %s", have.Path, servers[0].Name)}
+	case servers[0].Name != name:
+		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, servers[0].Name)
 	}
 	return nil
 }
 
-// printRemarks prints warnings and notes about a server that was added.
-func printRemarks(s clients.Server, stderr io.Writer) {
+// printRemarks prints warnings and notes about the server that was added.
+func printRemarks(im *importing.Import, stderr io.Writer) {
+	s := im.Reader.Servers()[0]
 	if program := s.Block.Command; program != "" && !strings.Contains(program, "${") {
 		if _, err := exec.LookPath(program); err != nil {
 			say(stderr, "warning: %q is not found in PATH", program)
 		}
 	}
-	for _, note := range s.Notes {
-		say(stderr, "note: %s", note)
-	}
+	sayEach(stderr, "note", append(s.Notes, im.Notes()...))
 	for _, arg := range s.Block.Args {
 		if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() && !filepath.IsAbs(arg) {
 			say(stderr, "note: %s is a path relative to wherever the client runs: make it absolute", arg)
 		}
-	}
-	if !s.Block.Trust && providerOf(s) == "" {
-		say(stderr, "note: it is an unknown server, so its calls only pass through unless its tool annotations are trusted")
 	}
 }
 

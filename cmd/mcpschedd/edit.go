@@ -115,12 +115,9 @@ func edit(command string, names []string, file string, stdout, stderr io.Writer)
 // sayRenames prints that the tools of a server which stays enabled get other names by a change of the
 // configuration, since clients' rules with the earlier names no longer apply.
 func sayRenames(path string, was, text []byte, stderr io.Writer) {
-	before, err := config.Default().Parse(path, was)
-	if err != nil {
-		return
-	}
+	before, invalid := config.Default().Parse(path, was)
 	after, err := config.Default().Parse(path, text)
-	if err != nil {
+	if invalid != nil || err != nil {
 		return
 	}
 	tool := func(c *config.Config, name string) string {

@@ -15,6 +15,9 @@ import (
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/importing"
+	"mcpschedd/internal/paths"
+	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/state"
 )
@@ -100,25 +103,35 @@ func (o *importFlags) run(stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := newPlan(have, false)
+	im := newImport(have, false)
 	switch {
 	case o.write || o.permissions || o.hooks:
-		return o.change(p, stderr)
+		return o.change(im, stderr)
 	case o.nothing():
-		return p.list(o.trust, stdout)
+		return list(im, o.trust, stdout)
 	}
-	if err := o.read(p, stderr); err != nil {
+	if err := o.read(im, stderr); err != nil {
 		return err
 	}
-	if what := p.imports(); what != "" {
+	if what := im.Summary(); what != "" {
 		say(stderr, "nothing was changed; --write imports %s", what)
 	}
-	p.printNotes(stderr)
-	p.keepNames()
-	for _, line := range p.rules(o.permissions) {
-		say(stderr, "note: %s", line)
+	sayEach(stderr, "note", append(im.Notes(), im.Rules(o.permissions)...))
+	_, err = stdout.Write(im.Blocks())
+	return err
+}
+
+// newImport returns an import without servers. For withoutToken see [clients.Options].
+func newImport(have *config.Config, withoutToken bool) *importing.Import {
+	options := clients.Options{Machine: machine(), ReadFile: readBounded, WithoutToken: withoutToken}
+	return &importing.Import{Config: have, Reader: clients.NewReader(options), Prefixed: proxy.Prefixed}
+}
+
+// refused returns an error of an import with its hint.
+func refused(err error) error {
+	if r, ok := errors.AsType[*importing.Refusal](err); ok {
+		return hinted{misused{err}, r.Hint}
 	}
-	_, err = stdout.Write(p.added())
 	return err
 }
 
@@ -137,23 +150,23 @@ func readBounded(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 64<<20))
 }
 
-// read reads the named files and the files of named clients, and plans what becomes of their servers.
-func (o *importFlags) read(p *importPlan, stderr io.Writer) error {
+// read reads the named files and the files of named clients, and decides what becomes of their servers.
+func (o *importFlags) read(im *importing.Import, stderr io.Writer) error {
 	if o.all {
-		if err := readClients(p, "any client", clients.All(), stderr); err != nil {
+		if err := readClients(im, "any client", clients.All(), stderr); err != nil {
 			return err
 		}
 	}
 	for _, word := range o.words {
 		if named := clients.ByName(word); named != nil {
-			if err := readClients(p, word, named, stderr); err != nil {
+			if err := readClients(im, word, named, stderr); err != nil {
 				return err
 			}
 			continue
 		}
 		path, err := filepath.Abs(word)
 		if err == nil {
-			err = p.readFile(path)
+			err = im.Read(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return noClient(word)
@@ -161,7 +174,7 @@ func (o *importFlags) read(p *importPlan, stderr io.Writer) error {
 			return err
 		}
 	}
-	return p.decide(o.trust)
+	return refused(im.Decide(o.trust))
 }
 
 // noClient returns the error of a word that names neither a client nor a file.
@@ -170,10 +183,33 @@ func noClient(word string) error {
 	return suggest(err, "", word, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
 }
 
+// clientFile is a file of a client, and the error of reading it.
+type clientFile struct {
+	title string // name of the client
+	path  string
+	err   error // why none of its servers could be read
+}
+
+// missing reports whether the file does not exist.
+func (f clientFile) missing() bool { return errors.Is(f.err, fs.ErrNotExist) }
+
+// readUsersFiles reads the user's files of clients.
+func readUsersFiles(im *importing.Import, all []*clients.Client) (files []clientFile, err error) {
+	if machine().Home == "" {
+		return nil, hinted{misused{errors.New("no home directory to search for clients")}, "name a file"}
+	}
+	for _, c := range all {
+		for _, path := range c.Places(machine()) {
+			files = append(files, clientFile{c.Title, path, im.Read(path)})
+		}
+	}
+	return files, nil
+}
+
 // readClients reads the existing files of clients. An unreadable file is a warning, or an error
 // if no other file has servers.
-func readClients(p *importPlan, name string, all []*clients.Client, stderr io.Writer) error {
-	files, err := p.readUsersFiles(all)
+func readClients(im *importing.Import, name string, all []*clients.Client, stderr io.Writer) error {
+	files, err := readUsersFiles(im, all)
 	if err != nil {
 		return err
 	}
@@ -200,8 +236,8 @@ func readClients(p *importPlan, name string, all []*clients.Client, stderr io.Wr
 }
 
 // list prints the clients found, and what an import would do with each of their servers.
-func (p *importPlan) list(trust []string, stdout io.Writer) error {
-	files, err := p.readUsersFiles(clients.All())
+func list(im *importing.Import, trust []string, stdout io.Writer) error {
+	files, err := readUsersFiles(im, clients.All())
 	if err != nil {
 		return err
 	}
@@ -209,10 +245,10 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 		fmt.Fprintf(stdout, "no client found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
 		return nil
 	}
-	if err := p.decide(trust); err != nil {
-		return err
+	if err := im.Decide(trust); err != nil {
+		return refused(err)
 	}
-	servers := p.reader.Servers()
+	servers := im.Reader.Servers()
 	for _, s := range servers { // a client's own file refers to the files of projects
 		if !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == s.From.File }) {
 			files = append(files, clientFile{title: clients.ByName(s.From.Client)[0].Title, path: s.From.File})
@@ -224,16 +260,16 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 		line(f.title + ": " + f.path)
 		if f.err != nil {
 			line("  skipped: " + f.err.Error())
-		} else if why := p.reader.Forbidden(f.path); why != "" {
+		} else if why := im.Reader.Forbidden(f.path); why != "" {
 			line("  cannot be imported: " + why)
 		}
 		for _, s := range servers {
 			if s.From.File == f.path {
-				line("  " + s.Called + ": " + p.decision(s))
+				line("  " + s.Called + ": " + im.Outcome(s))
 			}
 		}
 	}
-	for _, n := range p.reader.Notes() {
+	for _, n := range im.Reader.Notes() {
 		fmt.Fprintln(stdout, n)
 	}
 	for _, name := range []string{".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"} {
@@ -246,122 +282,14 @@ func (p *importPlan) list(trust []string, stdout io.Writer) error {
 	return nil
 }
 
-// obstacle describes why a server is not added to the configuration; "" if it is.
-func (p *importPlan) obstacle(s clients.Server) string {
-	switch {
-	case s.Stays != "":
-		return "stays with its client: " + s.Stays
-	case !s.New && p.upstream(s.Name) == nil:
-		return "becomes upstreams." + s.Name + " too, as it is the same server"
-	case !s.New:
-		return "is already configured as upstreams." + s.Name
-	}
-	return ""
-}
-
-// decision describes what an import would do with the server.
-func (p *importPlan) decision(s clients.Server) string {
-	what := p.obstacle(s)
-	if what == "" {
-		what = "would be imported"
-		if s.Name != s.Plain() {
-			what += " as upstreams." + s.Name
-		}
-		if provider := providerOf(s); provider != "" {
-			what += ", recognised as " + provider
-		}
-		if s.Block.Disabled {
-			what += ", disabled"
-		}
-	}
-	if folders := s.Block.Folders; len(folders) > 0 {
-		what += " (only in " + strings.Join(folders, ", ") + ")"
-	}
-	return what
-}
-
-// imports describes the servers that are imported; "" if none is.
-func (p *importPlan) imports() string {
-	var names, from []string
-	for _, s := range p.reader.Servers() {
-		if s.Stays != "" {
-			continue
-		}
-		names, from = append(names, s.Name), append(from, clientOf(s))
-	}
-	slices.Sort(names)
-	slices.Sort(from)
-	names, from = slices.Compact(names), slices.Compact(from)
-	switch len(names) {
-	case 0:
-		return ""
-	case 1:
-		return "1 server of " + from[0]
-	}
-	return fmt.Sprintf("%d servers of %s", len(names), strings.Join(from, ", "))
-}
-
-// clientOf returns the title of the server's client, or its file if that is of none.
-func clientOf(s clients.Server) string {
-	if named := clients.ByName(s.From.Client); named != nil {
-		return named[0].Title
-	}
-	return s.From.File
-}
-
-// printNotes prints notes on the files, and on the servers that are not imported or unknown.
-func (p *importPlan) printNotes(stderr io.Writer) {
-	for _, n := range p.reader.Notes() {
-		say(stderr, "note: %s", n)
-	}
-	taken := false
-	var unknown []string
-	for _, s := range p.reader.Servers() {
-		taken = taken || s.Stays == ""
-		why := p.obstacle(s)
-		if why == "" && s.Name != s.Plain() {
-			offered := ""
-			if s.Block.Folders == nil && !s.Block.Disabled {
-				offered = "; every client is offered both: mcpschedd disable hides one"
-			}
-			say(stderr, "note: %s of %s becomes upstreams.%s, as another server has the name%s", s.Called, clientOf(s), s.Name, offered)
-		}
-		if why == "" && slices.Contains(s.Block.DenyTools, "*") {
-			say(stderr, "note: upstreams.%s denies all its tools, to every client, as Claude Code's rules do", s.Name)
-		}
-		if u := p.upstream(s.Name); why != "" && s.Block.Trust && u != nil && !u.Trust {
-			why += "; " + p.toTrust(u.Name)
-		}
-		if why != "" {
-			say(stderr, "note: %s %s", s.Called, why)
-		} else if !s.Block.Trust && providerOf(s) == "" && !slices.Contains(unknown, s.Name) {
-			unknown = append(unknown, s.Name)
-		}
-	}
-	for i := range p.have.Upstreams {
-		u := &p.have.Upstreams[i]
-		if denied := p.denied(u); len(denied) > 0 {
-			say(stderr, "note: upstreams.%s denies from now on, as a client does: %s", u.Name, strings.Join(denied, ", "))
-		}
-	}
-	if len(unknown) > 0 {
-		say(stderr, "note: calls of these unknown servers only pass through: %s; mcpschedd check --connect -v shows their tool annotations, and trust = true in a server's block, or --trust NAME,... at its import, trusts them", strings.Join(unknown, ", "))
-	}
-	if !taken {
-		say(stderr, "nothing to import")
-	}
-}
-
 // paths returns the files that are named, by themselves or by their clients.
 func (o *importFlags) paths() (all []string) {
 	for _, word := range o.words {
-		named := clients.ByName(word)
-		for _, c := range named {
+		for _, c := range clients.ByName(word) {
 			all = append(all, c.Places(machine())...)
 		}
-		if path, err := filepath.Abs(word); err == nil && named == nil {
-			all = append(all, path)
-		}
+		path, _ := filepath.Abs(word)
+		all = append(all, path)
 	}
 	return all
 }
@@ -375,10 +303,13 @@ func (o *importFlags) undoImports(stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	paths := o.paths()
+	all := o.paths()
 	var done []string
 	err = locked(have, func(dir state.Dir) (err error) {
-		done, err = clients.Undo(dir, func(path string) bool { return len(o.words) == 0 || includes(paths, path) })
+		done, err = clients.Undo(dir, func(path string) bool {
+			isNamed := func(named string) bool { return paths.WithoutLinks(named) == paths.WithoutLinks(path) }
+			return len(o.words) == 0 || slices.ContainsFunc(all, isNamed)
+		})
 		return err
 	})
 	for _, line := range done {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
@@ -34,6 +35,16 @@ func loadWith(file string, read func(string) (*config.Config, error)) (*config.C
 		err = misused{err}
 	}
 	return c, err
+}
+
+// loadToEdit reads the configuration to change, or the defaults if the file does not exist yet.
+func loadToEdit(file string) (*config.Config, error) {
+	have, err := load(file)
+	if named := cmp.Or(file, os.Getenv("MCPSCHEDD_CONFIG")); named != "" && errors.Is(err, fs.ErrNotExist) {
+		have = config.Default()
+		have.Path, err = filepath.Abs(named)
+	}
+	return have, err
 }
 
 // stateDir returns the state directory, and creates it.

@@ -55,6 +55,13 @@ func pasted(words []string) string {
 	return strings.Join(line, " ")
 }
 
+// sayEach prints each line behind a word.
+func sayEach(w io.Writer, word string, lines []string) {
+	for _, line := range lines {
+		say(w, "%s: %s", word, line)
+	}
+}
+
 // say prints a message line to w, without control characters.
 func say(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "mcpschedd: %s\n", record.Printable(fmt.Sprintf(format, args...)))

@@ -60,7 +60,7 @@ func (r *Reader) decisions(folder string, user *document) (d decisions) {
 		read(project)
 		d.off = stringsAt(project, "disabledMcpServers")
 	}
-	for _, path := range []string{filepath.Join(folder, ".claude", "settings.local.json"), HooksFile(r.options.Machine)} {
+	for _, path := range []string{filepath.Join(folder, ".claude", "settings.local.json"), r.HooksFile()} {
 		if s := r.other(path); s != nil {
 			read(s.tree)
 			d.approveAll = d.approveAll || at(s.tree, "enableAllProjectMcpServers") == true

@@ -21,7 +21,6 @@
 // ${X:-default}, $X, ${input:x}, ${workspaceFolder}. A client's file is changed as a
 // syntax tree with comments and white space, so that everything else is preserved.
 //
-// OAuth is not supported: a server that requires it stays with its client. Package config
-// interprets and edits the configuration; the command decides where files are and what is
-// printed.
+// OAuth is not supported: a server that requires it stays with its client. Package importing
+// decides which servers are imported, and under which names.
 package clients

@@ -65,7 +65,9 @@ func hooksOf(line []string) map[string]hookMatcher {
 
 // HooksFile returns the path of the user's Claude Code settings with hooks, whether the
 // file exists or not.
-func HooksFile(m Machine) string { return filepath.Join(m.folder("CLAUDE SETTINGS"), "settings.json") }
+func (r *Reader) HooksFile() string {
+	return filepath.Join(r.options.folder("CLAUDE SETTINGS"), "settings.json")
+}
 
 // WithHooks returns the text of a Claude Code settings file with mcpschedd's hooks, which run
 // the command line, added after the others. Earlier hooks of mcpschedd are removed. Without a

@@ -340,7 +340,7 @@ func TestEmptyName(t *testing.T) {
 	if err := r.Read("/f.json", []byte(`{"mcpServers": {"": {"command": "x"}}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if s := r.Servers()[0]; s.Called != s.Name || strings.Contains(string(clients.TOML(r.Servers())), "#") {
+	if s := r.Servers()[0]; s.Called != s.Name || strings.Contains(string(clients.TOML(r.Servers())), "name in the client") {
 		t.Errorf("got %q for %q", s.Called, s.Name)
 	}
 }

@@ -149,6 +149,15 @@ func (c *Change) Rename(other Change) {
 	c.Text = renamed(c.Text, c.Renamed)
 }
 
+// Renames describes the new names in a file's rules.
+func (c Change) Renames() string {
+	var names []string
+	for _, n := range c.Renamed {
+		names = append(names, n.From+" is now "+n.To)
+	}
+	return c.Path + ": " + strings.Join(names, ", ")
+}
+
 // renamed makes renames in a text.
 func renamed(text []byte, all []Rename) []byte {
 	return ruleWord.ReplaceAllFunc(text, func(word []byte) []byte {

@@ -3,6 +3,7 @@ package clients
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -94,7 +95,8 @@ func (v *Variables) add(name, value string) {
 	}
 }
 
-// TOML returns the servers as blocks of our configuration, with notes as comments.
+// TOML returns the servers as blocks of our configuration, each with comments that name its source and have its
+// notes, and are removed with it.
 func TOML(servers []Server) []byte {
 	var b bytes.Buffer
 	for i, s := range servers {
@@ -103,6 +105,9 @@ func TOML(servers []Server) []byte {
 		}
 		if s.Called != s.Name {
 			b.WriteString(comment("name in the client: " + s.Called))
+		}
+		if filepath.IsAbs(s.From.File) { // else it is from the command line
+			b.WriteString(comment("From " + s.From.File + ", by mcpschedd import."))
 		}
 		for _, note := range s.Notes {
 			b.WriteString(comment(note))

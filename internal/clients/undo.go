@@ -36,6 +36,9 @@ func Locked(dir state.Dir, work func() error) error {
 // revert the changes. sources are the clients' files that were read, by which the import
 // can be undone.
 func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (string, error) {
+	if len(changes) == 0 {
+		return "", nil
+	}
 	err := os.MkdirAll(dir.Path(receipts), 0o700)
 	if err != nil {
 		return "", err
