@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -47,10 +48,9 @@ type Rename struct {
 }
 
 // Point returns the changes that replace the servers which do not stay with their clients
-// with mcpschedd, which the command line starts, in the files that were read. variables are the names of
-// those that mcpschedd needs besides.
-func (r *Reader) Point(line []string, variables ...string) (all []Change, err error) {
-	var longest time.Duration
+// with mcpschedd, which the command line starts, in the files that were read. longest is the longest timeout of its
+// other servers, and variables are the names of those that it needs besides.
+func (r *Reader) Point(line []string, longest time.Duration, variables ...string) (all []Change, err error) {
 	for _, s := range r.servers {
 		if s.Stays == "" {
 			variables = append(variables, s.environment...)
@@ -111,9 +111,10 @@ const ownTimeout = 300 * time.Second
 // clients give up a call after the entry's timeout, which must not be shorter than the longest one of a server.
 func (d *document) own(line, variables []string, longest time.Duration) Pair {
 	client, table := clientOf(d)
-	timeout, limit := "", max(longest, ownTimeout)
+	timeout := ""
+	key, limit := d.timeout(max(longest, ownTimeout))
 	if longest > 0 {
-		timeout = fmt.Sprintf(`, "timeout": %d`, limit.Milliseconds())
+		timeout = fmt.Sprintf(`, %q: %d`, key, limit)
 	}
 	values := strings.NewReplacer("$PROGRAM", literal(line[0]), "$ARGS", literal(line[1:]), "$LINE", literal(line), "$TIMEOUT", timeout)
 	text := values.Replace(client.Own)
@@ -122,11 +123,23 @@ func (d *document) own(line, variables []string, longest time.Duration) Pair {
 			text += fmt.Sprintf("env_vars = %s\n", literal(variables))
 		}
 		if longest > 0 {
-			text += fmt.Sprintf("tool_timeout_sec = %d\n", int(math.Ceil(limit.Seconds())))
+			text += fmt.Sprintf("%s = %d\n", key, limit)
 		}
 		text = fmt.Sprintf("[%s]\n%s", toml.Key(append(slices.Clip(table), ownName)), text)
 	}
 	return Pair{ownName, text}
+}
+
+// timeout returns the key of an entry after whose value the client gives up a call, and a time in its unit; "" if
+// the entry of mcpschedd needs none.
+func (d *document) timeout(limit time.Duration) (key string, value int64) {
+	switch client, _ := clientOf(d); {
+	case d.toml:
+		return "tool_timeout_sec", int64(math.Ceil(limit.Seconds()))
+	case strings.Contains(client.Own, "$TIMEOUT"):
+		return "timeout", limit.Milliseconds()
+	}
+	return "", 0
 }
 
 // reverted returns a client's file as it is now, with the changes of an import undone: the
@@ -161,17 +174,30 @@ func reverted(path string, now, before []byte, moves []Move) ([]byte, error) {
 	})
 }
 
-// Advice returns what the user must change by hand; "" if that is nothing: a file of a project, and an entry of
-// mcpschedd that passes on too few variables, are not changed.
-func (r *Reader) Advice(s Server) string {
-	doc := r.docs[s.From.File]
-	if r.project(s.From.File) == "" {
-		passed := stringsAt(doc.tree, append(slices.Clip(s.From.table), ownName, "env_vars")...)
-		more := slices.DeleteFunc(slices.Clone(s.environment), func(name string) bool { return slices.Contains(passed, name) })
-		if !doc.toml || !r.self[s.From.File] || len(more) == 0 {
-			return ""
-		}
-		return oneLine(s.From.File + ": add " + literal(more) + " to env_vars of mcpschedd, as " + s.Called + " needs them")
+// Advice returns what the user must change by hand for a server: a file of a project, and an entry of mcpschedd that
+// passes on too few variables or has too short a timeout, are not changed.
+func (r *Reader) Advice(s Server) (all []string) {
+	doc, file := r.docs[s.From.File], s.From.File
+	advise := func(format string, args ...any) { all = append(all, oneLine(file+": "+fmt.Sprintf(format, args...))) }
+	if r.project(file) != "" {
+		file += " is not changed, since it belongs to a project"
+		advise("turn %s off in the client", literal(s.Called))
+		return all
 	}
-	return oneLine(s.From.File + " is not changed, since it belongs to a project: turn " + literal(s.Called) + " off in the client")
+	if !r.self[file] {
+		return nil
+	}
+	own := at(doc.tree, append(slices.Clip(s.From.table), ownName)...)
+	passed := stringsAt(own, "env_vars")
+	more := slices.DeleteFunc(slices.Clone(s.environment), func(name string) bool { return slices.Contains(passed, name) })
+	if doc.toml && len(more) > 0 {
+		advise("add %s to env_vars of mcpschedd, as %s needs them", literal(more), s.Called)
+	}
+	key, least := doc.timeout(s.Block.Timeout)
+	number, _ := at(own, key).(json.Number)
+	if have, _ := number.Float64(); have < float64(least) {
+		_, least = doc.timeout(max(s.Block.Timeout, ownTimeout))
+		advise("set %s of mcpschedd to at least %d, as %s needs it", key, least, s.Called)
+	}
+	return all
 }

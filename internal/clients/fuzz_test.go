@@ -44,7 +44,7 @@ func FuzzRead(f *testing.F) {
 		if _, err := config.Default().Parse("/x/pipeline_config.toml", bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))); err != nil {
 			t.Fatalf("with other line ends: %v", err)
 		}
-		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"}, 0)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}

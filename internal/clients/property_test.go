@@ -131,7 +131,7 @@ func everything(t *rapid.T, file string) string {
 	var all strings.Builder
 	all.Write(text)
 	for _, s := range r.Servers() { // output about the server
-		all.WriteString(s.Called + s.Stays + r.Advice(s))
+		all.WriteString(s.Called + s.Stays + strings.Join(r.Advice(s), ""))
 	}
 	for _, n := range r.Notes() {
 		all.WriteString(n)

@@ -169,7 +169,7 @@ func TestCodex(t *testing.T) {
 	if err := r.Read("/home/ann/.cursor/mcp.json", []byte(`{"mcpServers": {"k": {"command": "k", "args": ["${env:K}"]}}}`)); err != nil {
 		t.Fatal(err)
 	}
-	pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"}, "Z", "B")
+	pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"}, 0, "Z", "B")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestCodexTimeout(t *testing.T) {
 		if err := r.Read("/home/ann/.codex/config.toml", []byte("[mcp_servers.s]\ncommand = \"x\"\ntool_timeout_sec = "+given+"\n[mcp_servers.t]\ncommand = \"y\"\n")); err != nil {
 			t.Fatal(err)
 		}
-		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestItselfForOne(t *testing.T) {
 	if err := r.Read("/f.json", []byte(`{"mcpServers": {"a": {"command": "mcpschedd", "args": ["serve", "--only", "a"]}, "b": {"command": "b"}}}`)); err != nil {
 		t.Fatal(err)
 	}
-	pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+	pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestOwnTimeout(t *testing.T) {
 			if err := r.Read("/home/ann/"+file, fmt.Appendf(nil, format, settings)); err != nil {
 				t.Fatal(err)
 			}
-			pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
+			pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -416,7 +416,7 @@ func TestBadTables(t *testing.T) {
 		if diff := cmp.Diff([]string{tt.note}, r.Notes()); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
-		changes, err := r.Point([]string{"mcpschedd"})
+		changes, err := r.Point([]string{"mcpschedd"}, 0)
 		if err != nil || len(changes) != 1 || len(changes[0].Moves) != 2 || !strings.Contains(string(changes[0].Text), tt.project) {
 			t.Errorf("%s, %s: got %v, %v", tt.project, tt.checkedIn, changes, err)
 		}

@@ -101,7 +101,7 @@ func changes(t *testing.T, home, path string) []clients.Change {
 	if err := r.Read(path, []byte(content(t, path))); err != nil {
 		t.Fatal(err)
 	}
-	pointed, err := r.Point([]string{"/opt/a b/mcpschedd-small", "connect"})
+	pointed, err := r.Point([]string{"/opt/a b/mcpschedd-small", "connect"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

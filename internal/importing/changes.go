@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
@@ -111,12 +112,14 @@ const ownVariables = "XDG_STATE_HOME HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy 
 // point adds the changes that make the clients start mcpschedd.
 func (im *Import) point(e *edits, line []string) error {
 	variables := slices.DeleteFunc(strings.Fields(ownVariables), func(name string) bool { return os.Getenv(name) == "" })
+	var longest time.Duration
 	for _, u := range im.Config.Upstreams {
 		if u.Enabled {
+			longest = max(longest, u.Timeout)
 			_, _ = u.Resolve(func(name string) (string, bool) { variables = append(variables, name); return "", true })
 		}
 	}
-	pointed, err := im.Reader.Point(line, variables...)
+	pointed, err := im.Reader.Point(line, longest, variables...)
 	*e = append(*e, pointed...)
 	return err
 }

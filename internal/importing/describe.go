@@ -168,9 +168,7 @@ func (im *Import) Steps(parts Parts, changes []clients.Change) (all []string) {
 
 // stepsOf returns what the user should do for a server that is moved, and that has its file of variables.
 func (im *Import) stepsOf(s clients.Server) (all []string) {
-	if advice := im.Reader.Advice(s); advice != "" {
-		all = append(all, advice)
-	}
+	all = im.Reader.Advice(s)
 	if s.New && !s.Block.Disabled && s.Variables.Unset == nil {
 		if _, err := asUpstream(s, im.beside("")).Resolve(os.LookupEnv); err != nil { // such as of a variable that is not set
 			all = append(all, fmt.Sprintf("set what %s needs to start: %s", s.Name, strings.ReplaceAll(err.Error(), "\n", "; ")))
