@@ -27,17 +27,20 @@ var module = sync.OnceValue(func() string {
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/age", "internal/budget", "internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/importing", "internal/jsonrpc", "internal/limit",
+		"internal/age", "internal/budget", "internal/catalog", "internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/importing", "internal/jsonrpc", "internal/limit",
 		"internal/nearest", "internal/paths", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/tune", "internal/upstream", "internal/valkey", "internal/valuemodel",
 	},
 	"cmd/mcpschedd-small": {"internal/daemon", "internal/paths"},
 	"cmd/mcpschedd-guard": {"internal/guard"},
 	"internal/proxy": {
-		"internal/age", "internal/budget",
-		"internal/call", "internal/classify", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
-		"internal/jsonrpc", "internal/limit", "internal/nearest", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
-		"internal/predict", "internal/toolsearch", "internal/upstream", "internal/valuemodel",
+		"internal/age", "internal/budget", "internal/call", "internal/catalog", "internal/classify", "internal/dedup", "internal/deliver",
+		"internal/enrich", "internal/excerpt", "internal/front", "internal/jsonrpc", "internal/limit", "internal/nearest", "internal/plan",
+		"internal/predict", "internal/record", "internal/revision", "internal/speculate", "internal/upstream", "internal/valuemodel",
+	},
+	"internal/catalog": { // what the servers offer: names, lists and models
+		"internal/call", "internal/dedup", "internal/excerpt", "internal/jsonrpc", "internal/record", "internal/revision", "internal/schema",
+		"internal/speculate", "internal/toolsearch", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/age":        {},                                        // how old something is by both clocks, and how a time is written
 	"internal/budget":     {"internal/age"},                          // the tokens of answers, shared out among sessions

@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/jsonrpc"
@@ -133,7 +134,7 @@ func callServed(ctx context.Context, c *config.Config, name, tool string, words 
 		return result, explainHang(err)
 	}
 	o := proxyOptions(connectedWorkplace(), c, state.Dir{}, log)
-	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })
+	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u catalog.Upstream) bool { return u.Spec.Name != name })
 	o.Enrichment.Mode, o.Record.Off = "off", true
 	withProxy(o, func(srv *proxy.Server) {
 		result, err = callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/age"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/proxy"
@@ -292,7 +293,7 @@ func linesToPaste(c *config.Config, f proxy.Surveyed) string {
 // suggestion returns the lines that classify one tool, under its name in the configuration. They are
 // comments if its name does not tell what it does, or a block for it exists. There are none for a
 // name that is unprintable or a glob, as pasting it could affect other tools.
-func suggestion(c *config.Config, name string, t proxy.SurveyedTool) string {
+func suggestion(c *config.Config, name string, t catalog.SurveyedTool) string {
 	if valuemodel.IsGlob(t.Model.Tool) || strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return ""
 	}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/paths"
-	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 )
 
@@ -121,7 +121,7 @@ func sayRenames(path string, was, text []byte, stderr io.Writer) {
 		return
 	}
 	tool := func(c *config.Config, name string) string {
-		if proxy.Prefixed(c.Server.NameStyle, len(enabledNames(c))) {
+		if catalog.Prefixed(c.Server.NameStyle, len(enabledNames(c))) {
 			return name + "__TOOL"
 		}
 		return "TOOL"

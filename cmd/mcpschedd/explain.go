@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -82,7 +82,7 @@ func explain(name string, f explainFlags, stdout, stderr io.Writer) error {
 	if err != nil {
 		say(stderr, "note: learned state of server %q: %v", at.name(), err)
 	}
-	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
+	u, hints := catalog.WithServerClaims(at.Model, at.offer, tool)
 	settings := o.PrefetchSettings(at.Upstream)
 	settings.Barred, settings.Proven = learned.Barred(tool), learned.Proven(tool, c.Enrichment.ShadowLabels)
 	if settings.Barred == speculate.AnswersDiffer {
@@ -135,7 +135,7 @@ func toolToExplain(c *config.Config, all []lastKnown, name string) (at lastKnown
 // lastKnown is a configured upstream with its last known offer. Its storage is only read (see
 // [state.Dir.OnlyRead]).
 type lastKnown struct {
-	proxy.Upstream
+	catalog.Upstream
 	offer *upstream.Offer // nil if unknown
 }
 
@@ -175,7 +175,7 @@ func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), too
 func (k lastKnown) mayHave(tool string) bool { return k.offer == nil && !valuemodel.IsGlob(tool) }
 
 // lastKnowns reads the last known offers. An unreadable one is ignored.
-func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
+func lastKnowns(upstreams []catalog.Upstream) []lastKnown {
 	all := make([]lastKnown, len(upstreams))
 	for i, u := range upstreams {
 		all[i].Upstream = u

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/importing"
 	"mcpschedd/internal/paths"
-	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/state"
 )
@@ -124,7 +124,7 @@ func (o *importFlags) run(stdout, stderr io.Writer) error {
 // newImport returns an import without servers. For withoutToken see [clients.Options].
 func newImport(have *config.Config, withoutToken bool) *importing.Import {
 	options := clients.Options{Machine: machine(), ReadFile: readBounded, WithoutToken: withoutToken}
-	return &importing.Import{Config: have, Reader: clients.NewReader(options), Prefixed: proxy.Prefixed}
+	return &importing.Import{Config: have, Reader: clients.NewReader(options), Prefixed: catalog.Prefixed}
 }
 
 // refused returns an error of an import with its hint.

@@ -17,9 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/paths"
-	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/secret"
@@ -242,7 +242,7 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 func (t *tuning) upstream(name string) (k lastKnown, known bool) {
 	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == name })
 	if i < 0 {
-		return lastKnown{Upstream: proxy.Upstream{Model: valuemodel.Upstream{Name: name}}}, false
+		return lastKnown{Upstream: catalog.Upstream{Model: valuemodel.Upstream{Name: name}}}, false
 	}
 	return t.upstreams[i], true
 }
@@ -255,14 +255,14 @@ func (t *tuning) maxAge(upstream string) time.Duration {
 
 // tool returns the current model of a tool. A tool of a trace has no upstream, and is resolved as
 // replay does.
-func (t *tuning) tool(tool string) proxy.SurveyedTool {
+func (t *tuning) tool(tool string) catalog.SurveyedTool {
 	owner, name, ok := strings.Cut(tool, "/")
 	if !ok {
-		return proxy.SurveyedTool{Model: t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})}
+		return catalog.SurveyedTool{Model: t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})}
 	}
 	k, _ := t.upstream(owner)
-	u, hints := proxy.WithServerClaims(k.Model, k.offer, name)
-	return proxy.SurveyedTool{Model: t.models.Resolve(u, name, hints), Hints: hints}
+	u, hints := catalog.WithServerClaims(k.Model, k.offer, name)
+	return catalog.SurveyedTool{Model: t.models.Resolve(u, name, hints), Hints: hints}
 }
 
 // missing reports whether no configured upstream has the tool, as far as is known. A tool of a trace

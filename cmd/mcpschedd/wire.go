@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/proxy"
@@ -59,8 +60,8 @@ func proxyOptions(at workplace, c *config.Config, dir state.Dir, log *slog.Logge
 
 // selection converts the settings of tool selection. What is learned from searches is kept for each
 // directory.
-func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
-	s := proxy.Selection{Tools: c.Server.Tools, Over: c.Server.SearchOver, OnlyRead: c.Server.SearchReach == "read_only"}
+func selection(at workplace, c *config.Config, dir state.Dir) catalog.Selection {
+	s := catalog.Selection{Tools: c.Server.Tools, Over: c.Server.SearchOver, OnlyRead: c.Server.SearchReach == "read_only"}
 	if len(c.Server.Pinned) > 0 {
 		s.Pins = config.Filter{Allow: c.Server.Pinned}.Allows
 	}
@@ -71,7 +72,7 @@ func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
 }
 
 // wire resolves one upstream.
-func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
+func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) catalog.Upstream {
 	missing, named := false, []string{"PWD"}
 	r, err := u.Resolve(func(name string) (string, bool) {
 		value, set := at.lookup(name)
@@ -92,7 +93,7 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 
 // wireResolved converts an upstream with resolved variables; err says why they could not be
 // resolved. Without a state directory nothing about it is persisted.
-func wireResolved(at workplace, c *config.Config, u, r config.Upstream, err error, dir state.Dir) proxy.Upstream {
+func wireResolved(at workplace, c *config.Config, u, r config.Upstream, err error, dir state.Dir) catalog.Upstream {
 	recognised := valuemodel.Recognise(valuemodel.Settings{Command: r.Command, Args: r.Args, Env: r.Env, URL: r.URL})
 	spec := upstream.Spec{
 		Name:         u.Name,
@@ -115,7 +116,7 @@ func wireResolved(at workplace, c *config.Config, u, r config.Upstream, err erro
 		}
 	}
 	offer := "offers/" + u.Name + "-" + fingerprint(r.Command, r.Args, r.Cwd, r.URL, slices.Sorted(maps.Keys(r.Env)))[:16] + ".json"
-	wired := proxy.Upstream{
+	wired := catalog.Upstream{
 		Spec:        spec,
 		Fingerprint: fingerprint(r.Command, r.Args, r.Cwd, r.URL, map[string]string(r.Env), map[string]string(r.Headers), spec.SSE, spec.Shared, spec.StartTimeout, err != nil),
 		Timeout:     u.Timeout,

@@ -1,7 +1,7 @@
 // Package importing decides what becomes of the servers of MCP clients: each becomes an upstream, is one already,
 // or stays with its client. From this follow the changes to all files.
 //
-//	im := &importing.Import{Config: have, Reader: clients.NewReader(options), Prefixed: proxy.Prefixed}
+//	im := &importing.Import{Config: have, Reader: clients.NewReader(options), Prefixed: catalog.Prefixed}
 //	err := im.Read("/home/ann/.cursor/mcp.json")
 //	err = im.Decide(nil)
 //	changes, err := im.Changes(dir, importing.Parts{Servers: true, Line: []string{"/bin/mcpschedd", "connect"}})

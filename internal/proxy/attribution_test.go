@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -18,7 +19,7 @@ import (
 
 // puppet returns a shared upstream and its server, over a transport on which a message of the
 // server need not name a request.
-func puppet(t *testing.T, transport string) (*mcptest.Puppet, proxy.Upstream) {
+func puppet(t *testing.T, transport string) (*mcptest.Puppet, catalog.Upstream) {
 	t.Helper()
 	p := mcptest.NewPuppet()
 	if transport == "stdio" {
@@ -32,7 +33,7 @@ func puppet(t *testing.T, transport string) (*mcptest.Puppet, proxy.Upstream) {
 	}
 	web := httptest.NewServer(handler)
 	t.Cleanup(web.Close)
-	return p, proxy.Upstream{
+	return p, catalog.Upstream{
 		Fingerprint: web.URL,
 		Spec:        upstream.Spec{Name: "puppet", URL: web.URL, SSE: transport == "sse", Shared: true, StartTimeout: patience, MaxMessage: 1 << 20},
 	}

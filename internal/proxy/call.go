@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/front"
@@ -35,7 +36,7 @@ type upstreamCall struct {
 	request *request         // that began the call; nil for a prefetch and a notification
 	fetch   *speculate.Fetch // prefetch that the call makes; nil for a client's call
 
-	lease   *sessionLease
+	lease   *catalog.Lease
 	turn    *upstream.Turn // position in the order of sending; nil for a prefetch, a step of a plan and a notification
 	method  string         // JSON-RPC method
 	tool    string         // tool name at the upstream; "" unless the method is tools/call
@@ -132,9 +133,9 @@ func (x *request) admit(ctx context.Context) error {
 
 // newCall returns the request's call to an upstream, under the policy that routed the
 // request. renamed is that of the call.
-func newCall(x *request, l *sessionLease, renamed []byte) *upstreamCall {
+func newCall(x *request, l *catalog.Lease, renamed []byte) *upstreamCall {
 	c := &upstreamCall{
-		s: x.s, request: x, policy: x.view.p, lease: l, method: x.msg.Method, renamed: renamed, params: &x.msg.Index,
+		s: x.s, request: x, policy: x.view.policy, lease: l, method: x.msg.Method, renamed: renamed, params: &x.msg.Index,
 	}
 	if x.step != nil {
 		c.gate = x.step.Refused
@@ -171,11 +172,11 @@ func (x *request) bind(c *upstreamCall) {
 func (c *upstreamCall) registerWrite() {
 	srv := c.s.srv
 	for {
-		version := srv.catalog.version.Load()
+		version := srv.catalog.Version()
 		c.class = c.classify(c.policy)
 		write := srv.common.store.RegisterWrite(c.class.effect)
 		now := srv.policy.Load()
-		if now == c.policy && version == srv.catalog.version.Load() {
+		if now == c.policy && version == srv.catalog.Version() {
 			c.pendingWrite.Store(write)
 			return
 		}
@@ -218,9 +219,9 @@ func (x *request) upstreamRequest() *upstream.Request {
 	req := &upstream.Request{
 		Method: x.msg.Method, Index: c.observed.withTrace(c.params), Target: c.renamed, Client: x.client,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
-		Timeout: l.member.Timeout,
+		Timeout: l.Member.Timeout,
 		// Progress restarts a step's timeout, and is told to the client of its plan.
-		Token: x.msg.Index.Token() != nil || x.step != nil && (l.member.Timeout > 0 || x.step.run.request.msg.Index.Token() != nil),
+		Token: x.msg.Index.Token() != nil || x.step != nil && (l.Member.Timeout > 0 || x.step.run.request.msg.Index.Token() != nil),
 	}
 	if !x.msg.Stateless() || x.work != nil {
 		req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -289,9 +290,9 @@ func start(t *testing.T, o proxy.Options) *proxy.Server {
 }
 
 // child returns an upstream that runs in a process of its own.
-func child(t testing.TB, o mcptest.Options) proxy.Upstream {
+func child(t testing.TB, o mcptest.Options) catalog.Upstream {
 	t.Helper()
-	return proxy.Upstream{
+	return catalog.Upstream{
 		Fingerprint: o.Env(),
 		Spec: upstream.Spec{
 			Name: o.Name, StartTimeout: patience, MaxMessage: 8 << 20,
@@ -301,18 +302,18 @@ func child(t testing.TB, o mcptest.Options) proxy.Upstream {
 }
 
 // remote returns an upstream over HTTP and its server.
-func remote(t testing.TB, o mcptest.Options) (*mcptest.Server, proxy.Upstream) {
+func remote(t testing.TB, o mcptest.Options) (*mcptest.Server, catalog.Upstream) {
 	t.Helper()
 	s := mcptest.New(o)
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
-	return s, proxy.Upstream{
+	return s, catalog.Upstream{
 		Fingerprint: web.URL,
 		Spec:        upstream.Spec{Name: o.Name, URL: web.URL, StartTimeout: patience, MaxMessage: 8 << 20},
 	}
 }
 
 // options returns options of a proxy with these upstreams, which waits for all of them.
-func options(ups ...proxy.Upstream) proxy.Options {
+func options(ups ...catalog.Upstream) proxy.Options {
 	return proxy.Options{Upstreams: ups, Fixed: proxy.Fixed{StartupWait: patience, DrainTimeout: patience}}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/classify"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
@@ -45,7 +46,7 @@ const maxArguments = 16 << 10
 // answer depends only on its arguments and on what the query names.
 func (c *upstreamCall) classify(p *policy) (out callClass) {
 	l, srv := c.lease, c.s.srv
-	m := srv.catalog.model(p, l, c.tool)
+	m := srv.catalog.Tool(p.Policy, l, c.tool).Model
 	out.host = m.Host
 	switch {
 	case c.method != "tools/call":
@@ -66,7 +67,7 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 	}
 	out.host, out.kind = m.HostOf(args), classOfCall(m, m.ClassOf(args, names))
 	if !out.kind.Reads() {
-		cmd := &l.member.Spec.Command
+		cmd := &l.Member.Spec.Command
 		git := classify.Process{Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env}
 		if folders, quiet := m.Quiet(args, names); !quiet || !classify.PlainGit(git, folders) { // else git runs no other program
 			out.effect = m.Writes(args)
@@ -86,16 +87,16 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 		Key:    call.Key{Upstream: l.Instance(), Scope: scope, Tool: c.tool, Arguments: string(canonical)},
 		Places: m.Reads(args), Delivered: c.delivered(),
 		Reuse: dedup.Reuse{
-			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.Enrichment.Age(l.member.Exclusive),
+			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.Enrichment.Age(l.Member.Exclusive),
 			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Equal: sameContent,
-			CompareOnly: m.Annotated() && !srv.prefetch.Tool(l.member.key, c.tool).Proven,
+			CompareOnly: m.Annotated() && !srv.prefetch.Tool(l.Member.Key, c.tool).Proven,
 		},
 	}
 	if c.observed != nil {
 		out.query.Number = c.observed.number
 	}
-	if srv.common.store.HasPeers() && out.query.Reuse.Shareable() && l.member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
-		out.query.SharedKey = strings.Join([]string{l.member.key, scope, c.tool, out.query.Key.Arguments}, "\x00")
+	if srv.common.store.HasPeers() && out.query.Reuse.Shareable() && l.Member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
+		out.query.SharedKey = strings.Join([]string{l.Member.Key, scope, c.tool, out.query.Key.Arguments}, "\x00")
 	}
 	return out
 }
@@ -111,8 +112,8 @@ func (c *upstreamCall) delivered() *dedup.Delivered {
 
 // scopeOf returns the scope of an upstream's answers: the session, or everyone if the upstream
 // treats all sessions as one principal. "" means that answers are not stored.
-func scopeOf(s *session, l *sessionLease, params *revision.Params) string {
-	if !l.member.SharedIdentity || !l.Shared() {
+func scopeOf(s *session, l *catalog.Lease, params *revision.Params) string {
+	if !l.Member.SharedIdentity || !l.Shared() {
 		return s.identity.scope
 	}
 	if !l.Stateless() {
@@ -168,7 +169,7 @@ func (c *upstreamCall) ignorableMeta() bool {
 		case "progressToken", "traceparent", "tracestate", "baggage", "claudecode/toolUseId", "vscode.conversationId",
 			"vscode.requestId", "x-codex-turn-metadata":
 		case "callId", "itemId", "sessionId", "threadId", "windowId": // a client of another name may mean a server's session by it
-			if !codex.include(c.s.client.load().Info) {
+			if !catalog.Codex.Include(c.s.client.load().Info) {
 				return false
 			}
 		default:

@@ -58,8 +58,8 @@ func (c *upstreamCall) repeatable() bool {
 	if c.method != "tools/call" {
 		return reads(c.method)
 	}
-	m := c.s.srv.catalog.model(c.policy, c.lease, c.tool)
-	learned := c.s.srv.prefetch.Tool(c.lease.member.key, c.tool)
+	m := c.s.srv.catalog.Tool(c.policy.Policy, c.lease, c.tool).Model
+	learned := c.s.srv.prefetch.Tool(c.lease.Member.Key, c.tool)
 	return c.class.kind.Reads() && c.params.Get("task") == nil && c.params.Get("requestState") == nil &&
 		m.Speculate != nil && *m.Speculate && m.Cost.Dollars == 0 && m.Disclosure == valuemodel.SameService &&
 		(!m.Annotated() || learned.Proven) && !learned.Barred

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/budget"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
@@ -24,12 +25,13 @@ const decisionTimeout = 50 * time.Millisecond
 func (c *upstreamCall) mayAnnounce() bool {
 	e := &c.policy.Enrichment
 	return (e.Delivery == "hint" || e.Delivery == "inline") && e.Mode == "on" && c.observed != nil && c.observed.call.ID != 0 &&
-		c.delivered() != nil && !c.lease.structured(c.tool)
+		c.delivered() != nil && !c.lease.Structured(c.tool)
 }
 
 // shownName returns the client's name for a tool of the same upstream, or "" if the client cannot call it.
 func (c *upstreamCall) shownName(tool string) string {
-	return view{c.s, c.policy}.nameOf(upstream.Tools, target{c.lease.Name(), tool})
+	v := c.s.view()
+	return v.NameOf(upstream.Tools, catalog.Target{Upstream: c.lease.Name(), Name: tool})
 }
 
 // announce adds to the answer a line that names the prefetches that have begun, or their
@@ -80,7 +82,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Re
 	var from []*speculate.Fetch
 	for _, b := range a.Begun {
 		tool := c.shownName(b.Key.Tool)
-		if u := &b.Query.Reuse; b.P < e.InlineFrom || tool == "" || u.CompareOnly || u.File != "" || c.lease.structured(b.Key.Tool) {
+		if u := &b.Query.Reuse; b.P < e.InlineFrom || tool == "" || u.CompareOnly || u.File != "" || c.lease.Structured(b.Key.Tool) {
 			continue
 		}
 		select {
@@ -110,7 +112,7 @@ func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	c.observed.source = o
 	// A note may replace a longer answer that the client has, if the operator turned references on, the tool declares
 	// no output schema, and the session serves one conversation: over stdio a client may have several.
-	if o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step() == nil && !c.lease.structured(c.tool) {
+	if o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step() == nil && !c.lease.Structured(c.tool) {
 		if note := reference(o.Age); len(note) < len(o.Body) {
 			c.s.identity.delivered.Referenced(c.class.query.Key)
 			how, body = "reference", note
@@ -191,7 +193,7 @@ func (x *request) spend(result []byte) []byte {
 	default:
 		return result
 	}
-	if counted == nil || !x.view.p.Budgets.Enabled() || isCancelledByClient(x.ctx) {
+	if counted == nil || !x.view.policy.Budgets.Enabled() || isCancelledByClient(x.ctx) {
 		return result
 	}
 	agent, turn, meter := x.s.observed.join(), x.s.observed.turns.current(), x.s.srv.common.meter

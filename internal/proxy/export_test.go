@@ -11,7 +11,6 @@ import (
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
-	"mcpschedd/internal/upstream"
 )
 
 // Begin begins a session, as a transport does.
@@ -22,8 +21,8 @@ func Begin(s *Server, c front.Client) front.Session { return s.newSession(c) }
 func LineOf(s *Server, name string) speculate.Concurrency {
 	sessions := s.sessions.list()
 	for _, n := range sessions {
-		if l := n.leases.find(name); l != nil {
-			is, _ := s.prefetch.Scheduler.Concurrency(l.member.key)
+		if l := n.leases.load().Named(name); l != nil {
+			is, _ := s.prefetch.Scheduler.Concurrency(l.Member.Key)
 			return is
 		}
 	}
@@ -42,7 +41,7 @@ func Kept(s *Server) map[string]int {
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {
 		kept["requests"] += n.openRequests()
-		for _, l := range n.leases.current() {
+		for _, l := range *n.leases.load() {
 			calls, prefetches := n.requests.callsAt(l.Lease)
 			kept["calls"] += len(calls)
 			kept["prefetches with an upstream"] += len(prefetches)
@@ -61,8 +60,8 @@ func (s *session) openRequests() int {
 // reached over HTTP. It must be called before the session's first call.
 func TakeForProcess(s *Server, name string) {
 	for _, n := range s.sessions.list() {
-		if l := n.leases.find(name); l != nil {
-			l.prefetchLease.Remote = false
+		if l := n.leases.load().Named(name); l != nil {
+			l.Prefetch.Remote = false
 		}
 	}
 }
@@ -95,33 +94,6 @@ type PrefetchStats struct {
 	Harm      record.HarmFigures `json:"harm"`
 }
 
-// View lets tests assign and resolve names without running upstreams.
-type View struct{ *names }
-
-func NewView() View { return View{&names{size: make(map[string]int)}} }
-
-func policyOf(ups []string, prefix, never bool) *policy {
-	p := &policy{prefix: prefix}
-	if never {
-		p.NameStyle = "never"
-	}
-	for _, name := range ups {
-		p.members = append(p.members, &member{Upstream: Upstream{Spec: upstream.Spec{Name: name}}})
-	}
-	return p
-}
-
-// Show assigns a name to a tool of one of ups.
-func (v View) Show(ups []string, prefix, never bool, up, tool string) string {
-	return v.nameOf(policyOf(ups, prefix, never), upstream.Tools, target{up, tool})
-}
-
-// Resolve returns the tool that a name stands for.
-func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool string, known bool) {
-	t, known := v.targetOf(policyOf(ups, prefix, never), upstream.Tools, name)
-	return t.upstream, t.name, known
-}
-
 // Results returns how many results the server keeps.
 func Results(s *Server) int { return s.kept.Len() }
 
@@ -132,11 +104,11 @@ func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why
 		return false, "no session"
 	}
 	n := sessions[nth%len(sessions)]
-	l := n.leases.find(name)
+	l := n.leases.load().Named(name)
 	if l == nil {
 		return false, "away"
 	}
-	f, refused := l.prefetchLease.Fetch(n.ctx, &speculate.Fetch{
+	f, refused := l.Prefetch.Fetch(n.ctx, &speculate.Fetch{
 		Candidate: &predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}}, Why: predict.Why{Independent: true}},
 		Call:      new(speculate.Call), ClientRequest: func(bool) {}, Done: func(speculate.FetchResult) {},
 	})

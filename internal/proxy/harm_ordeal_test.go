@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -124,12 +125,12 @@ const host = "foe.test"
 // defaults returns the options for a configuration that names only the foe and these rules for its tools.
 func defaults(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	t.Helper()
-	up := proxy.Upstream{
+	up := catalog.Upstream{
 		Fingerprint: "foe", Model: valuemodel.Upstream{Name: "foe", URL: "http://" + host + "/mcp"},
 		Spec: upstream.Spec{Name: "foe", URL: "http://" + host + "/mcp", StartTimeout: 30 * time.Second, MaxMessage: 1 << 20},
 	}
 	return proxy.Options{
-		Upstreams: []proxy.Upstream{up}, Models: modelled(t, rules...),
+		Upstreams: []catalog.Upstream{up}, Models: modelled(t, rules...),
 		Fixed: proxy.Fixed{StartupWait: 1500 * time.Millisecond, DrainTimeout: 5 * time.Second},
 		Dedup: dedup.Options{MaxBytes: 256 << 20, WriteSettle: time.Minute, Settle: 2 * time.Second},
 		Enrichment: speculate.Rules{

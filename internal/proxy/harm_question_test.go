@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -310,7 +311,7 @@ func (a *asker) options(t *testing.T) proxy.Options {
 func TestLatencyWithoutItsUser(t *testing.T) {
 	t.Parallel()
 	_, web := remote(t, mcptest.Options{Name: "one"})
-	for transport, up := range map[string]proxy.Upstream{"stdio": child(t, mcptest.Options{Name: "one"}), "http": web} {
+	for transport, up := range map[string]catalog.Upstream{"stdio": child(t, mcptest.Options{Name: "one"}), "http": web} {
 		for _, era := range []string{handshake, stateless} {
 			t.Run(transport+" "+era, func(t *testing.T) {
 				var mu sync.Mutex

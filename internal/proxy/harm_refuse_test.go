@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -130,7 +131,7 @@ func TestRemovedDuringAPrefetch(t *testing.T) {
 }
 
 // mortal is a process that crashes on some calls.
-func mortal(t *testing.T, dies func(jsonrpc.Message) bool) proxy.Upstream {
+func mortal(t *testing.T, dies func(jsonrpc.Message) bool) catalog.Upstream {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
@@ -21,7 +22,7 @@ import (
 // withBench returns a bench and options of a proxy in front of it.
 func withBench(t *testing.T) (*bench, proxy.Options) {
 	b, up := newBench(t, "bench")
-	return b, proxy.Options{Upstreams: []proxy.Upstream{up}, Fixed: proxy.Fixed{StartupWait: patience}}
+	return b, proxy.Options{Upstreams: []catalog.Upstream{up}, Fixed: proxy.Fixed{StartupWait: patience}}
 }
 
 func TestClientsOfMcpGo(t *testing.T) {
@@ -172,7 +173,7 @@ type bench struct {
 }
 
 // newBench starts the server over HTTP and returns it as an upstream.
-func newBench(t *testing.T, name string) (*bench, proxy.Upstream) {
+func newBench(t *testing.T, name string) (*bench, catalog.Upstream) {
 	t.Helper()
 	b := &bench{gate: make(chan struct{}), started: make(chan struct{}, 16), ended: make(chan error, 16)}
 	s := server.NewMCPServer(name, "1", server.WithToolCapabilities(true))
@@ -195,5 +196,5 @@ func newBench(t *testing.T, name string) (*bench, proxy.Upstream) {
 	})
 	web := httptest.NewServer(server.NewStreamableHTTPServer(s))
 	t.Cleanup(web.Close)
-	return b, proxy.Upstream{Fingerprint: name, Spec: upstream.Spec{Name: name, URL: web.URL + "/mcp", Shared: true, StartTimeout: patience, MaxMessage: 64 << 20}}
+	return b, catalog.Upstream{Fingerprint: name, Spec: upstream.Spec{Name: name, URL: web.URL + "/mcp", Shared: true, StartTimeout: patience, MaxMessage: 64 << 20}}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -105,7 +106,7 @@ func FuzzTake(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		s := proxy.New(proxy.Options{
-			Upstreams: []proxy.Upstream{shelf("a", "t"), shelf("b", "t", "u")},
+			Upstreams: []catalog.Upstream{shelf("a", "t"), shelf("b", "t", "u")},
 			Fixed:     proxy.Fixed{DrainTimeout: patience, MaxMessage: 1 << 16},
 		}, nil)
 		defer s.Close()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
@@ -76,7 +77,7 @@ func newArena(t *testing.T) *arena {
 				return a.backs[address].Dial(ctx, network, address)
 			},
 		},
-		Upstreams: []proxy.Upstream{a.upstream("A", false), a.upstream("B", true), a.upstream("C", true)},
+		Upstreams: []catalog.Upstream{a.upstream("A", false), a.upstream("B", true), a.upstream("C", true)},
 		Dedup:     dedup.Options{MaxBytes: 16 << 10, WriteSettle: settling, Settle: 2 * time.Millisecond},
 	}
 	a.options.Upstreams[2].SharedIdentity = true
@@ -141,7 +142,7 @@ func (a *arena) settle() {
 
 // upstream returns one of the three upstreams, on pipes. Each client session has connections of
 // its own to A. The arena records these, and the context of a request names its session.
-func (a *arena) upstream(name string, shared bool) proxy.Upstream {
+func (a *arena) upstream(name string, shared bool) catalog.Upstream {
 	s, back := a.world.server(name), mcptest.NewPipes()
 	a.servers[name], a.backs[name+".test:80"] = s, back
 	handler := s.Handler()
@@ -161,7 +162,7 @@ func (a *arena) upstream(name string, shared bool) proxy.Upstream {
 		<-serving
 	})
 	url := "http://" + name + ".test/mcp"
-	return proxy.Upstream{
+	return catalog.Upstream{
 		Fingerprint: name, Model: valuemodel.Upstream{Name: name, URL: url},
 		Spec: upstream.Spec{Name: name, URL: url, Shared: shared, StartTimeout: patience, MaxMessage: 8 << 20},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -494,7 +495,7 @@ func TestListsOnce(t *testing.T) {
 }
 
 // instructed is an upstream that cannot be started and has stored instructions.
-func instructed(name, text string) proxy.Upstream {
+func instructed(name, text string) catalog.Upstream {
 	return shelved(name, upstream.Offer{Instructions: text})
 }
 
@@ -519,7 +520,7 @@ func TestInstructionsShareTheAllowance(t *testing.T) {
 		{1, "Be kind."}, {2, strings.Repeat("Ask twice, 𝒂nd listen. ", 200)}, {300, "One. Two. Three."}, {1000, "x"},
 		{20, strings.Repeat("道生一。", 100)}, {20, strings.Repeat("𝒂", 400)},
 	} {
-		var ups []proxy.Upstream
+		var ups []catalog.Upstream
 		for i := range test.servers {
 			ups = append(ups, instructed(fmt.Sprintf("s%d", i), test.text))
 		}

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
-	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -26,10 +23,6 @@ type shownLists struct {
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
 	shown [upstream.Lists]uint64 // hash of the list; 0 if not shown yet, outdated if the client could not be told of a change
-
-	choice    atomic.Pointer[choice] // which tools are listed; nil if not decided yet, or all are
-	choosing  sync.Mutex             // held while the choice is made
-	undecided bool                   // all tools were listed, as the choice could not be made
 }
 
 func newShownLists(s *session) *shownLists {
@@ -107,7 +100,8 @@ func (s *shownLists) publish(method string) {
 func (s *shownLists) show(l upstream.List, listing bool) (now []byte, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now = mergedList(s.s, l, listing)
+	v := s.s.view()
+	now = v.mergedList(l, listing)
 	hash := max(xxhash.Sum64(now), outdated+1)
 	changed = s.shown[l] != 0 && s.shown[l] != hash
 	s.shown[l] = hash
@@ -144,55 +138,18 @@ func refuseCursor(x *request) error {
 
 // mergedList returns the elements of one merged list, without brackets: the items of all
 // upstreams, in the order of the configuration, and the proxy's own. It is never nil.
-func mergedList(s *session, list upstream.List, listing bool) []byte {
-	v := s.view()
+func (v *view) mergedList(list upstream.List, listing bool) []byte {
 	if list == upstream.Tools {
-		v.decide(listing)
+		v.Decide(listing)
 	}
 	own := v.ownItems(list) // first, so that the proxy's tools get their names before the upstreams' do
-	items := v.upstreamItems(list)
+	items := v.Items(list)
 	if list == upstream.Tools {
 		items = slices.Concat(own, items)
 	} else {
 		items = append(items, own...)
 	}
 	return bytes.Join(items, []byte(","))
-}
-
-// upstreamItems returns the items of one list in the order of the upstreams, tools and
-// prompts under their shown names. Of two items with one name it keeps the first. It
-// leaves out items that have no name, and tools that the session has to search for.
-func (v view) upstreamItems(list upstream.List) (items [][]byte) {
-	seen := make(map[string]bool)
-	for _, l := range v.s.leases.current() {
-		for _, item := range l.items(list) {
-			raw, name, t := item.Raw, item.Name, target{l.Name(), item.Name}
-			if list == upstream.Tools || list == upstream.Prompts {
-				if name = v.nameOf(list, t); name != item.Name {
-					raw = jsonrpc.Set(raw, "name", jsonrpc.AppendString(nil, name))
-				}
-			}
-			if name == "" || seen[name] {
-				v.s.srv.log.Debug("item left out of the list: its name is taken, or its server has too many names", "upstream", l.Name(), "list", list.Method(), "name", item.Name)
-				continue
-			}
-			seen[name] = true
-			if list == upstream.Tools {
-				if raw = v.choose().entry(v.p, t, raw); v.s.client.load().Handshake() {
-					raw = revision.Tool(raw)
-				}
-			}
-			if raw != nil {
-				items = append(items, raw)
-			}
-		}
-		if list == upstream.Tools && v.own() {
-			if n := v.s.srv.names.unlisted(v.p, l.member); l.member.unlisted.Swap(int64(n)) != int64(n) && n > 0 {
-				v.s.srv.log.Warn(`tools are not listed, as name_style is "never" and other servers have their names`, "upstream", l.Name(), "tools", n)
-			}
-		}
-	}
-	return items
 }
 
 // throttle limits how often a function is called: the first trigger after a pause calls

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/revision"
 )
 
@@ -93,7 +93,7 @@ func TestNothingIsLost(t *testing.T) {
 		for _, era := range []string{"handshake", "stateless", "both"} {
 			for _, transport := range []string{"stdio", "http"} {
 				t.Run(fmt.Sprintf("client %s server %s %s", clientEra, era, transport), func(t *testing.T) {
-					var up proxy.Upstream
+					var up catalog.Upstream
 					if transport == "stdio" {
 						up = child(t, c.server("lossless", era))
 					} else {

@@ -43,7 +43,7 @@ var mutants = []mutant.Mutant{
 		{In: "proxy", Compare: "upstreamCall.policy", Under: []string{"upstreamCall.registerWrite"}, Becomes: mutant.True},
 	}},
 	{Name: "model of the policy in force", Test: "TestReloadUnderLoad", Says: "when the reloads are over", Cuts: []mutant.Cut{
-		{In: "proxy", Compare: "catalog.policy", Under: []string{"catalog.lookup"}, Becomes: mutant.True},
+		{In: "catalog", Compare: "Catalog.policy", Under: []string{"Catalog.Tool"}, Becomes: mutant.True},
 	}},
 	{Name: "task under way", Cuts: []mutant.Cut{
 		{In: "proxy", Call: "dedup.PendingWrite.Doubt", Under: []string{"tasks"}, Becomes: "$x.End()"},

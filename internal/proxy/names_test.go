@@ -4,21 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"path"
-	"strconv"
 	"strings"
 	"testing"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
 // shelf returns an upstream that cannot be started. Its list was stored by an earlier process.
-func shelf(name string, tools ...string) proxy.Upstream {
+func shelf(name string, tools ...string) catalog.Upstream {
 	var offer upstream.Offer
 	for _, tool := range tools {
 		raw := `{"name":` + string(jsonrpc.AppendString(nil, tool)) + `,"inputSchema":{"type":"object"}}`
@@ -28,13 +26,13 @@ func shelf(name string, tools ...string) proxy.Upstream {
 }
 
 // shelved returns an upstream that cannot be started, with what an earlier process has stored of it.
-func shelved(name string, offer upstream.Offer) proxy.Upstream {
+func shelved(name string, offer upstream.Offer) catalog.Upstream {
 	offer.Version, offer.Capabilities = handshake, json.RawMessage(`{"tools":{}}`)
 	kept, _ := json.Marshal(struct { // it can be marshalled
 		Format int `json:"format"`
 		*upstream.Offer
 	}{4, &offer})
-	return proxy.Upstream{
+	return catalog.Upstream{
 		Fingerprint: name + string(kept),
 		Spec:        upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
 		Store:       upstream.Store{Load: func() ([]byte, error) { return kept, nil }},
@@ -47,7 +45,7 @@ func TestAllowAndDeny(t *testing.T) {
 		ok, err := path.Match("e*", tool)
 		return ok && err == nil
 	}
-	for _, others := range [][]proxy.Upstream{nil, {shelf("b", "hold")}} {
+	for _, others := range [][]catalog.Upstream{nil, {shelf("b", "hold")}} {
 		c := connect(t, start(t, options(append(others, up)...)), handshake)
 		prefix := ""
 		if others != nil {
@@ -73,79 +71,6 @@ func TestBareNameOfTheOnlyAllowed(t *testing.T) {
 	c.call("pid", "")
 }
 
-// Every shown name stands for exactly one tool, and is never given to another one, whatever the
-// configuration becomes.
-func FuzzNames(f *testing.F) {
-	f.Add(uint64(1), "read b__read", "read", uint8(0))
-	f.Add(uint64(7), "a__b a_ __ _", "a b__a", uint8(1))
-	f.Add(uint64(9), "read \x00 é", "b__read a__read", uint8(2))
-	f.Fuzz(func(t *testing.T, seed uint64, first, second string, style uint8) {
-		tools := map[string][]string{"a": unique(first), "b": unique(second)}
-		v := proxy.NewView()
-		bound := make(map[string][2]string) // name → target it was shown for
-		random := rand.New(rand.NewPCG(seed, 1))
-		for range 6 {
-			ups := [][]string{{"a"}, {"b"}, {"a", "b"}, {"b", "a"}, {}}[random.IntN(5)]
-			prefix := []bool{len(ups) != 1, true, false}[style%3]
-			never := style%3 == 2
-			for _, up := range ups {
-				for _, tool := range tools[up] {
-					name := v.Show(ups, prefix, never, up, tool)
-					target := [2]string{up, tool}
-					if name == "" {
-						// A tool has no name only if all its possible names have belonged to other
-						// tools.
-						_, plain := bound[tool]
-						_, prefixed := bound[up+"__"+tool]
-						if !plain && (never || !prefix) || !prefixed && !never {
-							t.Errorf("%s/%q has no name", up, tool)
-						}
-						continue
-					}
-					if old, taken := bound[name]; taken && old != target {
-						t.Errorf("%q was %q and is now %q", name, old, target)
-					}
-					bound[name] = target
-				}
-			}
-			for name, target := range bound {
-				if gotUp, gotTool, ok := v.Resolve(ups, prefix, never, name); !ok || gotUp != target[0] || gotTool != target[1] {
-					t.Errorf("%q leads to %s/%q (%v), want %q", name, gotUp, gotTool, ok, target)
-				}
-			}
-		}
-	})
-}
-
-// An upstream with too many names gets no more, and its tools keep those that they have.
-func TestNamesAreBounded(t *testing.T) {
-	v, both := proxy.NewView(), []string{"a", "b"}
-	v.Show(both, true, false, "a", "first")
-	for i := 0; v.Show(both, true, false, "a", strconv.Itoa(i)) != ""; i++ {
-		if i > 1<<20 {
-			t.Fatal("the names are not bounded")
-		}
-	}
-	if got := v.Show([]string{"a"}, false, false, "a", "first"); got != "a__first" {
-		t.Errorf("got %q, want the name that the tool has", got)
-	}
-	if got := v.Show(both, true, false, "b", "first"); got != "b__first" {
-		t.Errorf("another upstream: got %q, want a name", got)
-	}
-}
-
-func unique(words string) []string {
-	var out []string
-	seen := make(map[string]bool)
-	for w := range strings.SplitSeq(words, " ") {
-		if w != "" && !seen[w] {
-			seen[w] = true
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
 // With one upstream, then two, then one again, a listed name always stands for the same tool.
 func TestReloadNeverRebindsAName(t *testing.T) {
 	_, a := remote(t, mcptest.Options{Name: "a"})
@@ -163,13 +88,13 @@ func TestReloadNeverRebindsAName(t *testing.T) {
 		return "nobody"
 	}
 	steps := []struct {
-		ups  []proxy.Upstream
+		ups  []catalog.Upstream
 		want map[string]string
 	}{
-		{[]proxy.Upstream{a}, map[string]string{"echo": "a"}},
-		{[]proxy.Upstream{a, b}, map[string]string{"echo": "a", "a__echo": "a", "b__echo": "b"}},
-		{[]proxy.Upstream{b}, map[string]string{"echo": "nobody", "a__echo": "nobody", "b__echo": "b"}},
-		{[]proxy.Upstream{b, a}, map[string]string{"echo": "a", "a__echo": "a", "b__echo": "b"}},
+		{[]catalog.Upstream{a}, map[string]string{"echo": "a"}},
+		{[]catalog.Upstream{a, b}, map[string]string{"echo": "a", "a__echo": "a", "b__echo": "b"}},
+		{[]catalog.Upstream{b}, map[string]string{"echo": "nobody", "a__echo": "nobody", "b__echo": "b"}},
+		{[]catalog.Upstream{b, a}, map[string]string{"echo": "a", "a__echo": "a", "b__echo": "b"}},
 		{nil, map[string]string{"echo": "nobody", "a__echo": "nobody", "b__echo": "nobody"}},
 	}
 	for i, step := range steps {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/proxy"
 )
 
 // A client that answers a question with the help of further calls at the same host is not held up by
@@ -15,7 +15,7 @@ import (
 func TestCallWhileAsked(t *testing.T) {
 	_, web := remote(t, mcptest.Options{Name: "one"})
 	_, modern := remote(t, mcptest.Options{Name: "one", Era: "stateless"})
-	for server, up := range map[string]proxy.Upstream{"process": child(t, mcptest.Options{Name: "one"}), "http": web, "stateless": modern} {
+	for server, up := range map[string]catalog.Upstream{"process": child(t, mcptest.Options{Name: "one"}), "http": web, "stateless": modern} {
 		for _, client := range []string{handshake, stateless} {
 			t.Run(server+" "+client, func(t *testing.T) {
 				o := options(up)

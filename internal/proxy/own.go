@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
@@ -37,22 +38,22 @@ type ownTool struct {
 const (
 	planTool   = "execute_tool_plan"
 	readTool   = "mcpschedd_read_result"
-	planPrefix = "plan" + separator
+	planPrefix = "plan" + catalog.Separator
 )
 
 // newOwnTools returns the proxy's own tools, in the order of the list.
 func newOwnTools(p *policy) (all []*ownTool) {
 	add := func(t ownTool) { all = append(all, &t) }
-	if p.Selection.on() {
+	if p.Selection.On() {
 		var names []string
-		for _, m := range p.members {
+		for _, m := range p.Members {
 			names = append(names, m.Spec.Name)
 		}
 		quoted := jsonrpc.AppendString(nil, excerpt.Shorten(strings.Join(names, ", "), 600))
 		add(ownTool{findTool, bytes.Replace(ownEntry(findTool), []byte("SERVERS"), quoted[1:len(quoted)-1], 1), true, serveFind})
-		add(ownTool{callReadTool, ownEntry(callReadTool), true, nil})
+		add(ownTool{catalog.CallReadTool, ownEntry(catalog.CallReadTool), true, nil})
 		if !p.Selection.OnlyRead {
-			add(ownTool{callTool, ownEntry(callTool), true, nil})
+			add(ownTool{catalog.CallTool, ownEntry(catalog.CallTool), true, nil})
 		}
 	}
 	if !p.Plans.Enabled {
@@ -85,13 +86,13 @@ func ownEntry(name string) []byte { return jsonrpc.Get(ownEntries, name) }
 
 // offers reports whether the session is offered one of the proxy's own tools. It is not if a
 // server's tool took the name first.
-func (v view) offers(t *ownTool) bool {
-	return v.own() && (!t.search || v.choose().search) && v.s.srv.names.bind(upstream.Tools, target{"", t.name}, t.name) != ""
+func (v *view) offers(t *ownTool) bool {
+	return v.Own() && (!t.search || v.Searches()) && v.Catalog.Reserve(t.name)
 }
 
 // ownTool returns the proxy's own tool with the given name in this session, or nil.
-func (v view) ownTool(name string) *ownTool {
-	for _, t := range v.p.own {
+func (v *view) ownTool(name string) *ownTool {
+	for _, t := range v.policy.own {
 		if t.name == name && v.offers(t) {
 			return t
 		}
@@ -158,8 +159,8 @@ func ownResources() []ownResource {
 }
 
 // ownResource returns the proxy's own resource with the given URI in this view.
-func (v view) ownResource(uri string) (r ownResource, ok bool) {
-	if !v.own() {
+func (v *view) ownResource(uri string) (r ownResource, ok bool) {
+	if !v.Own() {
 		return ownResource{}, false
 	}
 	for _, r := range ownResources() {
@@ -171,19 +172,19 @@ func (v view) ownResource(uri string) (r ownResource, ok bool) {
 }
 
 // ownItems returns the proxy's own items of a list in this session.
-func (v view) ownItems(l upstream.List) (items [][]byte) {
-	if !v.own() {
+func (v *view) ownItems(l upstream.List) (items [][]byte) {
+	if !v.Own() {
 		return nil
 	}
 	if l == upstream.Tools {
-		for _, t := range v.p.own {
+		for _, t := range v.policy.own {
 			if v.offers(t) {
 				items = append(items, t.item)
 			}
 		}
 	}
 	for _, r := range ownResources() {
-		if r.list == l && (r.uri != plan.GuideURI || v.p.Plans.Enabled) {
+		if r.list == l && (r.uri != plan.GuideURI || v.policy.Plans.Enabled) {
 			items = append(items, ownEntry(r.uri))
 		}
 	}
@@ -212,14 +213,14 @@ func readSummary(s *session, _ string) (string, error) {
 func readModel(s *session, uri string) (string, error) {
 	name, err := url.PathUnescape(strings.TrimPrefix(uri, modelsURI))
 	v := s.view()
-	t, l := v.configured(name)
+	t, l := v.Configured(name)
 	if l == nil {
-		t, l = v.resolve(upstream.Tools, name)
+		t, l = v.Resolve(upstream.Tools, name)
 	}
-	if err != nil || l == nil || !l.has(t.name) {
+	if err != nil || l == nil || !l.Has(t.Name) {
 		return "", errors.New("no such tool; want " + modelsURI + "NAME/TOOL")
 	}
-	return indented(v.model(l, t.name))
+	return indented(v.Tool(l, t.Name).Model)
 }
 
 func indented(v any) (string, error) {
@@ -235,7 +236,7 @@ func announceStats(sessions []*session) {
 	for _, uri := range []string{statsURI, summaryURI} {
 		params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
 		for _, s := range sessions {
-			if s.view().own() {
+			if s.identity.Only == "" {
 				s.subscriptions.publish("notifications/resources/updated", params, func(l *listener) bool { return slices.Contains(l.uris, uri) })
 			}
 		}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/front"
@@ -26,7 +28,7 @@ type Plans = plan.Settings
 func servePlan(x *request, n *plan.Named, arguments []byte) outcome {
 	x.s.awaitOffers(x.ctx)
 	v := x.s.view()
-	o := plan.Options{Limits: v.p.Plans.Limits, ReadOnly: v.p.Plans.ReadOnly(), Names: v.toolNames, Find: func(name string) *plan.Tool { return v.planTool(x.ctx, name) }}
+	o := plan.Options{Limits: v.policy.Plans.Limits, ReadOnly: v.policy.Plans.ReadOnly(), Names: v.ToolNames, Find: func(name string) *plan.Tool { return x.s.planTool(x.ctx, &v, name) }}
 	p, err := plan.Read(arguments, n, o)
 	switch {
 	case err != nil:
@@ -141,70 +143,56 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 
 // planTool returns the tool that a plan names by its listed or configured name, or nil if the
 // client could not call it. It blocks until the tool's server has started.
-func (v view) planTool(ctx context.Context, name string) *plan.Tool {
-	s, p := v.s, v.p
-	t, l := v.resolve(upstream.Tools, name)
-	if !l.mayHaveTool(ctx, t.name) {
-		if t, l = v.configured(name); !l.mayHaveTool(ctx, t.name) {
+func (s *session) planTool(ctx context.Context, v *view, name string) *plan.Tool {
+	p := v.policy
+	t, l := v.Resolve(upstream.Tools, name)
+	if !l.MayHaveTool(ctx, t.Name) {
+		if t, l = v.Configured(name); !l.MayHaveTool(ctx, t.Name) {
 			return nil
 		}
 		switch {
 		case l.Offer() != nil:
-			name = v.nameOf(upstream.Tools, t)
-		case p.prefix: // the server's tools are unknown, so nameOf has no name for them
-			name = t.upstream + separator + t.name
+			name = v.NameOf(upstream.Tools, t)
+		case p.Prefix: // the server's tools are unknown, so NameOf has no name for them
+			name = t.Upstream + catalog.Separator + t.Name
 		default:
-			name = t.name
+			name = t.Name
 		}
 		if name == "" {
 			return nil
 		}
 	}
-	known := s.srv.catalog.lookup(p, l, t.name)
-	m := known.model
+	known := v.Tool(l, t.Name)
+	m := known.Model
 	model := func() *valuemodel.Model { // the current one: a reload may have replaced the server
-		current := l
-		if found := s.leases.find(t.upstream); found != nil {
-			current = found
-		}
-		return s.view().model(current, t.name)
+		now := s.view()
+		return now.Tool(cmp.Or(now.Leases.Named(t.Upstream), l), t.Name).Model
 	}
 	out := &plan.Tool{
-		Name: name, Configured: t.key(),
+		Name: name, Configured: t.Key(),
 		Host: m.Host, Capacity: p.Limits.Of(m.Host).Concurrency, Worth: enrich.ClassWeight(m.ValueClass),
-		OnlyRead: p.Selection.OnlyRead && !v.listed(t), Searched: !v.listed(t), Unclassified: m.Unclassified(), Domains: possiblePlaces(m),
+		OnlyRead: p.Selection.OnlyRead && !v.Listed(t), Searched: !v.Listed(t), Unclassified: m.Unclassified(), Domains: possiblePlaces(m),
 		Discloses: func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes: func(args []byte) bool {
-			m := model()
-			return !reading(m, args) || !m.Vouched && !s.view().listed(t) // as for the call by itself
+			m, now := model(), s.view()
+			return !reading(m, args) || !m.Vouched && !now.Listed(t) // as for the call by itself
 		},
 		Replaced: func() bool {
-			_, now := s.view().resolve(upstream.Tools, name)
-			return now != nil && now.member.key != l.member.key
+			now := s.view()
+			_, lease := now.Resolve(upstream.Tools, name)
+			return lease != nil && lease.Member.Key != l.Member.Key
 		},
 	}
-	if item, listed := l.Offer().Find(upstream.Tools, t.name); listed { // otherwise the call returns the reason
-		out.Input, _ = known.schema() // if it is not supported, arguments are not checked
+	if item, listed := l.Offer().Find(upstream.Tools, t.Name); listed { // otherwise the call returns the reason
+		out.Input, _ = known.Schema() // if it is not supported, arguments are not checked
 		out.Output = jsonrpc.Get(item.Raw, "outputSchema")
 	}
 	spread, bytes := enrich.Fixed(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
-	if u := s.srv.prefetch.Tool(l.member.key, t.name).Usual; u.Latency.P50 > 0 { // learned
+	if u := s.srv.prefetch.Tool(l.Member.Key, t.Name).Usual; u.Latency.P50 > 0 { // learned
 		spread, bytes = u.Latency, u.Bytes
 	}
 	out.Mean, out.Tokens = spread.Mean(), bytes/record.BytesPerToken
 	return out
-}
-
-// mayHaveTool reports whether the lease's server lists a tool, or its tools are not known even
-// after it had the time to start. l may be nil.
-func (l *sessionLease) mayHaveTool(ctx context.Context, tool string) bool {
-	if l == nil {
-		return false
-	}
-	if l.Offer() == nil {
-		l.AwaitOffer(ctx)
-	}
-	return !l.lacks(tool)
 }
 
 // reading reports whether a call is certainly read-only. Nil args means that some arguments

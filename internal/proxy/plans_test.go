@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
@@ -512,7 +513,7 @@ func inquiring(t *testing.T, era, transport string, change func(*proxy.Options))
 	t.Helper()
 	q := &inquirer{}
 	o := mcptest.Options{Name: "one", Era: era, Tools: tools("find", "ask", "put", "hold"), Answer: q.answer}
-	var up proxy.Upstream
+	var up catalog.Upstream
 	if transport == "http" {
 		_, up = remote(t, o)
 	} else {

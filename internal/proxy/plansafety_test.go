@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/plan"
@@ -108,7 +109,7 @@ func TestPlanConfirmationOfOddMembers(t *testing.T) {
 // sent to it. A server that only has a new configuration stays confirmed.
 func TestPlanServerReplacedWhileAsked(t *testing.T) {
 	rules := []valuemodel.Rule{reading("one/find", 0), writesAll("one/put"), thirdParty("one/fetch")}
-	as := func(up proxy.Upstream) proxy.Options {
+	as := func(up catalog.Upstream) proxy.Options {
 		o := stored(t, rules, up)
 		o.Plans = planSettings(proxy.Plans{Enabled: true})
 		return o

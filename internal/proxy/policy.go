@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -16,10 +17,9 @@ import (
 // as a whole. It has more than 15 fields because it embeds the options.
 type policy struct {
 	Options
-	members []*member  // in the order of the configuration
-	prefix  bool       // shown names are NAME__TOOL
-	own     []*ownTool // the proxy's own tools, in the order of the list
-	loaded  time.Time
+	*catalog.Policy
+	own    []*ownTool // the proxy's own tools, in the order of the list
+	loaded time.Time
 }
 
 // livePolicy holds the policy in force.
@@ -29,19 +29,6 @@ type livePolicy struct {
 	closed    bool           // no more policies are adopted
 	retiring  sync.WaitGroup // upstreams that were replaced; started with replacing held
 }
-
-// member is one upstream of a policy.
-type member struct {
-	Upstream
-	up                *upstream.Upstream
-	nothingToPrefetch atomic.Pointer[upstream.Offer] // offer in which no tool may ever be prefetched; nil if none is known
-	status            atomic.Pointer[cachedStatus]   // summary of the tools in an offer; nil if not computed
-	unlisted          atomic.Int64                   // tools that are not listed, as the log last said
-	key               string                         // name and fingerprint: another command under the same name is another server
-}
-
-// allows reports whether the configuration lets a tool of this upstream be listed and called.
-func (m *member) allows(tool string) bool { return m.Allows == nil || m.Allows(tool) }
 
 func withDefaults(o Options) Options {
 	o.Version, o.Log = cmp.Or(o.Version, "dev"), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
@@ -53,36 +40,22 @@ func withDefaults(o Options) Options {
 
 // buildPolicy builds the policy of o. It keeps upstreams of old that have not changed, and creates
 // others with connect.
-func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstream) *policy {
-	p := &policy{Options: o, loaded: time.Now(), prefix: Prefixed(o.NameStyle, len(o.Upstreams)+o.OtherUpstreams)}
+func buildPolicy(o Options, old *catalog.Policy, connect func(catalog.Upstream) *upstream.Upstream) *policy {
+	p := &policy{Options: o, loaded: time.Now(), Policy: &catalog.Policy{
+		NameStyle: o.NameStyle, Prefix: catalog.Prefixed(o.NameStyle, len(o.Upstreams)+o.OtherUpstreams),
+		Models: o.Models, Selection: o.Selection, Learn: o.Enrichment.Learn,
+	}}
 	for _, u := range o.Upstreams {
-		m := &member{Upstream: u, key: u.Spec.Name + "\x00" + u.Fingerprint}
-		if before := old.find(u.Spec.Name); before != nil && before.Fingerprint == u.Fingerprint {
-			m.up = before.up
+		m := &catalog.Member{Upstream: u, Key: u.Spec.Name + "\x00" + u.Fingerprint}
+		if before := old.Find(u.Spec.Name); before != nil && before.Fingerprint == u.Fingerprint {
+			m.Up = before.Up
 		} else {
-			m.up = connect(u)
+			m.Up = connect(u)
 		}
-		p.members = append(p.members, m)
+		p.Members = append(p.Members, m)
 	}
 	p.own = newOwnTools(p)
 	return p
-}
-
-// Prefixed reports whether the tools of that many upstreams are listed as NAME__TOOL.
-func Prefixed(nameStyle string, upstreams int) bool {
-	return nameStyle == "always" || nameStyle != "never" && upstreams != 1
-}
-
-// find returns the named upstream, or nil.
-func (p *policy) find(name string) *member {
-	if p == nil {
-		return nil
-	}
-	i := slices.IndexFunc(p.members, func(m *member) bool { return m.Spec.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return p.members[i]
 }
 
 // Apply replaces the configuration. It starts new upstreams, closes removed ones, and notifies every
@@ -96,24 +69,24 @@ func (s *Server) Apply(o Options) {
 	}
 	old := s.policy.Load()
 	o.Fixed = old.Fixed
-	next := buildPolicy(withDefaults(o), old, s.connect)
+	next := buildPolicy(withDefaults(o), old.Policy, s.connect)
 	s.policy.Store(next)
 	var ending sync.WaitGroup
-	for _, m := range old.members {
-		switch now := next.find(m.Spec.Name); {
+	for _, m := range old.Members {
+		switch now := next.Find(m.Spec.Name); {
 		case now == nil:
-			ending.Go(m.up.Close)
-		case now.up != m.up:
-			m.up.Retire(next.DrainTimeout)
+			ending.Go(m.Up.Close)
+		case now.Up != m.Up:
+			m.Up.Retire(next.DrainTimeout)
 			s.policy.retiring.Go(func() {
-				m.up.Close()
+				m.Up.Close()
 				s.prefetch.UpstreamsChanged()
 			})
 		}
 	}
 	// By the name that it gives itself, another server may have other domains.
-	isSame := func(a, b *member) bool { return a.up == b.up && a.Model.Same(b.Model) }
-	if !next.Models.Same(old.Models) || !slices.EqualFunc(next.members, old.members, isSame) { // then not every call is classified as before
+	isSame := func(a, b *catalog.Member) bool { return a.Up == b.Up && a.Model.Same(b.Model) }
+	if !next.Policy.Models.Same(old.Policy.Models) || !slices.EqualFunc(next.Members, old.Members, isSame) { // then not every call is classified as before
 		// The new policy is visible, and old upstreams have retired: writes classified before stay pending from now on.
 		s.common.store.Reclassify()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
@@ -24,25 +25,25 @@ import (
 // store and limits as other calls.
 type prefetchSource struct {
 	s     *session
-	lease *sessionLease
+	lease *catalog.Lease
 }
 
 // newPrefetchLease returns the lease as the prefetch worker sees it.
-func (s *session) newPrefetchLease(l *sessionLease) *speculate.Lease {
-	storage := l.member.Learned
+func (s *session) newPrefetchLease(l *catalog.Lease) *speculate.Lease {
+	storage := l.Member.Learned
 	if combine := s.srv.common.replicas.Learned; combine != nil {
-		storage = combine(s.srv.learnedKey(l.member), storage)
+		storage = combine(s.srv.learnedKey(l.Member), storage)
 	}
 	return &speculate.Lease{
-		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
+		Name: l.Name(), Key: l.Member.Key, Instance: l.Instance(), Remote: l.Member.Spec.URL != "", Exclusive: l.Member.Exclusive,
 		Storage: storage, Source: &prefetchSource{s, l},
 	}
 }
 
 // learnedKey returns a function that returns the key of m's learned state under the rules in force.
-func (s *Server) learnedKey(m *member) func() string {
+func (s *Server) learnedKey(m *catalog.Member) func() string {
 	return func() string {
-		if now := s.policy.Load().find(m.Spec.Name); now != nil && now.key == m.key {
+		if now := s.policy.Load().Find(m.Spec.Name); now != nil && now.Key == m.Key {
 			return now.LearnedKey
 		}
 		return m.LearnedKey // it has been removed
@@ -59,32 +60,24 @@ func (o *prefetchSource) Tools() (names []string) {
 
 // Tool returns what is known of a tool now.
 func (o *prefetchSource) Tool(name string) predict.Tool {
-	if !o.lease.has(name) {
+	if !o.lease.Has(name) {
 		return predict.Tool{}
 	}
-	known := o.s.srv.catalog.lookup(o.s.srv.policy.Load(), o.lease, name)
-	input, err := known.schema()
+	known := o.s.srv.catalog.Tool(o.s.srv.policy.Load().Policy, o.lease, name)
+	input, err := known.Schema()
 	if err != nil {
 		return predict.Tool{}
 	}
-	return predict.Tool{Model: known.model, Schema: input, Annotated: known.model.Annotated()}
+	return predict.Tool{Model: known.Model, Schema: input, Annotated: known.Model.Annotated()}
 }
 
 // Host returns the host of the upstream's calls in general.
 func (o *prefetchSource) Host() string {
-	return o.s.srv.catalog.model(o.s.srv.policy.Load(), o.lease, "").Host
+	return o.s.srv.catalog.Tool(o.s.srv.policy.Load().Policy, o.lease, "").Model.Host
 }
 
 // NoteNothingToPrefetch records that no tool in the current offer may ever be prefetched.
-func (o *prefetchSource) NoteNothingToPrefetch() {
-	o.lease.member.nothingToPrefetch.Store(o.lease.Offer())
-}
-
-// nothingToPrefetch reports whether no tool in the current offer may ever be prefetched.
-func (l *sessionLease) nothingToPrefetch() bool {
-	offer := l.member.nothingToPrefetch.Load()
-	return offer != nil && offer == l.Offer()
-}
+func (o *prefetchSource) NoteNothingToPrefetch() { o.lease.NoteNothingToPrefetch() }
 
 // newCall returns the call of a candidate under a policy, which has not classified it yet.
 func (o *prefetchSource) newCall(p *policy, c *predict.Candidate) *upstreamCall {
@@ -131,21 +124,21 @@ func hostRefusal(limits *limit.Hosts, host string) enrich.Reason {
 // "". It is checked when candidates are chosen, when a prefetch begins, and again after the wait
 // for its host, as the rules may have changed.
 func (o *prefetchSource) refusal(p *policy, c *predict.Candidate, class *callClass) enrich.Reason {
-	l := &sessionLease{Lease: o.lease.Lease, member: p.find(o.lease.Name())} // a reload may have changed its settings
-	if l.member == nil || l.member.key != o.lease.member.key {
+	l := &catalog.Lease{Lease: o.lease.Lease, Member: p.Find(o.lease.Name())} // a reload may have changed its settings
+	if l.Member == nil || l.Member.Key != o.lease.Member.Key {
 		return enrich.NotSpeculatable
 	}
-	m, learned := o.s.srv.catalog.model(p, l, c.Key.Tool), o.s.srv.prefetch.Tool(l.member.key, c.Key.Tool)
+	m, learned := o.s.srv.catalog.Tool(p.Policy, l, c.Key.Tool).Model, o.s.srv.prefetch.Tool(l.Member.Key, c.Key.Tool)
 	switch {
 	case !class.storable():
 		return enrich.NotSpeculatable
 	case !p.steady(l, m, class):
 		return enrich.Unsteady
-	case !l.Live(), !l.member.allows(c.Key.Tool), learned.Barred, !enrich.Speculatable(m), p.Enrichment.Off():
+	case !l.Live(), !l.Member.Allowed(c.Key.Tool), learned.Barred, !enrich.Speculatable(m), p.Enrichment.Off():
 		return enrich.NotSpeculatable
 	case m.Cost.Dollars > p.Enrichment.Dollars:
 		return enrich.Dollars
-	case l.member.Spec.Command.Path != "" && strings.Contains(c.Key.Arguments, `"-`):
+	case l.Member.Spec.Command.Path != "" && strings.Contains(c.Key.Arguments, `"-`):
 		return enrich.NotSpeculatable // a program may pass it on as an option, such as git show --output=FILE
 	case m.Disclosure != valuemodel.SameService && !c.Why.Independent:
 		return enrich.Disclosure
@@ -156,9 +149,9 @@ func (o *prefetchSource) refusal(p *policy, c *predict.Candidate, class *callCla
 // steady reports whether changes to what the call reads are noticed, because they all go through
 // this proxy or are reported, or whether it reads a remote service, where max_age bounds
 // staleness. Any program may change a file on this machine at any time.
-func (p *policy) steady(l *sessionLease, m *valuemodel.Model, class *callClass) bool {
-	return l.member.Exclusive || class.query.Reuse.File != "" || class.query.Reuse.Pure || m.Remote ||
-		p.LocalExclusive != nil && m.In(valuemodel.LocalDomain) && p.LocalExclusive(l.member.Spec.Command.Dir, class.query.Key.Arguments)
+func (p *policy) steady(l *catalog.Lease, m *valuemodel.Model, class *callClass) bool {
+	return l.Member.Exclusive || class.query.Reuse.File != "" || class.query.Reuse.Pure || m.Remote ||
+		p.LocalExclusive != nil && m.In(valuemodel.LocalDomain) && p.LocalExclusive(l.Member.Spec.Command.Dir, class.query.Key.Arguments)
 }
 
 // purposePrefetch is the _meta of a request that no client made.
@@ -215,7 +208,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 func (o *prefetchSource) fetchResult(end outcome, flight *dedup.Flight) speculate.FetchResult {
 	out := speculate.FetchResult{
 		Body: end.answer.Result, Good: end.kind == complete, Displaced: flight.Displaced(), Limited: end.onHost.Limited,
-		Crashed: o.lease.member.Spec.URL == "" && upstream.Ended(end.err),
+		Crashed: o.lease.Member.Spec.URL == "" && upstream.Ended(end.err),
 	}
 	switch end.kind {
 	case inputRequired:
@@ -240,7 +233,7 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 	ended := func() { c.s.requests.removeCall(c) }
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.observed.withTrace(parsedParams(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
-		Token: true, Isolated: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
+		Token: true, Isolated: true, Timeout: l.Member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
 		Client: &c.s.client.load().Client,
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			flight.Taint()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
@@ -334,7 +335,7 @@ func reading(pattern string, fresh time.Duration) valuemodel.Rule {
 }
 
 // stored returns options with a store and rules for the tools of upstreams.
-func stored(t testing.TB, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.Options {
+func stored(t testing.TB, rules []valuemodel.Rule, ups ...catalog.Upstream) proxy.Options {
 	t.Helper()
 	o := options(ups...)
 	for i := range o.Upstreams {

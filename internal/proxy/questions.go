@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
@@ -22,10 +23,10 @@ type question struct {
 	revision.InputRequest
 	reply chan reply // capacity 1
 
-	lease *sessionLease // of the server that asks; nil if the proxy asks
-	call  *upstreamCall // call that asks; nil if the transport does not say, or the proxy asks
-	slot  *limit.Slot   // of a call that waits for the reply, and is paused until then; nil if there is none
-	token []byte        // raw progress token of the server; nil if it has none
+	lease *catalog.Lease // of the server that asks; nil if the proxy asks
+	call  *upstreamCall  // call that asks; nil if the transport does not say, or the proxy asks
+	slot  *limit.Slot    // of a call that waits for the reply, and is paused until then; nil if there is none
+	token []byte         // raw progress token of the server; nil if it has none
 
 	// How it is asked.
 	out    front.Outlet // handshake era: stream of the request; nil for the session's stream
@@ -91,7 +92,7 @@ func (q *question) request() []byte {
 // result from that server. In a pool, a client is asked only if all works with a call to the server are
 // one, since no client may see another's question. askerFor must be called when the question arrives:
 // later calls may be another client's.
-func (s *session) askerFor(l *sessionLease, method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
+func (s *session) askerFor(l *catalog.Lease, method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 	s.questions.mu.Lock()
 	calling := s.questions.callingLocked(l.Lease)
 	s.questions.mu.Unlock()
@@ -122,7 +123,7 @@ func (s *session) askerFor(l *sessionLease, method string) func(context.Context,
 
 // onlyPrefetches reports whether a question that the transport ties to no request can only come from
 // a prefetch of this session. A request for the roots concerns the session, not a call.
-func (s *session) onlyPrefetches(l *sessionLease, method string) bool {
+func (s *session) onlyPrefetches(l *catalog.Lease, method string) bool {
 	calls, prefetches := s.requests.callsAt(l.Lease)
 	return len(calls) == 0 && len(prefetches) > 0 && method != "roots/list"
 }
@@ -138,7 +139,7 @@ func (s *Server) serverAsked(instance uint64, method string) {
 	}
 	var calls, prefetches []*upstreamCall
 	for _, n := range s.sessions.list() {
-		if l := findLease(n.leases.current(), func(l *sessionLease) bool { return l.Instance() == instance }); l != nil {
+		if l := n.leases.load().Find(func(l *catalog.Lease) bool { return l.Instance() == instance }); l != nil {
 			more, begun := n.requests.callsAt(l.Lease)
 			calls, prefetches = append(calls, more...), append(prefetches, begun...)
 		}

@@ -115,7 +115,7 @@ func (c *upstreamCall) beginObservation() {
 	s, now := c.s.observed, time.Now()
 	n := s.next()
 	o := &observation{number: n, call: &speculate.Call{
-		Session: &s.Session, Lease: c.lease.prefetchLease, Seq: n.Seq, At: now, Turn: s.turns.begin(now), Tool: c.tool,
+		Session: &s.Session, Lease: c.lease.Prefetch, Seq: n.Seq, At: now, Turn: s.turns.begin(now), Tool: c.tool,
 	}}
 	o.call.Trace.Parent, o.call.Trace.State = c.params.Meta.Text("traceparent"), c.params.Meta.Text("tracestate")
 	if begin := c.policy.Trace; begin != nil {
@@ -138,7 +138,7 @@ func (c *upstreamCall) observeArrival(resumes bool) {
 	}
 	switch w := c.s.srv.prefetch; {
 	case resumes:
-	case c.lease.nothingToPrefetch():
+	case c.lease.NothingToPrefetch():
 		w.Unobserved(f.Session, f.Effect)
 	default:
 		w.Called(f)
@@ -161,7 +161,7 @@ func (o *observation) withTrace(params *revision.Params) *revision.Params {
 func (c *upstreamCall) observeSent() {
 	if o := c.observed; o != nil {
 		o.attempts.Add(1)
-		c.s.srv.prefetch.Scheduler.Sent(&o.run, c.lease.prefetchLease, c.tool, o.call.Claim, time.Now())
+		c.s.srv.prefetch.Scheduler.Sent(&o.run, c.lease.Prefetch, c.tool, o.call.Claim, time.Now())
 	}
 }
 

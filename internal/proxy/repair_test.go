@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/proxy"
 )
 
 // A text in another encoding, truncated within a character, and with half of a surrogate pair, and
@@ -26,7 +26,7 @@ func TestMisencodedTextIsRepaired(t *testing.T) {
 	o.Results["read"] = strings.Replace(o.Results["read"], `""`, `"`+misencoded+`"`, 1)
 	_, web := remote(t, o)
 	process := child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(o))})
-	for name, up := range map[string]proxy.Upstream{"http": web, "stdio": process} {
+	for name, up := range map[string]catalog.Upstream{"http": web, "stdio": process} {
 		s := start(t, options(up))
 		for _, era := range []string{handshake, stateless} {
 			c := connect(t, s, era)

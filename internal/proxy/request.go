@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/age"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
@@ -138,7 +139,7 @@ func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
 		return invalidParams(fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level))
 	}
 	s.client.update(func(f *clientFacts) { f.LogLevel = level })
-	for _, l := range s.leases.current() {
+	for _, l := range *s.leases.load() {
 		l.SetLevel(level)
 	}
 	return nil
@@ -159,7 +160,7 @@ func (s *session) handleNotification(m *front.Message) {
 	case "notifications/progress": // with a server's question
 		s.questions.progress(m.Params)
 	default: // roots/list_changed, and methods of later revisions
-		for _, l := range s.leases.current() {
+		for _, l := range *s.leases.load() {
 			c := &upstreamCall{s: s, policy: s.srv.policy.Load(), method: m.Method, lease: l, params: &m.Index}
 			c.registerWrite()
 			l.Notify(m.Method, m.Params)
@@ -172,7 +173,7 @@ func (s *session) handleNotification(m *front.Message) {
 
 // forward sends a notification from l's upstream to the client, until the request has been
 // answered. The request may have a call at another upstream by now.
-func (x *request) forward(l *sessionLease, method string, params []byte) {
+func (x *request) forward(l *catalog.Lease, method string, params []byte) {
 	x.s.tasks.note(l, method, params)
 	to := x.carrier()
 	if to == nil {
@@ -356,7 +357,7 @@ func (x *request) explain(err error, mayHaveRun bool) error {
 	}
 	l := x.call.lease
 	if errors.Is(err, upstream.ErrTimeout) {
-		err = errors.New("no answer within " + age.Text(l.member.Timeout))
+		err = errors.New("no answer within " + age.Text(l.Member.Timeout))
 	}
 	level := slog.LevelWarn
 	if x.ctx.Err() != nil {

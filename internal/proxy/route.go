@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/yosida95/uritemplate/v3"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -67,7 +67,7 @@ func (x *request) routeName(l upstream.List) error {
 			return nil
 		}
 	}
-	t, lease := x.view.resolve(l, name)
+	t, lease := x.view.Resolve(l, name)
 	switch {
 	case lease == nil && x.msg.Replayed && l == upstream.Tools:
 		return errOutcomeUnknown
@@ -80,15 +80,15 @@ func (x *request) routeName(l upstream.List) error {
 		}
 		return invalidParams(text)
 	}
-	c := newCall(x, lease, rawName(t.name, name))
+	c := newCall(x, lease, rawName(t.Name, name))
 	if l != upstream.Tools {
 		x.bind(c)
 		return nil
 	}
-	if err := checkHeader(x.msg, lease, t.name); err != nil {
+	if err := checkHeader(x.msg, lease, t.Name); err != nil {
 		return err
 	}
-	c.tool = t.name
+	c.tool = t.Name
 	return x.routeTool(c, wrapper)
 }
 
@@ -102,7 +102,7 @@ func rawName(upstreamName, name string) []byte {
 
 // checkHeader compares the Mcp-Param-* headers of a call over HTTP with its arguments, if the
 // tool's schema declares such headers. A tool that is not known yet declares none.
-func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error {
+func checkHeader(m *front.Message, l *catalog.Lease, tool string) *jsonrpc.Error {
 	if m.Header == nil {
 		return nil
 	}
@@ -121,7 +121,7 @@ func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error 
 // routeOther routes a request that does not name a tool or a prompt. If several upstreams may be
 // able to answer, the request tries each.
 func (x *request) routeOther() error {
-	leases := x.s.leases.current()
+	leases := *x.s.leases.load()
 	found := leases
 	var renamed []byte // raw reference at the upstream; nil if it does not differ
 	var err *jsonrpc.Error
@@ -138,7 +138,7 @@ func (x *request) routeOther() error {
 			x.handler = func(x *request) outcome { return serveOwnResource(x, own, uri) }
 			return nil
 		}
-		found = holders(leases, uri)
+		found = leases.Holders(uri)
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
 		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), leases)
 	case "completion/complete":
@@ -166,32 +166,32 @@ func (x *request) routeOther() error {
 
 // completers returns the upstreams that may complete ref. renamed is ref with the upstream's
 // name for a prompt, or nil if that does not differ.
-func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessionLease, renamed []byte, err *jsonrpc.Error) {
+func completers(x *request, leases catalog.Leases, ref []byte) (found catalog.Leases, renamed []byte, err *jsonrpc.Error) {
 	uri, isURI := jsonrpc.String(jsonrpc.Get(ref, "uri"))
 	name, isName := jsonrpc.String(jsonrpc.Get(ref, "name"))
 	switch {
 	case isName:
-		t, l := x.view.resolve(upstream.Prompts, name)
+		t, l := x.view.Resolve(upstream.Prompts, name)
 		if l == nil {
 			return nil, nil, invalidParams(fmt.Sprintf("params.ref: unknown prompt %q", name))
 		}
-		if found = []*sessionLease{l}; t.name != name {
-			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
+		if found = (catalog.Leases{l}); t.Name != name {
+			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.Name))
 		}
 	case isURI:
-		found = holders(leases, uri)
+		found = leases.Holders(uri)
 	default:
 		return nil, nil, invalidParams("params.ref: want a prompt's name or a resource's uri")
 	}
-	return filterLeases(found, func(l *sessionLease) bool { return l.Offer().Has("completions") }), renamed, nil
+	return found.Filter(func(l *catalog.Lease) bool { return l.Offer().Has("completions") }), renamed, nil
 }
 
 // tryEach sends the request to one upstream after the other until one succeeds, to connected
 // upstreams first. It is used only for requests that change nothing. If all fail, it prefers the
 // failure to reach an upstream to another's error: that upstream may have what the others lack.
-func tryEach(x *request, candidates []*sessionLease, renamed []byte) outcome {
-	live := filterLeases(candidates, func(l *sessionLease) bool { return l.Live() })
-	others := filterLeases(candidates, func(l *sessionLease) bool { return !slices.Contains(live, l) })
+func tryEach(x *request, candidates catalog.Leases, renamed []byte) outcome {
+	live := candidates.Filter(func(l *catalog.Lease) bool { return l.Live() })
+	others := candidates.Filter(func(l *catalog.Lease) bool { return !slices.Contains(live, l) })
 	var last *upstreamCall
 	var failure outcome
 	for _, l := range append(live, others...) {
@@ -211,32 +211,6 @@ func tryEach(x *request, candidates []*sessionLease, renamed []byte) outcome {
 func callUpstream(x *request, c *upstreamCall) outcome {
 	x.bind(c)
 	return waitFor(x.makeCall)
-}
-
-// holders returns the leases on upstreams that may hold a resource: the one that lists it,
-// else those with a matching template, else all that may have resources.
-func holders(leases []*sessionLease, uri string) []*sessionLease {
-	if len(leases) == 1 {
-		return leases
-	}
-	if l := findLease(leases, func(l *sessionLease) bool { return l.lists(upstream.Resources, uri) }); l != nil {
-		return []*sessionLease{l}
-	}
-	if matching := filterLeases(leases, func(l *sessionLease) bool {
-		return slices.ContainsFunc(l.items(upstream.Templates), func(i upstream.Item) bool { return matchesTemplate(i.Name, uri) })
-	}); len(matching) > 0 {
-		return matching
-	}
-	return filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("resources") })
-}
-
-// matchesTemplate reports whether uri is the template, or matches it.
-func matchesTemplate(template, uri string) bool {
-	if before, _, _ := strings.Cut(template, "{"); !strings.HasPrefix(uri, before) {
-		return false
-	}
-	t, err := uritemplate.New(template)
-	return template == uri || err == nil && t.Match(uri) != nil
 }
 
 // routingMember returns the string member that routes a request. It refuses params that contain

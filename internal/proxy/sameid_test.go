@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
@@ -44,7 +45,7 @@ func (n *nested) Flush() {}
 // has returned.
 func TestIDUsedAgainOverHTTP(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "one"})
-	o := stored(t, []valuemodel.Rule{reading("one/echo", 0), reading("one/pid", time.Hour)}, up, proxy.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}})
+	o := stored(t, []valuemodel.Rule{reading("one/echo", 0), reading("one/pid", time.Hour)}, up, catalog.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}})
 	o.Plans = planSettings(proxy.Plans{Enabled: true})
 	s := start(t, o)
 	handler := s.HTTP()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -114,7 +115,7 @@ func TestSelectionAuto(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			p, _ := searching(t, handshake, func(o *proxy.Options) {
-				o.Selection = proxy.Selection{Tools: "auto", Over: test.over, OnlyRead: test.onlyRead, Pins: func(tool string) bool { return tool == "shop/get" }}
+				o.Selection = catalog.Selection{Tools: "auto", Over: test.over, OnlyRead: test.onlyRead, Pins: func(tool string) bool { return tool == "shop/get" }}
 			})
 			c := attach(t, p, handshake)
 			c.opens(test.client, test.can)
@@ -155,7 +156,7 @@ func TestSelectionAutoWhileAListIsUnknown(t *testing.T) {
 		},
 	})
 	p, _ := searching(t, handshake, func(o *proxy.Options) {
-		o.Selection = proxy.Selection{Tools: "auto", Over: 5000}
+		o.Selection = catalog.Selection{Tools: "auto", Over: 5000}
 		o.Upstreams, o.StartupWait = append(o.Upstreams, late), time.Millisecond
 	})
 	c := introduced(t, p, "tester")
@@ -177,7 +178,7 @@ func TestSelectionAutoWhileAListIsUnknown(t *testing.T) {
 // auto: of stateless clients with the same capabilities, each is listed what fits its name.
 func TestSelectionAutoOfStatelessClients(t *testing.T) {
 	p, _ := searching(t, handshake, func(o *proxy.Options) {
-		o.Selection = proxy.Selection{Tools: "auto", Over: 50}
+		o.Selection = catalog.Selection{Tools: "auto", Over: 50}
 	})
 	web := httptest.NewServer(p.HTTP())
 	t.Cleanup(web.Close)

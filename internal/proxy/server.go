@@ -11,7 +11,7 @@
 // The types and what they own:
 //
 //	Server ── policy: the configuration in force, its upstreams, the proxy's own tools
-//	 │  ├──── names of tools · catalog of value models and schemas · index of find_tools
+//	 │  ├──── catalog: names of tools, their value models and schemas, index of find_tools
 //	 │  ├──── store of answers · limits of hosts · prefetch worker · record · results of plans
 //	 └─ session ── facts about its client · leases on upstreams · lists as last shown
 //	     ├─ subscriptions · tasks
@@ -32,13 +32,13 @@ import (
 	"time"
 
 	"mcpschedd/internal/budget"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
-	"mcpschedd/internal/toolsearch"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -47,7 +47,7 @@ import (
 // Fixed it has more than 15 fields, as each table of the configuration has one.
 type Options struct {
 	Fixed
-	Upstreams      []Upstream         // in the order in which lists are merged
+	Upstreams      []catalog.Upstream // in the order in which lists are merged
 	OtherUpstreams int                // number of configured upstreams left out because they are for other directories
 	Models         *valuemodel.Models // the operator's layers; nil if there are none
 	Dedup          dedup.Options      // bounds of the store
@@ -67,7 +67,7 @@ type Fixed struct {
 	StartupWait  time.Duration // how long lists wait for an upstream without a saved offer
 	DrainTimeout time.Duration // how long calls may continue after the end of input, or on a replaced upstream
 	MaxMessage   int           // bytes in a message; default 64 MiB
-	Selection    Selection
+	Selection    catalog.Selection
 	HTTP         front.HTTPOptions
 	Log          *slog.Logger      // default: discard
 	Trace        record.Trace      // starts a span for a call; nil disables tracing
@@ -80,34 +80,16 @@ type Fixed struct {
 	LocalExclusive func(dir, arguments string) bool
 }
 
-// Upstream is one configured server with its settings.
-type Upstream struct {
-	Spec        upstream.Spec
-	Store       upstream.Store
-	Stderr      io.Writer              // log of its processes' stderr; nil discards
-	Fingerprint string                 // changes whenever a new connection is needed
-	Timeout     time.Duration          // for a call without progress; zero means no timeout
-	Allows      func(tool string) bool // reports whether a tool may be listed and called; nil allows all
-
-	Model          valuemodel.Upstream // the operator's settings; Name as in Spec, Server unset
-	SharedIdentity bool                // with Spec.Shared: the server sees all sessions as one principal
-	Exclusive      bool                // only calls through this proxy change what its tools read
-	Learned        speculate.Storage   // storage for learned state; nil if it is not saved
-	LearnedKey     string              // replicas with the same key share what is learned of the server
-}
-
 // Server is one running proxy.
 type Server struct {
 	log      *slog.Logger
 	policy   livePolicy
-	connect  func(Upstream) *upstream.Upstream
+	connect  func(catalog.Upstream) *upstream.Upstream
 	stopFast func() // makes upstream processes end quickly from now on
 
 	sessions set[*session]
-	names    *names
 	common   *Common
-	catalog  *catalog
-	search   *toolSearch
+	catalog  *catalog.Catalog
 	recorder recorder
 	rejected snapshot[error] // why a newer configuration was rejected; nil if it was not
 	running  sync.WaitGroup  // flights, which belong to no session, and late answers to subscriptions
@@ -125,13 +107,13 @@ func New(o Options, guard *upstream.Guard) *Server {
 		common = NewCommon(o)
 	}
 	s := &Server{
-		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: &names{size: make(map[string]int)},
-		common: common,
+		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), common: common,
+		catalog: catalog.New(o.Log, common.store, o.Selection.Keep),
 	}
-	s.connect = func(u Upstream) (up *upstream.Upstream) {
+	s.connect = func(u catalog.Upstream) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
 			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Stderr: u.Stderr, Dial: o.Dial,
-			Invalidated: func(string) { s.catalog.invalidate(s.policy.Load(), up, u.Spec.Name) },
+			Invalidated: func(string) { s.catalog.Invalidate(s.policy.Load().Policy, up, u.Spec.Name) },
 			Asked:       s.serverAsked,
 			Changed:     func() { s.recorder.log.StatusChanged() },
 			WriteSettle: func() time.Duration { return s.policy.Load().Dedup.WriteSettle },
@@ -146,11 +128,9 @@ func New(o Options, guard *upstream.Guard) *Server {
 		ReadWait: common.limits.ReadHarm,
 		Decided:  s.recorder.log.Add,
 		Removed: func(key string) bool {
-			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
+			return !slices.ContainsFunc(s.policy.Load().Members, func(m *catalog.Member) bool { return m.Key == key })
 		},
 	})
-	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*serverClaims)}
-	s.search = &toolSearch{log: o.Log, keep: o.Selection.Keep, learned: toolsearch.NewLearned()}
 	common.servers.add(s) // needs the recorder
 	return s
 }
@@ -180,7 +160,7 @@ func (s *Server) front() front.Options {
 }
 
 // Has reports whether an upstream with that name is configured.
-func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != nil }
+func (s *Server) Has(name string) bool { return s.policy.Load().Find(name) != nil }
 
 // PrepareStop prepares for a shutdown after a signal: besides what Idle does, it makes upstream
 // processes end as quickly as possible from now on. It ends no session and may be called more than
@@ -193,7 +173,7 @@ func (s *Server) PrepareStop() {
 // Idle writes learned state and the event log to disk. It is to be called when the last client has left.
 func (s *Server) Idle() {
 	s.prefetch.Save()
-	s.search.save()
+	s.catalog.SaveLearned()
 	s.recorder.record()
 	s.recorder.log.Flush()
 }
@@ -205,7 +185,7 @@ func (s *Server) SaveAll() {
 		session.endObservation()
 	}
 	s.prefetch.Close()
-	s.search.save()
+	s.catalog.SaveLearned()
 	s.recorder.close()
 }
 
@@ -220,8 +200,8 @@ func (s *Server) Close() {
 	s.policy.replacing.Lock()
 	defer s.policy.replacing.Unlock()
 	s.policy.closed = true
-	for _, m := range s.policy.Load().members {
-		ending.Go(m.up.Close)
+	for _, m := range s.policy.Load().Members {
+		ending.Go(m.Up.Close)
 	}
 	ending.Wait()
 	s.policy.retiring.Wait()
@@ -229,7 +209,7 @@ func (s *Server) Close() {
 		s.common.Close()
 	}
 	s.prefetch.Close() // no more prefetches can begin
-	s.search.save()
+	s.catalog.SaveLearned()
 	s.running.Wait()
 	s.common.servers.remove(s)
 	if others := s.common.servers.list(); len(others) > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/age"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/record"
@@ -27,8 +28,9 @@ type session struct {
 	running   sync.WaitGroup // requests being served and goroutines that the session started
 
 	client        snapshot[clientFacts]
-	leases        leases
+	leases        snapshot[catalog.Leases] // in the order of the configuration; nil until the session opens
 	lists         *shownLists
+	choices       catalog.Choices // which tools are listed
 	subscriptions subscriptions
 	tasks         *tasks
 	requests      requests
@@ -71,7 +73,7 @@ func (s *Server) newSession(c front.Client) *session {
 	}
 	n.observed = newObservedSession(ctx, c.Multiplexed)
 	n.observed.join = sync.OnceValue(n.joinPool)
-	n.lists = newShownLists(n)
+	n.lists, n.choices.Multiplexed = newShownLists(n), c.Multiplexed
 	n.questions.s, n.questions.works = n, make(map[*work]struct{})
 	n.questions.ready, n.questions.setReady = context.WithCancel(context.Background())
 	n.subscriptions.client = &listener{send: func(method string, params []byte) { n.notify(method, params) }}
@@ -133,7 +135,7 @@ func (s *session) End(why error) {
 		s.lists.changes.stop()
 		s.questions.endSuspended(why)
 		var closing sync.WaitGroup
-		s.leases.update(func(last *[]*sessionLease) {
+		s.leases.update(func(last *catalog.Leases) {
 			for _, l := range *last {
 				closing.Go(l.Close)
 			}
@@ -143,7 +145,7 @@ func (s *session) End(why error) {
 		s.running.Wait()
 		s.srv.common.store.DropScope(s.identity.scope)
 		s.srv.kept.Drop(s)
-		s.srv.search.save()
+		s.srv.catalog.SaveLearned()
 		if agent := s.observed.agent.Load(); agent != nil {
 			agent.Leave()
 		}
@@ -164,7 +166,19 @@ func (s *session) endObservation() {
 }
 
 // view returns what the session sees under the policy in force.
-func (s *session) view() view { return view{s, s.srv.policy.Load()} }
+func (s *session) view() view {
+	p := s.srv.policy.Load()
+	return view{catalog.View{
+		Catalog: s.srv.catalog, Policy: p.Policy, Leases: *s.leases.load(), Only: s.identity.Only,
+		Client: &s.client.load().Client, Choices: &s.choices,
+	}, p}
+}
+
+// view is what a session sees under one policy.
+type view struct {
+	catalog.View
+	policy *policy
+}
 
 // Context returns a context that is cancelled when the session ends.
 func (s *session) Context() context.Context { return s.ctx }

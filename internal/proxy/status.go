@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/budget"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -111,16 +113,19 @@ func (s *Server) currentStatus(whole bool) record.Status {
 			out.Pool = &record.PoolBudget{Tokens: int64(p.Budgets.Pool), Used: int64(used), LeftS: int64(left.Seconds())}
 		}
 	}
-	out.Pinned = s.pinnedNow()
+	out.Pinned = make(map[string]string)
+	for _, n := range s.sessions.list() {
+		maps.Copy(out.Pinned, n.choices.Pinned())
+	}
 	out.Config, out.ConfigError = p.ConfigPath, s.rejection()
 	if problem := s.common.replicas.Problem; problem != nil {
 		out.StoreError = problem()
 	}
-	for _, m := range p.members {
-		u, at := m.toolStatus(p), m.up.Health()
+	for _, m := range p.Members {
+		u, at := m.ToolStatus(p.Policy, m.Up.LastOffer(), p.PrefetchSettings(m.Upstream)), m.Up.Health()
 		u.Name, u.State, u.Since, u.Error, u.Restarts = m.Spec.Name, at.State, at.Since, at.Error, at.Restarts
 		s.noteBarred(&u, m)
-		noteUnlisted(&u, s.names.unlisted(p, m))
+		s.catalog.NoteUnlisted(&u, p.Policy, m)
 		for _, id := range at.Processes {
 			u.MemoryKB += residentKB(id)
 		}
@@ -130,10 +135,10 @@ func (s *Server) currentStatus(whole bool) record.Status {
 }
 
 // noteBarred adds to an upstream's status that prefetches have barred some of its tools.
-func (s *Server) noteBarred(u *record.UpstreamStatus, m *member) {
+func (s *Server) noteBarred(u *record.UpstreamStatus, m *catalog.Member) {
 	var barred []string
-	for _, item := range m.up.LastOffer().Items(upstream.Tools) {
-		if s.prefetch.Tool(m.key, item.Name).Barred {
+	for _, item := range m.Up.LastOffer().Items(upstream.Tools) {
+		if s.prefetch.Tool(m.Key, item.Name).Barred {
 			barred = append(barred, item.Name)
 		}
 	}
@@ -145,14 +150,6 @@ func (s *Server) noteBarred(u *record.UpstreamStatus, m *member) {
 		u.Why, u.Change = why, "" // no line of the configuration lifts every bar
 	} else {
 		u.Why = why + "; " + u.Why
-	}
-}
-
-// noteUnlisted puts into an upstream's status that n of its tools are not listed.
-func noteUnlisted(u *record.UpstreamStatus, n int) {
-	if n > 0 {
-		u.Why = fmt.Sprintf(`%d of its %d tools are not listed, as other servers have their names and [server] name_style is "never"`, n, u.Tools)
-		u.Change = `name_style = "auto" in [server]`
 	}
 }
 
@@ -183,88 +180,12 @@ func (s *Server) clients() []record.ClientStatus {
 	return out
 }
 
-// toolStatus summarizes the upstream's tools. It caches the summary, as computing it for hundreds
-// of tools is slow.
-func (m *member) toolStatus(p *policy) record.UpstreamStatus {
-	offer := m.up.LastOffer()
-	known := m.status.Load()
-	if known == nil || known.offer != offer {
-		known = &cachedStatus{offer, newToolStatus(p, m.Upstream, offer)}
-		m.status.Store(known)
-	}
-	return known.UpstreamStatus
-}
-
-// cachedStatus is the summary of the tools in an offer.
-type cachedStatus struct {
-	offer *upstream.Offer
-	record.UpstreamStatus
-}
-
 // PrefetchSettings returns the settings on which the verdicts on an upstream's tools depend.
-func (o *Options) PrefetchSettings(u Upstream) valuemodel.PrefetchSettings {
+func (o *Options) PrefetchSettings(u catalog.Upstream) valuemodel.PrefetchSettings {
 	return valuemodel.PrefetchSettings{
 		Mode: o.Enrichment.Mode, NoStore: o.Dedup.MaxBytes == 0, NoBudget: o.Enrichment.Budget == 0,
 		MaxAge: o.Enrichment.Age(u.Exclusive), Dollars: o.Enrichment.Dollars, Exclusive: u.Exclusive,
 	}
-}
-
-// newToolStatus counts the tools that may be cached and prefetched. If not all may, it gives the
-// reason and the configuration line that most of the others have in their verdicts.
-func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) (out record.UpstreamStatus) {
-	if offer == nil {
-		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
-	}
-	settings := p.PrefetchSettings(u)
-	type reason struct{ why, line string }
-	tools := make(map[reason]int)
-	unclassified := reason{"each call of an unclassified tool counts as a write", "mcpschedd check --connect -v prints the lines to paste"}
-	var most, local reason
-	for _, item := range offer.Lists[upstream.Tools] {
-		if u.Allows != nil && !u.Allows(item.Name) {
-			continue
-		}
-		out.Tools++
-		claimed, hints := WithServerClaims(u.Model, offer, item.Name)
-		m, v := p.Models.Resolve(claimed, item.Name, hints), p.Models.Verdict(claimed, item.Name, hints, settings)
-		if v.Cacheable {
-			out.Cacheable++
-		}
-		if v.Prefetchable {
-			out.Prefetchable++
-		}
-		lines := claimed.Changes(m.Provider)
-		i := slices.IndexFunc(lines, func(c valuemodel.Change) bool { return c.Text == v.Change }) // -1 for a line about this tool alone
-		switch r := (reason{"not prefetched" + strings.TrimPrefix(v.Prefetched, "no"), v.Change}); {
-		case i >= 0 && lines[i].Exclusive && m.Provider != "":
-			// exclusive gains little for a known local server, which answers within milliseconds,
-			// and people edit the files that it reads.
-			local = reason{why: r.why}
-			tools[local]++
-		case i >= 0:
-			if tools[r]++; tools[r] > tools[most] {
-				most = r
-			}
-		case m.Unclassified():
-			tools[unclassified]++
-		}
-	}
-	off, line := settings.Off()
-	switch {
-	case out.Prefetchable == out.Tools:
-		return out
-	case off != "" && out.Prefetchable == 0:
-		out.Why, out.Change = record.PrefetchOff+off, line
-		return out
-	case tools[most] == 0 && tools[unclassified] > 0:
-		most = unclassified
-	case tools[most] == 0 && out.Prefetchable == 0:
-		most = local
-	}
-	if n := tools[most]; n > 0 {
-		out.Why, out.Change = fmt.Sprintf("%s (%d of its %d tools)", most.why, n, out.Tools), most.line
-	}
-	return out
 }
 
 // residentKB returns the resident memory of a process and its children in KiB, or 0 if the

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
@@ -78,7 +79,7 @@ func TestStoredAfterAnotherSessionEnds(t *testing.T) {
 // An answer that depends on the client's reply to a question is not cached.
 func TestAskedNotStored(t *testing.T) {
 	_, web := remote(t, mcptest.Options{Name: "one"})
-	for theirs, up := range map[string]proxy.Upstream{
+	for theirs, up := range map[string]catalog.Upstream{
 		"handshake": child(t, mcptest.Options{Name: "one"}), "stateless": child(t, mcptest.Options{Name: "one", Era: "stateless"}), "HTTP": web,
 	} {
 		s := start(t, stored(t, []valuemodel.Rule{reading("one/ask", time.Hour)}, up))
@@ -250,7 +251,7 @@ func TestTaskOfServerThatIsGone(t *testing.T) {
 	if _, text := c.refused("tasks/get", `{"taskId":"one-0"}`); !strings.Contains(text, "no such task") {
 		t.Errorf("got %s, want the server of the latest task asked", text)
 	}
-	o.Upstreams = []proxy.Upstream{one}
+	o.Upstreams = []catalog.Upstream{one}
 	s.Apply(o)
 	if _, text := c.refused("tasks/get", `{"taskId":"one-0"}`); !strings.Contains(text, "has been removed") {
 		t.Errorf("got %s, want the task refused", text)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -112,27 +113,27 @@ func (s *subscriptions) begin(l *listener, in *session) error {
 		return err
 	}
 	s.open = append(s.open, l)
-	in.watch(l.uris, func(*sessionLease) bool { return true })
+	in.watch(l.uris, func(*catalog.Lease) bool { return true })
 	return nil
 }
 
 // renew subscribes to the wanted resources at leases that the session did not have before.
-func (s *subscriptions) renew(in *session, fresh []*sessionLease) {
+func (s *subscriptions) renew(in *session, fresh catalog.Leases) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(fresh) > 0 {
-		in.watch(s.urisLocked(), func(l *sessionLease) bool { return slices.Contains(fresh, l) })
+		in.watch(s.urisLocked(), func(l *catalog.Lease) bool { return slices.Contains(fresh, l) })
 	}
 }
 
 // watch subscribes to resources at the leases on servers that may have them and for which at returns true.
-func (s *session) watch(uris []string, at func(*sessionLease) bool) {
-	leases, held, v := s.leases.current(), make(map[*sessionLease][]string), s.view()
+func (s *session) watch(uris []string, at func(*catalog.Lease) bool) {
+	leases, held, v := *s.leases.load(), make(map[*catalog.Lease][]string), s.view()
 	for _, uri := range uris {
 		if _, own := v.ownResource(uri); own {
 			continue
 		}
-		for _, l := range filterLeases(holders(leases, uri), at) {
+		for _, l := range leases.Holders(uri).Filter(at) {
 			held[l] = append(held[l], uri)
 		}
 	}
@@ -152,7 +153,7 @@ func (s *subscriptions) end(l *listener, in *session) {
 		_, again := slices.BinarySearch(wanted, uri)
 		return again
 	})
-	for _, lease := range in.leases.current() {
+	for _, lease := range *in.leases.load() {
 		lease.Watch(false, last...)
 	}
 }
@@ -177,9 +178,9 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 		x.handler = serveEmpty
 		return nil
 	}
-	at := watching(in.leases.current(), uri)
+	at := watching(*in.leases.load(), uri)
 	if wanted {
-		at = holders(in.leases.current(), uri)
+		at = in.leases.load().Holders(uri)
 	}
 	answers := make([]<-chan error, len(at))
 	for i, l := range at {
@@ -187,7 +188,7 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 	}
 	collect := func() outcome {
 		refusal := &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no server offers this"}
-		var refusing []*sessionLease
+		var refusing catalog.Leases
 		for i, answer := range answers {
 			if answer == nil { // nothing was sent
 				continue
@@ -213,7 +214,7 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 		if !wanted || len(refusing) < len(at) {
 			return serveEmpty(x)
 		}
-		if len(watching(in.leases.current(), uri)) == 0 { // else the client has subscribed again
+		if len(watching(*in.leases.load(), uri)) == 0 { // else the client has subscribed again
 			s.client.uris = slices.DeleteFunc(s.client.uris, isURI)
 		}
 		return outcome{err: refusal}
@@ -232,8 +233,8 @@ func (x *request) routeSubscription(uri string, wanted bool) error {
 }
 
 // watching returns the leases that are subscribed to a resource.
-func watching(leases []*sessionLease, uri string) []*sessionLease {
-	return filterLeases(leases, func(l *sessionLease) bool { return l.Watches(uri) })
+func watching(leases catalog.Leases, uri string) catalog.Leases {
+	return leases.Filter(func(l *catalog.Lease) bool { return l.Watches(uri) })
 }
 
 // publish sends a notification to every listener that wants it, and reports whether there
@@ -249,7 +250,7 @@ func (s *subscriptions) publish(method string, params []byte, wants func(*listen
 }
 
 // relay forwards a server's notification that the transport does not tie to a request.
-func (s *session) relay(l *sessionLease, method string, params []byte) {
+func (s *session) relay(l *catalog.Lease, method string, params []byte) {
 	handshake := s.client.load().Handshake()
 	s.tasks.note(l, method, params)
 	switch method {

@@ -2,43 +2,24 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/front"
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
-	"mcpschedd/internal/valuemodel"
-)
-
-const (
-	// maxToolName is the length of a tool's name with clientPrefix above which some
-	// clients drop the tool: 64 is the lowest limit of the model APIs in use, Claude
-	// Code's own limit is 128.
-	maxToolName  = 64
-	clientPrefix = "mcp__mcpschedd__"
 )
 
 // Surveyed is the result of [Server.Survey] for one server.
 type Surveyed struct {
 	Upstream string
-	Offer    *upstream.Offer // nil if Problem is set
-	Problem  error           // why the server has no offer
-	Took     time.Duration   // from its start to its offer
-	Tools    []SurveyedTool  // in the server's order
+	Offer    *upstream.Offer        // nil if Problem is set
+	Problem  error                  // why the server has no offer
+	Took     time.Duration          // from its start to its offer
+	Tools    []catalog.SurveyedTool // in the server's order
 	Status   record.UpstreamStatus
-}
-
-// SurveyedTool is a tool with its model and the server's annotations.
-type SurveyedTool struct {
-	Model   *valuemodel.Model
-	Hints   valuemodel.Hints
-	Hidden  bool   // not allowed by the configuration
-	Listed  string // name that clients see; "" if it is not listed
-	Warning string // problem with the name; "" if there is none
 }
 
 // Survey starts all servers concurrently and returns the offer of each. After
@@ -49,7 +30,7 @@ func (s *Server) Survey(ctx context.Context, waiting func(name string)) []Survey
 	defer n.End(front.ErrEnded)
 	start := time.Now()
 	n.open(revision.Client{})
-	leases := n.leases.current()
+	leases := *n.leases.load()
 	all := make([]Surveyed, len(leases))
 	var wg sync.WaitGroup
 	var telling sync.Mutex
@@ -74,56 +55,17 @@ func (s *Server) Survey(ctx context.Context, waiting func(name string)) []Survey
 				return
 			}
 			all[i].Offer = l.Offer()
-			all[i].Status = newToolStatus(s.policy.Load(), l.member.Upstream, all[i].Offer)
+			p := s.policy.Load()
+			all[i].Status = l.Member.ToolStatus(p.Policy, all[i].Offer, p.PrefetchSettings(l.Member.Upstream))
 		})
 	}
 	wg.Wait()
+	v := n.view()
 	for i, l := range leases { // in the order of the configuration, in which names are given to clients too
 		if all[i].Offer != nil {
-			all[i].Tools = surveyTools(n, l, all[i].Offer)
-			noteUnlisted(&all[i].Status, s.names.unlisted(s.policy.Load(), l.member))
+			all[i].Tools = v.Survey(l, all[i].Offer)
+			s.catalog.NoteUnlisted(&all[i].Status, v.Policy, l.Member)
 		}
 	}
 	return all
-}
-
-// WithServerClaims returns u with the server's own name, and the server's annotations of a
-// tool. offer is the server's last offer, nil if the server was never connected.
-func WithServerClaims(u valuemodel.Upstream, offer *upstream.Offer, tool string) (valuemodel.Upstream, valuemodel.Hints) {
-	if offer == nil {
-		return u, valuemodel.Hints{}
-	}
-	u.Server = jsonrpc.Text(offer.Server, "name")
-	item, _ := offer.Find(upstream.Tools, tool)
-	return u, toolHints(item.Raw)
-}
-
-// surveyTools returns a server's tools with the names that clients would see.
-func surveyTools(n *session, l *sessionLease, offer *upstream.Offer) (all []SurveyedTool) {
-	v := n.view()
-	for _, item := range offer.Lists[upstream.Tools] {
-		t := SurveyedTool{Model: v.model(l, item.Name), Hints: toolHints(item.Raw), Hidden: !l.member.allows(item.Name)}
-		if !t.Hidden {
-			t.Listed = v.nameOf(upstream.Tools, target{l.Name(), item.Name})
-			if t.Listed != "" || !v.s.srv.names.taken(upstream.Tools, target{l.Name(), item.Name}) { // else the status says it
-				t.Warning = nameWarning(item.Name, t.Listed)
-			}
-			if why := t.Model.Lacks(t.Hints); why != "" {
-				t.Warning = fmt.Sprintf("no call of tool %q is cached or prefetched: %s", item.Name, why)
-			}
-		}
-		all = append(all, t)
-	}
-	return all
-}
-
-// nameWarning returns a warning about the name under which a tool is listed, or "".
-func nameWarning(tool, name string) string {
-	switch {
-	case name == "":
-		return fmt.Sprintf("tool %q is not listed: the limit of names is reached", tool)
-	case len(clientPrefix)+len(name) > maxToolName:
-		return fmt.Sprintf("tool %q: %d characters with a client's prefix %q, but some clients accept only %d", name, len(clientPrefix)+len(name), clientPrefix, maxToolName)
-	}
-	return ""
 }

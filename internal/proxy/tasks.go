@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/upstream"
@@ -29,11 +30,11 @@ type taskKey struct{ server, id string }
 
 // taskServer names the server that runs the lease's tasks. A reload that changes, for example, the token of a
 // server over HTTP leaves its tasks, but a process ends with its command.
-func taskServer(l *sessionLease) string {
-	if url := l.member.Spec.URL; url != "" {
+func taskServer(l *catalog.Lease) string {
+	if url := l.Member.Spec.URL; url != "" {
 		return l.Name() + "\x00" + url
 	}
-	return l.member.key
+	return l.Member.Key
 }
 
 // taskRun is one task.
@@ -52,7 +53,7 @@ func newTasks() *tasks {
 }
 
 // add registers a task of the lease's server and keeps its write pending.
-func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
+func (t *tasks) add(l *catalog.Lease, id string, write *dedup.PendingWrite) {
 	l.TaskStarted()
 	write.Doubt()
 	t.mu.Lock()
@@ -90,7 +91,7 @@ func (t *tasks) running() bool {
 // request is refused, as another server's task may have the same id. For an id that the session
 // does not know, it is every server with tasks, but a request that changes the task is refused if
 // there are several.
-func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]*sessionLease, *jsonrpc.Error) {
+func (t *tasks) holders(method string, rawID []byte, leases catalog.Leases) (catalog.Leases, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,12 +102,12 @@ func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]
 		}
 	}
 	if latest > 0 {
-		if l := findLease(leases, func(l *sessionLease) bool { return taskServer(l) == server }); l != nil {
-			return []*sessionLease{l}, nil
+		if l := leases.Find(func(l *catalog.Lease) bool { return taskServer(l) == server }); l != nil {
+			return catalog.Leases{l}, nil
 		}
 		return nil, invalidParams("params.taskId: its server has been removed or replaced")
 	}
-	found := filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("tasks") })
+	found := leases.Filter(func(l *catalog.Lease) bool { return l.MayHave("tasks") })
 	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {
 		return nil, invalidParams("params.taskId: no task of this session")
 	}
@@ -116,7 +117,7 @@ func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]
 // updateStatus handles a task's status, given the raw id and status: the write ends with the
 // task, and stays pending while the task runs. If it has expired, another takes its place, since
 // the task may have changed something after it.
-func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
+func (t *tasks) updateStatus(l *catalog.Lease, rawID, status []byte) {
 	id, _ := jsonrpc.String(rawID)
 	ended := slices.Contains([]string{`"completed"`, `"failed"`, `"cancelled"`}, string(status))
 	key := taskKey{taskServer(l), id}
@@ -139,7 +140,7 @@ func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 }
 
 // note handles a notification of the lease's server, if it is the status of a task.
-func (t *tasks) note(l *sessionLease, method string, params []byte) {
+func (t *tasks) note(l *catalog.Lease, method string, params []byte) {
 	if method == "notifications/tasks/status" || method == "notifications/tasks" {
 		t.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
@@ -183,8 +184,8 @@ func serveTaskList(x *request) outcome {
 	var failed *upstreamCall
 	var failure outcome
 	listed := false
-	running := func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") } // a server that is starting has no task yet
-	for _, l := range filterLeases(x.s.leases.current(), running) {
+	running := func(l *catalog.Lease) bool { return l.Live() && l.MayHave("tasks") } // a server that is starting has no task yet
+	for _, l := range x.s.leases.load().Filter(running) {
 		c, cursor, size := newCall(x, l, nil), []byte(nil), 0
 		for range maxTaskPages {
 			o := callUpstream(x, c)

@@ -29,6 +29,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
@@ -83,7 +84,7 @@ func serveReplica(which string) error {
 		}
 		put := valuemodel.Layer{Class: valuemodel.MutatesExternal, InvalidatesOnly: new(true), Invalidates: []valuemodel.Edge{ends}}
 		rules = append(rules, valuemodel.Rule{Pattern: name + "/put", Source: "test", Layer: put})
-		o.Upstreams = append(o.Upstreams, proxy.Upstream{
+		o.Upstreams = append(o.Upstreams, catalog.Upstream{
 			Spec:        upstream.Spec{Name: name, URL: service, Header: http.Header{"Authorization": {name}}, Shared: true, StartTimeout: patience},
 			Fingerprint: service + " as " + name, SharedIdentity: true, Model: valuemodel.Upstream{Name: name, URL: service},
 		})

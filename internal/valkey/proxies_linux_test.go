@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
@@ -85,7 +86,7 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	o := proxy.Options{
 		Models: models, Fixed: proxy.Fixed{NameStyle: "never", StartupWait: patience},
 		Dedup: dedup.Options{MaxBytes: 1 << 20, WriteSettle: shortSettle, Peers: peers},
-		Upstreams: []proxy.Upstream{{
+		Upstreams: []catalog.Upstream{{
 			Spec:        upstream.Spec{Name: "service", URL: v.url, Shared: true, StartTimeout: patience},
 			Fingerprint: v.url, SharedIdentity: true, Model: valuemodel.Upstream{Name: "service", URL: v.url},
 		}},

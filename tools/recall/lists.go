@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"mcpschedd/internal/catalog"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
@@ -100,11 +101,11 @@ func queries(names []string) (out []string) {
 
 // shown returns the list of tools that a proxy shows a client, and its answers to find_tools.
 func shown(servers []listed, tools string, queries []string) (list []byte, answers [][]byte, err error) {
-	o := proxy.Options{Fixed: proxy.Fixed{StartupWait: time.Minute, Selection: proxy.Selection{Tools: tools}}}
+	o := proxy.Options{Fixed: proxy.Fixed{StartupWait: time.Minute, Selection: catalog.Selection{Tools: tools}}}
 	for _, s := range servers {
 		web := httptest.NewServer(mcptest.New(mcptest.Options{Capabilities: `{"tools":{}}`, Tools: s.tools}).Handler())
 		defer web.Close()
-		o.Upstreams = append(o.Upstreams, proxy.Upstream{Fingerprint: s.name, Spec: upstream.Spec{Name: s.name, StartTimeout: time.Minute, URL: web.URL}})
+		o.Upstreams = append(o.Upstreams, catalog.Upstream{Fingerprint: s.name, Spec: upstream.Spec{Name: s.name, StartTimeout: time.Minute, URL: web.URL}})
 	}
 	p := proxy.New(o, nil)
 	defer p.Close()

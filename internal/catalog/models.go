@@ -1,16 +1,13 @@
-package proxy
+package catalog
 
 import (
 	"bytes"
-	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"mcpschedd/internal/call"
-	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schema"
 	"mcpschedd/internal/upstream"
@@ -21,40 +18,21 @@ import (
 // claims are recorded. Only tools that a server lists are cached, as clients may call any name.
 const maxModels = 8192
 
-// catalog caches the value models of the upstreams' tools, which follow from the policy and
-// from the servers' claims, and their input schemas. The upstream of a target is a member.key
-// here: another command under the same name is another server.
-type catalog struct {
-	log     *slog.Logger
-	store   *dedup.Store
-	version atomic.Uint64 // incremented when a server's claims change models
-
-	mu     sync.RWMutex
-	claims map[string]*serverClaims // upstream → claims of its server since the program started
-	policy *policy                  // policy that models were built from
-	models map[target]*knownTool    // the empty tool name stands for the upstream's other methods
-}
-
-// knownTool is what follows from the policy and from a tool's entry in its server's offer.
-type knownTool struct {
+// Tool is what follows from the policy and from a tool's entry in its server's offer.
+type Tool struct {
 	server, item []byte // server info and entry, nil if unknown
-	model        *valuemodel.Model
-	schema       func() (*schema.Schema, error) // compiles the input schema once; the error says why it is not supported
+	Model        *valuemodel.Model
+	Schema       func() (*schema.Schema, error) // compiles the input schema once; the error says why it is not supported
 }
 
-// model returns the value model of a tool or, if tool is "", of the upstream's other methods.
-func (c *catalog) model(p *policy, l *sessionLease, tool string) *valuemodel.Model {
-	return c.lookup(p, l, tool).model
-}
-
-// lookup is model, with the tool's input schema.
-func (c *catalog) lookup(p *policy, l *sessionLease, tool string) *knownTool {
+// Tool returns what is known of a tool or, if tool is "", of the upstream's other methods.
+func (c *Catalog) Tool(p *Policy, l *Lease, tool string) *Tool {
 	var server, item []byte
 	if offer := l.Offer(); offer != nil {
 		entry, _ := offer.Find(upstream.Tools, tool)
 		server, item = offer.Server, entry.Raw
 	}
-	t := target{l.member.key, tool}
+	t := Target{l.Member.Key, tool}
 	c.mu.RLock()
 	m := c.models[t]
 	ok := m != nil && c.policy == p && bytes.Equal(m.item, item) && bytes.Equal(m.server, server)
@@ -62,13 +40,13 @@ func (c *catalog) lookup(p *policy, l *sessionLease, tool string) *knownTool {
 	if ok {
 		return m
 	}
-	u := l.member.Model
-	if member := p.find(l.Name()); member != nil {
+	u := l.Member.Model
+	if member := p.Find(l.Name()); member != nil {
 		u = member.Model
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.rebuildLocked(p, t, u, &knownTool{server: server, item: item, schema: sync.OnceValues(func() (*schema.Schema, error) {
+	return c.rebuildLocked(p, t, u, &Tool{server: server, item: item, Schema: sync.OnceValues(func() (*schema.Schema, error) {
 		compiled, err := schema.Compile(jsonrpc.Get(item, "inputSchema"))
 		if err != nil {
 			c.log.Info("tool neither prefetched nor checked in plans: unsupported input schema", "upstream", l.Name(), "tool", tool, "err", err)
@@ -79,25 +57,25 @@ func (c *catalog) lookup(p *policy, l *sessionLease, tool string) *knownTool {
 
 // rebuildLocked builds the model of m from everything its server has claimed. If the claims
 // change how calls are classified, it invalidates all answers and flights.
-func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m *knownTool) *knownTool {
-	server := c.claims[t.upstream]
+func (c *Catalog) rebuildLocked(p *Policy, t Target, u valuemodel.Upstream, m *Tool) *Tool {
+	server := c.claims[t.Upstream]
 	if server == nil {
 		server = &serverClaims{hints: make(map[string]valuemodel.Hints)}
-		c.claims[t.upstream] = server
+		c.claims[t.Upstream] = server
 	}
 	changed := server.noteServer(m.server)
-	before, now := server.noteTool(t.name, m.item)
+	before, now := server.noteTool(t.Name, m.item)
 	u.Server, u.Trust = server.name(), u.Trust && !server.renamed
-	m.model = p.Models.Resolve(u, t.name, now)
+	m.Model = p.Models.Resolve(u, t.Name, now)
 	if c.policy != p {
-		c.policy, c.models = p, make(map[target]*knownTool)
+		c.policy, c.models = p, make(map[Target]*Tool)
 	}
-	if changed || !reflect.DeepEqual(now, before) && mayNowWrite(p.Models.Resolve(u, t.name, before), m.model) {
-		maps.DeleteFunc(c.models, func(other target, _ *knownTool) bool { return other.upstream == t.upstream })
+	if changed || !reflect.DeepEqual(now, before) && mayNowWrite(p.Models.Resolve(u, t.Name, before), m.Model) {
+		maps.DeleteFunc(c.models, func(other Target, _ *Tool) bool { return other.Upstream == t.Upstream })
 		c.version.Add(1)
 		c.store.Reclassify() // after the version: a write classified before the increment stays pending from now on
 	}
-	if m.item != nil || t.name == "" { // else no server lists this name, and a client may have made it up
+	if m.item != nil || t.Name == "" { // else no server lists this name, and a client may have made it up
 		if len(c.models) >= maxModels {
 			clear(c.models)
 		}
@@ -112,17 +90,17 @@ func mayNowWrite(old, next *valuemodel.Model) bool {
 	return old.Class.Reads() && !next.Class.Reads() || old.Classify != "" && next.Classify == "" && !next.Class.Reads()
 }
 
-// invalidate invalidates an upstream's answers, after its data may have changed by something
+// Invalidate invalidates an upstream's answers, after its data may have changed by something
 // other than a call.
-func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
-	m := p.find(name)
-	if m == nil || m.up != up {
+func (c *Catalog) Invalidate(p *Policy, up *upstream.Upstream, name string) {
+	m := p.Find(name)
+	if m == nil || m.Up != up {
 		c.store.InvalidateAll() // the upstream is being replaced, so its domains are unknown
 		return
 	}
 	u := m.Model
 	c.mu.RLock()
-	if known := c.claims[m.key]; known != nil {
+	if known := c.claims[m.Key]; known != nil {
 		u.Server = known.name()
 	}
 	c.mu.RUnlock()
