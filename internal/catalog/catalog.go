@@ -46,7 +46,7 @@ type Catalog struct {
 	models map[Target]*Tool         // by Member.Key and tool; the empty tool stands for the upstream's other methods
 }
 
-// New returns a catalog whose servers' answers are in store. keep is that of the [Selection].
+// New returns a catalog for servers that have their answers in store. keep is that of the [Selection].
 func New(log *slog.Logger, store *dedup.Store, keep func(merge func(stored []byte) ([]byte, error)) error) *Catalog {
 	return &Catalog{
 		log: log, store: store, names: names{size: make(map[string]int)}, claims: make(map[string]*serverClaims),

@@ -130,8 +130,8 @@ func (d *document) own(line, variables []string, longest time.Duration) Pair {
 	return Pair{ownName, text}
 }
 
-// timeout returns the key of an entry after whose value the client gives up a call, and a time in its unit; "" if
-// the entry of mcpschedd needs none.
+// timeout returns the key in an entry for the time after which the client gives up a call, and a time in its unit; ""
+// if the entry of mcpschedd needs none.
 func (d *document) timeout(limit time.Duration) (key string, value int64) {
 	switch client, _ := clientOf(d); {
 	case d.toml:
