@@ -87,7 +87,7 @@ func (f *findings) bindTable(key string, tree map[string]any, dst reflect.Value)
 func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
 	before, unset := len(f.problems), reflect.New(dst.Type()).Elem()
 	unset.Set(dst)
-	if own, ok := dst.Addr().Interface().(toml.Unmarshaler); ok {
+	if own, ok := reflect.TypeAssert[toml.Unmarshaler](dst.Addr()); ok {
 		if err := own.UnmarshalTOML(v); err != nil {
 			f.problem(key, "%v", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,7 +139,7 @@ func (w *world) forget() {
 // does not trust the servers.
 func worldTools() []string {
 	var out []string
-	for _, name := range append(readTools[:len(readTools):len(readTools)], writeTools...) {
+	for _, name := range append(slices.Clip(readTools), writeTools...) {
 		hint := ""
 		if name == "write_hinted" {
 			hint = `,"annotations":{"readOnlyHint":false}`

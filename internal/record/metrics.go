@@ -62,7 +62,7 @@ func figuresOf[T any](of T) (all []figure) {
 		case reflect.Float64:
 			f.value = v.Float()
 		case reflect.Map:
-			counts, isCounts := v.Interface().(map[string]int64)
+			counts, isCounts := reflect.TypeAssert[map[string]int64](v)
 			if !isCounts {
 				continue
 			}

@@ -88,7 +88,7 @@ func at(v map[string]any, path string) map[string]any {
 
 // fill sets each exported field, and adds an element to each map.
 func fill(v reflect.Value) {
-	if _, is := v.Interface().(time.Time); is {
+	if _, is := reflect.TypeAssert[time.Time](v); is {
 		v.Set(reflect.ValueOf(start))
 		return
 	}

@@ -195,7 +195,7 @@ func sumUp[T any](to, more *T) { addFields(reflect.ValueOf(to).Elem(), reflect.V
 func addFields(to, more reflect.Value) {
 	switch to.Kind() {
 	case reflect.Struct:
-		if h, ok := to.Addr().Interface().(*Histogram); ok {
+		if h, ok := reflect.TypeAssert[*Histogram](to.Addr()); ok {
 			h.merge(more.Addr().Interface().(*Histogram))
 			return
 		}

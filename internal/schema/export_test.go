@@ -30,7 +30,7 @@ func within(v reflect.Value, left *int) bool {
 			}
 		}
 	case reflect.Pointer:
-		if at, ok := v.Interface().(*jsonschema.Schema); ok && at != nil {
+		if at, ok := reflect.TypeAssert[*jsonschema.Schema](v); ok && at != nil {
 			if *left--; *left < 0 || at.DynamicRef != nil || at.RecursiveRef != nil {
 				return false
 			}
