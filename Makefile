@@ -53,20 +53,16 @@ soak: ## the long randomised runs, and each fuzz target for a minute
 	MCPSCHEDD_SOAK=1 CGO_ENABLED=1 go test -C tools -race -timeout 60m ./...
 	sh tools/fuzz/fuzz.sh 60s
 
-# For another system, go vet first compiles all that is imported; vet takes the sources. Its checks of
-# scanners and of SQL rows are not among those of Go 1.26.
-check: ## of both modules: formatting, vet, staticcheck, fixes, go.mod, import rules, other systems
+# vet makes the checks of go vet and go fix, from the sources: those commands compile all that is imported, for each
+# system, and start anew for each package. Its check of scanners is not among those of Go 1.26.
+check: ## of both modules: formatting, vet, fixes, staticcheck, go.mod, import rules, other systems
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go build -C tools -o ../bin/ honnef.co/go/tools/cmd/staticcheck ./vet
-	@set -ex; for module in . tools; do \
-		GOOS=linux go vet -C $$module ./...; \
-		for system in windows darwin; do (cd $$module && GOOS=$$system $(CURDIR)/bin/vet -scannererr=false ./...); done; \
+	@export GOGC=400 GOFLAGS=-tags=browser; set -ex; for module in . tools; do \
+		for system in linux windows darwin; do (cd $$module && GOOS=$$system $(CURDIR)/bin/vet -scannererr=false ./...); done; \
 		(cd $$module && $(CURDIR)/bin/staticcheck ./...); \
-		go fix -C $$module -diff ./...; \
 		go mod tidy -C $$module -diff; \
 	done
-	go vet -C tools -tags browser ./dashboard
-	cd tools && ../bin/staticcheck -tags browser ./dashboard
 	go test -run TestLayout .
 
 bench: build ## selection under a budget; calls beside a bare relay, plans beside a client; exit 1 if a target is missed
