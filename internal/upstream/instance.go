@@ -55,7 +55,8 @@ type instance struct {
 	mu     sync.Mutex // also held while state is replaced, and guards the settings in the leases
 	leases []*Lease   // copy on write
 
-	exits int // consecutive starts of a process that exited in the handshake with a stateless client; used by run
+	exits    int       // consecutive starts of a process that exited in the handshake with a stateless client; used by run
+	notified time.Time // last time that watchers were notified of a connection; used by run
 }
 
 // newInstance returns an instance for the client and starts it. The offer that the server last made is

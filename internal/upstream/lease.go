@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -277,13 +278,18 @@ func (in *instance) watched() []string {
 }
 
 // notifyWatchers notifies each session of all resources that it watches, as changes before the connection were not
-// reported.
+// reported. It does so once in stableAfter: if a server ends at each read, clients that then read would keep it
+// restarting.
 func (in *instance) notifyWatchers() {
+	if !in.notified.IsZero() && time.Since(in.notified) < stableAfter {
+		return
+	}
 	for _, l := range in.currentLeases() {
 		in.mu.Lock()
 		uris := slices.Sorted(maps.Keys(l.uris))
 		in.mu.Unlock()
 		for _, uri := range uris {
+			in.notified = time.Now()
 			l.notifyClient("notifications/resources/updated", append(jsonrpc.AppendMember([]byte{'{'}, "uri", jsonrpc.AppendString(nil, uri)), '}'))
 		}
 	}

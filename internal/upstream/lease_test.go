@@ -189,3 +189,20 @@ func TestSettingWithoutAnswer(t *testing.T) {
 		}
 	})
 }
+
+// Watchers are notified of a connection, but not of each one of a server that ends soon.
+func TestWatchersAreNotifiedSeldom(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		told := 0
+		in := &instance{}
+		in.leases = []*Lease{{in: in, uris: map[string]bool{"a:b": true}, listener: Listener{Notify: func(string, []byte) { told++ }}}}
+		for range 3 {
+			in.notifyWatchers()
+			in.notifyWatchers()
+			time.Sleep(stableAfter)
+		}
+		if told != 3 {
+			t.Errorf("notified %d times at six connections, two in %s; want 3", told, stableAfter)
+		}
+	})
+}
