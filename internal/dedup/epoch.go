@@ -136,12 +136,7 @@ func (s *Store) Reclassify() {
 // DoubtAll records that writes of which nothing is known may be running, such as those of a process
 // that has ended: no answer is valid until WriteSettle has passed.
 func (s *Store) DoubtAll() {
-	s.mu.Lock()
-	unknown := &PendingWrite{store: s, reclassified: s.reclassified - 1} // as before a reclassification: a write to everything
-	s.underWay++
-	s.epochs.global.pending++
-	s.noteChangedLocked(allPlaces)
-	s.epochs.bump(&s.epochs.global)
-	s.mu.Unlock()
+	unknown := s.RegisterWrite(call.Effect{})
+	unknown.changeAnything()
 	unknown.Doubt()
 }

@@ -52,10 +52,24 @@ func (p *PendingWrite) Unexpired() *PendingWrite {
 	}
 	again := p.store.RegisterWrite(p.effect)
 	again.AnnounceAsync()
-	if again.reclassified != p.reclassified { // by other rules than its own, it may have changed anything
-		p.store.InvalidateAll()
+	if again.reclassified != p.reclassified { // by other rules than those of its effect
+		again.changeAnything()
 	}
 	return again
+}
+
+// changeAnything makes it a write to everything until it ends, like one from before a reclassification.
+func (p *PendingWrite) changeAnything() {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.isReclassified() { // it has become one in the meantime
+		return
+	}
+	p.reclassified = s.reclassified - 1
+	s.epochs.global.pending++
+	s.noteChangedLocked(allPlaces)
+	s.epochs.bump(&s.epochs.global)
 }
 
 // Ended reports whether the write is no longer pending.

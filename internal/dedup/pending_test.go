@@ -80,9 +80,12 @@ func TestExpiredUnderOtherRules(t *testing.T) {
 		if !keeps(t, s, local) {
 			t.Fatal("it has not expired")
 		}
-		write.Unexpired().End()
-		if how := src.ask(t, query(pure, local)).How; how != dedup.Fetched {
-			t.Errorf("got %s, want the answer from before fetched again", how)
+		again := write.Unexpired()
+		for _, when := range []string{"while it goes on", "once it has ended"} {
+			if how := src.ask(t, query(pure, local)).How; how != dedup.Fetched {
+				t.Errorf("%s: got %s, want the answer from before fetched again", when, how)
+			}
+			again.End()
 		}
 	})
 }
