@@ -27,12 +27,13 @@ func dialOrStart(ctx context.Context, o Options) (conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()
 	lock := flock.New(o.Place.starting, flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, dialEvery); ctx.Err() != nil {
+	defer lock.Close()
+	switch _, err := lock.TryLockContext(ctx, dialEvery); {
+	case err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("start of the daemon by another client: %w", err)
-	} else if err != nil { // as on a file system without locks
+	case err != nil: // as on a file system without locks
 		return nil, fmt.Errorf("lock of %s, for which [server] state_dir can name another folder: %w", o.Place.starting, err)
 	}
-	defer lock.Close()
 	var daemon *exec.Cmd
 	ended := make(chan error, 1)
 	for failed := error(nil); ; {
