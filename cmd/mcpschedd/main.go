@@ -93,8 +93,8 @@ func report(w io.Writer, err error) int {
 	return exitFailed
 }
 
-// ownerHint returns what to do if another user's file or folder in the home directory is the cause of an error, and ""
-// otherwise. sudo leaves such ones.
+// ownerHint returns what to do if a file or folder of root in the user's home directory is the cause of an error, and
+// "" otherwise. sudo leaves such ones.
 func ownerHint(err error) string {
 	denied, ok := errors.AsType[*fs.PathError](err)
 	home, noHome := os.UserHomeDir()
@@ -102,10 +102,10 @@ func ownerHint(err error) string {
 		return ""
 	}
 	at, owner := state.Foreign(denied.Path)
-	if owner == "" || !paths.Within(at, home) {
+	if _, another := state.Foreign(home); owner != "root" || another != "" || !paths.Within(at, home) {
 		return ""
 	}
-	return fmt.Sprintf("%s belongs to %s: sudo %s", at, owner, pasted([]string{"chown", "-R", strconv.Itoa(os.Getuid()), at}))
+	return fmt.Sprintf("%s belongs to root: sudo %s", at, pasted([]string{"chown", "-R", strconv.Itoa(os.Getuid()), at}))
 }
 
 // sanitized returns a text from elsewhere with unprintable characters replaced and every line but

@@ -21,6 +21,9 @@ func TestFolderOfRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(home)
+	if err := os.Chown(home, 12347, -1); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_STATE_HOME", "")
 	t.Setenv("XDG_CONFIG_HOME", "")

@@ -140,7 +140,7 @@ func wireResolved(at workplace, c *config.Config, u, r config.Upstream, err erro
 	if dir == (state.Dir{}) {
 		return wired
 	}
-	wired.Stderr, wired.Learned = daemon.OpenLog(dir.Path(""), upstreamLog(u.Name)), learnedStorage(at, dir, u.Name, r)
+	wired.Stderr, wired.Learned = daemon.OpenLog(dir.Path(""), upstreamLog(u.Name)), learnedStorage(at, dir, u, r)
 	wired.Store = upstream.Store{
 		Load: func() ([]byte, error) { return dir.Read(offer) },
 		Save: func(data []byte) error { return dir.Write(offer, data) },
@@ -157,23 +157,23 @@ func withProxy(o proxy.Options, use func(*proxy.Server)) {
 	use(srv)
 }
 
-// learnedStorage returns the storage of an upstream's learned state. State about the server is in one
-// file, so that a new project benefits from it, also if ${PWD} is among the arguments. Values that sessions
-// used are in a file for each directory and server environment, since another account has other values.
-func learnedStorage(at workplace, dir state.Dir, name string, r config.Upstream) speculate.Storage {
-	args, cwd := slices.Clone(r.Args), r.Cwd
-	if pwd, _ := at.lookup("PWD"); pwd != "" {
-		for i := range args {
-			args[i] = strings.ReplaceAll(args[i], pwd, "${PWD}")
+// learnedStorage returns the storage of the learned state of u, which is r with its variables resolved. State
+// about the server is in one file, so that a new project benefits from it, also if ${PWD} is among the arguments.
+// Values that sessions used are in a file for each directory and server environment, since another account has
+// other values.
+func learnedStorage(at workplace, dir state.Dir, u, r config.Upstream) speculate.Storage {
+	anywhere, _ := u.Resolve(func(name string) (string, bool) { // what is wrong with it is an error of r
+		if name == "PWD" {
+			return "${PWD}", true
 		}
-		cwd = strings.ReplaceAll(cwd, pwd, "${PWD}")
-	}
-	server := "learned/" + name + "-" + fingerprint("server", r.Command, args, cwd, r.URL)[:16]
+		return at.lookup(name)
+	})
+	server := "learned/" + u.Name + "-" + fingerprint("server", anywhere.Command, anywhere.Args, anywhere.Cwd, anywhere.URL)[:16]
 	parts := []any{r.Command, r.Args, cmp.Or(r.Cwd, at.dir()), r.URL}
 	if len(r.Env)+len(r.Headers) > 0 {
 		parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers))
 	}
-	folder := "learned/" + name + "-" + fingerprint(parts...)[:16]
+	folder := "learned/" + u.Name + "-" + fingerprint(parts...)[:16]
 	return func(merge func(speculate.State) (speculate.State, error)) error {
 		return dir.Update(server, func(known []byte) ([]byte, error) {
 			next := speculate.State{Server: known}

@@ -20,12 +20,16 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 	stored := func(folder, account string, next speculate.State) (before speculate.State) {
 		t.Helper()
 		t.Chdir(folder) // which sets PWD
-		server := config.Upstream{Command: "server", Args: []string{"--root=" + folder + "/src"}, Cwd: folder}
+		server := config.Upstream{Name: "x", Command: "server", Args: []string{"--root=${PWD}/src"}, Cwd: "${PWD}"}
 		if account != "" {
 			server.Env = config.Secrets{"ACCOUNT": account}
 		}
 		only := errors.New("only read")
-		err := learnedStorage(ownWorkplace(), dir, "x", server)(func(stored speculate.State) (speculate.State, error) {
+		resolved, err := server.Resolve(ownWorkplace().lookup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = learnedStorage(ownWorkplace(), dir, server, resolved)(func(stored speculate.State) (speculate.State, error) {
 			if before = stored; next.Server == nil {
 				return next, only
 			}
