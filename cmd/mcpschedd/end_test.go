@@ -179,7 +179,9 @@ func TestEndAtASignal(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		wantKept(t, p.state, family)
+		if took <= patient { // a slow end gives up what is not written in time
+			wantKept(t, p.state, family)
+		}
 		return took, last
 	})
 }
