@@ -60,7 +60,7 @@ func (v *View) FindTools(arguments []byte) ([]byte, error) {
 	case strings.TrimSpace(q.Query) == "":
 		return nil, errors.New("query: missing; want the task in a few words, or a tool's name")
 	}
-	chosen := v.Decide(false)
+	chosen := v.decide(false)
 	hits := v.Catalog.index.of(v.Leases).Search(q.Query, maxSearched, chosen.session)
 	if t, l := v.Resolve(upstream.Tools, q.Query); l != nil { // the query is a tool's name
 		hits = slices.DeleteFunc(hits, func(h toolsearch.Hit) bool { return h.Key == t.Key() })

@@ -30,7 +30,7 @@ func (v *View) Items(list upstream.List) (items [][]byte) {
 			}
 			seen[name] = true
 			if list == upstream.Tools {
-				if raw = v.Decide(false).entry(v.Policy, t, raw); v.Client.Handshake() {
+				if raw = v.decide(false).entry(v.Policy, t, raw); v.Client.Handshake() {
 					raw = revision.Tool(raw)
 				}
 			}

@@ -82,10 +82,13 @@ func (c *Choices) Pinned() map[string]string {
 	return nil
 }
 
-// Decide returns the session's choice, which it makes once. Under "auto" a list that is short enough decides
+// Choose makes the session's choice of listed tools for a list that is to be shown; see decide.
+func (v *View) Choose(listing bool) { v.decide(listing) }
+
+// decide returns the session's choice, which it makes once. Under "auto" a list that is short enough decides
 // nothing while that of another server is unknown. After such a list only a later one decides, so that no
 // call follows a choice that the client has not seen. listing means that the client asks for a list.
-func (v *View) Decide(listing bool) *choice {
+func (v *View) decide(listing bool) *choice {
 	s, p := v.Choices, v.Policy
 	if !p.Selection.On() || !v.Own() {
 		return &allTools
@@ -141,18 +144,18 @@ func (v *View) vouchedRead(key string) bool {
 }
 
 // Searches reports whether tools that are not listed are found by a search.
-func (v *View) Searches() bool { return v.Decide(false).search }
+func (v *View) Searches() bool { return v.decide(false).search }
 
 // Listed reports whether a tool is listed to the session, so that the client's own permissions
 // apply to it.
 func (v *View) Listed(t Target) bool {
-	chosen := v.Decide(false)
+	chosen := v.decide(false)
 	return !chosen.search || chosen.pinned(v.Policy, t)
 }
 
 // Called learns from a call that a search may have led to.
 func (v *View) Called(t Target) {
-	if session := v.Decide(false).session; session != nil {
+	if session := v.decide(false).session; session != nil {
 		session.Called(t.Key())
 	}
 }

@@ -114,7 +114,7 @@ func (im *Import) Notes() []string {
 		}
 	}
 	if len(unknown) > 0 {
-		note("calls of these unknown servers only pass through: %s; mcpschedd check --connect -v shows their tool annotations, and trust = true in a server's block, or --trust NAME,... at its import, trusts them", strings.Join(unknown, ", "))
+		note("calls of these unknown servers only pass through: %s; mcpschedd check --connect -v shows their tool annotations, and trust = true in a server's block, or --trust when it is imported or added, trusts them", strings.Join(unknown, ", "))
 	}
 	if im.Summary() == "" {
 		note("nothing is imported")

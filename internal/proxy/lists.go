@@ -140,7 +140,7 @@ func refuseCursor(x *request) error {
 // upstreams, in the order of the configuration, and the proxy's own. It is never nil.
 func (v *view) mergedList(list upstream.List, listing bool) []byte {
 	if list == upstream.Tools {
-		v.Decide(listing)
+		v.Choose(listing)
 	}
 	own := v.ownItems(list) // first, so that the proxy's tools get their names before the upstreams' do
 	items := v.Items(list)
